@@ -16,35 +16,37 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct agg_options {
-    int64_t rows, cols;
-    gx_dtype dtype;
-    char duplicates[64];
-    bool replace, has_rows, has_cols, has_dtype, sparse;
-} agg_options;
-
-/* The storing ones know "replace", the others do not. */
-static const gx_option keys[] = {
-    {"rows", GX_OPT_INT, offsetof(agg_options, rows), offsetof(agg_options, has_rows)},
-    {"cols", GX_OPT_INT, offsetof(agg_options, cols), offsetof(agg_options, has_cols)},
-    {"dtype", GX_OPT_DTYPE, offsetof(agg_options, dtype), offsetof(agg_options, has_dtype)},
-    {"duplicates", GX_OPT_TEXT, offsetof(agg_options, duplicates), 0},
-    {"sparse", GX_OPT_BOOL, offsetof(agg_options, sparse), 0},
-    {NULL, GX_OPT_END, 0, 0}};
-
-static const gx_option storing_keys[] = {
-    {"rows", GX_OPT_INT, offsetof(agg_options, rows), offsetof(agg_options, has_rows)},
-    {"cols", GX_OPT_INT, offsetof(agg_options, cols), offsetof(agg_options, has_cols)},
-    {"dtype", GX_OPT_DTYPE, offsetof(agg_options, dtype), offsetof(agg_options, has_dtype)},
-    {"duplicates", GX_OPT_TEXT, offsetof(agg_options, duplicates), 0},
-    {"sparse", GX_OPT_BOOL, offsetof(agg_options, sparse), 0},
-    {"replace", GX_OPT_BOOL, offsetof(agg_options, replace), 0},
-    {NULL, GX_OPT_END, 0, 0}};
-
 // The first row -----------------------------------------------------------------------------------
 
+/* One of three words, into an enum of three. */
+static bool take_word(gx_fn *fn, const char *option, const char *word, const char *const words[3],
+                      int *out)
+{
+    for (int w = 0; w < 3; w++) {
+        if (strcmp(word, words[w]) == 0) {
+            *out = w;
+            return true;
+        }
+    }
+    return gx_fn_fail(fn, "option \"%s\" must be \"%s\", \"%s\" or \"%s\", not \"%s\"", option,
+                      words[0], words[1], words[2], word);
+}
+
+/* Of rows: what may be missing, and whose indexes are ids. */
+static bool take_gaps(gx_agg *agg, gx_fn *fn, const gx_agg_options *opt)
+{
+    int gaps;
+    if (!take_word(fn, "gaps", opt->gaps, (const char *[]){"error", "zero", "nan"}, &gaps)) {
+        return false;
+    }
+    agg->spec.gaps = (gx_gaps)gaps;
+    agg->spec.is_numbered = opt->number;
+    return opt->ids == NULL || opt->number ||
+           gx_fn_fail(fn, "option \"ids\" is for the list of numbered rows: '{\"number\":true}'");
+}
+
 /* An imaginary part is a fourth argument of the cells: it makes the matrix complex. */
-static bool take_options(gx_agg *agg, gx_fn *fn, const agg_options *opt)
+static bool take_options(gx_agg *agg, gx_fn *fn, const gx_agg_options *opt)
 {
     bool has_imag = agg->argc - agg->first > 3;
     if ((opt->has_rows && opt->rows < 0) || (opt->has_cols && opt->cols < 0)) {
@@ -64,39 +66,47 @@ static bool take_options(gx_agg *agg, gx_fn *fn, const agg_options *opt)
         return gx_fn_fail(fn, "there are imaginary parts but dtype is %s",
                           gx_dtype_name(agg->spec.dtype));
     }
-    static const char *const words[] = {"error", "sum", "last"};
-    for (int w = 0; w < 3; w++) {
-        if (strcmp(opt->duplicates, words[w]) == 0) {
-            agg->spec.duplicates = (gx_duplicates)w;
-            return true;
-        }
-    }
-    return gx_fn_fail(fn,
-                      "option \"duplicates\" must be \"error\", \"sum\" or \"last\", not \"%s\"",
-                      opt->duplicates);
-}
-
-/* The name, and whether it may be stored at all: better now than after all the rows. */
-static bool take_name(gx_agg *agg, gx_fn *fn)
-{
-    const char *name;
-    if (!gx_fn_text(fn, 0, "name", &name)) {
+    int duplicates;
+    if (!take_word(fn, "duplicates", opt->duplicates, (const char *[]){"error", "sum", "last"},
+                   &duplicates)) {
         return false;
     }
+    agg->spec.duplicates = (gx_duplicates)duplicates;
+    return take_gaps(agg, fn, opt);
+}
+
+/* A destination, and whether it may be stored at all: better now than after all the rows. */
+static bool check_name(const gx_agg *agg, gx_fn *fn, const char *what, const char *name,
+                       char copy[2 * GX_NAME_MAX + 2], char place[2 * GX_NAME_MAX + 2])
+{
     gx_err err = {0};
     char schema[GX_NAME_MAX + 1], bare[GX_NAME_MAX + 1];
     gx_store *store = fn->ctx->store;
     if (strlen(name) >= sizeof agg->name) {
-        return gx_fn_fail(fn, "name has %zu bytes, more than %zu", strlen(name),
+        return gx_fn_fail(fn, "%s has %zu bytes, more than %zu", what, strlen(name),
                           sizeof agg->name - 1);
     }
-    memcpy(agg->name, name, strlen(name) + 1);
+    memcpy(copy, name, strlen(name) + 1);
     if (gx_store_resolve(store, name, schema, bare, &err) != GX_OK ||
         gx_store_check_free(store, schema, bare, agg->is_replacing, &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
         return false;
     }
+    snprintf(place, sizeof agg->name, "%s.%s", schema, bare);
     return true;
+}
+
+static bool take_names(gx_agg *agg, gx_fn *fn, const char *ids)
+{
+    const char *name;
+    char place[2][2 * GX_NAME_MAX + 2] = {"", ""};
+    if (!gx_fn_text(fn, 0, "name", &name) ||
+        !check_name(agg, fn, "name", name, agg->name, place[0]) ||
+        (ids != NULL && !check_name(agg, fn, "ids", ids, agg->ids, place[1]))) {
+        return false;
+    }
+    return strcmp(place[0], place[1]) != 0 ||
+           gx_fn_fail(fn, "two results cannot both be stored as '%s'", agg->name);
 }
 
 /* gx_store_rows('X', i, a, b): a natural way to write a row, but a row is one value. */
@@ -117,11 +127,12 @@ static bool check_one_row(const gx_agg *agg, gx_fn *fn)
 static bool take_arguments(gx_agg *agg, gx_fn *fn)
 {
     const gx_agg_binding *bound = agg->bound;
-    agg_options opt = {.duplicates = "error"};
+    gx_agg_options opt = {.duplicates = "error", .gaps = "error"};
     if (!check_one_row(agg, fn)) {
         return false;
     }
-    if (!gx_fn_options(fn, bound->is_stored ? storing_keys : keys, &opt)) {
+    if (!gx_fn_options(fn, bound->is_stored ? bound->kind->store_keys : bound->kind->from_keys,
+                       &opt)) {
         return false;
     }
     agg->argc = fn->argc;
@@ -136,7 +147,7 @@ static bool take_arguments(gx_agg *agg, gx_fn *fn)
                    : gx_fn_fail(fn, "takes %d or %d arguments before the options, not %d%s", least,
                                 most, fn->argc, usage);
     }
-    return take_options(agg, fn, &opt) && (!bound->is_stored || take_name(agg, fn));
+    return take_options(agg, fn, &opt) && (!bound->is_stored || take_names(agg, fn, opt.ids));
 }
 
 /* Read what the first row says, in a run of its own. */
@@ -151,7 +162,7 @@ static gx_code begin(gx_agg *agg, sqlite3_context *sql, int argc, sqlite3_value 
     fn.owned_capacity = sizeof fn.owned_first / sizeof fn.owned_first[0];
     gx_run_begin(&fn.run, agg->bound->ctx, agg->bound->function);
     take_arguments(agg, &fn);
-    gx_code rc = gx_run_end(&fn.run);
+    gx_code rc = gx_fn_end(&fn);
     if (rc != GX_OK) {
         *err = fn.run.err;
     }
@@ -160,7 +171,7 @@ static gx_code begin(gx_agg *agg, sqlite3_context *sql, int argc, sqlite3_value 
 
 // Rows --------------------------------------------------------------------------------------------
 
-static gx_code check_name(const gx_agg *agg, sqlite3_value *value, gx_err *err)
+static gx_code same_name(const gx_agg *agg, sqlite3_value *value, gx_err *err)
 {
     const unsigned char *name =
         sqlite3_value_type(value) == SQLITE_TEXT ? sqlite3_value_text(value) : NULL;
@@ -206,7 +217,7 @@ static gx_agg *enter(sqlite3_context *sql, int argc, sqlite3_value **argv)
         }
         rc = rc == GX_OK ? agg->bound->kind->create(agg, &err) : rc;
     } else if (agg->bound->is_stored) {
-        rc = check_name(agg, argv[0], &err);
+        rc = same_name(agg, argv[0], &err);
     }
     if (rc != GX_OK) {
         fail(sql, agg, &err);
@@ -250,6 +261,9 @@ static void result(sqlite3_context *sql, gx_agg *agg, gx_run *run, gx_sink *sink
         gx_result_error(sql, agg->bound->function, &run->err);
     } else if (is_stored) {
         gx_agg_undo_stored(agg->undo, agg->name, sink->meta.id);
+        if (agg->ids[0] != '\0') {
+            gx_agg_undo_stored(agg->undo, agg->ids, agg->ids_id);
+        }
     }
 }
 

@@ -11,10 +11,30 @@
 
 typedef struct gx_agg gx_agg;
 
+/* What the first row's options say. */
+typedef struct gx_agg_options {
+    int64_t rows, cols;
+    gx_dtype dtype;
+    char duplicates[64], gaps[64];
+    const char *ids;
+    bool replace, has_rows, has_cols, has_dtype, sparse, number;
+} gx_agg_options;
+
+#define GX_AGG_KEY(key, type, field) {key, type, offsetof(gx_agg_options, field), 0}
+#define GX_AGG_KEY_SET(key, type, field, has) \
+    {key, type, offsetof(gx_agg_options, field), offsetof(gx_agg_options, has)}
+#define GX_AGG_KEYS /* of all of them */ \
+    GX_AGG_KEY_SET("rows", GX_OPT_INT, rows, has_rows), \
+        GX_AGG_KEY_SET("cols", GX_OPT_INT, cols, has_cols), \
+        GX_AGG_KEY_SET("dtype", GX_OPT_DTYPE, dtype, has_dtype), \
+        GX_AGG_KEY("duplicates", GX_OPT_TEXT, duplicates), \
+        GX_AGG_KEY("sparse", GX_OPT_BOOL, sparse)
+
 /* What collects rows, one state a group: agg->collector, NULL before create and after drop. */
 typedef struct gx_agg_kind {
     const char *from, *store; /* names of the two functions                                  */
     int max_args;             /* without name and options                                    */
+    const gx_option *from_keys, *store_keys; /* into a gx_agg_options                         */
     gx_code (*create)(gx_agg *agg, gx_err *err);
     gx_code (*add)(gx_agg *agg, sqlite3_value **argv, gx_err *err); /* one row of the query  */
     gx_code (*finish)(gx_agg *agg, gx_run *run, const gx_dest *dest, gx_sink *sink);
@@ -43,6 +63,8 @@ struct gx_agg {
     bool is_dtype_given; /* by the options                               */
     gx_scatter_spec spec;
     char name[2 * GX_NAME_MAX + 2]; /* destination; "" for a value               */
+    char ids[2 * GX_NAME_MAX + 2];  /* of numbered rows; "": not wanted          */
+    int64_t ids_id;                 /* of the matrix that was stored there       */
     gx_agg_undo *undo;              /* of the storing ones: belongs to the statement */
     void *collector;                /* of the kind                                  */
 };

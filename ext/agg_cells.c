@@ -59,8 +59,14 @@ static void end(gx_agg *agg)
     gx_scatter_free(agg->collector);
 }
 
+static const gx_option from_keys[] = {GX_AGG_KEYS, {NULL, GX_OPT_END, 0, 0}};
+static const gx_option store_keys[] = {
+    GX_AGG_KEYS, GX_AGG_KEY("replace", GX_OPT_BOOL, replace), {NULL, GX_OPT_END, 0, 0}};
+
 static const gx_agg_kind kind = {.from = "gx_from_cells",
                                  .store = "gx_store_cells",
+                                 .from_keys = from_keys,
+                                 .store_keys = store_keys,
                                  .max_args = 4,
                                  .create = create,
                                  .add = add_cell,

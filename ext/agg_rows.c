@@ -3,30 +3,15 @@
 ** rows, each a JSON list, a matrix value or raw elements.
 **
 ** The rows go as they come into a gx_stack (row_stack.h), which keeps within the memory limit; the
-** matrix is built at the end.
+** matrix is built at the end.  Raw elements are what the option "dtype" says, or what rows of the
+** known length can only be (gx_raw_dtype).  Of rows that are numbered, "ids" names the matrix that
+** keeps which index became which row.
 */
 #include "agg.h"
 
 #include "../core/mat/row_stack.h"
 
 #include <stdio.h>
-
-/* Raw f32 where nobody said so would be read as half as many f64 without meaning. */
-static gx_code check_dtype(const gx_agg *agg, sqlite3_value *row, const char *label, gx_err *err)
-{
-    if (agg->is_dtype_given || sqlite3_value_type(row) != SQLITE_BLOB) {
-        return GX_OK;
-    }
-    const void *blob = sqlite3_value_blob(row);
-    size_t bytes = (size_t)sqlite3_value_bytes(row);
-    if (gx_value_is(blob, bytes) || !gx_bytes_look_like_f32(blob, bytes)) {
-        return GX_OK;
-    }
-    return gx_fail(err, GX_ARG,
-                   "%s looks like %zu f32 numbers, not %zu f64: say which with "
-                   "'{\"dtype\":\"f32\"}' or '{\"dtype\":\"f64\"}'",
-                   label, bytes / sizeof(float), bytes / sizeof(double));
-}
 
 static gx_code add_row(gx_agg *agg, sqlite3_value **argv, gx_err *err)
 {
@@ -36,10 +21,11 @@ static gx_code add_row(gx_agg *agg, sqlite3_value **argv, gx_err *err)
     GX_TRY(gx_agg_index(argv[agg->first], "i", &i, err));
     char label[40];
     snprintf(label, sizeof label, "row %lld", (long long)i);
-    if (agg->input_row == 1) {
-        GX_TRY(check_dtype(agg, argv[agg->first + 1], label, err));
-    }
-    GX_TRY(gx_arg_row(ctx, argv[agg->first + 1], label, agg->spec.dtype, &count, &data, err));
+    const gx_row_wish wish = {.dtype = agg->spec.dtype,
+                              .is_stated = agg->is_dtype_given,
+                              .cols = gx_stack_cols(agg->collector),
+                              .how = ": option \"dtype\" says what they are"};
+    GX_TRY(gx_arg_row(ctx, argv[agg->first + 1], label, &wish, &count, &data, err));
     gx_code rc = gx_stack_add(agg->collector, i, data, count, err);
     gx_mem_free(ctx->mem, data);
     return rc;
@@ -53,9 +39,29 @@ static gx_code create(gx_agg *agg, gx_err *err)
     return rc;
 }
 
+/* The list of ids, within the savepoint of the rows: both are stored, or none. */
+static gx_code store_ids(gx_agg *agg, gx_run *run, const gx_dest *dest)
+{
+    const gx_dest to = {.name = agg->ids, .replace = dest->replace};
+    const double *ids = NULL;
+    int64_t count = 0;
+    gx_mat column;
+    gx_sink sink;
+    gx_err err = {0};
+    if (gx_stack_ids(agg->collector, &ids, &count, &err) != GX_OK) {
+        return gx_run_fail(run, &err);
+    }
+    gx_mat_value(&column, "ids", GX_F64, count, 1, ids, gx_max(count, 1));
+    gx_sink_begin(run, &to, count, 1, GX_F64, 0, 0, 0, &sink);
+    gx_copy_to_sink(run, &column, &sink);
+    agg->ids_id = sink.meta.id;
+    return gx_sink_end(&sink);
+}
+
 static gx_code finish(gx_agg *agg, gx_run *run, const gx_dest *dest, gx_sink *sink)
 {
-    return gx_stack_finish(agg->collector, run, dest, sink);
+    gx_code rc = gx_stack_finish(agg->collector, run, dest, sink);
+    return rc == GX_OK && agg->ids[0] != '\0' ? store_ids(agg, run, dest) : rc;
 }
 
 static void end(gx_agg *agg)
@@ -63,8 +69,20 @@ static void end(gx_agg *agg)
     gx_stack_free(agg->collector);
 }
 
+#define ROW_KEYS \
+    GX_AGG_KEYS, GX_AGG_KEY("gaps", GX_OPT_TEXT, gaps), \
+        GX_AGG_KEY("number", GX_OPT_BOOL, number)
+
+static const gx_option from_keys[] = {ROW_KEYS, {NULL, GX_OPT_END, 0, 0}};
+static const gx_option store_keys[] = {ROW_KEYS,
+                                       GX_AGG_KEY("ids", GX_OPT_NAME, ids),
+                                       GX_AGG_KEY("replace", GX_OPT_BOOL, replace),
+                                       {NULL, GX_OPT_END, 0, 0}};
+
 static const gx_agg_kind kind = {.from = "gx_from_rows",
                                  .store = "gx_store_rows",
+                                 .from_keys = from_keys,
+                                 .store_keys = store_keys,
                                  .max_args = 2,
                                  .create = create,
                                  .add = add_row,

@@ -579,24 +579,29 @@ static gx_code convert_row(gx_ctx *ctx, const char *label, gx_dtype from, const 
 }
 
 /* Raw elements: as many as the bytes hold. */
-static gx_code raw_row(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_dtype dtype,
-                       int64_t *count, void **data, gx_err *err)
+static gx_code raw_row(gx_ctx *ctx, sqlite3_value *value, const char *label,
+                       const gx_row_wish *wish, int64_t *count, void **data, gx_err *err)
 {
     const void *blob = sqlite3_value_blob(value);
-    size_t bytes = (size_t)sqlite3_value_bytes(value), size = gx_dtype_bytes(dtype);
-    if (bytes % size != 0) {
+    gx_dtype dtype = wish->dtype;
+    const gx_raw raw = {.label = label,
+                        .bytes = (size_t)sqlite3_value_bytes(value),
+                        .cols = wish->cols,
+                        .is_one_row = true,
+                        .may_complex = gx_dtype_is_complex(wish->dtype),
+                        .how = wish->how};
+    if (!wish->is_stated) {
+        GX_TRY(gx_raw_dtype(&raw, &dtype, err));
+    }
+    if (raw.bytes % gx_dtype_bytes(dtype) != 0) {
         return gx_fail(err, GX_ARG, "%s is a blob of %zu bytes, not a multiple of %zu (%s)", label,
-                       bytes, size, gx_dtype_name(dtype));
+                       raw.bytes, gx_dtype_bytes(dtype), gx_dtype_name(dtype));
     }
-    GX_TRY(gx_mem_alloc(ctx->mem, bytes, "row", data, err));
-    if (bytes > 0) {
-        memcpy(*data, blob, bytes);
-    }
-    *count = (int64_t)(bytes / size);
-    return GX_OK;
+    *count = (int64_t)(raw.bytes / gx_dtype_bytes(dtype));
+    return convert_row(ctx, label, dtype, blob, *count, wish->dtype, data, err);
 }
 
-gx_code gx_arg_row(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_dtype dtype,
+gx_code gx_arg_row(gx_ctx *ctx, sqlite3_value *value, const char *label, const gx_row_wish *wish,
                    int64_t *count, void **data, gx_err *err)
 {
     *data = NULL;
@@ -604,7 +609,7 @@ gx_code gx_arg_row(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_dtyp
     int type = sqlite3_value_type(value);
     if (type == SQLITE_BLOB &&
         !gx_value_is(sqlite3_value_blob(value), (size_t)sqlite3_value_bytes(value))) {
-        return raw_row(ctx, value, label, dtype, count, data, err);
+        return raw_row(ctx, value, label, wish, count, data, err);
     }
     if (type == SQLITE_TEXT) {
         const char *text;
@@ -628,7 +633,7 @@ gx_code gx_arg_row(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_dtyp
                      row.rows, row.cols);
     } else {
         *count = row.rows * row.cols;
-        rc = convert_row(ctx, label, row.dtype, row.data, *count, dtype, data, err);
+        rc = convert_row(ctx, label, row.dtype, row.data, *count, wish->dtype, data, err);
     }
     gx_mem_free(ctx->mem, row.owned);
     return rc;

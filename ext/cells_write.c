@@ -546,7 +546,10 @@ static gx_code parse_row(change *ch, void **elements, gx_err *err)
     if (sqlite3_value_type(row) == SQLITE_NULL) {
         return gx_fail(err, GX_ARG, "row is NULL");
     }
-    GX_TRY(gx_arg_row(ch->table->ctx, row, "row", meta->dtype, &count, elements, err));
+    const gx_row_wish wish = {.dtype = meta->dtype,
+                              .cols = meta->cols,
+                              .how = ": gx_from_bytes(row, 'c64') or 'f64' says which"};
+    GX_TRY(gx_arg_row(ch->table->ctx, row, "row", &wish, &count, elements, err));
     if (count != meta->cols) {
         gx_mem_free(ch->table->ctx->mem, *elements);
         *elements = NULL;

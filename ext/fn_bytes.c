@@ -1,14 +1,11 @@
 /*
-** Raw elements in BLOBs: gx_from_bytes and gx_to_bytes, and a guard against a wrong dtype.
+** Raw elements in BLOBs: gx_from_bytes and gx_to_bytes.
 **
 ** NumPy's a.tobytes() and the vector extensions keep elements as little-endian numbers by rows and
 ** nothing else.  By rows is by columns of the transpose: both ways are a transposition, which takes
 ** the bytes where they lie (or copied once where they are not aligned), or puts them where they are
 ** given to SQLite.  The result's size, which SQLite's length limit bounds, is refused before
 ** anything is read.
-**
-** Raw bytes do not say their dtype.  Embeddings mostly are f32, and read as f64 they are half as
-** many numbers without meaning, silently; gx_bytes_look_like_f32() knows such a row.
 */
 #include "../core/alg/alg.h"
 #include "look.h"
@@ -175,35 +172,3 @@ const gx_function gx_functions_bytes[] = {
     {"gx_to_bytes", 1, 2, false, to_bytes},
     {NULL, 0, 0, false, NULL},
 };
-
-// The guard ---------------------------------------------------------------------------------------
-
-/*
-** In f32 data every second word, the low half of each supposed double, is a number of ordinary
-** size.  In f64 data it is the end of a mantissa: random bits, of which one pattern in eight has
-** such an exponent, or zeros where the numbers are short.  TELLING different words of the first
-** kind and none of another do not come by chance (8^-8 = 6e-8).
-*/
-bool gx_bytes_look_like_f32(const void *blob, size_t bytes)
-{
-    enum { TELLING = 8, EXPONENT_MIN = 127 - 20, EXPONENT_MAX = 127 + 11 };
-    const uint32_t SHORT_MANTISSA = 0x1FFFFFFF; // clear in f32 numbers that were made f64
-    uint32_t word, telling[TELLING];
-    size_t pairs = bytes / (2 * sizeof(float));
-    int found = 0;
-    for (size_t k = 0; k < pairs; k++) {
-        memcpy(&word, (const char *)blob + 2 * sizeof(float) * k, sizeof word);
-        uint32_t exponent = word >> 23 & 0xFF;
-        if (word << 1 != 0 && (exponent < EXPONENT_MIN || exponent > EXPONENT_MAX)) {
-            return false;
-        }
-        int same = 0;
-        while (same < found && telling[same] != word) {
-            same++;
-        }
-        if (same == found && found < TELLING && (word & SHORT_MANTISSA) != 0) {
-            telling[found++] = word;
-        }
-    }
-    return found == TELLING;
-}

@@ -186,15 +186,35 @@ const char *gx_arg_show(sqlite3_value *value, char text[GX_SHOWN_BYTES]);
 const char *gx_text_show(const char *text, size_t bytes, char shown[GX_SHOWN_BYTES]);
 
 /*
-** A row given as JSON list, matrix value (1 x n or n x 1), number, or raw elements of dtype as
-** NumPy's tobytes() writes them: count elements of dtype into *data (owned, ctx->mem).  Complex
-** elements where dtype is real are refused.
+** A row given as JSON list, matrix value (1 x n or n x 1), number, or raw elements as NumPy's
+** tobytes() writes them: count elements of dtype into *data (owned, ctx->mem).  Complex elements
+** where dtype is real are refused, and raw ones that can be read in two ways (gx_raw_dtype).
 */
-gx_code gx_arg_row(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_dtype dtype,
+typedef struct gx_row_wish {
+    gx_dtype dtype; /* of the matrix                                          */
+    bool is_stated; /* raw elements are of it, the statement says             */
+    int64_t cols;   /* of the rows; -1: not known                             */
+    const char *how; /* the end of a refusal: what states the dtype of raw ones */
+} gx_row_wish;
+
+gx_code gx_arg_row(gx_ctx *ctx, sqlite3_value *value, const char *label, const gx_row_wish *wish,
                    int64_t *count, void **data, gx_err *err);
 
-/* Whether raw bytes, read as f64, have the look of f32 numbers: of at least 16, by their bits. */
-bool gx_bytes_look_like_f32(const void *blob, size_t bytes);
+/*
+** A BLOB without a header does not say what its numbers are (raw.c).  Their dtype, where one
+** alone makes whole rows of `cols` (one row, or any number of them); else they are refused, with
+** every reading named.  No bytes are no elements of any dtype.
+*/
+typedef struct gx_raw {
+    const char *label;
+    size_t bytes;
+    int64_t cols;     /* -1: not known, which no reading fits */
+    bool is_one_row;
+    bool may_complex; /* c64 and c128 are readings as well    */
+    const char *how;  /* as in gx_row_wish                    */
+} gx_raw;
+
+gx_code gx_raw_dtype(const gx_raw *raw, gx_dtype *dtype, gx_err *err);
 
 /*
 ** A JSON literal (literal.c): '[[1,2],[3,"1+2i"]]', a flat list being a column.  dtype: GX_F64, or

@@ -11,44 +11,55 @@
 #include <math.h>
 #include <string.h>
 
-static bool take_raw(gx_fn *fn, sqlite3_value *value, const char *label, int64_t cols, gx_rows *out)
+/* stated: GX_DTYPE_COUNT where the statement does not say. */
+static bool take_raw(gx_fn *fn, const gx_raw *raw, const void *data, gx_dtype stated, gx_rows *out)
 {
-    const void *data = sqlite3_value_blob(value);
-    size_t bytes = (size_t)sqlite3_value_bytes(value), row = (size_t)cols * sizeof(float);
-    if (row == 0 || bytes % row != 0) {
-        return gx_fn_fail(fn,
-                          "%s is a blob of %zu bytes, neither a matrix value nor rows of %" PRId64
-                          " f32 numbers (%zu bytes each)",
-                          label, bytes, cols, row);
+    gx_dtype dtype = stated;
+    gx_err err = {0};
+    if (stated == GX_DTYPE_COUNT && gx_raw_dtype(raw, &dtype, &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
+        return false;
     }
-    int64_t rows = (int64_t)(bytes / row);
-    gx_mat_value(&out->base, label, GX_F32, cols, rows, data, cols);
-    if ((uintptr_t)data % sizeof(float) != 0) {
+    int64_t cols = raw->cols;
+    size_t row = (size_t)cols * gx_dtype_bytes(dtype);
+    if (row == 0 || raw->bytes % row != 0) {
+        return gx_fn_fail(fn,
+                          "%s is a blob of %zu bytes, no rows of %" PRId64
+                          " %s numbers (%zu bytes each)",
+                          raw->label, raw->bytes, cols, gx_dtype_name(dtype), row);
+    }
+    int64_t rows = (int64_t)(raw->bytes / row);
+    gx_mat_value(&out->base, raw->label, dtype, cols, rows, data, cols);
+    if ((uintptr_t)data % (gx_dtype_is_double(dtype) ? sizeof(double) : sizeof(float)) != 0) {
         void *copy;
         if (!gx_look_buffer(fn, &out->base, cols, rows, &copy)) {
             return false;
         }
-        out->base.data = memcpy(copy, data, bytes);
+        out->base.data = memcpy(copy, data, raw->bytes);
     }
     gx_mat_view(&out->turned, &out->base, GX_TRANS, 0, 0, rows, cols);
     out->mat = &out->turned;
     return true;
 }
 
-bool gx_fn_rows(gx_fn *fn, int index, const char *label, int64_t cols, gx_rows *out)
+bool gx_fn_rows(gx_fn *fn, int index, const char *label, int64_t cols, gx_dtype stated,
+                gx_rows *out)
 {
     sqlite3_value *value = fn->argv[index];
     if (sqlite3_value_type(value) == SQLITE_BLOB) {
         const void *blob = sqlite3_value_blob(value);
-        size_t bytes = (size_t)sqlite3_value_bytes(value);
-        if (bytes > 0 && blob == NULL) {
+        const gx_raw raw = {.label = label,
+                            .bytes = (size_t)sqlite3_value_bytes(value),
+                            .cols = cols,
+                            .how = ": option \"dtype\" says which"};
+        if (raw.bytes > 0 && blob == NULL) {
             gx_err err = {0};
-            gx_fail_nomem(&err, bytes, "argument");
+            gx_fail_nomem(&err, raw.bytes, "argument");
             gx_run_fail(&fn->run, &err);
             return false;
         }
-        if (bytes > 0 && !gx_value_is(blob, bytes)) {
-            return take_raw(fn, value, label, cols, out);
+        if (raw.bytes > 0 && !gx_value_is(blob, raw.bytes)) {
+            return take_raw(fn, &raw, blob, stated, out);
         }
     }
     if (!gx_fn_matrix(fn, index, label, &out->base)) {

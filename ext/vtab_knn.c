@@ -20,12 +20,14 @@ typedef struct knn_options {
     char metric[64];
     const char *candidates;
     bool excludes_self;
+    gx_dtype dtype; /* of raw numbers; GX_DTYPE_COUNT: not stated */
 } knn_options;
 
 static const gx_option knn_keys[] = {
     {"metric", GX_OPT_TEXT, offsetof(knn_options, metric), 0},
     {"candidates", GX_OPT_MATRIX, offsetof(knn_options, candidates), 0},
     {"exclude_self", GX_OPT_BOOL, offsetof(knn_options, excludes_self), 0},
+    {"dtype", GX_OPT_DTYPE, offsetof(knn_options, dtype), 0},
     {NULL, GX_OPT_END, 0, 0},
 };
 
@@ -110,13 +112,13 @@ static bool count_rows(gx_fn *fn, knn *k, int64_t *rows)
 static bool begin(gx_fn *fn, const gx_table_wish *wish, void *state, int64_t *rows)
 {
     knn *table = state;
-    knn_options opt = {.metric = "cosine"};
+    knn_options opt = {.metric = "cosine", .dtype = GX_DTYPE_COUNT};
     gx_rows Q;
     gx_mat E, C, listed;
     gx_knn_args args = {.E = &E};
     *rows = 0;
     if (!gx_fn_options(fn, knn_keys, &opt) || !gx_fn_matrix(fn, 1, "E", &E) ||
-        !gx_fn_rows(fn, 0, "Q", E.cols, &Q) || !gx_fn_int(fn, 2, "k", &args.k) ||
+        !gx_fn_rows(fn, 0, "Q", E.cols, opt.dtype, &Q) || !gx_fn_int(fn, 2, "k", &args.k) ||
         !gx_measure_parse(fn, opt.metric, GX_MEASURES_KNN, &table->measure)) {
         return false;
     }

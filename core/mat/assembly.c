@@ -96,7 +96,7 @@ gx_code gx_assembly_open(gx_assembly *a, int64_t marks, gx_err *err)
     if (a->is_tile_owned) {
         GX_TRY(gx_mem_alloc(mem, tile_bytes(a), "a tile", &a->tile, err));
     }
-    if (spec->duplicates == GX_DUPLICATES_ERROR) {
+    if (spec->duplicates == GX_DUPLICATES_ERROR || spec->gaps == GX_GAPS_NAN) {
         void *memory;
         a->mark_bytes = (size_t)marks / 8 + 1;
         GX_TRY(gx_mem_alloc(mem, a->mark_bytes, "marks of a tile", &memory, err));

@@ -15,6 +15,13 @@ typedef enum gx_duplicates {
     GX_DUPLICATES_LAST   /* the latest counts                   */
 } gx_duplicates;
 
+/* What rows are that did not come. */
+typedef enum gx_gaps {
+    GX_GAPS_ERROR, /* none may be missing */
+    GX_GAPS_ZERO,
+    GX_GAPS_NAN
+} gx_gaps;
+
 /* The largest index + 1: records keep 32 bits of each index. */
 #define GX_SCATTER_INDEX_END ((int64_t)UINT32_MAX)
 #define GX_SCATTER_ROWS_TEXT "a sparse matrix from cells has at most 4294967295 rows, not %lld"
@@ -23,7 +30,9 @@ typedef struct gx_scatter_spec {
     int64_t rows, cols; /* -1: one more than the largest index that comes */
     gx_dtype dtype;     /* of the matrix; complex: cells have two parts   */
     gx_duplicates duplicates;
-    bool is_sparse; /* cells: the result is sparse (gx_scatter_finish)   */
+    gx_gaps gaps;        /* rows only: cells that do not come are 0             */
+    bool is_numbered;    /* rows only: row k is that of the k-th smallest index */
+    bool is_sparse;      /* cells: the result is sparse (gx_scatter_finish)     */
     uint32_t properties; /* of a sparse result                              */
 } gx_scatter_spec;
 
@@ -62,7 +71,7 @@ typedef struct gx_assembly {
     int64_t rows, cols, tile_rows, tile_cols; /* a result that is a value is one tile            */
     void *tile;         /* the elements under construction, leading dimension m        */
     bool is_tile_owned; /* else it is the value itself                                 */
-    uint8_t *marks;     /* bits of what has come to the tile; NULL: duplicates allowed */
+    uint8_t *marks;     /* bits of what has come to the tile; NULL: nobody asks        */
     size_t mark_bytes;
     int64_t i0, j0, m, n; /* the current tile                                            */
 } gx_assembly;
@@ -76,7 +85,7 @@ gx_code gx_assembly_shape(gx_assembly *a, int64_t max_i, int64_t max_j, gx_err *
 /* Whether a tile of that shape does not fit beside what is allocated now. */
 bool gx_assembly_is_tight(const gx_assembly *a);
 
-/* The sink, a tile buffer, and marks, if any: so many bits for a tile. */
+/* The sink, a tile buffer, and marks where duplicates are errors or gaps NaN: bits for a tile. */
 gx_code gx_assembly_open(gx_assembly *a, int64_t marks, gx_err *err);
 
 /*
@@ -89,6 +98,12 @@ gx_code gx_assembly_tiles(gx_assembly *a, gx_code (*column)(gx_assembly *a, gx_e
 /* Free it, pass a failure on to the run. */
 gx_code gx_assembly_end(gx_assembly *a, const gx_err *err);
 
+/* Has bit k of the tile been noted? */
+static inline bool gx_assembly_has(const gx_assembly *a, int64_t k)
+{
+    return (a->marks[k >> 3] & (uint8_t)(1 << (k & 7))) != 0;
+}
+
 /* Note bit k of the tile.  True: it came before, and may come only once. */
 static inline bool gx_assembly_is_twice(const gx_assembly *a, int64_t k)
 {
@@ -98,7 +113,7 @@ static inline bool gx_assembly_is_twice(const gx_assembly *a, int64_t k)
     uint8_t mask = (uint8_t)(1 << (k & 7));
     bool was_set = (a->marks[k >> 3] & mask) != 0;
     a->marks[k >> 3] = (uint8_t)(a->marks[k >> 3] | mask);
-    return was_set;
+    return was_set && a->runs->spec.duplicates == GX_DUPLICATES_ERROR;
 }
 
 /* Set or add one number to element k of the tile. */

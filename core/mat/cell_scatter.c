@@ -604,10 +604,38 @@ static gx_code close_buffer(gx_scatter *s, bool is_one_tile, bool is_spilled, gx
 }
 
 /* Shape, sink, memory, tiles. */
+/*
+** A shape that comes of the largest index alone, beside which the cells are nothing: an index that
+** is no place in a matrix, a key.  rows x cols are written out (of a sparse one: rows x 1).
+*/
+static gx_code check_shape(const gx_scatter *s, int64_t rows, int64_t cols, gx_err *err)
+{
+    enum { PER_CELL = 1000 };
+    const size_t LARGE = (size_t)64 << 20;
+    const gx_scatter_spec *spec = &s->runs.spec;
+    size_t bytes;
+    int64_t cells = s->count;
+    for (int64_t r = 0; r < s->runs.count; r++) {
+        cells += s->runs.list[r].count;
+    }
+    bool is_stated = spec->rows >= 0 && (spec->cols >= 0 || spec->is_sparse);
+    if (is_stated || !gx_matrix_bytes(rows, cols, spec->dtype, &bytes) || bytes <= LARGE ||
+        (double)rows * (double)cols <= (double)PER_CELL * (double)cells) {
+        return GX_OK;
+    }
+    return gx_fail(err, GX_ARG,
+                   "the largest indexes, %lld and %lld, make a %s matrix of %zu bytes of %lld "
+                   "cell%s: options \"rows\" and \"cols\" say that this is meant%s",
+                   (long long)s->max_i, (long long)s->max_j, spec->is_sparse ? "sparse" : "dense",
+                   bytes, (long long)cells, cells == 1 ? "" : "s",
+                   spec->is_sparse ? "" : ", \"sparse\":true keeps the cells alone");
+}
+
 static gx_code finish(gx_scatter *s, assembly *a, gx_err *err)
 {
     gx_assembly *t = &a->t;
     GX_TRY(gx_assembly_shape(t, s->max_i, s->max_j, err));
+    GX_TRY(check_shape(s, t->rows, t->cols, err));
     bool is_one_tile = t->tile_rows >= t->rows && t->tile_cols >= t->cols;
     t->tile_rows = whole_blocks(t->tile_rows, t->rows, s->base);
     t->tile_cols = whole_blocks(t->tile_cols, t->cols, s->base);
@@ -722,9 +750,12 @@ static gx_code finish_sparse(gx_scatter *s, gx_run *run, const gx_dest *dest, gx
     const gx_scatter_spec *spec = &s->runs.spec;
     pending p = {.s = s};
     gx_err err = {0};
-    if (gx_sparse_out_begin(run, dest, spec->rows >= 0 ? spec->rows : s->max_i + 1,
-                            spec->cols >= 0 ? spec->cols : s->max_j + 1, spec->dtype,
-                            spec->properties, sink, &p.out) == GX_OK &&
+    int64_t rows = spec->rows >= 0 ? spec->rows : s->max_i + 1;
+    int64_t cols = spec->cols >= 0 ? spec->cols : s->max_j + 1;
+    *sink = (gx_sink){.run = run};
+    if (check_shape(s, rows, 1, &err) == GX_OK &&
+        gx_sparse_out_begin(run, dest, rows, cols, spec->dtype, spec->properties, sink, &p.out) ==
+            GX_OK &&
         merge_sparse(&p, run, &err) == GX_OK) {
         gx_sparse_out_end(&p.out);
     }

@@ -387,6 +387,10 @@ const fault_script fault_scripts[] = {
     {"store-rows-spill", SMALL "SELECT gx_config('memory_limit', 75000);",
      "SELECT gx_store_rows('N', 119 - a.i - 40 * b.j, row) FROM gx_rows('A') AS a, "
      "(SELECT DISTINCT j FROM plain) AS b"},
+    {"store-rows-numbered", SMALL "SELECT gx_config('memory_limit', 75000);",
+     "SELECT gx_store_rows('N', 7 * (119 - a.i - 40 * b.j), row, "
+     "'{\"number\":true,\"ids\":\"I\"}') FROM gx_rows('A') AS a, "
+     "(SELECT DISTINCT j FROM plain) AS b"},
     {"store-value", SMALL, "SELECT gx_store('N', gx_random(60, 40))"},
     {"transpose-value", SMALL, "SELECT gx_transpose(gx_random(60, 40), 'M')"},
     {"from-function", SMALL,

@@ -17,7 +17,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
              "SELECT gx_transpose(?1); SELECT gx_add(?1, ?1); SELECT gx_scale(?1, 2);"
              "SELECT gx_matmul(?1, ?1); SELECT gx_matmul(?1, ?1, NULL, '{\"transb\":true}');"
              "SELECT * FROM gx_cells(?1); SELECT * FROM gx_rows(?1);"
-             "SELECT gx_from_rows(0, ?1); SELECT gx_store_rows('R', 0, ?1)",
+             "SELECT gx_from_rows(0, ?1, '{\"cols\":3}'); "
+             "SELECT gx_store_rows('R', 7, ?1, "
+             "'{\"dtype\":\"c64\",\"number\":true,\"ids\":\"I\"}')",
              data, size, NULL, 0);
     if (rc == SQLITE_OK && size > 0) {
         if (fuzz_run(db, "SELECT gx_store('A', ?1)", data, size, NULL, 0) != SQLITE_OK ||

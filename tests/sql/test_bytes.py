@@ -1,4 +1,4 @@
-"""Raw numbers in BLOBs: gx_from_bytes, gx_to_bytes, and f32 rows that nobody said are f32.
+"""Raw numbers in BLOBs: gx_from_bytes, gx_to_bytes, and rows that nobody said the dtype of.
 
 Plan:
 1. NumPy and back in every dtype, shapes 0, 1, 2, 5, 50, tile +-1, tall and wide; stored and as values; at every
@@ -6,8 +6,8 @@ Plan:
 2. to_bytes of every form of a matrix, with conversion; of a view of tiles, each tile read once;
 3. destinations, replace, the text in the place of cols;
 4. exact refusals: types, lengths, dtypes, cols, limits; a matrix value is no raw bytes; what functions say of raw bytes;
-5. the guard: f32 embeddings of several kinds without dtype are refused, with it taken; f64 data of many kinds pass:
-   normal, uniform, short decimals, thirds, integers, constants, converted from f32, zeros, tiny and huge.
+5. without a header: every place that takes raw rows, every length, with a dtype that is said, with a width that is
+   known, and with neither: read in the one way there is, or refused with every way named.
 """
 import numpy as np
 import pytest
@@ -128,64 +128,79 @@ def test_length_limit(db):
         "gx_to_bytes: Z is 20000x20000 f64, more bytes than SQLite's length limit of 1000000000: take a slice")
 
 
-# ---- 5. the guard ----------------------------------------------------------------------------------------------------
+# ---- 5. without a header ---------------------------------------------------------------------------------------------
 
-F32 = {
-    "normal": lambda rng, n: rng.standard_normal(n),
-    "unit": lambda rng, n: (lambda v: v / np.linalg.norm(v))(rng.standard_normal(n)),
-    "uniform": lambda rng, n: rng.random(n),
-    "rectified": lambda rng, n: np.maximum(rng.standard_normal(n), -0.2) + 0.2,
-    "pixels": lambda rng, n: rng.integers(1, 255, n),
-}
+def readings(count, real=True, unit=""):
+    """How a refusal names them, of so many bytes."""
+    sizes = [("f32", 4), ("f64", 8)] + ([] if real else [("c64", 8), ("c128", 16)])
+    return " or ".join(f"{count // size} {name}" for name, size in sizes if count % size == 0)
 
 
-@pytest.mark.parametrize("kind", F32)
-@pytest.mark.parametrize("n", [64, 384, 1024])
-def test_f32_is_seen(db, kind, n):
-    row = F32[kind](np.random.default_rng(n), n).astype("<f4").tobytes()
-    for call in ("gx_from_rows(0, ?)", "gx_store_rows('E', 0, ?)"):
-        name = call[:call.index("(")]
-        assert error(db, f"SELECT {call}", row) == (
-            f"{name}: row 0 looks like {n} f32 numbers, not {n // 2} f64: say which with "
-            "'{\"dtype\":\"f32\"}' or '{\"dtype\":\"f64\"}' (input row 1)")
-    assert q(db, "SELECT gx_shape(gx_from_rows(0, ?, '{\"dtype\":\"f32\"}'))", row) == f"[1,{n}]"
-    assert q(db, "SELECT gx_shape(gx_from_rows(0, ?, '{\"dtype\":\"f64\"}'))", row) == f"[1,{n // 2}]"
+@pytest.mark.parametrize("call", ["gx_from_rows(0, ?)", "gx_store_rows('E', 0, ?)"])
+def test_a_first_row_is_never_guessed(db, call):
+    name = call[:call.index("(")]
+    for count in (4, 8, 12, 16, 384, 3072):
+        assert error(db, f"SELECT {call}", bytes(range(1, 5)) * (count // 4)) == (
+            f"{name}: row 0 is a blob of {count} bytes without a header, which may be {readings(count)}: "
+            'option "dtype" says what they are (input row 1)')
+    assert error(db, f"SELECT {call}", b"12345") == (
+        f"{name}: row 0 is a blob of 5 bytes, neither a matrix value nor a multiple of 4 (f32) or 8 (f64) (input row 1)")
     assert q(db, "SELECT count(*) FROM gx") == 0
 
 
-F64 = {
-    "normal": lambda rng, n: rng.standard_normal(n),
-    "uniform": lambda rng, n: rng.random(n),
-    "decimals": lambda rng, n: np.round(rng.random(n), 1),
-    "cents": lambda rng, n: np.round(rng.random(n) * 100, 2),
-    "thirds": lambda rng, n: rng.integers(1, 100, n) / 3,
-    "thirteenths": lambda rng, n: rng.integers(1, 100, n) / 13,
-    "integers": lambda rng, n: rng.integers(-1000, 1000, n),
-    "constant": lambda rng, n: np.full(n, rng.random()),
-    "alternating": lambda rng, n: np.resize(rng.random(2), n),
-    "was f32": lambda rng, n: rng.standard_normal(n).astype("<f4"),
-    "zeros": lambda rng, n: np.zeros(n),
-    "tiny": lambda rng, n: rng.standard_normal(n) * 1e-300,
-    "huge": lambda rng, n: rng.standard_normal(n) * 1e300,
-    "times": lambda rng, n: 1.7e9 + rng.random(n) * 1e6,
-}
+@pytest.mark.parametrize("dtype", NAMES)
+def test_a_dtype_that_is_said(db, dtype):
+    row = numbers((6,), dtype)
+    got = to_numpy(q(db, "SELECT gx_from_rows(0, ?, ?)", row.tobytes(), '{"dtype":"%s"}' % dtype))
+    assert got.dtype == row.dtype and got[0].tobytes() == row.tobytes()
+    assert error(db, "SELECT gx_from_rows(0, ?, ?)", row.tobytes() + b"x", '{"dtype":"%s"}' % dtype) == (
+        f"gx_from_rows: row 0 is a blob of {row.nbytes + 1} bytes, not a multiple of {row.itemsize} ({dtype}) (input row 1)")
 
 
-@pytest.mark.parametrize("kind", F64)
-def test_f64_passes(db, kind):
-    rng = np.random.default_rng(7)
-    for n in (1, 7, 8, 9, 16, 100, 384):
-        for _ in range(20):
-            a = F64[kind](rng, n).astype("<f8")
-            assert np.array_equal(to_numpy(q(db, "SELECT gx_from_rows(0, ?)", a.tobytes()))[0], a), (kind, n)
-
-
-def test_only_the_first_row_is_judged(db):
-    ordinary, odd = numbers((384,), "f64"), numbers((768,), "f32")
+@pytest.mark.parametrize("how", ["cols", "list", "value"])
+def test_a_width_that_is_known(db, how):
+    """Then the length says what the numbers are, row by row."""
+    first, options = numbers((1, 6), "f64"), '{"cols":6}' if how == "cols" else "{}"
     db.execute("CREATE TABLE t(i, row)")
-    db.executemany("INSERT INTO t VALUES(?, ?)", [(0, ordinary.tobytes()), (1, odd.tobytes())])
-    assert q(db, "SELECT gx_shape(gx_from_rows(i, row)) FROM t") == "[2,384]"
-    values = [(0, from_numpy(odd.reshape(1, -1)))]
-    db.execute("DELETE FROM t")
-    db.executemany("INSERT INTO t VALUES(?, ?)", values)
-    assert q(db, "SELECT gx_shape(gx_from_rows(i, row)) FROM t") == "[1,768]"
+    lead = {"cols": first.tobytes(), "list": str(first[0].tolist()), "value": from_numpy(first)}[how]
+    f32, f64 = numbers((6,), "f32"), numbers((6,), "f64", 2)
+    db.executemany("INSERT INTO t VALUES(?, ?)", [(0, lead), (1, f32.tobytes()), (2, f64.tobytes())])
+    got = to_numpy(q(db, "SELECT gx_from_rows(i, row, ?) FROM t", options))
+    assert np.array_equal(got, np.vstack([first[0], f32, f64]))
+    for count in (12, 36, 96):
+        assert error(db, "SELECT gx_from_rows(i, row, ?) FROM (SELECT * FROM t UNION ALL SELECT 3, zeroblob(?))", options, count) == (
+            f"gx_from_rows: row 3 is a blob of {count} bytes, neither a matrix value nor 6 raw numbers: expected 24 (f32) or "
+            "48 (f64) (input row 4)")
+    assert q(db, "SELECT gx_shape(gx_from_rows(0, x''))") == "[1,0]"  # no bytes are no numbers of any kind
+
+
+def test_rows_of_a_table(db):
+    """Rows that are written have the matrix's width; of a complex one 8 bytes a number are read in two ways."""
+    real, complexes = numbers((3, 4), "f32"), numbers((3, 4), "c64")
+    for name, array in (("R", real), ("C", complexes)):
+        q(db, "SELECT gx_store(?, ?)", name, from_numpy(array))
+        db.execute(f"CREATE VIRTUAL TABLE t{name} USING gx_rows('{name}')")
+    f32, f64, c64, c128 = (numbers((4,), dtype, 9) for dtype in ("f32", "f64", "c64", "c128"))
+    for row in (f32, f64):
+        db.execute("UPDATE tR SET row = ? WHERE i = 1", (row.tobytes(),))
+        assert np.array_equal(to_numpy(q(db, "SELECT gx_copy('R')"))[1], row.astype("<f4"))
+    for row in (f32, c128):
+        db.execute("UPDATE tC SET row = ? WHERE i = 1", (row.tobytes(),))
+        assert np.array_equal(to_numpy(q(db, "SELECT gx_copy('C')"))[1], row.astype("<c8"))
+    for row in (f64, c64):
+        assert error(db, "UPDATE tC SET row = ? WHERE i = 1", row.tobytes()) == (
+            "gx_rows: tC: row is a blob of 32 bytes without a header, which may be 4 f64 or 4 c64: gx_from_bytes(row, 'c64') or "
+            "'f64' says which")
+    assert error(db, "UPDATE tR SET row = zeroblob(24) WHERE i = 1") == (
+        "gx_rows: tR: row is a blob of 24 bytes, neither a matrix value nor 4 raw numbers: expected 16 (f32) or 32 (f64)")
+    db.execute("UPDATE tC SET row = gx_from_bytes(?, 'c64') WHERE i = 1", (c64.tobytes(),))
+    assert np.array_equal(to_numpy(q(db, "SELECT gx_copy('C')"))[1], c64)
+
+
+@pytest.mark.parametrize("call", ["gx_norm(?)", "gx_cosine(?, '[[1,2]]')", "gx_distance('[[1,2]]', ?)", "gx_store('A', ?)",
+                                  "gx_matmul(?, ?)", "gx_normalize(?)", "gx_kmeans(?, 1)", "gx_vstack(?, ?)",
+                                  "gx_eval('A + 1', ?)", "gx_from_rows(0, gx_norm(?))"])
+def test_matrices_are_no_raw_numbers(db, call):
+    for count in (8, 16):
+        text = error(db, f"SELECT {call}", *[bytes(count)] * call.count("?"))
+        assert f"blob of {count} bytes" in text, text

@@ -6,6 +6,7 @@ Plan
     have to be merged: equal to the bit, memory kept, nothing left behind.
  3. Duplicates: error, sum (the same bits whatever the memory limit), last.
  4. Rows: JSON, matrix values, raw bytes of NumPy in every dtype; ascending, shuffled, with gaps; the same limits.
+    Gaps: refused with the first one named, zero, NaN; rows numbered in the order of their ids, and the list of these.
  5. GROUP BY, two aggregates in one statement, round trip through gx_cells, temp and attached databases.
  6. Refused: every wrong argument, the exact text, and the database as it was.
  7. Transactions and failures: ROLLBACK, INSERT ... SELECT, a statement that fails half-way, interrupts.
@@ -187,7 +188,7 @@ def test_duplicates(db):
     for tile_bytes, memory_limit in LIMITS:
         for option, expected in (("last", last), ("sum", total)):
             limits(db, tile_bytes, memory_limit)
-            text = '{"duplicates":"%s","replace":true}' % option
+            text = '{"duplicates":"%s","replace":true,"dtype":"f64"}' % option
             assert q(db, "SELECT gx_store_cells('A', a, b, c, ?) FROM t", text) == "A"
             assert stored(db, "A").tobytes() == expected.tobytes(), (option, tile_bytes, memory_limit)
         limits(db, tile_bytes, memory_limit)
@@ -261,7 +262,7 @@ def test_store_rows_within_limits(filedb, shape, order):
         limits(db, tile_bytes, memory_limit)
         q(db, "SELECT gx_stats_reset()")
         before = counter(db, "memory_used")
-        options = '{"rows":%d,"replace":true}' % shape[0]
+        options = '{"rows":%d,"replace":true,"dtype":"f64","gaps":"zero"}' % shape[0]
         assert q(db, "SELECT gx_store_rows('A', a, b, ?) FROM t", options) == "A"
         assert counter(db, "memory_used") == before
         assert counter(db, "memory_peak") <= memory_limit
@@ -282,21 +283,163 @@ def test_duplicate_rows(db):
     for tile_bytes, memory_limit in LIMITS:
         for option, expected in (("last", last), ("sum", total)):
             limits(db, tile_bytes, memory_limit)
-            text = '{"duplicates":"%s","replace":true}' % option
+            text = '{"duplicates":"%s","replace":true,"dtype":"f64"}' % option
             assert q(db, "SELECT gx_store_rows('A', a, b, ?) FROM t", text) == "A"
             assert stored(db, "A").tobytes() == expected.tobytes()
         limits(db, tile_bytes, memory_limit)
-        text = error(db, "SELECT gx_store_rows('B', a, b) FROM t")
+        text = error(db, "SELECT gx_store_rows('B', a, b, '{\"dtype\":\"f64\"}') FROM t")
         assert text.startswith("gx_store_rows: row ") and \
             text.endswith(' comes twice (option "duplicates" may be "sum" or "last")')
 
 
 def test_empty_rows_and_scalars(db):
-    assert to_numpy(q(db, "SELECT gx_from_rows(i, '[]') FROM (SELECT 2 AS i)")).shape == (3, 0)
-    assert to_numpy(q(db, "SELECT gx_from_rows(i, x'') FROM (SELECT 2 AS i)")).shape == (3, 0)
-    assert to_numpy(q(db, "SELECT gx_from_rows(i, 7) FROM (SELECT 1 AS i)")).tolist() == [[0], [7]]
-    assert q(db, "SELECT gx_store_rows('E', i, '[]') FROM (SELECT 2 AS i)") == "E"
+    zero = '{"gaps":"zero"}'
+    assert to_numpy(q(db, "SELECT gx_from_rows(i, '[]', ?) FROM (SELECT 2 AS i)", zero)).shape == (3, 0)
+    assert to_numpy(q(db, "SELECT gx_from_rows(i, x'', ?) FROM (SELECT 2 AS i)", zero)).shape == (3, 0)
+    assert to_numpy(q(db, "SELECT gx_from_rows(i, 7, ?) FROM (SELECT 1 AS i)", zero)).tolist() == [[0], [7]]
+    assert q(db, "SELECT gx_store_rows('E', i, '[]', ?) FROM (SELECT 2 AS i)", zero) == "E"
     assert stored(db, "E").shape == (3, 0)
+
+
+def test_gaps_are_refused(db):
+    """Rows that never came would be neighbours of whatever is near 0."""
+    ways = ' (option "gaps" may be "zero" or "nan"; "number":true numbers the rows that came)'
+    for indexes, options, missing, of in (([1, 2], "", 0, 3), ([2, 0], "", 1, 3), ([0, 1], '"rows":4', 2, 4), ([400000000, 0], "", 1, 400000001),
+                                          ([0, 2, 2], '"duplicates":"sum"', 1, 3), ([1, 1, 1], '"duplicates":"last"', 0, 2)):
+        db.execute("DROP TABLE IF EXISTS t")
+        fill(db, "t", [(i, f"[{i}, 1]") for i in indexes])
+        for call in ("gx_from_rows(a, b, ?)", "gx_store_rows('A', a, b, ?)"):
+            assert error(db, f"SELECT {call} FROM t", "{%s}" % options) == (
+                f"{call[:call.index('(')]}: row {missing} is missing: {len(set(indexes))} of {of} rows came{ways}")
+    assert q(db, "SELECT count(*) FROM gx") == 0 and q(db, "PRAGMA page_count") < 20
+    assert error(db, "SELECT gx_from_rows(0, 1, '{\"gaps\":\"none\"}')") == (
+        'gx_from_rows: option "gaps" must be "error", "zero" or "nan", not "none" (input row 1)')
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gaps_that_are_filled(db, dtype):
+    fill(db, "t", [(3, "[1, 2]"), (1, "[3, 4]")])
+    for word, gap in (("zero", 0), ("nan", np.nan)):
+        for more, rows in (("", 4), (',"rows":6', 6)):
+            want = np.full((rows, 2), gap, DTYPES[dtype])
+            want[3], want[1] = [1, 2], [3, 4]
+            options = '{"dtype":"%s","gaps":"%s","replace":true%s}' % (dtype, word, more)
+            q(db, "SELECT gx_store_rows('A', a, b, ?) FROM t", options)
+            np.testing.assert_array_equal(stored(db, "A"), want)
+            assert q(db, "SELECT gx_from_rows(a, b, ?) FROM t", options.replace(',"replace":true', "")) == from_numpy(want)
+
+
+@pytest.mark.parametrize("shape", [(500, 64), (3000, 7), (20000, 1)])
+@pytest.mark.parametrize("gaps", ["error", "nan"])
+def test_gaps_within_limits(filedb, shape, gaps):
+    """A row that is missing is found among spilled runs, and NaN goes where none came, whatever the duplicates are."""
+    db, rng = filedb, np.random.default_rng(SEED)
+    array, indexes = rng.standard_normal(shape), list(range(shape[0]))
+    random.Random(SEED).shuffle(indexes)
+    gone = sorted(indexes[:3])
+    fill(db, "t", [(i, array[i].tobytes()) for i in indexes[3:] + indexes[-50:]])
+    array[gone] = np.nan
+    for tile_bytes, memory_limit in LIMITS:
+        if shape[1] * 8 * 4 > memory_limit:
+            continue
+        limits(db, tile_bytes, memory_limit)
+        options = '{"rows":%d,"replace":true,"dtype":"f64","duplicates":"last","gaps":"%s"}' % (shape[0], gaps)
+        if gaps == "error":
+            assert error(db, "SELECT gx_store_rows('A', a, b, ?) FROM t", options).startswith(
+                f"gx_store_rows: row {gone[0]} is missing: {shape[0] - 3} of {shape[0]} rows came (")
+            assert q(db, "SELECT count(*) FROM gx") == 0
+        else:
+            q(db, "SELECT gx_store_rows('A', a, b, ?) FROM t", options)
+            np.testing.assert_array_equal(stored(db, "A"), array)
+
+
+def test_numbered_rows(db):
+    """Rows 0, 1, ... in the order of i, which may be any integer, and the list of them to join on."""
+    fill(db, "t", [(400000000000, "[1, 0]"), (-7, "[0, 1]"), (12, "[3, 4]")])
+    options = '{"number":true,"ids":"E_id"}'
+    assert q(db, "SELECT gx_store_rows('E', a, b, ?) FROM t", options) == "E"
+    assert stored(db, "E").tolist() == [[0, 1], [3, 4], [1, 0]]
+    assert stored(db, "E_id").tolist() == [[-7], [12], [400000000000]]
+    assert q(db, "SELECT gx_from_rows(a, b, '{\"number\":true}') FROM t") == from_numpy(stored(db, "E"))
+    found = db.execute("SELECT a, rank FROM gx_knn('[2,0]', 'E', 3) k JOIN gx_cells('E_id') AS m ON m.i = k.id JOIN t ON a = m.value")
+    assert found.fetchall() == [(400000000000, 0), (12, 1), (-7, 2)]
+    assert stored(db, "E").tolist() == [[0, 1], [3, 4], [1, 0]]
+    # duplicates, gaps and the shape mean what they mean elsewhere
+    assert error(db, "SELECT gx_from_rows(a, b, '{\"number\":true}') FROM (SELECT * FROM t UNION ALL SELECT 12, '[1,1]')") == (
+        'gx_from_rows: row 12 comes twice (option "duplicates" may be "sum" or "last")')
+    twice = "(SELECT * FROM t UNION ALL SELECT 12, '[1,1]')"
+    assert to_numpy(q(db, f"SELECT gx_from_rows(a, b, '{{\"number\":true,\"duplicates\":\"sum\"}}') FROM {twice}")).tolist() == [[0, 1], [4, 5], [1, 0]]
+    assert error(db, "SELECT gx_from_rows(a, b, '{\"number\":true,\"rows\":4}') FROM t") == (
+        'gx_from_rows: row 3 is missing: 3 of 4 rows came (option "gaps" may be "zero" or "nan")')
+    assert error(db, "SELECT gx_from_rows(a, b, '{\"number\":true,\"rows\":2}') FROM t") == "gx_from_rows: 3 rows came for a matrix of 2"
+    four = to_numpy(q(db, "SELECT gx_from_rows(a, b, '{\"number\":true,\"rows\":4,\"gaps\":\"nan\"}') FROM t"))
+    np.testing.assert_array_equal(four, [[0, 1], [3, 4], [1, 0], [np.nan, np.nan]])
+
+
+def test_lists_of_ids_that_are_refused(db):
+    fill(db, "t", [(5, "[1]"), (1 << 53, "[2]")])
+    assert q(db, "SELECT gx_store_rows('E', a, b, '{\"number\":true,\"ids\":\"I\"}') FROM t") == "E"
+    assert stored(db, "I").tolist() == [[5], [2.0 ** 53]]
+    store = "SELECT gx_store_rows('F', a, b, '{%s}') FROM t"
+    assert error(db, store % '"number":true,"ids":"I"') == (
+        "gx_store_rows: matrix 'I' already exists (use '{\"replace\":true}') (input row 1)")
+    assert error(db, store % '"number":true,"ids":"main.F"') == (
+        "gx_store_rows: two results cannot both be stored as 'F' (input row 1)")
+    assert error(db, store % '"ids":"J"') == (
+        "gx_store_rows: option \"ids\" is for the list of numbered rows: '{\"number\":true}' (input row 1)")
+    db.execute("UPDATE t SET a = a + 1 WHERE a > 5")
+    assert error(db, store % '"number":true,"ids":"J"') == (
+        "gx_store_rows: the list of ids cannot keep 9007199254740993, which is past 2^53")
+    assert error(db, store.replace("store_rows('F', ", "from_rows(") % '"number":true,"ids":"J"').startswith(
+        'gx_from_rows: unknown option "ids"')
+    assert error(db, store % '"number":true,"ids":"[J]"') is not None
+    assert sorted(r[0] for r in db.execute("SELECT name FROM gx")) == ["E", "I"]
+    # a statement that fails afterwards takes both back
+    bad = "json_extract(CASE WHEN a = 5 THEN 'bad' ELSE '1' END, '$')"
+    db.execute("DELETE FROM t WHERE a > 5")
+    db.execute("INSERT INTO t VALUES (4, '[1]')")
+    assert error(db, f"SELECT gx_store_rows('F', a, b, '{{\"number\":true,\"ids\":\"J\"}}'), sum({bad}) FROM (SELECT * FROM t ORDER BY a)") == \
+        "malformed JSON"
+    assert sorted(r[0] for r in db.execute("SELECT name FROM gx")) == ["E", "I"] and q(db, "SELECT gx_check()") == "ok"
+
+
+@pytest.mark.parametrize("shape", [(500, 64), (3000, 7), (40, 3000), (20000, 1)])
+@pytest.mark.parametrize("order", ["ascending", "shuffled"])
+def test_numbered_rows_within_limits(filedb, shape, order):
+    db = filedb
+    rng = np.random.default_rng(SEED)
+    array, ids = rng.standard_normal(shape), np.cumsum(rng.integers(1, 1 << 37, shape[0])) - (1 << 41)
+    indexes = list(range(shape[0]))
+    if order == "shuffled":
+        random.Random(SEED).shuffle(indexes)
+    fill(db, "t", [(int(ids[i]), array[i].tobytes()) for i in indexes])
+    for tile_bytes, memory_limit in LIMITS:
+        if shape[1] * 8 * 4 > memory_limit or shape[0] * 8 * 4 > memory_limit:
+            continue
+        limits(db, tile_bytes, memory_limit)
+        q(db, "SELECT gx_stats_reset()")
+        before = counter(db, "memory_used")
+        q(db, "SELECT gx_store_rows('A', a, b, '{\"dtype\":\"f64\",\"number\":true,\"ids\":\"I\",\"replace\":true}') FROM t")
+        assert counter(db, "memory_used") == before and counter(db, "memory_peak") <= memory_limit
+        np.testing.assert_array_equal(stored(db, "A"), array)
+        np.testing.assert_array_equal(stored(db, "I")[:, 0], ids.astype(float))
+        assert q(db, "SELECT gx_check()") == "ok"
+
+
+def test_an_index_that_is_a_key(filedb):
+    """Cells that do not come are 0, but one key among the indexes writes no gigabytes of them."""
+    db = filedb
+    for call, more in (("gx_store_cells('A', 400000000, 0, 1)", ', "sparse":true keeps the cells alone'),
+                       ("gx_store_cells('A', 0, 400000000, 1)", ', "sparse":true keeps the cells alone'),
+                       ("gx_from_cells(20000, 20000, 1)", ', "sparse":true keeps the cells alone'),
+                       ("gx_store_cells('A', 400000000, 0, 1, '{\"cols\":1}')", ', "sparse":true keeps the cells alone'),
+                       ("gx_store_cells('A', 400000000, 0, 1, '{\"sparse\":true}')", "")):
+        text = error(db, f"SELECT {call}")
+        assert ": the largest indexes, " in text and text.endswith(
+            f' bytes of 1 cell: options "rows" and "cols" say that this is meant{more}'), text
+    assert q(db, "SELECT count(*) FROM gx") == 0 and q(db, "PRAGMA page_count") < 20
+    assert q(db, "SELECT gx_store_cells('A', 0, 400000000, 1, '{\"sparse\":true}')") == "A"
+    assert q(db, "SELECT gx_shape(gx_store_cells('B', 3000, 2999, 1, '{\"rows\":3001,\"cols\":3000}'))") == "[3001,3000]"
 
 
 # ---- 5. together with the rest of SQL ------------------------------------------------------------
@@ -388,7 +531,7 @@ def test_schemas(db, tmp_path):
     ("gx_from_rows(1, '[1,')", None),
     ("gx_from_rows(1, '[[1,2],[3,4]]')", "gx_from_rows: row 1 is 2x2, not one row or column (input row 1)"),
     ("gx_from_rows(1, x'0102030405')",
-     "gx_from_rows: row 1 is a blob of 5 bytes, not a multiple of 8 (f64) (input row 1)"),
+     "gx_from_rows: row 1 is a blob of 5 bytes, neither a matrix value nor a multiple of 4 (f32) or 8 (f64) (input row 1)"),
     ("gx_from_rows(1, x'0102030405', '{\"dtype\":\"c64\"}')",
      "gx_from_rows: row 1 is a blob of 5 bytes, not a multiple of 8 (c64) (input row 1)"),
     ("gx_from_rows(1, '[\"1i\"]')", "gx_from_rows: row 1 is complex but the matrix is f64 (input row 1)"),
@@ -509,7 +652,7 @@ def test_first_group_stays_when_a_later_one_fails(db):
 
 
 @pytest.mark.parametrize("sql", ["SELECT gx_store_cells('A', k, k % 50, 1) FROM s",
-                                 "SELECT gx_store_rows('A', k, x'0000000000000000') FROM s"])
+                                 "SELECT gx_store_rows('A', k, x'0000000000000000', '{\"dtype\":\"f64\"}') FROM s"])
 def test_interrupt(filedb, sql):
     db = filedb
     q(db, "SELECT gx_ones(2, 2, 'before')")

@@ -178,6 +178,30 @@ def test_forms_of_queries(db):
     assert [r[1:] for r in rows] == [r[1:] for r in want[:4]] * 9
 
 
+@pytest.mark.parametrize("of_E", ["<f4", "<f8"])
+def test_queries_without_a_header(db, of_E):
+    """A length that only one dtype fits is read so, whatever E is; of two, the option says which, or the call is refused."""
+    rng = np.random.default_rng(12)
+    E, Q = rng.standard_normal((50, 6)).astype(of_E), rng.standard_normal((8, 6))
+    store(db, "E", E)
+    for count in (1, 3, 4):
+        for kind, name in (("<f4", "f32"), ("<f8", "f64")):
+            some = Q[:count].astype(kind)
+            want = knn(db, from_numpy(some), "E", 4)
+            assert knn(db, some.tobytes(), "E", 4, dtype=name) == want
+            if kind == "<f4" and count % 2 == 1:  # of f64 that would be half a row too many
+                assert knn(db, some.tobytes(), "E", 4) == want
+            else:
+                rows = len(some.tobytes()) // 24
+                with pytest.raises(Exception, match=f"which may be {rows} rows of 6 f32 or {rows // 2} rows? of 6 f64: "):
+                    knn(db, some.tobytes(), "E", 4)
+    odd = b"x" + Q[:1].tobytes()  # whatever the address
+    db.execute("CREATE TABLE raw(e BLOB)")
+    db.execute("INSERT INTO raw VALUES (?)", (odd,))
+    got = db.execute("SELECT query, rank, id, score FROM raw JOIN gx_knn(substr(raw.e, 2), 'E', 4, '{\"dtype\":\"f64\"}')").fetchall()
+    assert got == knn(db, from_numpy(Q[:1]), "E", 4)
+
+
 # ---- 4. fewer rows ---------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -302,7 +326,7 @@ def test_queries_of_one_tile(tmp_path, page):
     store(db, "E", E)
     store(db, "Q", Q)
     assert db.execute("SELECT tile_rows, tile_cols FROM gx WHERE name = 'Q'").fetchone() >= (2900, 700)
-    want = knn(db, Q.tobytes(), "E", 3)
+    want = knn(db, Q.tobytes(), "E", 3, dtype="f32")
 
     def reads():
         db.execute("SELECT gx_stats_reset()")
@@ -354,7 +378,7 @@ def test_refusals(db):
             (("E", "E", "nan", "{}"), "k must be an integer, not 'nan'"),
             (("E", "E", None, "{}"), "k must be an integer, not NULL"),
             (("E", "E", 1, '{"metric":"cos"}'), "metric 'cos' is not known (cosine, dot, l2, sqeuclidean, l1, hamming)"),
-            (("E", "E", 1, '{"metrc":"l2"}'), 'unknown option "metrc": the known ones are "metric", "candidates" and "exclude_self"'),
+            (("E", "E", 1, '{"metrc":"l2"}'), 'unknown option "metrc": the known ones are "metric", "candidates", "exclude_self" and "dtype"'),
             (("E", "[[1,2,3,\"4i\"]]", 1, "{}"), "E is complex (c128): complex numbers have no order"),
             (("[[1,2,3,\"4i\"]]", "E", 1, "{}"), "Q is complex (c128): complex numbers have no order"),
             (("N", "E", 1, "{}"), "N has NaN at (2, 1)"),
@@ -371,7 +395,10 @@ def test_refusals(db):
             (("[1,0,0,0]", "E", 1, '{"candidates":"N"}'), "N is 4x4 but Q has 1 rows: there is a row of candidates for each query"),
             (("[1,0,0,0]", "E", 1, '{"candidates":"F"}'), "F is a stored LU factorisation: gx_part('F', 'L') gives its factor"),
             (("[1,0,0,0]", "N", 1, '{"candidates":"[2]"}'), "N has NaN at (2, 1)"),
-            ((b"12345", "E", 1, "{}"), "Q is a blob of 5 bytes, neither a matrix value nor rows of 4 f32 numbers (16 bytes each)"),
+            ((b"12345", "E", 1, "{}"), "Q is a blob of 5 bytes, neither a matrix value nor a multiple of 16 (f32) or 32 (f64)"),
+            ((bytes(32), "E", 1, "{}"), "Q is a blob of 32 bytes without a header, which may be 2 rows of 4 f32 or 1 row of 4 f64: "
+             'option "dtype" says which'),
+            ((bytes(16), "E", 1, '{"dtype":"f64"}'), "Q is a blob of 16 bytes, no rows of 4 f64 numbers (32 bytes each)"),
     ]:
         with pytest.raises(Exception) as caught:
             db.execute("SELECT id FROM gx_knn(?, ?, ?, ?)", args).fetchall()
