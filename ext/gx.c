@@ -128,7 +128,7 @@ static int register_all(sqlite3 *db, gx_ctx *ctx)
         gx_functions_eig,      gx_functions_pca,   gx_functions_lu,       gx_functions_part,
         gx_functions_det,      gx_functions_funm,  gx_functions_help,     gx_functions_bytes,
         gx_functions_similar,  gx_functions_sparse, gx_functions_graph,    gx_functions_memory,
-        gx_functions_function, gx_functions_volumes,  gx_functions_eval,
+        gx_functions_function, gx_functions_volumes,  gx_functions_eval,   gx_functions_table,
         gx_functions_program,  gx_functions_tables,
     };
     static int (*const modules[])(sqlite3 *, gx_ctx *) = {

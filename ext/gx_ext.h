@@ -305,6 +305,7 @@ extern const gx_function gx_functions_help[];     /* fn_help.c: help */
 extern const gx_function gx_functions_bytes[];    /* fn_bytes.c: from_bytes, to_bytes */
 extern const gx_function gx_functions_similar[];  /* fn_similar.c: distance, kmeans, ... */
 extern const gx_function gx_functions_function[]; /* fn_function.c: from_function */
+extern const gx_function gx_functions_table[];    /* fn_table.c: from_table */
 extern const gx_function gx_functions_memory[];   /* fn_memory.c: from_memory, to_memory */
 extern const gx_function gx_functions_eval[];     /* fn_eval.c: eval */
 extern const gx_function gx_functions_program[];  /* fn_program.c: sort, cumsum, ... */

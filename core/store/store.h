@@ -191,6 +191,17 @@ gx_code gx_store_call_rectangle(gx_store *store, struct sqlite3_stmt *stmt, cons
                                 const int64_t at[4], const void **blob, size_t *bytes, gx_err *err);
 void gx_store_call_close(struct sqlite3_stmt *stmt);
 
+/*
+** The rows of an ordinary table or view, "name" or "schema.name", lent until it is closed: all its
+** columns, or those of a JSON list of names.  A table's come by rowid or primary key, a view's as
+** it gives them.  next: cols numbers; NULL, texts and blobs are refused, naming column and row.
+*/
+typedef struct gx_table gx_table;
+gx_code gx_table_open(gx_store *store, const char *name, const char *columns, gx_table **table,
+                      int64_t *cols, gx_err *err);
+gx_code gx_table_next(gx_table *table, double *row, bool *is_row, gx_err *err);
+void gx_table_close(gx_table *table); /* NULL is a no-op */
+
 // The catalog -------------------------------------------------------------------------------------
 
 /*

@@ -103,7 +103,7 @@ gx_code gx_store_missing(gx_store *store, const char *name, gx_err *err)
         snprintf(hint, sizeof hint, ": did you mean '%.128s'?", s.best);
     } else if (is_table(store, name)) {
         snprintf(hint, sizeof hint,
-                 "; it is a table: gx_store_cells and gx_store_rows make a matrix of its rows");
+                 "; it is a table: gx_from_table makes a matrix of its columns");
     } else if (is_file_name(name)) {
         snprintf(hint, sizeof hint, "; gx_import makes a matrix of a file");
     } else if (is_list_of_numbers(name)) {

@@ -387,6 +387,9 @@ const fault_script fault_scripts[] = {
     {"store-rows-spill", SMALL "SELECT gx_config('memory_limit', 75000);",
      "SELECT gx_store_rows('N', 119 - a.i - 40 * b.j, row) FROM gx_rows('A') AS a, "
      "(SELECT DISTINCT j FROM plain) AS b"},
+    {"from-table", SMALL, "SELECT gx_from_table('plain', 'N', '{\"dtype\":\"f32\"}')"},
+    {"from-table-columns", SMALL "SELECT gx_config('memory_limit', 75000);",
+     "SELECT gx_json(gx_from_table('plain', '[\"i\",\"value\"]'))"},
     {"store-rows-numbered", SMALL "SELECT gx_config('memory_limit', 75000);",
      "SELECT gx_store_rows('N', 7 * (119 - a.i - 40 * b.j), row, "
      "'{\"number\":true,\"ids\":\"I\"}') FROM gx_rows('A') AS a, "

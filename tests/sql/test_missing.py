@@ -37,8 +37,8 @@ def test_misspelt(shelf, written, meant):
 
 
 @pytest.mark.parametrize("written, hint", [
-    ("document", "; it is a table: gx_store_cells and gx_store_rows make a matrix of its rows"),
-    ("recent", "; it is a table: gx_store_cells and gx_store_rows make a matrix of its rows"),
+    ("document", "; it is a table: gx_from_table makes a matrix of its columns"),
+    ("recent", "; it is a table: gx_from_table makes a matrix of its columns"),
     ("weather.csv", "; gx_import makes a matrix of a file"),
     ("/data/A.NPY", "; gx_import makes a matrix of a file"),
     ("1 2; 3 4", "; a literal is written '[[1,2],[3,4]]'"),
