@@ -101,7 +101,7 @@ def test_strides_and_shapes(db):
 
 def test_refused_arrays(db):
     for data, text in ((np.zeros((2, 2, 2)), "3 dimensions"), (np.array([["a"]]), "are not numbers"),
-                       ([[1], [2, 3]], "inhomogeneous|Python objects"), (np.array([[None]]), "Python objects")):
+                       ([[1], [2, 3]], "row 1 of the data has 2 elements, expected 1"), (np.array([[None]]), "Python objects")):
         with pytest.raises((ValueError, TypeError), match=text):
             gx.store(db, "A", data)
     with pytest.raises(TypeError, match="lose the imaginary part"):
@@ -246,9 +246,9 @@ def test_arrow(db):
                          (arrow.array([[True], [False]], arrow.list_(arrow.bool_(), 1)), [1, 0]), (arrow.chunked_array([[1.5], [None, 2]]), [1.5, np.nan, 2])):
         gx.store(db, "V", column, replace=True)
         assert np.array_equal(gx.fetch(db, "V")[:, 0], want, equal_nan=True)
-    for wrong, text in ((arrow.array([[1.0], None], arrow.list_(arrow.float64(), 1)), "1 of the Arrow lists are null"),
-                        (arrow.array([[1.0]]), "expected numbers or FixedSizeList"),
-                        (arrow.array([["a"]], arrow.list_(arrow.string(), 1)), "expected numbers or FixedSizeList"),
+    for wrong, text in ((arrow.array([[1.0], None], arrow.list_(arrow.float64(), 1)), "1 lists of the Arrow column are null, the first in row 1"),
+                        (arrow.array([["a"]], arrow.list_(arrow.string(), 1)), "expected numbers or lists of numbers"),
+                        (arrow.array(["a"]), "expected numbers or lists of numbers"),
                         (arrow.table({"s": ["x"]}), "column 's' is")):
         with pytest.raises((TypeError, ValueError), match=text):
             gx.store(db, "N", wrong)

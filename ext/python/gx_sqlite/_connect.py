@@ -52,8 +52,16 @@ def load(db: Any) -> None:
         raw.enable_load_extension(False)
 
 
+def probe() -> None:
+    """Raises what loading gx would, before a file is made for a connection that could not have it."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as first:
+        load(first)
+
+
 def connect(database: Union[str, bytes, os.PathLike[str]], **options: Any) -> sqlite3.Connection:
     """sqlite3.connect(database, **options) with gx loaded."""
+    if os.fsencode(database) not in (b"", b":memory:"):
+        probe()
     db: sqlite3.Connection = sqlite3.connect(database, **options)
     try:
         load(db)

@@ -6,6 +6,7 @@ a copy of the whole.
 from __future__ import annotations
 
 import array as arrays
+import decimal
 import itertools
 import operator
 import tempfile
@@ -14,6 +15,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from ._lists import arrow_parts, first_of, has_arrow, is_list_type, lists, refuse_decimals
 from ._values import DTYPES, Array, DTypeLike, gx_dtype, plain, two_dimensions
 
 
@@ -69,8 +71,16 @@ class _Frame(Source):
             try:
                 kinds.append(DTYPES[gx_dtype(kind)])
             except TypeError:
+                if self._is_decimal(len(kinds)):
+                    raise refuse_decimals(f"column {name!r}") from None
                 raise TypeError(f"gx_sqlite.store: column {name!r} is {kind}, not numbers") from None
         return gx_dtype(np.result_type(*kinds)) if kinds else "f64"
+
+    def _is_decimal(self, j: int) -> bool:
+        if self._is_arrow:
+            return str(self._frame.schema.types[j]).startswith("decimal")
+        column = self._frame.iloc[:, j]
+        return "decimal" in str(column.dtype) or (column.dtype == object and isinstance(first_of(column), decimal.Decimal))
 
     def _names(self) -> list[Any]:
         return list(self._frame.column_names if self._is_arrow else self._frame.columns)
@@ -105,6 +115,35 @@ def _from_frame(frame: Any, dtype: DTypeLike) -> Source:
     is_plain = frame.size > 0 and all(isinstance(kind, np.dtype) for kind in frame.dtypes)
     is_whole = is_plain and np.shares_memory(first.to_numpy(), first.to_numpy())
     return _Array(frame.to_numpy(), dtype) if is_whole else columns
+
+
+class _Beside(Source):
+    """Matrices side by side: columns of numbers, and of lists."""
+
+    is_random = False
+
+    def __init__(self, parts: list[Source], dtype: DTypeLike) -> None:
+        self._parts = parts
+        self.dtype = gx_dtype(dtype if dtype is not None else np.result_type(*[DTYPES[part.dtype] for part in parts]))
+        self.shape = (parts[0].shape[0], sum(part.shape[1] for part in parts))
+
+    def fill(self, i: int, j: int, out: Array) -> None:
+        m, n = out.shape
+        first = 0
+        for part in self._parts:
+            low, high = max(j, first), min(j + n, first + part.shape[1])
+            if low < high:
+                part.fill(i, low - first, out[:, low - j:high - j])
+            first += part.shape[1]
+
+
+def _with_lists(names: list[Any], column: Any, others: Any, dtype: DTypeLike) -> Optional[Source]:
+    """A frame some of whose columns are of lists; None: none is.  column, others: of a place, what it holds, a frame of it alone."""
+    found = [lists(f"column {name!r}", column(k), dtype) for k, name in enumerate(names)]
+    if all(array is None for array in found):
+        return None
+    parts = [_Array(array, dtype) if array is not None else source(others(k), dtype) for k, array in enumerate(found)]
+    return parts[0] if len(parts) == 1 else _Beside(parts, dtype)
 
 
 class _Rows(Source):
@@ -201,29 +240,55 @@ def _spooled(first: Array, others: Iterator[Array], kind: str) -> Source:
 
 
 def _from_arrow(data: Any, dtype: DTypeLike) -> Source:
-    """A row for each list of a FixedSizeList column; of a column of numbers a number, NaN where there is none."""
-    is_list = hasattr(data.type, "list_size")
+    """A row for each list of a column of lists; of a column of numbers a number, NaN where there is none."""
+    if is_list_type(data.type):
+        parts, width, element = arrow_parts("the Arrow column", data, dtype)
+        if len(parts) == 1:
+            return _Array(parts[0], dtype)
+        return _Rows(iter(parts), len(data), None, dtype if dtype is not None else element, width)
     try:
-        element = np.dtype((data.type.value_type if is_list else data.type).to_pandas_dtype())
-        kind = DTYPES[gx_dtype(element)]
+        kind = DTYPES[gx_dtype(np.dtype(data.type.to_pandas_dtype()) if dtype is None else dtype)]
     except (NotImplementedError, TypeError):
-        raise TypeError(f"gx_sqlite.store: an Arrow column of type {data.type}, expected numbers or FixedSizeList of "
-                        f"numbers") from None
-    if not is_list:
-        numbers = data.to_numpy() if hasattr(data, "chunks") else data.to_numpy(zero_copy_only=False)
-        return _Array(numbers if numbers.dtype != object else numbers.astype(kind), dtype)
-    chunks = list(data.chunks) if hasattr(data, "chunks") else [data]
-    parts = []
-    for chunk in chunks:
-        if chunk.null_count:
-            raise ValueError(f"gx_sqlite.store: {chunk.null_count} of the Arrow lists are null")
-        flat = chunk.flatten()
-        if flat.null_count:
-            raise ValueError(f"gx_sqlite.store: {flat.null_count} elements of the Arrow lists are null")
-        parts.append(flat.to_numpy(zero_copy_only=element.kind != "b").reshape(len(chunk), data.type.list_size))
-    if len(parts) == 1:
-        return _Array(parts[0], dtype)
-    return _Rows(iter(parts), len(data), None, dtype if dtype is not None else element, data.type.list_size)
+        if str(data.type).startswith("decimal"):
+            raise refuse_decimals("the Arrow column") from None
+        raise TypeError(f"gx_sqlite.store: an Arrow column of type {data.type}, expected numbers or lists of numbers") from None
+    numbers = data.to_numpy() if hasattr(data, "chunks") else data.to_numpy(zero_copy_only=False)
+    return _Array(numbers if numbers.dtype != object else numbers.astype(kind), dtype)
+
+
+def _from_polars(data: Any, dtype: DTypeLike) -> Source:
+    """A Series or a DataFrame of Polars: its columns one by one where some are no plain numbers."""
+    if hasattr(data, "collect"):
+        raise TypeError("gx_sqlite.store: a LazyFrame has no rows yet: its collect() has")
+    columns = [data] if not hasattr(data, "columns") else data.get_columns()
+    for column in columns:
+        kind = column.dtype
+        if str(kind).startswith("Decimal") and dtype is None:
+            raise refuse_decimals(f"column {column.name!r}")
+        if not (kind.is_numeric() or str(kind) == "Boolean" or hasattr(kind, "inner")):
+            raise TypeError(f"gx_sqlite.store: column {column.name!r} is {kind}, not numbers")
+    found = _with_lists([column.name for column in columns], lambda k: columns[k], lambda k: columns[k], dtype)
+    if found is not None:
+        return found
+    if any(str(column.dtype).startswith("Decimal") for column in columns):
+        return _Array(np.stack([column.cast(float).to_numpy() for column in columns], 1), dtype)
+    return _Array(plain(data), dtype)
+
+
+def _from_relation(data: Any, dtype: DTypeLike) -> Source:
+    """A relation of DuckDB, or what a connection of its has executed: its rows, by way of Arrow where that is at hand."""
+    for name, kind in zip(getattr(data, "columns", []), getattr(data, "types", [])):
+        if str(kind).startswith("DECIMAL") and dtype is None:
+            raise refuse_decimals(f"column {name!r}")
+    if has_arrow():
+        return source((data.to_arrow_table if hasattr(data, "to_arrow_table") else data.fetch_arrow_table)(), dtype)
+    parts: list[Source] = []
+    for name, column in data.fetchnumpy().items():
+        rows = lists(f"column {name!r}", column, dtype)
+        if rows is None and column.dtype.kind not in "biufc":
+            raise TypeError(f"gx_sqlite.store: column {name!r} is {column.dtype}, not numbers")
+        parts.append(_Array(plain(column) if rows is None else rows, dtype))
+    return _Beside(parts, dtype)
 
 
 def source(data: Any, dtype: DTypeLike = None, rows: Optional[int] = None) -> Source:
@@ -231,10 +296,16 @@ def source(data: Any, dtype: DTypeLike = None, rows: Optional[int] = None) -> So
     module = type(data).__module__.split(".")[0]
     if module == "pyarrow" and hasattr(data, "type"):
         return _from_arrow(data, dtype)
+    if module == "polars":
+        return _from_polars(data, dtype)
+    if module in ("duckdb", "_duckdb") and hasattr(data, "fetchnumpy"):
+        return _from_relation(data, dtype)
     if hasattr(data, "iloc") and hasattr(data, "dtypes") and getattr(data, "ndim", 0) == 2:
-        return _from_frame(data, dtype)
+        may_be = any(kind == object or hasattr(kind, "pyarrow_dtype") for kind in data.dtypes)
+        found = _with_lists(list(data.columns), lambda k: data.iloc[:, k], lambda k: data.iloc[:, [k]], dtype) if may_be else None
+        return found or _from_frame(data, dtype)
     if module == "pyarrow" and hasattr(data, "column_names"):
-        return _Frame(data, dtype)
+        return _with_lists(list(data.column_names), data.column, lambda k: data.select([k]), dtype) or _Frame(data, dtype)
     if isinstance(data, (str, Mapping, Set)):
         raise TypeError(f"gx_sqlite.store: a {type(data).__name__} has no rows in an order")
     if isinstance(data, Iterator):
@@ -242,7 +313,26 @@ def source(data: Any, dtype: DTypeLike = None, rows: Optional[int] = None) -> So
     is_array = hasattr(data, "__array__") or isinstance(data, (list, tuple, memoryview, arrays.array))
     if isinstance(data, Iterable) and not is_array:
         return _from_blocks(iter(data), dtype, rows)
-    array = plain(data)
-    if array.dtype == object:
-        raise TypeError("gx_sqlite.store: elements are Python objects, not numbers (rows of unequal length?)")
+    try:
+        array = plain(data)
+    except ValueError:  # NumPy's word for rows of unequal length
+        array = np.empty(len(data), object)
+        array[:] = data
+    if array.dtype == object or hasattr(getattr(data, "dtype", None), "pyarrow_dtype"):
+        return _from_objects(data if hasattr(data, "dtype") else array, array, dtype)
     return _Array(array, dtype)
+
+
+def _from_objects(data: Any, array: Array, dtype: DTypeLike) -> Source:
+    name = getattr(data, "name", None)
+    what = f"column {name!r}" if name is not None else "the data"
+    rows = lists(what, data, dtype) if array.ndim == 1 else None
+    if rows is not None:
+        return _Array(rows, dtype)
+    if array.dtype != object:
+        return _Array(array, dtype)
+    if dtype is None and isinstance(first_of(array.flat), decimal.Decimal):
+        raise refuse_decimals(what)
+    if dtype is None or any(isinstance(element, (str, bytes)) for element in array.flat):
+        raise TypeError("gx_sqlite.store: elements are Python objects, not numbers")
+    return _Array(array.astype(DTYPES[gx_dtype(dtype)]), dtype)

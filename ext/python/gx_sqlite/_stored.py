@@ -25,8 +25,14 @@ def database(path: str, *, is_there: bool = False) -> Any:
     """A connection; is_there: to a file, of which none is made."""
     if is_there and not os.path.exists(path):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    if not os.path.exists(path):
+        _connect.probe()
     db = sqlite3.connect(path, isolation_level=None, timeout=_WAIT)
-    _connect.load(db)
+    try:
+        _connect.load(db)
+    except BaseException:
+        db.close()
+        raise
     return db
 
 

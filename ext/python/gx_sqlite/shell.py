@@ -47,17 +47,17 @@ SELECT component, round(ratio, 4) AS share FROM gx_pca('X', 3);"""
 
 def connect(path: str) -> Any:
     """A connection with gx, by sqlite3 or, where that cannot load extensions, by apsw."""
-    db: Any = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    db: Any
     try:
-        _connect.load(db)
+        _connect.probe()  # before there is a file
+        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     except _connect.NoExtensions:
         try:
             import apsw
         except ImportError:
             raise
-        db.close()
         db = apsw.Connection(path)
-        _connect.load(db)
+    _connect.load(db)
     return db
 
 
