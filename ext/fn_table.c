@@ -108,7 +108,7 @@ static void from_table(gx_fn *fn)
         !take_columns(fn, &columns, &dest_index) || !gx_fn_dest(fn, dest_index, &opt.dest)) {
         return;
     }
-    if (!check_dest(fn, &opt.dest)) {
+    if (!check_dest(fn, &opt.dest) || !gx_fn_changes(fn, dest_index)) { // locked before it reads
         return;
     }
     if (collect(fn, name, columns, opt.dtype, &stack, &err) == GX_OK) {

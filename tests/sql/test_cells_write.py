@@ -97,7 +97,8 @@ def test_statements_on_rows(db, dtype):
     A[0] = 0
     assert statement(db, "UPDATE a SET row = ? WHERE rowid = 1", str(list(range(30)))) == 1
     A[1] = np.arange(30)
-    assert statement(db, "INSERT OR REPLACE INTO a VALUES(2, ?)", new[2].tobytes()) == 1
+    row = "gx_from_bytes(?, 'c64')" if dtype == "c8" else "?"  # 8 bytes a number might be f64
+    assert statement(db, f"INSERT OR REPLACE INTO a VALUES(2, {row})", new[2].tobytes()) == 1
     A[2] = new[2]
     assert statement(db, "UPDATE a SET i = 0 WHERE i = 2") == 1
     A[0], A[2] = A[2], 0
