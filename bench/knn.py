@@ -62,7 +62,7 @@ def show(title, seconds, most=""):
 
 
 def knn(db, q, e, k, metric):
-    return db.execute("SELECT query, id, score FROM gx_knn(?, ?, ?, ?)", (q, e, k, f'{{"metric":"{metric}"}}')).fetchall()
+    return db.execute("SELECT query, id, score FROM gx_knn(?, ?, ?, ?)", (q, e, k, f'{{"metric":"{metric}","dtype":"f32"}}')).fetchall()
 
 
 def compare(found, Q, E, k, metric):

@@ -65,7 +65,7 @@ for metric in ('cosine', 'dot', 'l2', 'l1'):
         q = 'E' if options else 'Q'
         did = both_knn(host, db, q, 'E', 4, metric=metric, **options)
         result.append([did[name] for name in ('calls', 'device_calls', 'spread_calls', 'device_hits', 'device_fallbacks')])
-result.append(both_knn(host, db, Q.astype('<f4').tobytes(), 'E', 4)['device_hits'])
+result.append(both_knn(host, db, Q.astype('<f4').tobytes(), 'E', 4, dtype='f32')['device_hits'])
 """
     parts = 1 + devices.count(",")
     assert outcome(run, tmp_path, devices, body) == [[1, 1, parts - 1, parts, 0]] * 8 + [parts]
