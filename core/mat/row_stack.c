@@ -283,8 +283,10 @@ static gx_code smallest(const gx_stack *s, row_cursor *cursors, int64_t memory_n
 }
 
 /* Every index once, in ascending order: how many, the first that is not its own place, the list. */
-static gx_code merge(gx_stack *s, row_cursor *cursors, int64_t *count, int64_t *gap, gx_err *err)
+static gx_code merge(gx_stack *s, gx_run *run, row_cursor *cursors, int64_t *count, int64_t *gap,
+                     gx_err *err)
 {
+    enum { POLLED = 1 << 14 }; /* indexes between two looks for an interrupt */
     int64_t memory_next = 0, least = 0;
     bool is_one = true;
     *gap = -1;
@@ -292,6 +294,9 @@ static gx_code merge(gx_stack *s, row_cursor *cursors, int64_t *count, int64_t *
         GX_TRY(smallest(s, cursors, memory_next, &is_one, &least, err));
         if (!is_one) {
             return GX_OK;
+        }
+        if (*count % POLLED == 0) {
+            GX_TRY(gx_run_poll(run));
         }
         *gap = *gap < 0 && least != *count ? *count : *gap;
         if (s->ids != NULL) {
@@ -338,7 +343,7 @@ static gx_code check_gaps(const gx_stack *s, int64_t found, int64_t gap, gx_err 
 }
 
 /* As many rows as there are places, none twice, leave no gap: then there is nothing to look for. */
-static gx_code look(gx_stack *s, gx_err *err)
+static gx_code look(gx_stack *s, gx_run *run, gx_err *err)
 {
     const gx_scatter_spec *spec = &s->runs.spec;
     row_cursor *cursors = NULL;
@@ -354,7 +359,7 @@ static gx_code look(gx_stack *s, gx_err *err)
         s->ids = memory;
     }
     GX_TRY(make_cursors(s, &cursors, err));
-    gx_code rc = merge(s, cursors, &found, &gap, err);
+    gx_code rc = merge(s, run, cursors, &found, &gap, err);
     gx_mem_free(s->runs.ctx->mem, cursors);
     s->id_count = found;
     return rc == GX_OK ? check_gaps(s, found, gap, err) : rc;
@@ -588,7 +593,7 @@ static gx_code finish(gx_stack *s, row_assembly *a, gx_err *err)
 {
     gx_mem *mem = s->runs.ctx->mem;
     GX_TRY(sort_order(s, err));
-    GX_TRY(look(s, err));
+    GX_TRY(look(s, a->t.run, err));
     GX_TRY(gx_assembly_shape(&a->t, rows_of(s, s->id_count) - 1, -1, err));
     if (s->count > 0 && gx_assembly_is_tight(&a->t)) {
         GX_TRY(spill_rows(s, err)); // no room for the tile or value beside the rows
