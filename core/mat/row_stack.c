@@ -50,7 +50,8 @@ struct gx_stack {
     unsigned char *buffer;     /* capacity rows                               */
     row_place *order;          /* capacity of them                            */
     int64_t count, capacity;
-    bool is_ascending;         /* of the rows in the buffer                   */
+    bool is_ascending;         /* of the rows in the buffer: slot k is order k */
+    bool is_sorted;            /* of their order                              */
     int64_t *ids;              /* numbered rows: the indexes, ascending, each once */
     int64_t id_count;
 };
@@ -89,7 +90,7 @@ void gx_stack_free(gx_stack *s)
 */
 static gx_code sort_order(gx_stack *s, gx_err *err)
 {
-    if (s->is_ascending) {
+    if (s->is_ascending || s->is_sorted) {
         return GX_OK;
     }
     void *memory;
@@ -113,6 +114,7 @@ static gx_code sort_order(gx_stack *s, gx_err *err)
         memcpy(s->order, from, (size_t)s->count * sizeof *from);
     }
     gx_mem_free(s->runs.ctx->mem, memory);
+    s->is_sorted = true;
     return GX_OK;
 }
 
@@ -149,6 +151,22 @@ static gx_code spill_rows(gx_stack *s, gx_err *err)
     GX_TRY(gx_sorted_runs_add(&s->runs, &info, err));
     s->count = 0;
     s->is_ascending = true;
+    s->is_sorted = false;
+    return GX_OK;
+}
+
+/* The last of them, and their memory is free. */
+static gx_code spill_all(gx_stack *s, gx_err *err)
+{
+    if (s->count == 0) {
+        return GX_OK;
+    }
+    GX_TRY(spill_rows(s, err));
+    gx_mem_free(s->runs.ctx->mem, s->buffer);
+    gx_mem_free(s->runs.ctx->mem, s->order);
+    s->buffer = NULL;
+    s->order = NULL;
+    s->capacity = 0;
     return GX_OK;
 }
 
@@ -216,6 +234,7 @@ gx_code gx_stack_add(gx_stack *s, int64_t i, const void *row, int64_t count, gx_
     if (s->count > 0 && i < s->order[s->count - 1].i) {
         s->is_ascending = false;
     }
+    s->is_sorted = false;
     s->order[s->count] = (row_place){i, s->count};
     s->count++;
     s->total++;
@@ -354,8 +373,11 @@ static gx_code look(gx_stack *s, gx_run *run, gx_err *err)
     }
     if (spec->is_numbered) {
         void *memory;
-        GX_TRY(gx_mem_alloc(s->runs.ctx->mem, (size_t)s->total * sizeof *s->ids,
-                            "indexes of numbered rows", &memory, err));
+        size_t bytes = (size_t)s->total * sizeof *s->ids;
+        if (s->runs.count > 0 || bytes > gx_mem_available(s->runs.ctx->mem)) {
+            GX_TRY(spill_all(s, err)); // no room for the list beside the rows
+        }
+        GX_TRY(gx_mem_alloc(s->runs.ctx->mem, bytes, "indexes of numbered rows", &memory, err));
         s->ids = memory;
     }
     GX_TRY(make_cursors(s, &cursors, err));
@@ -591,17 +613,11 @@ static gx_code make_batch(row_assembly *a, gx_err *err)
 /* Shape, sink, memory, tiles. */
 static gx_code finish(gx_stack *s, row_assembly *a, gx_err *err)
 {
-    gx_mem *mem = s->runs.ctx->mem;
     GX_TRY(sort_order(s, err));
     GX_TRY(look(s, a->t.run, err));
     GX_TRY(gx_assembly_shape(&a->t, rows_of(s, s->id_count) - 1, -1, err));
-    if (s->count > 0 && gx_assembly_is_tight(&a->t)) {
-        GX_TRY(spill_rows(s, err)); // no room for the tile or value beside the rows
-        gx_mem_free(mem, s->buffer);
-        gx_mem_free(mem, s->order);
-        s->buffer = NULL;
-        s->order = NULL;
-        s->capacity = 0;
+    if (gx_assembly_is_tight(&a->t)) {
+        GX_TRY(spill_all(s, err)); // no room for the tile or value beside the rows
     }
     GX_TRY(gx_assembly_open(&a->t, a->t.tile_rows, err));
     GX_TRY(make_batch(a, err));

@@ -414,7 +414,7 @@ def test_numbered_rows_within_limits(filedb, shape, order):
         random.Random(SEED).shuffle(indexes)
     fill(db, "t", [(int(ids[i]), array[i].tobytes()) for i in indexes])
     for tile_bytes, memory_limit in LIMITS:
-        if shape[1] * 8 * 4 > memory_limit or shape[0] * 8 * 4 > memory_limit:
+        if shape[1] * 8 * 4 > memory_limit or shape[0] * 8 * 2 > memory_limit:
             continue
         limits(db, tile_bytes, memory_limit)
         q(db, "SELECT gx_stats_reset()")
@@ -424,6 +424,18 @@ def test_numbered_rows_within_limits(filedb, shape, order):
         np.testing.assert_array_equal(stored(db, "A"), array)
         np.testing.assert_array_equal(stored(db, "I")[:, 0], ids.astype(float))
         assert q(db, "SELECT gx_check()") == "ok"
+
+
+@pytest.mark.parametrize("memory_limit", [240, 280, 320, 400, 600])
+def test_the_list_of_ids_takes_the_rows_place(filedb, memory_limit):
+    """Where the list takes most of the memory the rows that are not spilled yet make way for it."""
+    db, count = filedb, 20000
+    limits(db, 16 << 10, memory_limit << 10)
+    db.execute("CREATE TABLE t AS WITH s(k) AS (SELECT 0 UNION ALL SELECT k + 1 FROM s WHERE k < 19999) SELECT k * 7919 % 20000 AS k FROM s")
+    q(db, "SELECT gx_stats_reset()")
+    assert q(db, "SELECT gx_store_rows('A', 3 * k - 70, k, '{\"number\":true,\"ids\":\"I\"}') FROM t") == "A"
+    assert counter(db, "spills") > 0 and counter(db, "memory_peak") <= memory_limit << 10
+    assert stored(db, "A")[:, 0].tolist() == list(range(count)) and stored(db, "I")[:, 0].tolist() == list(range(-70, 3 * count - 70, 3))
 
 
 def test_an_index_that_is_a_key(filedb):
