@@ -428,6 +428,9 @@ void gx_fn_benchmark(gx_fn *fn)
     }
     gx_profile profile = *gx_profile_get(fn->ctx);
     if (force != 0 || !profile.is_measured) {
+        if (!gx_fn_may_use_files(fn)) {
+            return;
+        }
         measure(fn, &profile);
     }
     char text[8192];

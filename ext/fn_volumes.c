@@ -62,11 +62,12 @@ static bool set_paths(gx_fn *fn, const char *schema, const char *text, int *coun
 {
     const char *paths[GX_VOLUMES_MAX];
     gx_err err = {0};
-    const int64_t *number = fn->ctx->config.number;
-    if (number[GX_SET_VOLUMES_ANYWHERE] == 0 || number[GX_SET_FILES] == 0) {
+    if (!gx_fn_may_use_files(fn)) {
+        return false;
+    }
+    if (fn->ctx->config.number[GX_SET_VOLUMES_ANYWHERE] == 0) {
         return gx_fn_fail(fn, "volumes that are not beside the database must be allowed first: "
-                              "gx_config('volumes_anywhere', 'on')%s",
-                          number[GX_SET_FILES] == 0 ? ", and files is off" : "");
+                              "gx_config('volumes_anywhere', 'on')");
     }
     cJSON *list = strlen(text) < LIST_BYTES ? cJSON_Parse(text) : NULL;
     bool is_set = take_paths(fn, list, paths, count);
@@ -100,6 +101,9 @@ static void volumes(gx_fn *fn)
     }
     if (wanted < 0 || wanted > GX_VOLUMES_MAX) {
         gx_fn_fail(fn, "volumes must be 0 to %d, not %" PRId64, GX_VOLUMES_MAX, wanted);
+        return;
+    }
+    if (wanted > 0 && !gx_fn_may_use_files(fn)) {
         return;
     }
     gx_store_set_volumes(fn->ctx->store, schema, (int)wanted, NULL, &err);
@@ -137,8 +141,7 @@ static void backup(gx_fn *fn)
         !take_schema(fn, 1, schema)) {
         return;
     }
-    if (fn->ctx->config.number[GX_SET_FILES] == 0) {
-        gx_fn_fail(fn, "the setting files is off");
+    if (!gx_fn_may_use_files(fn)) {
         return;
     }
     gx_store_backup(fn->ctx->store, schema, path, &err);

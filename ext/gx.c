@@ -94,6 +94,16 @@ static int find_owner(sqlite3 *db, bool *is_present, owner **own)
 
 static int load(sqlite3 *db, char **message);
 
+/* What sqlite3_gx_safe_init() adds. */
+static int restrict_sql(gx_ctx *ctx, gx_err *err)
+{
+    gx_code code = gx_ctx_configure(ctx, GX_SET_FILES, "off", err);
+    if (code == GX_OK) {
+        code = gx_ctx_configure(ctx, GX_SET_LOCKED, "on", err);
+    }
+    return gx_sqlite_code(code);
+}
+
 /* Make the ctx and its owner, which belongs to the connection; NULL on failure. */
 static int create_owner(sqlite3 *db, owner **own, gx_err *err)
 {
@@ -147,7 +157,7 @@ static int register_all(sqlite3 *db, gx_ctx *ctx)
     return rc;
 }
 
-static int register_once(sqlite3 *db, gx_err *err)
+static int register_once(sqlite3 *db, bool is_safe, gx_err *err)
 {
     if (sqlite3_libversion_number() < OLDEST_SQLITE) {
         gx_fail(err, GX_UNSUPPORTED, "needs SQLite 3.31 or newer, this is %s",
@@ -171,6 +181,9 @@ static int register_once(sqlite3 *db, gx_err *err)
     if (rc == SQLITE_OK && !is_present) {
         rc = create_owner(db, &own, err);
     }
+    if (rc == SQLITE_OK && is_safe) { // before any function is there
+        rc = restrict_sql(own->ctx, err);
+    }
     if (rc == SQLITE_OK && !own->is_complete) {
         rc = register_all(db, own->ctx);
         own->is_complete = rc == SQLITE_OK;
@@ -181,14 +194,26 @@ static int register_once(sqlite3 *db, gx_err *err)
     return rc;
 }
 
+static int told(int rc, const gx_err *err, char **message)
+{
+    if (rc != SQLITE_OK && message != NULL) {
+        *message = sqlite3_mprintf("gx: %s", err->code != GX_OK ? err->text : sqlite3_errstr(rc));
+    }
+    return rc;
+}
+
 static int load(sqlite3 *db, char **message)
 {
     gx_err err = {0};
-    int rc = register_once(db, &err);
-    if (rc != SQLITE_OK && message != NULL) {
-        *message = sqlite3_mprintf("gx: %s", err.code != GX_OK ? err.text : sqlite3_errstr(rc));
-    }
-    return rc;
+    int rc = register_once(db, false, &err);
+    return told(rc, &err, message);
+}
+
+static int load_safe(sqlite3 *db, char **message)
+{
+    gx_err err = {0};
+    int rc = register_once(db, true, &err);
+    return told(rc, &err, message);
 }
 
 #ifndef SQLITE_CORE
@@ -206,12 +231,13 @@ static bool enter_library(const sqlite3_api_routines *api)
 }
 #endif
 
-__attribute__((visibility("default"))) int sqlite3_gx_init(sqlite3 *db, char **message,
-                                                           const sqlite3_api_routines *api)
+/* Either of the two above, for the library that asks. */
+static int enter(sqlite3 *db, char **message, const sqlite3_api_routines *api,
+                 int (*loader)(sqlite3 *, char **))
 {
 #ifdef SQLITE_CORE
     (void)api;
-    return load(db, message);
+    return loader(db, message);
 #else
     if (!enter_library(api)) {
         if (message != NULL) {
@@ -221,8 +247,62 @@ __attribute__((visibility("default"))) int sqlite3_gx_init(sqlite3 *db, char **m
         }
         return SQLITE_ERROR;
     }
-    int rc = load(db, message);
+    int rc = loader(db, message);
     count_user(-1);
     return rc == SQLITE_OK ? SQLITE_OK_LOAD_PERMANENTLY : rc;
 #endif
+}
+
+// What applications call --------------------------------------------------------------------------
+
+#define GX_PUBLIC __attribute__((visibility("default")))
+
+GX_PUBLIC int sqlite3_gx_init(sqlite3 *db, char **message, const sqlite3_api_routines *api)
+{
+    return enter(db, message, api, load);
+}
+
+GX_PUBLIC int sqlite3_gx_safe_init(sqlite3 *db, char **message, const sqlite3_api_routines *api)
+{
+    return enter(db, message, api, load_safe);
+}
+
+static int configure(sqlite3 *db, const char *key, const char *value, gx_err *err)
+{
+    owner *own;
+    bool is_present;
+    gx_setting setting;
+    int rc = find_owner(db, &is_present, &own);
+    if (rc != SQLITE_OK) {
+        return rc;
+    }
+    if (own == NULL) {
+        gx_fail(err, GX_ARG, "gx_configure: the connection has no gx of this version");
+        return SQLITE_MISUSE;
+    }
+    if (own->ctx->runs > 0) {
+        gx_fail(err, GX_ARG, "gx_configure: %s cannot be set while a call of gx is running", key);
+        return SQLITE_MISUSE;
+    }
+    gx_code code = gx_config_find(key, &setting, err);
+    if (code == GX_OK) {
+        code = gx_ctx_configure(own->ctx, setting, value, err);
+    }
+    return gx_sqlite_code(code);
+}
+
+GX_PUBLIC int gx_configure(sqlite3 *db, const char *key, const char *value, char **message)
+{
+    gx_err err = {0};
+    pthread_mutex_lock(&library.lock);
+    bool has_library = library.users > 0;
+    pthread_mutex_unlock(&library.lock);
+    if (!has_library || db == NULL || key == NULL || value == NULL) {
+        return SQLITE_MISUSE; // no SQLite to ask for a text's memory
+    }
+    sqlite3_mutex *mutex = sqlite3_db_mutex(db);
+    sqlite3_mutex_enter(mutex);
+    int rc = configure(db, key, value, &err);
+    sqlite3_mutex_leave(mutex);
+    return told(rc, &err, message);
 }

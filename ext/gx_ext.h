@@ -174,6 +174,12 @@ gx_code gx_arg_int(sqlite3_value *value, const char *label, int64_t *out, gx_err
 /* Give the call a block of ctx->mem to free at its end; on failure it is freed at once. */
 bool gx_fn_own(gx_fn *fn, void *block);
 
+/* Fails where gx_config('files','off') or GX_FILES=off says so: of all that opens a file by SQL. */
+bool gx_fn_may_use_files(gx_fn *fn);
+
+/* Is the function of that name (gx_function's) called by the statement, or by a schema? (direct.c) */
+bool gx_is_direct(sqlite3_context *sql, const char *name);
+
 /* Record a failure of this call: gx_run_failf with GX_ARG; returns false. */
 bool gx_fn_fail(gx_fn *fn, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -92,10 +92,11 @@ static bool copy_settings(gx_fn *fn, sqlite3 *db, char *text, size_t bytes)
         {GX_SET_DETERMINISTIC, config->text[GX_SET_DETERMINISTIC]},
     };
     for (size_t i = 0; i < sizeof copied / sizeof copied[0]; i++) {
-        char sql[200];
-        snprintf(sql, sizeof sql, "SELECT gx_config('%s', '%s')",
-                 gx_config_info(copied[i].setting)->key, copied[i].value);
-        if (!is_right(db, &(step){"settings", sql, copied[i].value}, text, bytes)) {
+        const char *key = gx_config_info(copied[i].setting)->key;
+        char *message = NULL;
+        if (gx_configure(db, key, copied[i].value, &message) != SQLITE_OK) {
+            snprintf(text, bytes, "settings: %s: %.300s", key, message == NULL ? "" : message);
+            sqlite3_free(message);
             return false;
         }
     }

@@ -584,12 +584,17 @@ bool gx_profile_saved_device(gx_ctx *ctx, gx_device_profile *profile)
     return ctx->has_saved_device;
 }
 
+static bool may_write(const gx_ctx *ctx)
+{
+    return ctx->config.number[GX_SET_PROFILE] != 0 && ctx->config.number[GX_SET_FILES] != 0;
+}
+
 void gx_profile_keep_device(gx_ctx *ctx, const gx_dev_info *info, const gx_device_profile *profile)
 {
     char key[2 * KEY_BYTES];
     ctx->device_profile = *profile;
     name_device(info, ctx->device_name);
-    if (ctx->config.number[GX_SET_PROFILE]) {
+    if (may_write(ctx)) {
         device_key(ctx, info, key);
         save(ctx, "devices", key, compose_device(profile));
     }
@@ -624,7 +629,7 @@ void gx_profile_keep(gx_ctx *ctx, const gx_profile *profile)
 {
     ctx->profile = *profile;
     ctx->is_profile_loaded = true;
-    if (ctx->config.number[GX_SET_PROFILE]) {
+    if (may_write(ctx)) {
         char key[KEY_BYTES];
         machine_key(ctx, key);
         save(ctx, "machines", key, compose_machine(profile));
