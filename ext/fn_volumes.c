@@ -6,8 +6,11 @@
 */
 #include "table_fn.h"
 
+#include "../core/base/regular.h"
+
 #include <cjson/cJSON.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -131,6 +134,23 @@ static void vacuum(gx_fn *fn)
     }
 }
 
+/* The copy, or what SQLite looks for beside it, is a FIFO or the like: opening it may never end. */
+static bool is_place_regular(gx_fn *fn, const char *path)
+{
+    static const char *const endings[] = {"", "-journal", "-wal", "-shm"};
+    char full[PATH_MAX];
+    for (size_t k = 0; k < sizeof endings / sizeof endings[0]; k++) {
+        int length = snprintf(full, sizeof full, "%s%s", path, endings[k]);
+        const char *oddity = length > 0 && (size_t)length < sizeof full
+                                 ? gx_file_oddity(full, true)
+                                 : NULL;
+        if (oddity != NULL) {
+            return gx_fn_fail(fn, "'%.300s' is %s, not a regular file", full, oddity);
+        }
+    }
+    return true;
+}
+
 /* gx_backup(path[, schema]): the path */
 static void backup(gx_fn *fn)
 {
@@ -141,7 +161,7 @@ static void backup(gx_fn *fn)
         !take_schema(fn, 1, schema)) {
         return;
     }
-    if (!gx_fn_may_use_files(fn)) {
+    if (!gx_fn_may_use_files(fn) || !is_place_regular(fn, path)) {
         return;
     }
     gx_store_backup(fn->ctx->store, schema, path, &err);
