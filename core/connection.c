@@ -33,6 +33,7 @@ gx_code gx_ctx_create(struct sqlite3 *db, gx_ctx **out, gx_err *err)
 {
     *out = NULL;
     void *memory;
+    gx_device_locate();
     GX_TRY(gx_mem_calloc(NULL, sizeof(gx_ctx), "connection", &memory, err));
     gx_ctx *ctx = memory;
     gx_config_init(&ctx->config, warn, &ctx->stats);

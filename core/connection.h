@@ -11,8 +11,9 @@ gx_code gx_ctx_create(struct sqlite3 *db, gx_ctx **ctx, gx_err *err);
 void gx_ctx_free(gx_ctx *ctx); /* NULL is a no-op */
 
 /*
-** The application sets a setting, and what follows from it: the budget, the tile size, the backend.  Refused while
-** another call runs (the SQL function that reports its progress may only set 'progress').
+** The application sets a setting, and what follows from it: the budget, the tile size, the backend.
+** Refused while another call runs (the SQL function that reports its progress may only set
+** 'progress').
 */
 gx_code gx_ctx_configure(gx_ctx *ctx, gx_setting setting, const char *value, gx_err *err);
 
