@@ -375,7 +375,8 @@ static void measure_database(gx_fn *fn, const char *path, gx_profile *profile, g
 {
     char text[300];
     sqlite3 *db = NULL;
-    if (gx_open_private(fn->ctx, path, &db, text, sizeof text) != SQLITE_OK) {
+    gx_ctx *loaded;
+    if (gx_open_private(fn->ctx, path, &db, &loaded, text, sizeof text) != SQLITE_OK) {
         gx_fail(err, GX_IO, "%s", text);
         return;
     }

@@ -92,7 +92,7 @@ static int find_owner(sqlite3 *db, bool *is_present, owner **own)
     return rc != SQLITE_OK ? rc : finalized;
 }
 
-static int load(sqlite3 *db, char **message);
+static int load_another(sqlite3 *db, gx_ctx **made, char **message);
 
 /* What sqlite3_gx_safe_init() adds. */
 static int restrict_sql(gx_ctx *ctx, gx_err *err)
@@ -119,7 +119,7 @@ static int create_owner(sqlite3 *db, owner **own, gx_err *err)
         owner_free(made);
         return gx_sqlite_code(err->code);
     }
-    made->ctx->load = load;
+    made->ctx->load = load_another;
     made->ctx->version = GX_VERSION;
     int rc = sqlite3_create_function_v2(db, OWNER_FUNCTION, 1, SQLITE_UTF8 | SQLITE_DIRECTONLY,
                                         made, lend_owner, NULL, NULL, owner_free);
@@ -157,8 +157,10 @@ static int register_all(sqlite3 *db, gx_ctx *ctx)
     return rc;
 }
 
-static int register_once(sqlite3 *db, bool is_safe, gx_err *err)
+/* *made: the connection's, where it has one. */
+static int register_once(sqlite3 *db, bool is_safe, gx_ctx **made, gx_err *err)
 {
+    *made = NULL;
     if (sqlite3_libversion_number() < OLDEST_SQLITE) {
         gx_fail(err, GX_UNSUPPORTED, "needs SQLite 3.31 or newer, this is %s",
                 sqlite3_libversion());
@@ -191,6 +193,7 @@ static int register_once(sqlite3 *db, bool is_safe, gx_err *err)
             gx_store_reread_schemas(db);
         }
     }
+    *made = own == NULL ? NULL : own->ctx;
     return rc;
 }
 
@@ -202,17 +205,10 @@ static int told(int rc, const gx_err *err, char **message)
     return rc;
 }
 
-static int load(sqlite3 *db, char **message)
+static int load_another(sqlite3 *db, gx_ctx **made, char **message)
 {
     gx_err err = {0};
-    int rc = register_once(db, false, &err);
-    return told(rc, &err, message);
-}
-
-static int load_safe(sqlite3 *db, char **message)
-{
-    gx_err err = {0};
-    int rc = register_once(db, true, &err);
+    int rc = register_once(db, false, made, &err);
     return told(rc, &err, message);
 }
 
@@ -231,13 +227,20 @@ static bool enter_library(const sqlite3_api_routines *api)
 }
 #endif
 
-/* Either of the two above, for the library that asks. */
-static int enter(sqlite3 *db, char **message, const sqlite3_api_routines *api,
-                 int (*loader)(sqlite3 *, char **))
+static int load(sqlite3 *db, bool is_safe, char **message)
+{
+    gx_ctx *made;
+    gx_err err = {0};
+    int rc = register_once(db, is_safe, &made, &err);
+    return told(rc, &err, message);
+}
+
+/* The same for the library that asks. */
+static int enter(sqlite3 *db, char **message, const sqlite3_api_routines *api, bool is_safe)
 {
 #ifdef SQLITE_CORE
     (void)api;
-    return loader(db, message);
+    return load(db, is_safe, message);
 #else
     if (!enter_library(api)) {
         if (message != NULL) {
@@ -247,7 +250,7 @@ static int enter(sqlite3 *db, char **message, const sqlite3_api_routines *api,
         }
         return SQLITE_ERROR;
     }
-    int rc = loader(db, message);
+    int rc = load(db, is_safe, message);
     count_user(-1);
     return rc == SQLITE_OK ? SQLITE_OK_LOAD_PERMANENTLY : rc;
 #endif
@@ -259,12 +262,12 @@ static int enter(sqlite3 *db, char **message, const sqlite3_api_routines *api,
 
 GX_PUBLIC int sqlite3_gx_init(sqlite3 *db, char **message, const sqlite3_api_routines *api)
 {
-    return enter(db, message, api, load);
+    return enter(db, message, api, false);
 }
 
 GX_PUBLIC int sqlite3_gx_safe_init(sqlite3 *db, char **message, const sqlite3_api_routines *api)
 {
-    return enter(db, message, api, load_safe);
+    return enter(db, message, api, true);
 }
 
 static int configure(sqlite3 *db, const char *key, const char *value, gx_err *err)

@@ -2,10 +2,10 @@
 ** SuiteSparse, opened at run time: see direct_int.h.
 **
 ** A library is opened by dlopen() when a call wants it, from the folder of the setting
-** suitesparse_path (of the environment or the application) or, where that is empty, from where the loader looks; it stays in the process
-** once it has been opened, so that opening it again costs microseconds.  Nothing of gx links to
-** it, and none of its headers is needed: what is called is declared in direct_umfpack.c and
-** direct_cholmod.c.
+** suitesparse_path (of the environment or the application) or, where that is empty, from where the
+** loader looks; it stays in the process once it has been opened, so that opening it again costs
+** microseconds.  Nothing of gx links to it, and none of its headers is needed: what is called is
+** declared in direct_umfpack.c and direct_cholmod.c.
 */
 #include "direct_int.h"
 

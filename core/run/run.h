@@ -49,7 +49,7 @@ typedef struct gx_ctx {
     const gx_backend *cuda; /* found; NULL: cuda_reason says why not       */
     char cuda_reason[256];
     const char *version; /* of gx, for the profile's key; static        */
-    int (*load)(struct sqlite3 *db, char **message); /* gx onto another connection (ext/gx.c) */
+    int (*load)(struct sqlite3 *db, struct gx_ctx **made, char **message); /* gx onto another one */
     bool is_profile_loaded; /* profile is valid                            */
     gx_profile profile;     /* see gx_profile_get()                        */
     gx_ledger ledger;       /* predicted and measured times, ledger.h      */

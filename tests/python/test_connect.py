@@ -2,7 +2,7 @@
 
 Plan: names of files that a URI would take otherwise, as text, bytes and paths, relative too; sqlite3's options; what is no
 file, and URIs; a large array stored takes few system calls and is the same for sqlite3 alone; where the process has no
-such VFS it is sqlite3.connect and load; a folder that is not there fails as sqlite3's.
+such VFS it is sqlite3.connect and load; a folder that is not there fails as sqlite3's; load(safe=True) of each module.
 """
 import os
 import pathlib
@@ -11,6 +11,7 @@ import sqlite3
 import gx_sqlite as gx
 import numpy as np
 import pytest
+from conftest import open_apsw, open_pysqlite3, open_sqlite3
 
 NAMES = ["a.db", "with space.db", "a?vfs=unix", "a%20b#c.db", "ümlaut&mode=memory.db", "file:x.db"]
 
@@ -80,3 +81,34 @@ def test_without_the_vfs(tmp_path, monkeypatch):
     gx.store(db, "A", np.eye(3))
     assert np.array_equal(gx.fetch(db, "A"), np.eye(3))
     db.close()
+
+
+@pytest.mark.parametrize("had_gx", [False, True])
+@pytest.mark.parametrize("open_one", [open_sqlite3, open_apsw, open_pysqlite3], ids=lambda f: f.__name__[5:])
+def test_for_the_sql_of_strangers(tmp_path, open_one, had_gx):
+    db = open_one(str(tmp_path / "a.db"))
+    if had_gx:
+        gx.load(db)
+    gx.load(db, safe=True)
+    check_restricted(db, tmp_path)
+    with pytest.raises(Exception, match="not authorized"):
+        list(db.execute("SELECT load_extension('x')"))
+
+
+def test_an_engine_for_the_sql_of_strangers(tmp_path):
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path / 'a.db'}")
+    gx.load(engine, safe=True)
+    with engine.connect() as connection:
+        check_restricted(connection.connection.driver_connection, tmp_path)
+
+
+def check_restricted(db, folder):
+    """No files and no settings by SQL; matrices as ever."""
+    for sql, said in ((f"SELECT gx_export('[[1]]', '{folder / 'x.npy'}')", "files are switched off"),
+                      ("SELECT gx_config('backend', 'cpu')", "locked"), ("SELECT gx_config('locked', 'off')", "stays on")):
+        with pytest.raises(Exception, match=said):
+            list(db.execute(sql))
+    gx.store(db, "A", np.arange(6.0).reshape(2, 3))
+    assert np.array_equal(gx.fetch(db, "A"), np.arange(6.0).reshape(2, 3))
+    assert sorted(p.name for p in folder.iterdir()) == ["a.db"]

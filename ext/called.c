@@ -136,21 +136,6 @@ static bool is_in_statement(sqlite3 *db, const char *name)
     return false;
 }
 
-static bool is_in_temp(sqlite3 *db, const char *name)
-{
-    sqlite3_stmt *stmt = NULL;
-    bool is_found = false;
-    if (sqlite3_prepare_v2(db,
-                           "SELECT sql FROM sqlite_temp_master WHERE type IN ('view', 'trigger')",
-                           -1, &stmt, NULL) == SQLITE_OK) {
-        while (!is_found && sqlite3_step(stmt) == SQLITE_ROW) {
-            is_found = has_call((const char *)sqlite3_column_text(stmt, 0), name);
-        }
-    }
-    sqlite3_finalize(stmt);
-    return is_found;
-}
-
 bool gx_is_direct(sqlite3_context *sql, const char *name)
 {
     static char found;
@@ -164,7 +149,7 @@ bool gx_is_direct(sqlite3_context *sql, const char *name)
         return true;
     }
     sqlite3 *db = sqlite3_context_db_handle(sql);
-    bool is_direct = is_in_statement(db, name) || is_in_temp(db, name);
+    bool is_direct = is_in_statement(db, name) || gx_store_any_in_temp(db, has_call, name);
     if (is_direct) {
         sqlite3_set_auxdata(sql, key, &found, NULL);
     }
