@@ -383,6 +383,28 @@ def test_a_library_stays_where_it_came_from(tmp_path):
     assert ran.stdout.splitlines() == ["1 b'gx: suitesparse_path cannot be set: a library from there is open'", "0 (1,)"]
 
 
+def test_no_library_from_where_the_process_goes(tmp_path):
+    """gx.so is loaded by a relative path, and the process goes to a folder where somebody has put a gx_cuda.so."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    shutil.copy(gx_path() if gx_path().endswith(".so") else gx_path() + ".so", here / "gx.so")
+    (there / "gx_cuda.so").write_bytes(b"")
+    program = textwrap.dedent("""
+        import os, sqlite3
+        db = sqlite3.connect(":memory:")
+        db.enable_load_extension(True)
+        db.load_extension("./gx.so")
+        os.chdir("../there")
+        print(db.execute("SELECT reason FROM gx_devices WHERE backend = 'cuda'").fetchone()[0])
+    """)
+    ran = subprocess.run([sys.executable, "-c", program], cwd=here, capture_output=True, text=True)
+    assert ran.stdout.strip() == "gx_cuda.so is not beside gx.so", ran.stdout + ran.stderr
+    (there / "gx_cuda.so").rename(here / "gx_cuda.so")
+    ran = subprocess.run([sys.executable, "-c", program], cwd=here, capture_output=True, text=True)
+    assert ran.stdout.strip() == f"{here}/./gx_cuda.so: file too short", ran.stdout + ran.stderr
+
+
 WITHOUT_FILES = {
     "import": "SELECT gx_import('B', '{there}/a.npy')",
     "export": "SELECT gx_export('A', '{there}/b.npy')",
