@@ -15,13 +15,15 @@
 ** while gx has no connection, and where it has one a load from another library is refused.
 **
 ** Threads: SQLite holds the connection's mutex in every call.  gx.so stays loaded until the process
-** ends (SQLITE_OK_LOAD_PERMANENTLY), because the threads of BLAS outlive a connection.
+** ends (SQLITE_OK_LOAD_PERMANENTLY), because the threads of BLAS outlive a connection; also where
+** the load fails, because what was registered before is called until the connection closes.
 */
 #include "gx_ext.h"
 
 #include "../core/connection.h"
 #include "gx.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 
 SQLITE_EXTENSION_INIT1
@@ -213,6 +215,15 @@ static int load_another(sqlite3 *db, gx_ctx **made, char **message)
 }
 
 #ifndef SQLITE_CORE
+/* SQLite closes an object whose load has failed; what that has registered is still called. */
+static void stay_loaded(void)
+{
+    Dl_info self;
+    if (dladdr(POINTER_TYPE, &self) != 0 && self.dli_fname != NULL) {
+        (void)dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+    }
+}
+
 /* The caller is a user then; false: another library is in use. */
 static bool enter_library(const sqlite3_api_routines *api)
 {
@@ -250,6 +261,7 @@ static int enter(sqlite3 *db, char **message, const sqlite3_api_routines *api, b
         }
         return SQLITE_ERROR;
     }
+    stay_loaded();
     int rc = load(db, is_safe, message);
     count_user(-1);
     return rc == SQLITE_OK ? SQLITE_OK_LOAD_PERMANENTLY : rc;
