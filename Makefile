@@ -57,16 +57,23 @@ Q   := $(if $(V),,@)
 say  = $(if $(V),,@echo "  $(1)  $(2)")
 
 WARN  := -Wall -Wextra -Wshadow -Wpedantic -Wconversion -Wno-sign-conversion
-FLAGS  = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden $(WARN) $(BLAS_I:%=-I%) $(if $(CJSON_C),-Icore/base) $(NDEBUG) $(CFLAGS) \
+FLAGS  = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden $(WARN) $(BLAS_I:%=-I%) $(NDEBUG) $(CFLAGS) \
          $(SANITIZE)
 
 BLAS_shared := -llapacke -L$(LIBDIR) -lopenblas
-# Its getenv() is kernels/cpu_core.c, which tells it what the processor can do.
-BLAS_static  = -Wl,--wrap=getenv -Wl,--whole-archive $(SPARED) -Wl,--no-whole-archive -l:liblapacke.a $(BLAS_A)
-# cJSON is a part of gx.so too (core/base/cjson); CJSON=shared: the system's.
-CJSON       ?= own
-CJSON_C     := $(if $(filter own,$(CJSON)),core/base/cjson/cJSON.c)
-OTHER_LIBS  := $(if $(CJSON_C),,-lcjson) -lpthread -ldl -lm
+# Its getenv() is gx_cpu_getenv() of kernels/cpu_core.c, which tells it what the processor can do.
+BLAS_static  = -Wl,--wrap=getenv,--defsym=__wrap_getenv=gx_cpu_getenv -Wl,--whole-archive $(SPARED) -Wl,--no-whole-archive -l:liblapacke.a $(BLAS_A)
+OTHER_LIBS  := -lcjson -lpthread -ldl -lm
+
+# Debian has cJSON as a shared library only.  A copy lies beside gx.so, which looks for it there first, so that
+# the two can be carried to a machine that has none (decision 001).  A distribution's build takes the system's.
+CJSON_SO    := $(if $(filter static,$(OPENBLAS)),$(patsubst ./%,%,$(dir $(SO))libcjson.so.1))
+CJSON_LINK  := $(if $(CJSON_SO),-Wl$(COMMA)-rpath$(COMMA)'$$ORIGIN')
+
+ifneq ($(CJSON_SO),)
+$(CJSON_SO): $(BUILD)/flags
+	@cp -L $$($(CC) -print-file-name=libcjson.so.1) $@ && chmod 644 $@ && touch $@
+endif
 # Nothing may be left undefined (sanitizers bring their own at load time).
 DEFS         = $(if $(SANITIZE),,-Wl,-z,defs -Wl,--as-needed)
 LIBS         = $(BLAS_$(OPENBLAS)) $(OTHER_LIBS)
@@ -99,16 +106,18 @@ PRIVATE_C := kernels/cpu_leave.c kernels/cpu_threads.c
 PRIVATE := $(if $(filter static,$(OPENBLAS)),$(PRIVATE_C:%.c=$(BUILD)/%.o))
 WRAPPED := mmap pthread_create $(shell sed -n 's/^WRAP([0-9]*, \(.*\))$$/\1/p' kernels/cpu_leave.c)
 
-SOURCES := $(filter-out kernels/cuda% $(PRIVATE_C) $(OLD_GLIBC_C),$(wildcard ext/*.c core/*.c core/*/*.c kernels/*.c)) $(CJSON_C) core/program/lemon/grammar.c
+SOURCES := $(filter-out kernels/cuda% $(PRIVATE_C) $(OLD_GLIBC_C),$(wildcard ext/*.c core/*.c core/*/*.c kernels/*.c))
+# The parser, made of grammar.y by SQLite's parser generator.  A source distribution has it made.
+GRAMMAR := $(if $(wildcard core/program/grammar.c),,$(BUILD)/core/program/grammar.c)
 SQLITE  := $(wildcard ext/*.c core/store/*.c)
-SHARED  := $(SOURCES:%.c=$(BUILD)/%.o)
+SHARED  := $(SOURCES:%.c=$(BUILD)/%.o) $(GRAMMAR:%.c=%.o)
 STATIC  := $(SQLITE:%.c=$(BUILD)/static/%.o) $(filter-out $(SQLITE:%.c=$(BUILD)/%.o),$(SHARED))
 
 all: $(SO) libgx cuda
 
-$(SO): $(SHARED) $(PRIVATE) $(if $(PRIVATE),$(SPARED)) $(BUILD)/flags $(OLD_NEEDS)
+$(SO): $(SHARED) $(PRIVATE) $(if $(PRIVATE),$(SPARED)) $(BUILD)/flags $(OLD_NEEDS) | $(CJSON_SO)
 	$(call say,link,$@)
-	$(Q)$(CC) -shared $(SANITIZE) $(DEFS) $(LDFLAGS) -o $@ $(SHARED) $(PRIVATE) $(if $(PRIVATE),$(WRAPPED:%=-Wl,--wrap=%)) -Wl,--exclude-libs,ALL $(OLD_GLIBC_O) $(OLD_LINK) $(LIBS)
+	$(Q)$(CC) -shared $(SANITIZE) $(DEFS) $(LDFLAGS) -o $@ $(SHARED) $(PRIVATE) $(if $(PRIVATE),$(WRAPPED:%=-Wl,--wrap=%)) -Wl,--exclude-libs,ALL $(CJSON_LINK) $(OLD_GLIBC_O) $(OLD_LINK) $(LIBS)
 
 libgx: $(BUILD)/libgx.a $(BUILD)/gx.pc
 
@@ -125,15 +134,24 @@ $(BUILD)/kernels/cpu_pair.o $(BUILD)/kernels/cpu_packed.o $(BUILD)/kernels/cpu_a
 # The loops that every element passes which is converted or centred.
 $(BUILD)/core/base/convert.o $(BUILD)/core/base/csr.o $(BUILD)/core/mat/mat.o: private FLAGS += -O3
 
-# Not ours: its warnings are its authors'.
-$(BUILD)/core/base/cjson/cJSON.o: private FLAGS += -w
+# Not ours: the warnings in what lemon made are its authors'.
+$(BUILD)/core/program/grammar.o: private FLAGS += -w -Icore/program
 
-# Lemon's: made of grammar.y by `make grammar`, and committed.
-$(BUILD)/core/program/lemon/grammar.o: private FLAGS += -w
+ifneq ($(GRAMMAR),)
+$(BUILD)/core/program/grammar.c: core/program/grammar.y
+	@mkdir -p $(@D)
+	$(call say,make,$@)
+	$(Q)lemon -l -q -d$(@D) $<
 
-grammar: core/program/grammar.y
-	lemon -l -q -dcore/program/lemon $<
-	sha256sum <$< >core/program/lemon/grammar.sha256
+$(GRAMMAR:%.c=%.o): $(GRAMMAR) $(BUILD)/flags
+	$(call say,cc  ,$<)
+	$(Q)$(CC) $(FLAGS) -MMD -MP -c $< -o $@
+
+$(BUILD)/core/program/scan.o: $(GRAMMAR)
+endif
+
+# scan.c takes the numbers of the tokens from the parser's header.
+$(BUILD)/core/program/scan.o: private FLAGS += -I$(if $(GRAMMAR),$(BUILD)/core/program,core/program)
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -185,10 +203,19 @@ $(BUILD)/gx.pc: ext/gx.pc.in Makefile ext/gx.h
 # ---- the CUDA backend ----------------------------------------------------------------------------
 
 # gx_cuda.so, beside gx.so, where nvcc is found: host code in C, which needs no header and no library of
-# NVIDIA's, and the kernels, one image of bytes for each .cu.  ARCHS=native or ARCHS=90 compile for less.
+# NVIDIA's, and the kernels, one image of bytes for each .cu.  gx.so is linked before any of them is compiled.
+#
+# In a working tree the kernels are compiled for the GPUs of this machine, or, where it has none, for the oldest
+# generation and for Hopper, which has code of its own; packages, and trees without git, have all generations.
+# ARCHS="80 90" picks others.
 NVCC    ?= $(firstword $(wildcard $(CUDA_HOME:%=%/bin/nvcc) $(CUDA_PATH:%=%/bin/nvcc)) \
              $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
-ARCHS   ?= 75 80 86 89 90 100 120
+ALL_ARCHS := 75 80 86 89 90 100 120
+HERE_ARCHS = $(or $(sort $(subst .,,$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null))),75 90)
+ifneq ($(NVCC),)
+ARCHS   ?= $(if $(wildcard .git),$(if $(filter wheel deb install,$(GOALS)),$(ALL_ARCHS),$(HERE_ARCHS)),$(ALL_ARCHS))
+ARCHS   := $(ARCHS)
+endif
 CUDA_SO := $(patsubst ./%,%,$(dir $(SO))gx_cuda.so)
 CUDA_C  := $(wildcard kernels/cuda*.c) $(addprefix core/base/,backend.c err.c fused.c map.c mem.c stats.c types.c)
 CUDA_CU := $(basename $(notdir $(wildcard kernels/cuda*.cu)))
@@ -213,7 +240,7 @@ $(BUILD)/kernels/%.fatbin: kernels/%.cu kernels/cuda_element.cuh kernels/cuda_fu
                            kernels/cuda_fused.h kernels/cuda_fused.cuh kernels/cuda_fold.cuh kernels/foretell.h \
                            kernels/cuda_near.cuh kernels/cuda_narrow_image.cuh \
                            core/base/backend.h core/base/map.h core/base/fused.h core/base/nearest.h \
-                           $(BUILD)/nvflags
+                           $(BUILD)/nvflags | $(SO)
 	@mkdir -p $(@D)
 	$(call say,nvcc,$<)
 	$(Q)$(NVCC) $(NVFLAGS) -fatbin -o $@ $<
@@ -285,10 +312,13 @@ FAULT    := $(BUILD)/tests/fault/fault
 FUZZERS  := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 EMBED    := $(BUILD)/tests/embed/embed
 
-$(UNITS): $(BUILD)/%: %.c $(STATIC)
+# What kernels are compared with: the reference backend, with plain loops for spectra too.
+ORACLE := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/oracle/*.c))
+
+$(UNITS): $(BUILD)/%: %.c $(ORACLE) $(STATIC)
 	@mkdir -p $(@D)
 	$(call say,link,$@)
-	$(Q)$(CC) $(TESTING) -o $@ $< $(MOCKED) $(STATIC) -lcmocka $(TEST_LIBS)
+	$(Q)$(CC) $(TESTING) -o $@ $< $(ORACLE) $(MOCKED) $(STATIC) -lcmocka $(TEST_LIBS)
 
 # Programs that stand a device in, without a library to load.
 MOCK_O  := $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_machine mock_backend)
@@ -324,11 +354,14 @@ $(EMBED): tests/embed/embed.c $(BUILD)/libgx.a | $(if $(PRIVATE),$(SPARED))
 # A stand-in for gx_cuda.so, whose device is threads and memory of the host.
 MOCK := $(BUILD)/tests/mockcuda/gx_cuda.so
 
-$(MOCK): $(MOCK_O) $(BUILD)/libgx.a
+$(MOCK): $(MOCK_O) $(ORACLE) $(BUILD)/libgx.a
 	$(call say,link,$@)
-	$(Q)$(CC) -shared $(SANITIZE) -o $@ $^ -Wl,--exclude-libs,ALL -lpthread -lm
+	$(Q)$(CC) -shared $(SANITIZE) -o $@ $^ -Wl,--exclude-libs,ALL $(OTHER_LIBS)
 
--include $(UNITS:=.d) $(FUZZERS:=.d) $(wildcard $(BUILD)/tests/mockcuda/*.d) $(wildcard $(BUILD)/tests/fault/*.d)
+# Loops as in kernels/.
+$(ORACLE): private FLAGS += -O3 -ffp-contract=off -fno-math-errno
+
+-include $(ORACLE:.o=.d) $(UNITS:=.d) $(FUZZERS:=.d) $(wildcard $(BUILD)/tests/mockcuda/*.d) $(wildcard $(BUILD)/tests/fault/*.d)
 
 # ---- running them --------------------------------------------------------------------------------
 
@@ -394,7 +427,7 @@ fuzzers: $(FUZZERS)
 
 # The tests of backends, on the device of gx_cuda.so, in one program with what it needs beside it:
 # build/gpu can be carried to a machine that has a driver and CUDA's libraries, for tests/gpu/run.sh.
-GPU_NAMES := test_kernels test_nearest test_sparse_kernel test_fused test_solve test_qr test_eigen test_device test_parts bench_device bench_core bench_sparse gpu_main
+GPU_NAMES := test_kernels test_nearest test_sparse_kernel test_fused test_solve test_qr test_eigen test_device bench_device bench_core bench_sparse gpu_main
 GPU_MADE  := $(GPU_NAMES:%=$(BUILD)/gpu_tests/%.o)
 GPU_CC     = $(CC) $(TESTING) -Itests/unit/kernels -DGX_TEST_GPU -c $< -o $@
 
@@ -410,7 +443,7 @@ $(BUILD)/gpu_tests/%.o: tests/gpu/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(Q)$(GPU_CC) -Dmain=$*_main
 
-$(BUILD)/gpu/gpu_tests: $(GPU_MADE) $(BUILD)/libgx.a | $(SPARED)
+$(BUILD)/gpu/gpu_tests: $(GPU_MADE) $(ORACLE) $(BUILD)/libgx.a | $(SPARED)
 	@mkdir -p $(@D)
 	$(call say,link,$@)
 	$(Q)$(CC) $(SANITIZE) -Wl,-S -o $@ $^ -lcmocka $(BLAS_static) $(BUILD)/libgx.a -Wl,--as-needed -lsqlite3 \
@@ -419,14 +452,14 @@ $(BUILD)/gpu/gpu_tests: $(GPU_MADE) $(BUILD)/libgx.a | $(SPARED)
 $(BUILD)/gpu/gx_cuda.so: $(CUDA_SO)
 	@mkdir -p $(@D)
 	@cp $< $@
-	@cp -L $$($(CC) -print-file-name=libcmocka.so.0) $(@D)
+	@cp -L $$($(CC) -print-file-name=libcmocka.so.0) $$($(CC) -print-file-name=libcjson.so.1) $(@D)
 
 gpu: $(if $(NVCC),$(BUILD)/gpu/gx_cuda.so,no-cuda) $(BUILD)/gpu/gpu_tests
 
 # The same tests where there is no GPU: stand-ins for NVIDIA's libraries on the CPU (tests/mockcuda).
 NVIDIA := $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_nvidia mock_launch mock_near mock_nvrtc mock_solver)
 
-$(BUILD)/mock/lib/libcudart.so.13: $(NVIDIA) $(BUILD)/tests/mockcuda/mock_machine.o $(BUILD)/libgx.a
+$(BUILD)/mock/lib/libcudart.so.13: $(NVIDIA) $(BUILD)/tests/mockcuda/mock_machine.o $(ORACLE) $(BUILD)/libgx.a
 	@mkdir -p $(@D)
 	$(call say,link,$@)
 	$(Q)$(CC) -shared $(SANITIZE) -o $@ $^ -Wl,--exclude-libs,ALL $(TEST_LIBS)
@@ -497,7 +530,7 @@ deb:
 	@ext/deb.sh $(BUILD)/deb $(PACKAGES) $(VERSION)
 
 clean:
-	rm -rf build gx.so gx_cuda.so
+	rm -rf build gx.so gx_cuda.so libcjson.so.1
 
 deps:
 	@.ci/deps all test check fuzz
@@ -519,6 +552,6 @@ help:
 #: make install       PREFIX=/usr/local DESTDIR=;  make uninstall
 #: make wheel         Python's package, for pip;  make sdist, make dist, make deb  the other packages
 #: make deps          install (or name) what is missing;  make clean  removes what make made
-#: Variables: OPENBLAS=static|shared  CC  CFLAGS  PYTHON  NVCC  ARCHS="75 ... 120"|native
+#: Variables: OPENBLAS=static|shared  CC  CFLAGS  PYTHON  NVCC  ARCHS="75 ... 120" (a working tree: this machine's)
 
-.PHONY: all always cuda grammar no-cuda gpu test-gpu bench-gpu libgx programs units fuzzers test run-tests check coverage fault soak test-large fuzz bench demo tidy format install uninstall wheel sdist dist deb clean deps help
+.PHONY: all always cuda no-cuda gpu test-gpu bench-gpu libgx programs units fuzzers test run-tests check coverage fault soak test-large fuzz bench demo tidy format install uninstall wheel sdist dist deb clean deps help

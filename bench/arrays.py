@@ -1,10 +1,10 @@
 """gx.store and gx.fetch beside np.save and np.load: seconds, processor seconds, and what SQLite itself takes.
 
     bench/arrays.py [--dir FOLDER] [--mb 1024] [--rounds 5] [--sync] [--volumes 2] [--layouts rows,columns,f32,vector,narrow,row,wide]
-                    [--ways gx,sqlite3,wal,volumes,insert,fsync]
+                    [--ways gx,wal,volumes,insert,fsync]
 
 One array, by rows and by columns, of float32, a vector, a narrow one, one row, three, into the same folder, in random order in each round: np.save and np.load; a
-database of gx.connect ("pages"), one of sqlite3.connect, one in WAL mode, one with volumes; INSERTs of its bytes in pieces of 8 MiB by sqlite3
+database as it is ("pages"), one in WAL mode, one with volumes; INSERTs of its bytes in pieces of 8 MiB by sqlite3
 alone, into pages of 64 KiB, which is what they cost whoever writes them so.  --sync waits for the disk in all of them (np.save with os.fsync, PRAGMA synchronous=full), else none does, but "save,
 fsync", which says what the disk itself takes.  Medians, then the least, ratios to the medians and the least of the peer, and the most memory that was resident beside the array, in MB.  Files are removed after each; before each, as much
 memory as two arrays is touched and given back, since a virtual machine's first touch of a page can cost more than all else.
@@ -33,11 +33,7 @@ PIECE = 8 << 20
 
 def connect(args, volumes, kind):
     path = f"{args.dir}/gxarrays.db"
-    if kind in ("gx", "volumes"):
-        db = gx.connect(path, isolation_level=None)
-    else:
-        db = sqlite3.connect(path, isolation_level=None)
-        gx.load(db)
+    db = gx.connect(path, isolation_level=None)
     if kind == "wal":
         db.execute("PRAGMA page_size=65536")
         db.execute("PRAGMA journal_mode=wal")
@@ -109,7 +105,7 @@ def rounds(args, a, order):
     """In random order: what a virtual machine gives back after one takes time of the next."""
     times = {}
     todo = {"save": lambda: by_numpy(args, times, a)}
-    for volumes, kind, name in ((0, "gx", "pages"), (0, "sqlite3", "sqlite3's"), (0, "wal", "WAL"), (args.volumes, "volumes", f"{args.volumes} volumes")):
+    for volumes, kind, name in ((0, "gx", "pages"), (0, "wal", "WAL"), (args.volumes, "volumes", f"{args.volumes} volumes")):
         if kind in args.ways:
             todo[name] = functools.partial(by_gx, args, times, a, volumes, kind, name)
     if "insert" in args.ways:
@@ -137,7 +133,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--volumes", type=int, default=2)
     parser.add_argument("--sync", action="store_true")
-    parser.add_argument("--ways", default="gx,sqlite3,wal,volumes,insert,fsync", help="beside np.save and np.load")
+    parser.add_argument("--ways", default="gx,wal,volumes,insert,fsync", help="beside np.save and np.load")
     parser.add_argument("--layouts", default="rows,columns")
     args = parser.parse_args()
     args.ways = args.ways.split(",")

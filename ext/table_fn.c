@@ -15,8 +15,7 @@
 ** SQLite's own sorting is the faster one.
 **
 ** xFilter is one gx call: it begins a run, lets the function compute all rows, and ends it.  The
-** rows are the state of the cursor until the next xFilter or xClose.  Where a function says so, the
-** first rows are there before the others, and xNext waits for these.
+** rows are the state of the cursor until the next xFilter or xClose.
 */
 #include "table_fn.h"
 
@@ -47,7 +46,6 @@ typedef struct table {
 typedef struct cursor {
     sqlite3_vtab_cursor base; // base class - must be first
     int64_t row, rows;
-    int64_t there; // rows that need not be waited for
     bool has_state;
     int64_t state[]; // of def->state_bytes; SQLite aligns to 8
 } cursor;
@@ -225,7 +223,7 @@ static void clear_state(cursor *cur)
         def->clear(cur->state);
     }
     cur->has_state = false;
-    cur->row = cur->rows = cur->there = 0;
+    cur->row = cur->rows = 0;
 }
 
 static int close_cursor(sqlite3_vtab_cursor *base)
@@ -314,7 +312,6 @@ static int filter(sqlite3_vtab_cursor *base, int index, const char *text, int ar
     if (def->look != NULL) {
         cur->has_state = true;
         def->look(bound->ctx, cur->state, &cur->rows);
-        cur->there = cur->rows;
         return SQLITE_OK;
     }
     gx_fn fn;
@@ -337,30 +334,13 @@ static int filter(sqlite3_vtab_cursor *base, int index, const char *text, int ar
         clear_state(cur);
         return gx_vtab_error(base->pVtab, def->def.name, &fn.run.err);
     }
-    cur->there = def->there == NULL ? cur->rows : def->there(cur->state);
-    return SQLITE_OK;
-}
-
-/* The row is not there yet. */
-static int wait_for_more(cursor *cur)
-{
-    const binding *bound = bound_of(&cur->base);
-    const gx_table_fn *def = bound->def;
-    gx_run run;
-    gx_run_resume(&run, bound->ctx, def->def.name);
-    def->more(&run, cur->state);
-    if (gx_run_end(&run) != GX_OK) {
-        return gx_vtab_error(cur->base.pVtab, def->def.name, &run.err);
-    }
-    cur->there = def->there(cur->state);
     return SQLITE_OK;
 }
 
 static int next(sqlite3_vtab_cursor *base)
 {
-    cursor *cur = (cursor *)base;
-    cur->row++;
-    return cur->row < cur->there || cur->row >= cur->rows ? SQLITE_OK : wait_for_more(cur);
+    ((cursor *)base)->row++;
+    return SQLITE_OK;
 }
 
 static int is_at_end(sqlite3_vtab_cursor *base)

@@ -49,13 +49,6 @@ typedef struct gx_table_fn {
     void (*look)(gx_ctx *ctx, void *state, int64_t *rows);
     void (*column)(void *state, gx_ctx *ctx, int64_t row, int column, sqlite3_context *sql);
     void (*clear)(void *state); /* NULL: nothing is to be freed */
-
-    /*
-    ** Where the first rows may be there before the others: how many are there, at least one when
-    ** begin has returned; and wait for more, in a call that goes on.  NULL: all are.
-    */
-    int64_t (*there)(const void *state);
-    void (*more)(gx_run *run, void *state);
 } gx_table_fn;
 
 /* A comparison of SQLITE_INDEX_CONSTRAINT_* in a plan's text: = < l(<=) > g(>=); 0: another. */

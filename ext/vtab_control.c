@@ -322,6 +322,8 @@ static void look_devices(gx_ctx *ctx, void *state, int64_t *rows)
     add_device(ctx, all, &gx_backend_cpu, 0);
     add_cpu_rates(ctx, &all->device[0]);
     add_device(ctx, all, &gx_backend_ref, 0);
+    snprintf(all->device[1].reason, sizeof all->device[1].reason,
+             "plain loops; eigenvalues and singular values are LAPACK's");
     const gx_backend *cuda = gx_device_cuda(ctx);
     for (int i = 0; cuda != NULL && i < cuda->count(); i++) {
         add_device(ctx, all, cuda, i);

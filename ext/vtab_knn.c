@@ -84,9 +84,6 @@ static bool count_rows(gx_fn *fn, knn *k, int64_t *rows)
     gx_err err = {0};
     void *start = NULL;
     *rows = f->queries * f->count;
-    if (f->rest != NULL) {
-        return true; // none is shorter
-    }
     for (int64_t j = 0; j < f->queries && shortest == f->count && f->count > 0; j++) {
         shortest = f->index[(j + 1) * f->count - 1] == INT64_MAX ? -1 : shortest;
     }
@@ -146,7 +143,7 @@ static bool begin(gx_fn *fn, const gx_table_wish *wish, void *state, int64_t *ro
     narrow(wish, &all, &args);
     table->first = args.first;
     table->cols = E.cols;
-    return gx_knn_start(&fn->run, &args, &table->found) == GX_OK && count_rows(fn, table, rows);
+    return gx_knn_run(&fn->run, &args, &table->found) == GX_OK && count_rows(fn, table, rows);
 }
 
 // The table ---------------------------------------------------------------------------------------
@@ -193,17 +190,6 @@ static void put_column(void *state, gx_ctx *ctx, int64_t row, int column, sqlite
     }
 }
 
-static int64_t there(const void *state)
-{
-    const knn *k = state;
-    return k->found.rest == NULL ? INT64_MAX : k->found.ready * k->found.count;
-}
-
-static void more(gx_run *run, void *state)
-{
-    gx_knn_more(run, &((knn *)state)->found);
-}
-
 static void clear(void *state)
 {
     knn *k = state;
@@ -223,6 +209,4 @@ const gx_table_fn gx_table_knn = {
     .ranged = 2,
     .column = put_column,
     .clear = clear,
-    .there = there,
-    .more = more,
 };

@@ -145,13 +145,12 @@ static void run_syev(void *arg)
 }
 
 /* What every slot does before LAPACK; true where there is nothing left. */
-GX_INLINE bool is_answered(gx_kernel_id kernel, gx_dtype dtype, const gx_args *p, gx_code *code,
-                           gx_err *err)
+GX_INLINE bool is_answered(const gx_args *p, gx_code *code, gx_err *err)
 {
     *p->info = 0;
     *code = GX_OK;
     if (p->n > 0 && !fits_lapack(p)) {
-        *code = by_reference(kernel, dtype, p, err);
+        *code = past_lapack(p, err);
         return true;
     }
     return p->n <= 0;
@@ -160,7 +159,7 @@ GX_INLINE bool is_answered(gx_kernel_id kernel, gx_dtype dtype, const gx_args *p
 GX_INLINE gx_code syev(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
     gx_code code;
-    if (is_answered(GX_SYEV, dtype, p, &code, err)) {
+    if (is_answered(p, &code, err)) {
         return code;
     }
     space s = syev_space(dtype, p);
@@ -281,7 +280,7 @@ GX_INLINE void give_complex(gx_dtype dtype, const gx_args *p, const space *s)
 GX_INLINE gx_code geev(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
     gx_code code;
-    if (is_answered(GX_GEEV, dtype, p, &code, err)) {
+    if (is_answered(p, &code, err)) {
         return code;
     }
     space s = geev_space(dtype, p);
@@ -337,7 +336,7 @@ static space gees_space(gx_dtype dtype, const gx_args *p)
 GX_INLINE gx_code gees(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
     gx_code code;
-    if (is_answered(GX_GEES, dtype, p, &code, err)) {
+    if (is_answered(p, &code, err)) {
         return code;
     }
     space s = gees_space(dtype, p);

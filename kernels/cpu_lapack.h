@@ -54,7 +54,15 @@ GX_INLINE char trans_of(gx_dtype dtype, gx_trans trans)
     return trans == GX_NO_TRANS ? 'N' : has_pairs(dtype) ? 'C' : 'T';
 }
 
-/* What does not fit LAPACK's integers. */
+/* The answer to a spectrum of what does not fit LAPACK's integers. */
+GX_INLINE gx_code past_lapack(const gx_args *p, gx_err *err)
+{
+    return gx_fail(err, GX_UNSUPPORTED,
+                   "a %lldx%lld matrix is past LAPACK's 32-bit integers: ask for k of them",
+                   (long long)p->m, (long long)p->n);
+}
+
+/* What does not fit LAPACK's integers, in plain loops. */
 GX_INLINE gx_code by_reference(gx_kernel_id kernel, gx_dtype dtype, const gx_args *p, gx_err *err)
 {
     return gx_backend_ref.kernel[kernel][dtype](NULL, NULL, p, err);

@@ -175,7 +175,7 @@ GX_INLINE gx_code gesdd(gx_dtype dtype, const gx_args *a, gx_err *err)
         return GX_OK;
     }
     if (!fits_lapack(a)) {
-        return by_reference(GX_GESDD, dtype, a, err);
+        return past_lapack(a, err);
     }
     plan p = plan_of(dtype, a);
     if (p.elements > INT32_MAX) {

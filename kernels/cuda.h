@@ -95,11 +95,6 @@ struct gx_queue {
     void *blas_work;       /* device memory: one workspace a stream = same bits   */
     gx_cuda_handle solver; /* NULL before the first call of cuSOLVER              */
     gx_cuda_handle params;
-    struct {
-        const void *work, *x; /* the pieces of x lie there                             */
-        int64_t rows;         /* of the first so many rows; 0: of none                 */
-        int32_t few, is_trans;
-    } pieces;        /* of the latest product of cuda_narrow.c that made some   */
     void *host_work; /* cuSOLVER's on the host, grown on demand             */
     size_t host_bytes;
     int32_t *mailbox;                   /* pinned: GX_CUDA_MAILBOX infos on their way          */
@@ -154,9 +149,6 @@ gx_code gx_cuda_host_work(gx_dev *dev, gx_queue *queue, size_t bytes, void **wor
 gx_code gx_cuda_post(gx_dev *dev, gx_queue *queue, const int32_t *from, int64_t *to, gx_err *err);
 
 gx_code gx_cuda_queue_wait(gx_dev *dev, gx_queue *queue, gx_err *err);
-
-/* What follows in the queue may touch a product's c. */
-gx_code gx_cuda_before_c(gx_dev *dev, gx_queue *queue, const gx_args *args, gx_err *err);
 
 /* A handle of cuSOLVER to ask for workspaces with; dev->lock is held from here to _end(). */
 gx_code gx_cuda_ask_begin(gx_dev *dev, gx_err *err);

@@ -31,7 +31,6 @@ static gx_code gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args 
         return GX_OK;
     }
     if (p->k <= 0 || gx_cuda_is_zero(dtype, p->alpha)) {
-        GX_TRY(gx_cuda_before_c(dev, queue, p, err));
         return gx_cuda_region(dev, queue, dtype, GX_CUDA_ALL, GX_LOWER, p->m, p->n, p->beta, p->c,
                               p->ldc, err);
     }
@@ -41,7 +40,6 @@ static gx_code gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args 
         return GX_OK;
     }
     GX_TRY(gx_cuda_blas(dev, queue, err));
-    GX_TRY(gx_cuda_before_c(dev, queue, p, err));
     gx_cuda_scalar alpha, beta;
     int status = dev->api->gemm[dtype](
         queue->blas, op_of(dtype, p->transa), op_of(dtype, p->transb), p->m, p->n, p->k,

@@ -25,13 +25,6 @@ gx_code gx_cuda_alloc(gx_dev *dev, size_t bytes, void **ptr, gx_err *err)
     return gx_cuda_check(dev, status, "cudaMalloc", err);
 }
 
-gx_code gx_cuda_before_c(gx_dev *dev, gx_queue *queue, const gx_args *args, gx_err *err)
-{
-    int status =
-        args->before_c == NULL ? 0 : dev->api->stream_after(queue->stream, args->before_c, 0);
-    return gx_cuda_check(dev, status, "cudaStreamWaitEvent", err);
-}
-
 // Letters -----------------------------------------------------------------------------------------
 
 gx_code gx_cuda_queue_wait(gx_dev *dev, gx_queue *queue, gx_err *err)

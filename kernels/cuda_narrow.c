@@ -117,53 +117,21 @@ static bool cut_narrow(const gx_dev *dev, gx_dtype dtype, const gx_args *p,
     return out->parts <= MOST_PARTS && out->chunk <= INT32_MAX;
 }
 
-/* Are b's rows those of a larger one, in whole steps, so that pieces of it can be used again? */
-static bool is_part(const gx_args *p)
-{
-    return p->n <= p->m && p->transb == GX_NO_TRANS && p->b_rows > 0 &&
-           p->b_row % GX_CUDA_SPLIT_STEP == 0;
-}
-
-/* Steps whose pieces work has room for: of all of b. */
-static int64_t steps_kept(const gx_args *p, const gx_cuda_narrow *call)
-{
-    return is_part(p) ? gx_ceil_div(p->b_rows, GX_CUDA_SPLIT_STEP) : steps_of(call);
-}
-
-/* The pieces of x, unless earlier products have made them. */
-static gx_code make_pieces(gx_dev *dev, gx_queue *queue, const gx_args *p, gx_cuda_narrow *call,
-                           gx_err *err)
+/* The pieces of x. */
+static gx_code make_pieces(gx_dev *dev, gx_queue *queue, gx_cuda_narrow *call, gx_err *err)
 {
     const int64_t IMAGE_THREADS = 256;
-    int64_t first = is_part(p) ? p->b_row : 0;
-    const void *x = (const char *)call->x - first * (int64_t)sizeof(float);
-    bool are_same = is_part(p) && p->is_b_kept && queue->pieces.work == p->work &&
-                    queue->pieces.x == x && queue->pieces.few == call->few &&
-                    queue->pieces.is_trans == call->is_trans;
-    int64_t there = are_same ? queue->pieces.rows : 0;
-    call->image = (char *)call->image + first / GX_CUDA_SPLIT_STEP * GX_CUDA_SPLIT_IMAGE;
-    if (first + p->k <= there) {
-        return GX_OK;
-    }
-    queue->pieces.rows = 0;
     gx_cuda_dim block = {(unsigned)IMAGE_THREADS, 1, 1}, grid = {(unsigned)steps_of(call), 1, 1};
-    GX_TRY(gx_cuda_launch(dev, queue, GX_CUDA_NARROW_IMAGE, GX_F32, grid, block, call, err));
-    queue->pieces.work = p->work;
-    queue->pieces.x = x;
-    queue->pieces.few = call->few;
-    queue->pieces.is_trans = call->is_trans;
-    queue->pieces.rows = first <= there ? first + p->k : 0;
-    return GX_OK;
+    return gx_cuda_launch(dev, queue, GX_CUDA_NARROW_IMAGE, GX_F32, grid, block, call, err);
 }
 
 /* The product's parts, behind the pieces of x. */
-static gx_code multiply_split(gx_dev *dev, gx_queue *queue, const gx_args *p, gx_cuda_narrow *call,
-                              gx_err *err)
+static gx_code multiply_split(gx_dev *dev, gx_queue *queue, gx_cuda_narrow *call, gx_err *err)
 {
     int64_t across = gx_ceil_div(side_of(call), call->span), steps = steps_of(call);
     call->image = call->partial;
-    call->partial = (char *)call->image + steps_kept(p, call) * GX_CUDA_SPLIT_IMAGE;
-    GX_TRY(make_pieces(dev, queue, p, call, err));
+    call->partial = (char *)call->image + steps * GX_CUDA_SPLIT_IMAGE;
+    GX_TRY(make_pieces(dev, queue, call, err));
     gx_cuda_dim block = {GX_CUDA_SPLIT_THREADS, 1, 1}, grid = {1, 1, 1};
     grid.x = (unsigned)gx_ceil_div(across * steps, call->chunk);
     return gx_cuda_launch(dev, queue, GX_CUDA_NARROW_SPLIT, GX_F32, grid, block, call, err);
@@ -175,9 +143,6 @@ gx_code gx_cuda_narrow_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const 
     gx_cuda_narrow call;
     gx_cuda_function function;
     *is_done = p->work != NULL && cut_narrow(dev, dtype, p, &function, &call);
-    if (!p->is_b_kept) {
-        queue->pieces.rows = 0; // of whatever lay there
-    }
     if (!*is_done) {
         return GX_OK;
     }
@@ -194,14 +159,12 @@ gx_code gx_cuda_narrow_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const 
     call.is_aligned = (uintptr_t)call.s % 16 == 0 && call.lds % piece == 0 && is_whole;
     call.partial = p->work;
     if (function == GX_CUDA_NARROW_SPLIT) {
-        GX_TRY(multiply_split(dev, queue, p, &call, err));
+        GX_TRY(multiply_split(dev, queue, &call, err));
     } else {
-        queue->pieces.rows = 0; // work is other things' now
         int64_t across = gx_ceil_div(side_of(&call), call.span);
         gx_cuda_dim block = {THREADS, 1, 1}, grid = {(unsigned)across, (unsigned)call.parts, 1};
         GX_TRY(gx_cuda_launch(dev, queue, function, dtype, grid, block, &call, err));
     }
-    GX_TRY(gx_cuda_before_c(dev, queue, p, err));
     gx_cuda_call sum = {.trans = is_left ? GX_NO_TRANS : GX_TRANS,
                         .part = GX_CUDA_ALL,
                         .m = side_of(&call),
@@ -256,7 +219,6 @@ gx_code gx_cuda_narrow_rank_k(gx_dev *dev, gx_queue *queue, gx_dtype dtype, bool
     if (!*is_done) {
         return GX_OK;
     }
-    queue->pieces.rows = 0;
     gx_trans trans = is_hermitian ? GX_CONJ_TRANS : GX_TRANS;
     int64_t whole = p->k / chunk, rest = p->k % chunk;
     GX_TRY(gx_cuda_blas(dev, queue, err));
@@ -288,7 +250,7 @@ size_t gx_cuda_narrow_bytes(const gx_dev *dev, gx_kernel_id kernel, gx_dtype dty
     } else if (cut_narrow(dev, dtype, args, &function, &narrow)) {
         elements = narrow.parts * narrow.few * side_of(&narrow);
         bool is_split = function == GX_CUDA_NARROW_SPLIT;
-        image = is_split ? steps_kept(args, &narrow) * GX_CUDA_SPLIT_IMAGE : 0;
+        image = is_split ? steps_of(&narrow) * GX_CUDA_SPLIT_IMAGE : 0;
     }
     return (size_t)elements * gx_dtype_bytes(dtype) + (size_t)image;
 }

@@ -3,13 +3,14 @@
 **
 ** LAPACK joins its option letters into one string before it asks ILAENV for a block size
 ** ("OPTS = SIDE // TRANS"); gfortran compiles that to this call.  Used only where LAPACK is linked
-** statically; hidden like everything else in gx.
+** statically; hidden like everything else in gx.  Weak: an application that links libgx.a may have
+** the Fortran runtime, whose own routine is then the one.
 */
 #include <stddef.h>
 #include <string.h>
 
-void _gfortran_concat_string(size_t dest_bytes, char *dest, size_t a_bytes, const char *a,
-                             size_t b_bytes, const char *b);
+void __attribute__((weak)) _gfortran_concat_string(size_t dest_bytes, char *dest, size_t a_bytes,
+                                                   const char *a, size_t b_bytes, const char *b);
 
 /* dest = a // b, cut or filled up with blanks to dest_bytes, as Fortran assigns strings. */
 void _gfortran_concat_string(size_t dest_bytes, char *dest, size_t a_bytes, const char *a,

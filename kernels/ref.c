@@ -1,12 +1,13 @@
 /*
-** The reference backend: every kernel of backend.h as the plainest loop that is right.  It is
-** the oracle of the tests.
+** The reference backend: the kernels of backend.h as the plainest loops that are right.  It is the
+** oracle of the tests.
 **
 ** Every element passes through load() and store() as a complex double, so each formula is written
 ** once for the four dtypes, and an f32 result is rounded once, at the end.  Sums run in long
 ** double.  Nothing here is blocked, vectorised or threaded; nothing allocates; any number of
 ** threads may call at once.  Elementwise functions are in ref_map.c, factorisations in ref_solve.c
-** and ref_qr.c.
+** and ref_qr.c.  There are none for spectra: gx_team_call() takes the CPU backend's instead, and
+** the tests compare these with loops of their own (tests/oracle).
 **
 ** What the loops fix for all backends:
 **   - beta = 0 never reads c; alpha = 0 or k = 0 never reads a and b (BLAS).
@@ -374,10 +375,6 @@ const gx_backend gx_backend_ref = {
             [GX_ORGQR] = GX_SLOTS(gx_ref_orgqr),
             [GX_TPQRT] = GX_SLOTS(gx_ref_tpqrt),
             [GX_TPMQRT] = GX_SLOTS(gx_ref_tpmqrt),
-            [GX_SYEV] = GX_SLOTS(gx_ref_syev),
-            [GX_GEEV] = GX_SLOTS(gx_ref_geev),
-            [GX_GEES] = GX_SLOTS(gx_ref_gees),
-            [GX_GESDD] = GX_SLOTS(gx_ref_gesdd),
             [GX_CONVERT] = GX_SLOTS(gx_ref_convert),
             [GX_RANDOM] = GX_SLOTS(gx_ref_random),
             [GX_FUSED] = GX_SLOTS(gx_ref_fused),

@@ -156,24 +156,9 @@ GX_SLOTS_DECLARE(gx_ref_orgqr);
 GX_SLOTS_DECLARE(gx_ref_tpqrt);
 GX_SLOTS_DECLARE(gx_ref_tpmqrt);
 
-/* ref_eigen.c, ref_geev.c, ref_svd.c: spectra. */
-GX_SLOTS_DECLARE(gx_ref_syev);
-GX_SLOTS_DECLARE(gx_ref_geev);
-GX_SLOTS_DECLARE(gx_ref_gees);
-GX_SLOTS_DECLARE(gx_ref_gesdd);
-
 /* ref_make.c: conversion, random numbers. */
 GX_SLOTS_DECLARE(gx_ref_convert);
 GX_SLOTS_DECLARE(gx_ref_random);
-
-/*
-** The complex Schur form of h, n x n, leading dimension n, in place (what is below the diagonal is
-** left undefined); z: Q, or NULL.  false: no convergence.
-*/
-bool gx_ref_schur(gx_scalar *h, gx_scalar *z, int64_t n);
-
-size_t gx_ref_svd_bytes(const gx_args *args);
-size_t gx_ref_spectrum_bytes(gx_kernel_id kernel, const gx_args *args);
 
 size_t gx_ref_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
 

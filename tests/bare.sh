@@ -1,9 +1,9 @@
 #!/bin/bash
-# gx.so alone in bare systems, and the Debian package in one: before a release, as root, with the mirrors in reach.
+# gx.so and the libcjson.so.1 beside it in bare systems, and the Debian package in one: before a release, as root, with the mirrors in reach.
 #
 #     tests/bare.sh FOLDER [SYSTEM...]     gx.so and build/packages/*.deb are there; FOLDER: where the systems go
 #
-# A system is bootstrapped with its own sqlite3, gx.so copied into it and nothing else; it is loaded there and runs
+# A system is bootstrapped with its own sqlite3, the two files copied into it and nothing else; it is loaded there and runs
 # gx_selftest().  The package (make deb, built on the system that it is for: Debian 12) is installed by apt, loaded by
 # its name, and removed, after which nothing of it is left.  One line a system; exit status 1 where one failed.
 set -u
@@ -47,7 +47,7 @@ inside() {
 }
 
 alone() {
-    cp gx.so "$2/gx.so"
+    cp gx.so libcjson.so.1 "$2/"
     answer=$(inside "$2" sqlite3 :memory: '.load /gx.so' \
         "SELECT 'gx ' || gx_version() || ', SQLite ' || sqlite_version(); SELECT 'selftest ' || gx_selftest()" 2>&1)
     [[ $answer == *"selftest ok"* ]] || failed=1

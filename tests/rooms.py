@@ -49,8 +49,7 @@ def product():
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "ext", "core", "kernels"],
         capture_output=True, text=True, check=True).stdout.split()
-    return sorted({f for f in listed if f.endswith((".c", ".h", ".cu", ".cuh")) and os.path.exists(f) and
-                   not f.startswith(("core/base/cjson/", "core/program/lemon/"))})
+    return sorted({f for f in listed if f.endswith((".c", ".h", ".cu", ".cuh")) and os.path.exists(f)})
 
 
 def definitions(files):

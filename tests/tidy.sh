@@ -18,7 +18,7 @@ complain() { # complain TEXT: lines of findings on stdin, each printed with TEXT
     done
 }
 
-c_files() { git ls-files --cached --others --exclude-standard "$@" | grep -vE '^core/(base/cjson|program/lemon)/' | sort -u | while read -r f; do [ -f "$f" ] && echo "$f"; done; }
+c_files() { git ls-files --cached --others --exclude-standard "$@" | sort -u | while read -r f; do [ -f "$f" ] && echo "$f"; done; }
 
 SOURCE=$(c_files 'ext/*.[ch]' 'core/**.[ch]' 'kernels/*.[ch]' 'kernels/*.cu')
 TESTS=$(c_files 'tests/*.[ch]' 'bench/*.[ch]')
@@ -102,17 +102,15 @@ if ctags --version 2>/dev/null | grep -q Universal; then
     python3 tests/rooms.py >/dev/null || complain "(tests/rooms.py)" < <(python3 tests/rooms.py)
 fi
 
+# The size of each room.
+complain "(tests/budget.py)" < <(python3 tests/budget.py)
+
 # Banners of one style, as docs/style.md has it.
 complain "a banner is // Name, then - to column 100" < <(
     awk '/^(\/\*|\/\/) *[-=*][-=*][-=*]/ || (/^\/\/ .* ---+$/ && length($0) != 100) { print FILENAME ":" FNR }' $SOURCE $TESTS)
 
 # Files that are named are there.
 complain "no such file (tests/cited.py)" < <(python3 tests/cited.py)
-
-# What lemon made is of the grammar as it is: `make grammar`.
-if [ "$(sha256sum <core/program/grammar.y)" != "$(cat core/program/lemon/grammar.sha256)" ]; then
-    complain "has changed since \`make grammar\`" <<<core/program/grammar.y
-fi
 
 # An essay at the top of each .c, a plan at the top of each test.
 for f in $(echo "$SOURCE $TESTS" | tr ' ' '\n' | grep '\.c$'); do

@@ -469,12 +469,12 @@ static void search_here(gx_knn_search *s)
 }
 
 /* A score that is no number is on no list; what is finite has others, but for overflows. */
-void gx_knn_check_lists(const gx_knn_search *s, int64_t first, int64_t end)
+static void check_lists(const gx_knn_search *s)
 {
     const gx_knn_args *args = s->args;
     const gx_neighbours *out = s->out;
     gx_run *run = s->run;
-    for (int64_t j = first; j < end && gx_ok(run) && args->C == NULL; j++) {
+    for (int64_t j = 0; j < out->queries && gx_ok(run) && args->C == NULL; j++) {
         bool is_without_self = args->excludes_self && args->first + j < args->E->rows;
         int64_t least = gx_min(out->count, args->E->rows - is_without_self);
         if (least > 0 && out->index[j * out->count + least - 1] == INT64_MAX) {
@@ -486,7 +486,8 @@ void gx_knn_check_lists(const gx_knn_search *s, int64_t first, int64_t end)
     }
 }
 
-gx_code gx_knn_fill(gx_run *run, const gx_knn_args *args, const gx_knn_way *way, gx_neighbours *out)
+/* The lists have memory. */
+static gx_code search(gx_run *run, const gx_knn_args *args, gx_neighbours *out)
 {
     gx_knn_search s;
     gx_cost cost;
@@ -494,12 +495,10 @@ gx_code gx_knn_fill(gx_run *run, const gx_knn_args *args, const gx_knn_way *way,
     if (!begin(run, args, &s, out)) {
         return run->err.code;
     }
-    s.leave = way->leave;
     pthread_mutex_init(&s.lock, NULL);
     choose(&s, out->queries);
     cost_of(&s, &cost, &terms);
-    out->ready = out->queries; // unless devices say otherwise
-    bool is_elsewhere = !way->is_here && gx_knn_by_device(&s, &terms, way->avoided);
+    bool is_elsewhere = gx_knn_by_device(&s, &terms);
     if (!is_elsewhere) {
         gx_predict_expect(run, &terms, false);
         search_here(&s);
@@ -509,12 +508,11 @@ gx_code gx_knn_fill(gx_run *run, const gx_knn_args *args, const gx_knn_way *way,
         gx_best_sort(out->merit + j * out->count, out->index + j * out->count, out->count);
     }
     pthread_mutex_destroy(&s.lock);
-    gx_knn_check_lists(&s, 0, out->ready);
+    check_lists(&s);
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-gx_code gx_knn_search_all(gx_run *run, const gx_knn_args *given, const gx_knn_way *way,
-                          gx_neighbours *out)
+gx_code gx_knn_run(gx_run *run, const gx_knn_args *given, gx_neighbours *out)
 {
     gx_mat first;
     gx_knn_args fewer;
@@ -524,12 +522,15 @@ gx_code gx_knn_search_all(gx_run *run, const gx_knn_args *given, const gx_knn_wa
         return run->err.code;
     }
     size_up(args, out);
-    return out->queries == 0 || out->count == 0 || !make_lists(run, out)
-               ? run->err.code
-               : gx_knn_fill(run, args, way, out);
+    return out->queries == 0 || out->count == 0 || !make_lists(run, out) ? run->err.code
+                                                                         : search(run, args, out);
 }
 
-gx_code gx_knn_run(gx_run *run, const gx_knn_args *args, gx_neighbours *out)
+void gx_neighbours_clear(gx_neighbours *out)
 {
-    return gx_knn_search_all(run, args, &(gx_knn_way){.leave = NULL}, out);
+    if (out->mem != NULL) {
+        gx_mem_free(out->mem, out->merit);
+        gx_mem_free(out->mem, out->index);
+    }
+    *out = (gx_neighbours){0};
 }

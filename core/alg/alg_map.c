@@ -14,7 +14,6 @@
 ** value.  A unit is a tile of A, some columns of several of them, or of a value.  Memory beside the
 ** result: for each thread a chunk of B, where B is not there already, or a tile to be transposed.
 */
-#include "../base/copy.h"
 #include "../exec/pass.h"
 #include "../exec/place.h"
 #include "alg.h"
@@ -224,10 +223,7 @@ static gx_code fill(gx_run *run, const gx_call *call, const gx_mat *A, const gx_
 
 /*
 ** Threads that make tiles: one writer keeps no more busy.  What they have made waits for it, the
-** better the less of it there is.  So they have a tile each; but the only one beside the writer
-** makes pieces of a tile where it may, images of pages, or has two tiles.  Pieces that
-** several make would go from one processor's cache to another's, which takes longer than by the
-** memory.
+** better the less of it there is.  So they have a tile each; where there are fewer, two.
 */
 enum { MAKERS = 3 };
 
@@ -241,99 +237,11 @@ typedef struct making {
     gx_dev *dev;
     gx_writers *writers; /* of C in volumes, or NULL */
     int64_t width;       /* columns of a tile that go there together */
-    size_t page;         /* of the images that tiles are made as; 0: as they are */
-    size_t most;         /* bytes of pages in a piece; 0: of all                 */
-    int64_t pieces;      /* of such a tile, at most                              */
-    bool is_past;        /* they are made past the caches                        */
 } making;
 
 static gx_tile_place place_of(const gx_sink *C, int64_t tile)
 {
     return gx_tile_at(C->rows, C->cols, C->tile_rows, C->tile_cols, tile);
-}
-
-/* The image that a unit is; false: its tile has no such piece. */
-static bool image_of(const making *x, int64_t unit, const gx_tile_place *at, void *memory,
-                     gx_tile_image *image)
-{
-    size_t bytes = (size_t)(at->m * at->n) * gx_dtype_bytes(x->C->dtype);
-    int64_t piece = unit % x->pieces;
-    if (piece >= gx_image_pieces(x->page, bytes, x->most)) {
-        return false;
-    }
-    *image = gx_image_of(memory, x->page, bytes, x->most, piece);
-    image->is_past = x->is_past;
-    return true;
-}
-
-/*
-** An image is turned by blocks of so many bytes and columns, in the work memory: they stay in a
-** second-level cache, from where their columns are put into the image.  One is a line longer than
-** the block, so that not all fall into the same cache sets.  Shorter ones lie behind each other, as
-** in the image.
-*/
-enum { TURN_BYTES = 2 << 10, TURN_COLS = 136, TURN_LD_BYTES = TURN_BYTES + 64 };
-
-/* Columns [j, end) of the tile. */
-static gx_code turn_into_image(const making *x, const gx_tile_place *at, int64_t j, int64_t end,
-                               const gx_tile_image *image, void *work, gx_err *err)
-{
-    gx_dtype dtype = x->C->dtype;
-    int64_t element = (int64_t)gx_dtype_bytes(dtype), height = TURN_BYTES / element;
-    bool is_short = at->m <= height;
-    int64_t wide = is_short ? TURN_BYTES * TURN_COLS / (at->m * element) : TURN_COLS;
-    gx_args args = {.transa = x->call->transa, .c = work, .lda = x->A->ld};
-    args.ldc = is_short ? at->m : TURN_LD_BYTES / element;
-    for (; j < end; j += wide) {
-        args.n = gx_min(wide, end - j);
-        for (int64_t i = 0; i < at->m; i += height) {
-            args.m = gx_min(height, at->m - i);
-            args.a = in_place(x->A, dtype, at->j0 + j, at->i0 + i);
-            GX_TRY(x->kernel(x->dev, NULL, &args, err));
-            int64_t together = is_short ? args.n : 1;
-            for (int64_t k = 0; k < args.n; k += together) {
-                gx_image_put(image, (size_t)(((j + k) * at->m + i) * element),
-                             (const char *)work + k * args.ldc * element,
-                             (size_t)(together * args.m * element));
-            }
-        }
-    }
-    return GX_OK;
-}
-
-/* As make_tile(), an image of a piece of it; elements of A are there as they are. */
-static gx_code make_image(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
-                          gx_err *err)
-{
-    const making *x = arg;
-    gx_tile_place at = place_of(x->C, unit / x->pieces);
-    gx_tile_image image;
-    (void)thread;
-    if (!image_of(x, unit, &at, part, &image)) {
-        return GX_OK;
-    }
-    size_t column = (size_t)at.m * gx_dtype_bytes(x->C->dtype);
-    int64_t j = (int64_t)(gx_image_from(&image) / column);
-    int64_t end = gx_ceil_div((int64_t)gx_image_to(&image), (int64_t)column);
-    gx_code code = x->kernel == NULL ? GX_OK : turn_into_image(x, &at, j, end, &image, work, err);
-    int64_t together = x->A->ld == at.m ? end - j : 1;
-    for (; x->kernel == NULL && j < end; j += together) {
-        gx_image_put(&image, (size_t)j * column, in_place(x->A, x->C->dtype, at.i0, at.j0 + j),
-                     (size_t)together * column);
-    }
-    gx_copy_past_end();
-    return code;
-}
-
-static gx_code write_image(void *arg, int64_t unit, void *part, gx_err *err)
-{
-    const making *x = arg;
-    int64_t tile = unit / x->pieces;
-    gx_tile_place at = place_of(x->C, tile);
-    gx_tile_image image;
-    return image_of(x, unit, &at, part, &image)
-               ? gx_store_write_image(x->run->ctx->store, &x->C->meta, tile, &image, err)
-               : GX_OK;
 }
 
 static gx_code make_tile(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
@@ -428,29 +336,6 @@ static void make_and_write(gx_run *run, making *x, gx_pass *pass)
     gx_run_fail(run, &err);
 }
 
-/*
-** Tiles as images of pages, where they go to pages and their elements are there as they are.  In
-** pieces by one thread, which are columns: not where a few of them are turned, as rows would be
-** read again for each.
-*/
-static void make_images(gx_run *run, making *x, gx_pass *pass, bool is_one)
-{
-    const int64_t LEAST_BYTES = 512; // of a row
-    int64_t bytes_of_row = GX_IMAGE_PIECE / gx_max(1, x->C->tile_rows);
-    bool is_there = in_place(x->A, x->C->dtype, 0, 0) != NULL;
-    x->page = is_there ? gx_store_image_page(run->ctx->store, &x->C->meta) : 0;
-    if (x->page > 0) {
-        bool is_cut = is_one && (x->kernel == NULL || bytes_of_row >= LEAST_BYTES);
-        x->most = is_cut ? GX_IMAGE_PIECE : 0;
-        x->pieces = gx_image_pieces(x->page, pass->part_bytes, x->most);
-        pass->units *= x->pieces;
-        pass->part_bytes = gx_image_bytes(x->page, pass->part_bytes, x->most);
-        pass->work_bytes = x->kernel != NULL ? (size_t)TURN_LD_BYTES * TURN_COLS : 0;
-        pass->work = make_image;
-        pass->fold = write_image;
-    }
-}
-
 /* Whether it was that: false leaves all to a program. */
 static bool make_stored(gx_run *run, const gx_call *call, const gx_mat *A, gx_sink *C)
 {
@@ -480,7 +365,6 @@ static bool make_stored(gx_run *run, const gx_call *call, const gx_mat *A, gx_si
                     .writes = C->meta.schema,
                     .arg = &x};
     int64_t threads = gx_pass_threads(run, &pass);
-    make_images(run, &x, &pass, threads < MAKERS);
     if (threads == 0) {
         return false;
     }
@@ -491,8 +375,7 @@ static bool make_stored(gx_run *run, const gx_call *call, const gx_mat *A, gx_si
     if (x.writers != NULL) {
         make_and_write(run, &x, &pass);
     } else {
-        pass.parts = x.most > 0 ? GX_PASS_PARTS : threads < MAKERS ? 2 : 1;
-        x.is_past = x.most == 0 && threads < MAKERS; // both are bound by the memory
+        pass.parts = threads < MAKERS ? 2 : 1;
         gx_pass_run(run, &pass);
     }
     gx_stats_add(&run->ctx->stats, GX_STAT_KERNELS, is_copy ? 0 : tiles);

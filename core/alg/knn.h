@@ -24,8 +24,6 @@ typedef struct gx_neighbours {
     int64_t queries, count;
     double *merit; /* nearest.h */
     int64_t *index;
-    int64_t ready;            /* queries whose lists are there                     */
-    struct gx_knn_rest *rest; /* what devices do for the others; NULL: all are there */
 } gx_neighbours;
 
 /*
@@ -40,18 +38,6 @@ typedef struct gx_neighbours {
 */
 gx_code gx_knn_run(gx_run *run, const gx_knn_args *args, gx_neighbours *out);
 void gx_neighbours_clear(gx_neighbours *out); /* also of one that was never filled */
-
-/*
-** The same, which may come back when the first lists are there (knn_rest.c); and wait for some
-** more, in a call that goes on (gx_run_resume).  Devices search meanwhile; where they fail, what is
-** missing is searched for anew, so that the lists are what they would have been at once.  `out`
-** must not move.  Another call of gx on the connection waits for all of them first.
-**
-** GX_NUMERIC  scores overflow.
-** GX_ARG      devices have failed, and E has changed since the search began.
-*/
-gx_code gx_knn_start(gx_run *run, const gx_knn_args *args, gx_neighbours *out);
-gx_code gx_knn_more(gx_run *run, gx_neighbours *out);
 
 /* How it would be done: strips of so many rows, so many queries at a time. */
 typedef struct gx_knn_plan {

@@ -172,16 +172,6 @@ static gx_code score_pairs(gx_knn_device *d, gx_err *err)
 
 // The whole ---------------------------------------------------------------------------------------
 
-/* Need not all lists be there before the first ones are handed out? */
-static bool may_leave(const gx_knn_group *g)
-{
-    const gx_knn_search *s = g->part[0].s;
-    const gx_knn_args *args = s->args;
-    int64_t least = args->E->rows - (args->excludes_self ? 1 : 0);
-    return s->leave != NULL && g->first + g->count == args->last && s->out->count <= least &&
-           !gx_knn_is_marked(s);
-}
-
 static gx_code search_batch(gx_knn_group *g, gx_err *err)
 {
     gx_knn_search *s = g->part[0].s;
@@ -195,9 +185,9 @@ static gx_code search_batch(gx_knn_group *g, gx_err *err)
         GX_TRY(gx_knn_send(g, s->batch.n, err));
         return score_pairs(&g->part[0], err);
     }
-    do {
+    while (g->taken < g->count && gx_ok(s->run)) {
         GX_TRY(gx_knn_take(g, err));
-    } while (g->taken < g->count && gx_ok(s->run) && !may_leave(g));
+    }
     return GX_OK;
 }
 
@@ -270,12 +260,6 @@ static gx_code search_all(gx_knn_group *g, gx_err *err)
         g->first = j;
         g->count = gx_min(batch, args->last - j);
         code = search_batch(g, err);
-        if (code == GX_OK && gx_ok(s->run) && g->taken < g->count && may_leave(g) && s->leave(g)) {
-            return GX_OK;
-        }
-        while (code == GX_OK && gx_ok(s->run) && g->taken < g->count) {
-            code = gx_knn_take(g, err);
-        }
         if (code == GX_OK) {
             gx_knn_explain(s);
         }
@@ -284,7 +268,11 @@ static gx_code search_all(gx_knn_group *g, gx_err *err)
     return code;
 }
 
-gx_code gx_knn_finish(gx_knn_group *g, gx_code code, gx_err *err)
+/*
+** Nothing is under way any more, and everything has been given back; the first failure.  Devices
+** wait for each other's marks and copy from each other: all are done before anything is given back.
+*/
+static gx_code finish(gx_knn_group *g, gx_code code, gx_err *err)
 {
     gx_mem *mem = g->part[0].run->ctx->mem;
     for (int k = 0; k < g->parts; k++) {
@@ -316,7 +304,8 @@ gx_code gx_knn_finish(gx_knn_group *g, gx_code code, gx_err *err)
     return code;
 }
 
-bool gx_knn_goes_on(gx_knn_group *g, const gx_err *err, uint64_t *avoided)
+/* Who has failed is left out.  false: there is nobody else, or it is not for devices. */
+static bool goes_on(gx_knn_group *g, const gx_err *err, uint64_t *avoided)
 {
     gx_run *run = g->part[0].run;
     gx_accel *accel = g->part[g->culprit].accel;
@@ -334,9 +323,10 @@ bool gx_knn_goes_on(gx_knn_group *g, const gx_err *err, uint64_t *avoided)
     return false;
 }
 
-bool gx_knn_by_device(gx_knn_search *s, const gx_terms *host, uint64_t avoided)
+bool gx_knn_by_device(gx_knn_search *s, const gx_terms *host)
 {
     gx_run *run = s->run;
+    uint64_t avoided = 0;
     gx_knn_plan plan = s->plan;
     for (;;) {
         gx_knn_group g;
@@ -351,10 +341,7 @@ bool gx_knn_by_device(gx_knn_search *s, const gx_terms *host, uint64_t avoided)
             gx_pool_begin(g.part[k].accel->pool);
         }
         gx_code code = search_all(&g, &err);
-        if (s->out->rest != NULL) {
-            return true;
-        }
-        code = gx_knn_finish(&g, code, &err);
+        code = finish(&g, code, &err);
         if (code == GX_OK || !gx_ok(run)) {
             gx_stats_add(&run->ctx->stats, GX_STAT_DEVICE_CALLS, 1);
             gx_stats_add(&run->ctx->stats, GX_STAT_SPREAD_CALLS, g.parts > 1);
@@ -362,7 +349,7 @@ bool gx_knn_by_device(gx_knn_search *s, const gx_terms *host, uint64_t avoided)
         }
         s->plan = plan;
         gx_place_restart(run);
-        if (!gx_knn_goes_on(&g, &err, &avoided)) {
+        if (!goes_on(&g, &err, &avoided)) {
             return false;
         }
     }

@@ -1,7 +1,7 @@
 /*
 ** Inside the search on a device: knn_room.c says how much of it fits and whether it is worth it,
-** knn_device.c does it, knn_order.c in which order, knn_up.c sends queries, knn_lists.c brings the
-** lists down, knn_rest.c while others are made.
+** knn_device.c does it, knn_order.c in which order, knn_up.c sends queries, and knn_lists.c brings
+** the lists down.
 */
 #ifndef GX_KNN_DEVICE_H
 #define GX_KNN_DEVICE_H
@@ -201,14 +201,5 @@ gx_code gx_knn_fetch(gx_knn_device *d, gx_queue *queue, const char *from, void *
 ** all.  Waits for them alone.
 */
 gx_code gx_knn_take(gx_knn_group *g, gx_err *err);
-
-/*
-** Nothing is under way any more, and everything has been given back; the first failure.  Devices
-** wait for each other's marks and copy from each other: all are done before anything is given back.
-*/
-gx_code gx_knn_finish(gx_knn_group *g, gx_code code, gx_err *err);
-
-/* Who has failed is left out.  false: there is nobody else, or it is not for devices. */
-bool gx_knn_goes_on(gx_knn_group *g, const gx_err *err, uint64_t *avoided);
 
 #endif

@@ -38,7 +38,6 @@ typedef struct gx_knn_search {
     double *root;            /* n: the worst merit of each list                       */
     atomic_llong at;         /* the first row of E that cannot be compared; INT64_MAX    */
     atomic_bool has_refused; /* of the batch's queries one                            */
-    bool (*leave)(struct gx_knn_group *g); /* see gx_knn_way                        */
     bool is_beside;       /* helpers read E while the batch is made ready           */
     pthread_mutex_t lock; /* guards root                                      */
 } gx_knn_search;
@@ -105,29 +104,9 @@ void gx_knn_mutual(gx_knn_search *s);
 
 /*
 ** All queries on the device, where that is predicted to be faster than host->seconds, or wanted:
-** lists are the best first then, but for candidates', which are heaps.  None whose ordinal's bit is
-** in `avoided`.  false: the host's turn.
+** lists are the best first then, but for candidates', which are heaps.  false: the host's turn.
 */
-bool gx_knn_by_device(gx_knn_search *s, const gx_terms *host, uint64_t avoided);
-
-typedef struct gx_knn_way {
-    /*
-    ** Where the first lists are there and everything else is under way on devices: the group is
-    ** kept as out->rest.  false: there is no memory for that.  NULL: all lists at once.
-    */
-    bool (*leave)(struct gx_knn_group *g);
-    bool is_here;     /* no devices                              */
-    uint64_t avoided; /* of devices, those of these ordinals: bits */
-} gx_knn_way;
-
-/* gx_knn_run(); and into lists that have memory. */
-gx_code gx_knn_search_all(gx_run *run, const gx_knn_args *args, const gx_knn_way *way,
-                          gx_neighbours *out);
-gx_code gx_knn_fill(gx_run *run, const gx_knn_args *args, const gx_knn_way *way,
-                    gx_neighbours *out);
-
-/* Lists first .. end - 1 are as long as they have to be, or the run fails. */
-void gx_knn_check_lists(const gx_knn_search *s, int64_t first, int64_t end);
+bool gx_knn_by_device(gx_knn_search *s, const gx_terms *host);
 
 /* How that would be on the device run->target; terms->seconds 0: not at all. */
 void gx_knn_foresee_device(gx_knn_search *s, gx_knn_plan *plan, gx_cost *cost, gx_terms *terms);

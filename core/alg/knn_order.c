@@ -5,8 +5,7 @@
 ** memory on the devices, a turn goes on from the rows that it has met to those that are there now:
 ** the first turn as soon as a panel has come.  While none comes the caller makes the next turn's
 ** queries ready, and lets later turns meet what is there.  When all rows are there each meets the
-** rest in one call: all of a matrix that was there before.  From then on nothing is read, and lists
-** are handed out while later turns are under way (knn_rest.c).
+** rest in one call: all of a matrix that was there before.
 **
 ** Where rows go through two buffers, all of the batch meets each panel.
 */

@@ -2,8 +2,8 @@
 ** The interface between the core and a device: facts, memory, queues, and a table of kernels.
 **
 ** A backend states facts and offers kernels; it never decides (plan.c does).  The reference
-** backend (kernels/ref*.c, plain loops) fills every slot and is the oracle of the tests.  The CPU
-** backend starts from it and overrides slots with OpenBLAS and vector loops.  The CUDA backend is a
+** backend (kernels/ref*.c, plain loops) fills every slot but those of spectra, and is the oracle of
+** the tests.  The CPU backend fills all, with OpenBLAS and vector loops.  The CUDA backend is a
 ** separate shared object opened on first need; it exports one function returning its const
 ** gx_backend *.
 **
@@ -189,10 +189,6 @@ typedef struct gx_args {
     int64_t *pivots;                 /* OUT of GETRF, host memory; counted from 0             */
     int64_t pivot_first, pivot_last; /* LASWP: which of them                                  */
     int64_t row_offset;              /* LASWP: row of c that pivots count as 0                */
-    int64_t b_row, b_rows;           /* GEMM: b is rows b_row on of one with so many (0: of none) */
-    bool is_b_kept;                  /* GEMM: of which, as it is, the queue's calls before had some
-                                        rows, with the same work, which is as they left it    */
-    struct gx_mark *before_c;        /* GEMM: c waits until it has passed; NULL: for nothing  */
     bool is_backward;                /* LASWP: the last pivot first                           */
     bool is_pentagon;                /* LARFT: reflectors as TPQRT makes them                 */
     void *values;                    /* OUT of the spectra: in the device's memory, of dtype's

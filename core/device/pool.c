@@ -502,9 +502,9 @@ static void forget_past(gx_pool *pool, uint64_t now)
 void gx_pool_keep(gx_pool *pool, const gx_block_key *key, void *buffer, size_t bytes)
 {
     forget_past(pool, key->file);
-    void *older = gx_pool_claim(pool, key, bytes); // one copy is enough
+    void *older = buffer == NULL ? NULL : gx_pool_claim(pool, key, bytes); // one copy is enough
     gx_pool_give(pool, older, bytes);
-    if (pool->blocks == KEPT_MOST || key->file == 0) {
+    if (buffer == NULL || pool->blocks == KEPT_MOST || key->file == 0) {
         gx_pool_give(pool, buffer, bytes);
         return;
     }

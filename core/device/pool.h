@@ -114,8 +114,8 @@ bool gx_pool_holds(const gx_pool *pool, const gx_block_key *key, size_t bytes);
 int gx_pool_kept(const gx_pool *pool);
 
 /*
-** Keep a lent buffer with what it holds for a later call; where there is no place, as give().
-** Blocks of earlier states of its file become idle buffers.
+** Keep a lent buffer with what it holds for a later call; where there is no place, as give().  Of
+** NULL nothing is kept.  Blocks of earlier states of its file become idle buffers.
 */
 void gx_pool_keep(gx_pool *pool, const gx_block_key *key, void *buffer, size_t bytes);
 

@@ -69,7 +69,6 @@ typedef struct gx_xd_device {
     int32_t steps;               /* enqueued: the next is at steps % GX_XD_RING     */
     gx_mark *across[GX_XD_RING]; /* behind copy c from other devices, at c % GX_XD_RING */
     int32_t copies;              /* enqueued: the latest one's number, from 1       */
-    int64_t b_load; /* 1 + the load that is b of its latest step, a GEMM, unchanged; 0 */
 } gx_xd_device;
 
 typedef struct gx_xd {

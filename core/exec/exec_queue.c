@@ -358,27 +358,6 @@ void gx_xd_report(gx_xd *x, int32_t t, int64_t info)
     }
 }
 
-/*
-** What a GEMM may make of b beforehand, in the device's workspace, serves the steps behind it that
-** multiply by the same block, as it was loaded.
-*/
-static void lend_b(gx_xd *x, const gx_step *st, gx_args *args)
-{
-    gx_xd_device *device = &x->device[st->device];
-    gx_kernel_id kernel = x->prog->kind[st->kind].kernel;
-    bool is_whole = st->extra < 0 || x->prog->extra[st->extra].part[1].rows == 0;
-    int64_t load = 0;
-    if (kernel == GX_COPY) { // leaves the workspace alone
-        return;
-    }
-    if (kernel == GX_GEMM && is_whole) {
-        load = x->use[st->slot[1]].load;
-        args->b_rows = args->transb == GX_NO_TRANS ? args->k : args->n;
-        args->is_b_kept = load > 0 && load == device->b_load;
-    }
-    device->b_load = load;
-}
-
 static gx_code run_kernel(gx_xd *x, int32_t t, gx_err *err)
 {
     const gx_step *st = &x->prog->steps[t];
@@ -393,7 +372,6 @@ static gx_code run_kernel(gx_xd *x, int32_t t, gx_err *err)
     gx_args args;
     gx_step_args(x->prog, st, NULL, x->place, &args);
     args.work = device->work;
-    lend_b(x, st, &args);
     args.info = x->info != NULL ? &x->info[t] : &info;
     gx_stats_kernel(&x->run->ctx->stats, gx_kernel_flops(kind->kernel, dtype, &args), 0);
     GX_TRY(accel->backend->kernel[kind->kernel][dtype](accel->dev, accel->run, &args, err));

@@ -30,9 +30,6 @@
 
 #include <string.h>
 
-/* Parts of a thread where nothing is said. */
-enum { PARTS = 2 };
-
 /* What a thread takes beside its memory: its connection's bookkeeping, and what is noted of it. */
 static const size_t THREAD_BYTES = 6 << 10;
 
@@ -441,7 +438,7 @@ size_t gx_pass_least_bytes(const gx_pass *pass)
 
 static int parts_wanted(const gx_pass *pass)
 {
-    return pass->parts > 0 ? pass->parts : PARTS;
+    return pass->parts > 0 ? pass->parts : GX_PASS_PARTS;
 }
 
 size_t gx_pass_thread_bytes(const gx_pass *pass)

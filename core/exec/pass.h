@@ -31,8 +31,8 @@ typedef gx_code (*gx_pass_work)(void *arg, int64_t unit, gx_pass_thread *thread,
 /* Take in a unit's part, which is its to change: in the order of units, never two at a time. */
 typedef gx_code (*gx_pass_fold)(void *arg, int64_t unit, void *part, gx_err *err);
 
-/* Parts of a thread, at most. */
-enum { GX_PASS_PARTS = 3 };
+/* Parts of a thread, at most: one to be filled while one waits. */
+enum { GX_PASS_PARTS = 2 };
 
 typedef struct gx_pass {
     const gx_mat *const *sources; /* all that units read; NULL among them: none             */
@@ -42,7 +42,7 @@ typedef struct gx_pass {
     size_t work_bytes;   /* of each thread                                                  */
     size_t part_bytes;   /* of each part: a thread has one to GX_PASS_PARTS                 */
     int64_t threads;     /* at most so many; 0: as many as there are                        */
-    int parts;           /* of a thread at most; 0: two, one to be filled while one waits   */
+    int parts;           /* of a thread at most; 0: GX_PASS_PARTS                           */
     gx_pass_work work;
     gx_pass_fold fold;  /* NULL: nothing to fold                                          */
     bool is_callers;    /* folding is the caller's: it writes to a sink, or reads for it  */

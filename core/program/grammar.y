@@ -1,4 +1,4 @@
-// The grammar of a program.  lemon/grammar.c is made of it: see lemon/README.md.
+// The grammar of a program.  The build makes grammar.c and grammar.h of it with lemon, SQLite's parser generator.
 //
 // Statements are separated by ';', which may be left out after '}'.  Operators bind as in Python,
 // but '&' and '|' bind less than comparisons: 0 < x & x < 1 is what it looks like.
@@ -10,7 +10,7 @@
 %extra_argument {gx_syntax *syntax}
 %stack_size 1000
 %include {
-#include "../syntax.h"
+#include "syntax.h"
 #include <assert.h>
 #include <stdbool.h>
 #define YYNOERRORRECOVERY 1

@@ -5,7 +5,7 @@
 ** matrix; .T and .H after an operand are operators, so a matrix that is called T in a schema is
 ** written in double quotes: "aux.T".  Comments go from -- or # to the end of the line.
 */
-#include "lemon/grammar.h"
+#include "grammar.h"
 #include "syntax.h"
 
 #include "../base/decimal.h"

@@ -43,7 +43,7 @@ void gx_ctx_release(gx_ctx *ctx)
 
 // The call ----------------------------------------------------------------------------------------
 
-void gx_run_resume(gx_run *run, gx_ctx *ctx, const char *label)
+void gx_run_begin(gx_run *run, gx_ctx *ctx, const char *label)
 {
     run->ctx = ctx;
     run->label = label;
@@ -67,16 +67,6 @@ void gx_run_resume(gx_run *run, gx_ctx *ctx, const char *label)
     run->base_bytes = 0;
     run->shown_percent = 0;
     run->is_shown = false;
-    run->is_resumed = true;
-}
-
-void gx_run_begin(gx_run *run, gx_ctx *ctx, const char *label)
-{
-    if (ctx->rest.settle != NULL) {
-        ctx->rest.settle(ctx->rest.arg);
-    }
-    gx_run_resume(run, ctx, label);
-    run->is_resumed = false;
     gx_ctx_hold(ctx);
     ctx->runs++;
 }
@@ -88,11 +78,6 @@ gx_code gx_run_end(gx_run *run)
     run->team = NULL;
     if (run->is_shown) {
         gx_progress_end(run);
-    }
-    if (run->is_resumed) {
-        gx_stats_add(&ctx->stats, GX_STAT_MEASURED_NS, gx_now_ns() - run->start_ns);
-        pthread_mutex_destroy(&run->lock);
-        return run->err.code;
     }
     assert(ctx->runs > 0 && ctx->holds >= ctx->runs);
     ctx->runs--;
@@ -150,7 +135,7 @@ gx_code gx_run_interrupted(void *arg, gx_err *err)
 {
     gx_run *run = arg;
     int64_t now = gx_now_ns();
-    if (now - run->polled_ns < POLL_NS || run->is_resumed) {
+    if (now - run->polled_ns < POLL_NS) {
         return GX_OK;
     }
     run->polled_ns = now;

@@ -19,15 +19,6 @@
 
 #include <pthread.h>
 
-/*
-** What a cursor has left under way on devices.  Another call that begins has it awaited first:
-** pools and queues are one call's at a time.
-*/
-typedef struct gx_ctx_rest {
-    void (*settle)(void *arg); /* NULL: nothing is */
-    void *arg;
-} gx_ctx_rest;
-
 typedef struct gx_ctx {
     gx_store *store;
     gx_mem *mem;
@@ -62,7 +53,6 @@ typedef struct gx_ctx {
         int64_t id, generation;
         double seconds;
     } owed_copy; /* what it would have saved with this matrix in its memory */
-    gx_ctx_rest rest;
     int holds;              /* calls and cursors that use the store now    */
     int runs;               /* of these, calls                             */
 } gx_ctx;
@@ -99,18 +89,10 @@ typedef struct gx_run {
     int64_t base_bytes;                      /* the same of tile bytes read and written       */
     int shown_percent;                       /* of the latest progress report                 */
     bool is_shown;                           /* progress of this call has been reported       */
-    bool is_resumed;                         /* the rest of a call: see gx_run_resume()       */
 } gx_run;
 
 void gx_run_begin(gx_run *run, gx_ctx *ctx, const char *label);
 gx_code gx_run_end(gx_run *run); /* joins the team, releases the store; returns the code */
-
-/*
-** A call that has ended goes on, for a cursor: its time is added to the latest call's, and it is
-** not counted once more.  It must not use the store, nor does it look for interrupts, which SQLite
-** does between two rows.
-*/
-void gx_run_resume(gx_run *run, gx_ctx *ctx, const char *label);
 
 static inline bool gx_ok(const gx_run *run)
 {

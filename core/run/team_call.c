@@ -23,7 +23,8 @@ gx_code gx_team_call(gx_team *team, const gx_backend *backend, gx_dev *dev, gx_k
                      gx_dtype dtype, const gx_args *args, const gx_cut *cut, gx_err *err)
 {
     gx_kernel run;
-    gx_job job = {.team = team, .backend = backend, .dev = dev, .dtype = dtype, .cut = cut};
+    gx_job job = {.team = team, .dev = dev, .dtype = dtype, .cut = cut};
+    job.backend = gx_team_backend(backend, kernel, dtype);
     GX_TRY(gx_job_kernel(&job, kernel, &run, err));
     switch (kernel) {
     case GX_PAIR:

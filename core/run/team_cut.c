@@ -461,6 +461,13 @@ static bool is_small(const job *w)
     return bytes / BYTES_PER_S < SMALL_S;
 }
 
+const gx_backend *gx_team_backend(const gx_backend *backend, gx_kernel_id kernel, gx_dtype dtype)
+{
+    bool is_spectrum =
+        kernel == GX_SYEV || kernel == GX_GEEV || kernel == GX_GEES || kernel == GX_GESDD;
+    return is_spectrum && backend->kernel[kernel][dtype] == NULL ? &gx_backend_cpu : backend;
+}
+
 gx_code gx_job_kernel(const gx_job *x, gx_kernel_id kernel, gx_kernel *run, gx_err *err)
 {
     *run = x->backend->kernel[kernel][x->dtype];

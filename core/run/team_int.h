@@ -42,4 +42,10 @@ gx_code gx_job_getrf(const gx_job *job, const gx_args *args, gx_err *err);
 /* team_qr.c: GEQRF, LARFT, LARFB, ORMQR, ORGQR, TPQRT, TPMQRT. */
 gx_code gx_job_reflectors(const gx_job *job, gx_kernel_id kernel, const gx_args *args, gx_err *err);
 
+/*
+** Who computes it for a host backend: itself, or the CPU backend the spectra that the reference
+** backend leaves to LAPACK.
+*/
+const gx_backend *gx_team_backend(const gx_backend *backend, gx_kernel_id kernel, gx_dtype dtype);
+
 #endif

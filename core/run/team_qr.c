@@ -544,6 +544,7 @@ size_t gx_team_call_bytes(const gx_backend *backend, gx_dev *dev, gx_kernel_id k
                           gx_dtype dtype, const gx_args *p)
 {
     const size_t ROUNDING = 4096; // of several small allocations
+    backend = gx_team_backend(backend, kernel, dtype);
     int64_t lines = p->side == GX_LEFT ? p->n : p->m, k = BLOCK;
     size_t leaf = backend->workspace == NULL ? 0 : backend->workspace(dev, kernel, dtype, p);
     gx_args narrow = *p;

@@ -371,12 +371,15 @@ static gx_code multiply(struct gx_kry_device *d, gx_kry_share *s, int part_x, in
     bool has_work = work_of(d, s) > 0;
     gx_args args[2];
     int calls = gx_kry_products(d, s, d->is_adjoint, d->count, part_x, part_y, args);
+    gx_kry_extents e = extents_of(d, s);
+    if (gx_kry_part_of((int)(s - d->share), &e, d->count, part_y).is_received) {
+        GX_TRY(backend->queue_after_mark(dev, queue, s->received, err));
+    }
     for (int k = 0; k < calls; k++) {
         args[k].work = has_work ? args[k].work : NULL;
         GX_TRY(backend->kernel[GX_GEMM][op->dtype](dev, queue, &args[k], err));
         gx_stats_kernel(stats, gx_kernel_flops(GX_GEMM, op->dtype, &args[k]), 0);
     }
-    gx_kry_extents e = extents_of(d, s);
     bool is_awaited = part_x == e.x_parts - 1 && part_y < gx_kry_y_parts(&e) - 1;
     return is_awaited ? backend->mark_set(dev, queue, s->done[part_y % HALVES], err) : GX_OK;
 }

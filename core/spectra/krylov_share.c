@@ -222,15 +222,10 @@ int gx_kry_products(const struct gx_kry_device *d, const gx_kry_share *s, bool i
                     .beta = {x > 0 || p.is_received, 0},
                     .lda = gx_max(1, e.rows),
                     .ldb = gx_max(1, e.x),
-                    .b_row = x,
-                    .b_rows = e.x,
-                    .is_b_kept = part_x > 0 || part_y > 0,
-                    .before_c = p.is_received ? s->received : NULL,
                     .work = s->work.data};
     args.ldc = gx_max(1, p.ld);
     if (is_triangle(d, s) && part_x == 0) {
         args.k = s->cols;
-        args.b_rows = 0;
     }
     if (s->a.data != NULL && s->x.data != NULL && s->y.data != NULL) {
         args.a = gx_at(s->a.data, op->dtype, e.rows, turned ? x : y, turned ? y : x);

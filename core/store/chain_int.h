@@ -6,7 +6,8 @@
 #ifndef GX_CHAIN_INT_H
 #define GX_CHAIN_INT_H
 
-#include "lay_int.h"
+#include "store_int.h"
+#include "vfs_int.h"
 
 /* Tiles that a reader knows the pages of: those read in turn. */
 enum { GX_CHAINS = 16 };

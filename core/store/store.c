@@ -4,7 +4,7 @@
 **     store.c          this file: statements, error codes, interrupts, limits, progress
 **     store_pragma.c   what SQLite tells of a database
 **     store_meta.c     one catalog row: read, checked, erased
-**     store_tile.c     writing tiles; store_lay.c, store_vfs.c: past SQLite's cache
+**     store_tile.c     writing tiles
 **     store_auth.c     what an authorizer forbids
 **     store_aux.c      auxiliary data of factorisations
 **     store_txn.c      making the tables, begin and end of a storing call
@@ -12,7 +12,7 @@
 **     store_catalog.c  names and what becomes of them: create, publish, rename, drop
 **     store_missing.c  what is said when there is no matrix of a name
 **     store_check.c    verification
-**     store_reader.c   reading tiles, helper connections; store_chain.c: past SQLite's pages
+**     store_reader.c   reading tiles, helpers; store_chain.c, store_vfs.c: past SQLite's pages
 **     store_extent.c   tiles in volumes; volume_file.c, volume_space.c below it
 **     store_volume.c   volumes: made, listed, given up
 **     store_probe.c    what a connection has already
@@ -34,7 +34,7 @@
 */
 #include <sqlite3ext.h>
 
-#include "lay_int.h"
+#include "store_int.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -94,10 +94,6 @@ static const char *const sql[GX_SQL_COUNT] = {
     [GX_SQL_SET_EXTENT] = "INSERT OR REPLACE INTO main.gx_extent"
                           "(id, set_id, offset, length, stamp) VALUES(?1, ?2, ?3, ?4, ?5)",
     [GX_SQL_DROP_EXTENTS] = "DELETE FROM main.gx_extent WHERE id BETWEEN ?1 AND ?2",
-    [GX_SQL_WATCHERS] = "SELECT 1 FROM main.sqlite_master "
-                        "WHERE tbl_name = 'gx_tile' COLLATE NOCASE AND type IN ('trigger', "
-                        "'index') UNION ALL SELECT 1 FROM temp.sqlite_master "
-                        "WHERE tbl_name = 'gx_tile' COLLATE NOCASE AND type = 'trigger'",
 };
 
 _Static_assert(GX_META_SPREAD == 65536, "GX_SQL_ORPHAN_EXTENTS says it");
@@ -444,7 +440,6 @@ void gx_store_close_patch(gx_schema *schema)
 void gx_store_close_patches(gx_store *store)
 {
     for (gx_schema *schema = store->schemas; schema != NULL; schema = schema->next) {
-        (void)gx_lay_drop(store, schema);
         gx_store_close_patch(schema);
     }
 }

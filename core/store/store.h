@@ -28,7 +28,6 @@
 #include "../base/mem.h"
 #include "../base/stats.h"
 #include "../base/types.h"
-#include "tile_image.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -116,7 +115,7 @@ gx_code gx_tile_shape(int64_t rows, int64_t cols, gx_dtype dtype, size_t max_til
 // The connection ----------------------------------------------------------------------------------
 
 /*
-** The VFS "gx": files that large tiles go into without SQLite's copies (store_vfs.c).  For the
+** The VFS "gx": files that helpers read large tiles of past SQLite's pages (store_vfs.c).  For the
 ** SQLite library that the process uses gx with first; one thread at a time.
 */
 void gx_vfs_register(void);
@@ -310,15 +309,6 @@ gx_code gx_store_create(gx_store *store, gx_meta *meta, const char *replaced, gx
 */
 gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, const void *data,
                             gx_err *err);
-
-/*
-** Tiles that are made to be written may be images (tile_image.h) of pages of so many bytes: 0 where
-** it would not help.  Any tile may come as the pieces of one then, in their order and before
-** anything else is written; piece->memory is undefined after the call.
-*/
-size_t gx_store_image_page(gx_store *store, const gx_meta *meta);
-gx_code gx_store_write_image(gx_store *store, const gx_meta *meta, int64_t tile,
-                             const gx_tile_image *piece, gx_err *err);
 
 /*
 ** Write bytes inside an existing tile (incremental blob I/O).  offset, bytes within the tile.  In a

@@ -34,11 +34,13 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 SQLITE_EXTENSION_INIT3
 
 enum {
+    POINTER = 4,          /* bytes: what an overflow page begins with, the next one's number */
     MOST_PAGES = 1 << 16, /* of a tile                                               */
     GAP = 512,            /* bytes nobody wants are read between others, up to so many */
     PARTS = 256,          /* of memory, in one call                                  */
@@ -63,7 +65,7 @@ void gx_chains_begin(gx_chains *chains, sqlite3 *db, bool has_log)
 {
     int reserved = -1; // asked, not set
     chains->db = db;
-    chains->own = (gx_watch){.key = &gx_lay_key, .descriptor = -1};
+    chains->own = (gx_watch){.key = &gx_watch_key, .descriptor = -1};
     chains->page_bytes = 0;
     if (sqlite3_file_control(db, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserved) == SQLITE_OK &&
         reserved == 0 &&
@@ -95,6 +97,21 @@ void gx_chains_end(gx_chains *chains)
 
 // Where a tile lies -------------------------------------------------------------------------------
 
+/* Parts of memory for a call that did some of them: how many are left, *part being the first. */
+static int parts_left(struct iovec **part, int parts, size_t done)
+{
+    while (parts > 0 && done >= (*part)->iov_len) {
+        done -= (*part)->iov_len;
+        ++*part;
+        parts--;
+    }
+    if (parts > 0) {
+        (*part)->iov_base = (char *)(*part)->iov_base + done;
+        (*part)->iov_len -= done;
+    }
+    return parts;
+}
+
 /* All bytes from `at` on; false: an error, or the file's end. */
 static bool read_all(int descriptor, struct iovec *part, int parts, off_t at)
 {
@@ -107,9 +124,35 @@ static bool read_all(int descriptor, struct iovec *part, int parts, off_t at)
             return false;
         }
         at += got;
-        parts = gx_parts_left(&part, parts, (size_t)got);
+        parts = parts_left(&part, parts, (size_t)got);
     }
     return true;
+}
+
+/* Bytes of a row's header: its own length, the type of the id, which is NULL there, and that of a
+** blob: 12 + 2 * bytes in seven bits a byte. */
+static size_t header_bytes(size_t bytes)
+{
+    size_t length = 2;
+    for (uint64_t type = 12 + 2 * (uint64_t)bytes; type != 0; type >>= 7) {
+        length++;
+    }
+    return length;
+}
+
+/* How much of a payload, too long for it, the b-tree's page holds. */
+static size_t local_bytes(size_t page, size_t payload)
+{
+    size_t most = page - 35, least = (page - 12) * 32 / 255 - 23;
+    size_t local = least + (payload - least) % (page - POINTER);
+    return local <= most ? local : least;
+}
+
+/* Bytes of a tile in the b-tree's own page, where that does not hold all. */
+static size_t chain_start(size_t page_bytes, size_t bytes)
+{
+    size_t header = header_bytes(bytes);
+    return local_bytes(page_bytes, header + bytes) - header;
 }
 
 static off_t place_of(const gx_chains *chains, uint32_t page)
@@ -131,7 +174,7 @@ static uint32_t first_page(gx_chains *chains, sqlite3_blob *blob, size_t start, 
         return 0;
     }
     struct iovec part = {there, look};
-    bool is_equal = read_all(chains->watch->descriptor, &part, 1, *at + GX_LAY_POINTER) &&
+    bool is_equal = read_all(chains->watch->descriptor, &part, 1, *at + POINTER) &&
                     memcmp(seen, there, look) == 0;
     return is_equal ? (uint32_t)(*at / (int64_t)page_bytes + 1) : 0;
 }
@@ -142,7 +185,7 @@ static void locate(gx_chains *chains, gx_chain *chain, sqlite3_blob *blob)
     void *memory;
     gx_err ignored = {0};
     size_t bytes = (size_t)sqlite3_blob_bytes(blob), page_bytes = chains->page_bytes;
-    size_t each = page_bytes - GX_LAY_POINTER, start = gx_lay_start(page_bytes, bytes);
+    size_t each = page_bytes - POINTER, start = chain_start(page_bytes, bytes);
     int64_t count = (int64_t)((bytes - start + each - 1) / each);
     uint32_t first = count <= MOST_PAGES ? first_page(chains, blob, start, bytes) : 0;
     if (first != 0 && gx_mem_alloc(chains->mem, (size_t)count * sizeof first, "pages of a tile",
@@ -183,7 +226,7 @@ gx_chain *gx_chain_find(gx_chains *chains, sqlite3_blob *blob, int64_t row)
 }
 
 /* Page k's first bytes: to which page it leads.  false: to none, or not to the known one. */
-static bool learn(gx_chain *chain, int64_t k, const unsigned char next[GX_LAY_POINTER])
+static bool learn(gx_chain *chain, int64_t k, const unsigned char next[POINTER])
 {
     uint32_t page = (uint32_t)next[0] << 24 | (uint32_t)next[1] << 16 | (uint32_t)next[2] << 8 |
                     (uint32_t)next[3];
@@ -200,7 +243,7 @@ static bool follow(const gx_chains *chains, gx_chain *chain, int64_t count)
 {
     bool is_known = true;
     while (chain->known < count && is_known) {
-        unsigned char next[GX_LAY_POINTER];
+        unsigned char next[POINTER];
         struct iovec part = {next, sizeof next};
         int64_t last = chain->known - 1;
         is_known =
@@ -251,18 +294,18 @@ static bool add(batch *b, off_t at, size_t bytes, char *dst)
 /* Which of the chain's pages has the tile's byte `at`. */
 static int64_t page_of(const gx_chains *chains, const gx_chain *chain, size_t at)
 {
-    return (int64_t)((at - chain->start) / (chains->page_bytes - GX_LAY_POINTER));
+    return (int64_t)((at - chain->start) / (chains->page_bytes - POINTER));
 }
 
 /* Bytes [from, to) of the tile. */
 static bool add_run(batch *b, const gx_chains *chains, const gx_chain *chain, size_t from,
                     size_t to, char *dst)
 {
-    size_t each = chains->page_bytes - GX_LAY_POINTER;
+    size_t each = chains->page_bytes - POINTER;
     while (from < to) {
         size_t k = (from - chain->start) / each, in = (from - chain->start) % each;
         size_t bytes = gx_min(each - in, to - from);
-        off_t at = place_of(chains, chain->page[k]) + GX_LAY_POINTER + (off_t)in;
+        off_t at = place_of(chains, chain->page[k]) + POINTER + (off_t)in;
         if (!add(b, at, bytes, dst)) {
             return false;
         }
@@ -299,7 +342,7 @@ typedef struct sweep {
     int64_t led;          /* the first page whose pointer is read, too          */
     int parts;
     struct iovec part[PARTS];
-    unsigned char next[PARTS][GX_LAY_POINTER];
+    unsigned char next[PARTS][POINTER];
     char between[BETWEEN]; /* what nobody wants goes here */
 } sweep;
 
@@ -309,7 +352,7 @@ static bool add_page(sweep *w, const gx_columns *c, size_t at, size_t end)
     size_t step = c->count > 1 ? c->step : end - c->offset;
     int parts = w->parts;
     if (parts < PARTS && w->first + w->pages >= w->led) {
-        w->part[parts++] = (struct iovec){w->next[w->pages], GX_LAY_POINTER};
+        w->part[parts++] = (struct iovec){w->next[w->pages], POINTER};
     }
     while (at < end && parts < PARTS) {
         size_t j = (at - c->offset) / step, from = c->offset + j * step, bytes = end - at;
@@ -336,7 +379,7 @@ static bool add_page(sweep *w, const gx_columns *c, size_t at, size_t end)
 static void gather(sweep *w, const gx_chains *chains, const gx_chain *chain, const gx_columns *c,
                    size_t at, size_t end, int64_t most)
 {
-    size_t each = chains->page_bytes - GX_LAY_POINTER;
+    size_t each = chains->page_bytes - POINTER;
     int64_t k = page_of(chains, chain, at);
     size_t from = chain->start + (size_t)k * each;
     bool is_neighbour = true;
@@ -345,7 +388,7 @@ static void gather(sweep *w, const gx_chains *chains, const gx_chain *chain, con
     w->parts = 0;
     w->led = at == from ? k : k + 1;
     w->at =
-        place_of(chains, chain->page[k]) + (off_t)(at - from) + (at == from ? 0 : GX_LAY_POINTER);
+        place_of(chains, chain->page[k]) + (off_t)(at - from) + (at == from ? 0 : POINTER);
     for (; at < end && is_neighbour && w->pages < most; k++) {
         from = chain->start + (size_t)(k + 1) * each;
         is_neighbour = add_page(w, c, at, gx_min(from, end)) &&
@@ -361,7 +404,7 @@ static void gather(sweep *w, const gx_chains *chains, const gx_chain *chain, con
 */
 static bool read_through(const gx_chains *chains, gx_chain *chain, const gx_columns *c)
 {
-    size_t each = chains->page_bytes - GX_LAY_POINTER, at = c->offset;
+    size_t each = chains->page_bytes - POINTER, at = c->offset;
     size_t end = c->offset + (size_t)(c->count - 1) * c->step + c->bytes;
     int64_t most = PARTS; // pages of a call; fewer where guesses were wrong
     sweep w;

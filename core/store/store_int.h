@@ -7,8 +7,6 @@
 #ifndef GX_STORE_INT_H
 #define GX_STORE_INT_H
 
-#include <sys/stat.h>
-
 #include "store.h"
 
 struct sqlite3_stmt;
@@ -51,7 +49,6 @@ typedef enum gx_sql {
     GX_SQL_EXTENTS,    /* (set) -> offset, length: in ascending order of offsets */
     GX_SQL_SET_EXTENT, /* (id, set, offset, length, stamp)                       */
     GX_SQL_DROP_EXTENTS, /* (first id, last id)                                  */
-    GX_SQL_WATCHERS,     /* () -> a row where triggers or indexes are on gx_tile */
     GX_SQL_COUNT
 } gx_sql;
 
@@ -95,10 +92,6 @@ struct gx_schema {
     int64_t newest;      /* the largest generation found or given    */
     gx_spread *spread;   /* or NULL                                  */
     bool has_dropped_extents; /* in this call                        */
-    int descriptor;      /* see store_room.c; 0: not looked for, -1: none */
-    struct stat file;    /* what it is of                            */
-    int lays;            /* see store_lay.c; 0: not asked, -1: no, 1: yes, 2: and was compared */
-    struct gx_laying *laying; /* the latest tile that came in pieces; or NULL */
 };
 
 /* Statements on the connection. */
@@ -276,11 +269,6 @@ gx_code gx_store_load_panels(gx_store *store, gx_meta *meta, gx_err *err);
 
 /* All that was loaded. */
 void gx_store_forget_panels(gx_store *store);
-
-// store_room.c ------------------------------------------------------------------------------------
-
-/* Before so many bytes are inserted, as one tile: blocks of the disk for them, where that helps. */
-void gx_store_make_room(gx_store *store, gx_schema *schema, size_t bytes);
 
 // store_stamp.c -----------------------------------------------------------------------------------
 

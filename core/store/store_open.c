@@ -14,7 +14,6 @@
 #include <sqlite3ext.h>
 
 #include "../base/config.h"
-#include "lay_int.h"
 #include "volume_int.h"
 
 #include <stdlib.h>
@@ -51,9 +50,6 @@ static void finalize(sqlite3_stmt **stmt)
 
 void gx_store_finish_schema(gx_store *store, gx_schema *schema)
 {
-    (void)gx_lay_drop(store, schema);
-    gx_mem_free(store->mem, schema->laying);
-    schema->laying = NULL;
     gx_store_close_patch(schema);
     gx_spread_forget(store, schema);
     for (int which = 0; which < GX_SQL_COUNT; which++) {

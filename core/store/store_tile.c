@@ -3,10 +3,9 @@
 **
 ** A whole tile is one INSERT OR REPLACE with the elements bound where they are: SQLite copies them
 ** into a record and from there into pages (decision 049 has what that costs, and what costs no
-** less); in a file of gx's own VFS they go to the file past both (store_lay.c), in pieces where who
-** makes them wants that.  Over a tile of the same size it is an UPDATE, which SQLite carries out in
-** the pages that are there, where REPLACE would free them.  Part of a tile is incremental blob I/O,
-** which touches only its pages.
+** less).  Over a tile of the same size it is an UPDATE, which SQLite carries out in the pages that
+** are there, where REPLACE would free them.  Part of a tile is incremental blob I/O, which touches
+** only its pages.
 **
 ** A blob handle moves from tile to tile with sqlite3_blob_reopen(), a seek in the table's b-tree;
 ** opening a new one compiles a statement.  A handle whose row has been replaced under it is dead
@@ -15,7 +14,7 @@
 */
 #include <sqlite3ext.h>
 
-#include "lay_int.h"
+#include "store_int.h"
 #include "volume_int.h"
 
 #include <assert.h>
@@ -39,12 +38,11 @@ static gx_code writing_failed(gx_store *store, int rc, const gx_schema *schema,
                          gx_meta_label(meta, label), schema->name);
 }
 
-/* Bind, data NULL: zeros, and step; SQLITE_*.  let_go() follows when the failure has been told. */
+/* Bind and step; SQLITE_*.  let_go() follows when the failure has been told. */
 static int put_tile(sqlite3_stmt *stmt, int64_t row, const void *data, size_t bytes)
 {
     sqlite3_bind_int64(stmt, 1, row);
-    int rc = data != NULL ? sqlite3_bind_blob64(stmt, 2, data, bytes, SQLITE_STATIC)
-                          : sqlite3_bind_zeroblob64(stmt, 2, bytes);
+    int rc = sqlite3_bind_blob64(stmt, 2, data, bytes, SQLITE_STATIC);
     return rc == SQLITE_OK ? sqlite3_step(stmt) : rc;
 }
 
@@ -54,37 +52,6 @@ static void let_go(sqlite3_stmt *stmt)
     sqlite3_bind_null(stmt, 2); // data belongs to the caller again
 }
 
-/* May it be inserted as zeros and written otherwise?  Its row is not there then. */
-static bool may_lay(gx_store *store, gx_schema *schema, const gx_meta *meta, size_t bytes)
-{
-    if (meta->is_over || bytes < GX_LAY_LEAST) {
-        return false;
-    }
-    if (schema->lays == 0) {
-        bool may = gx_lay_is_possible(store, schema) &&
-                   gx_store_may_patch(store, schema->name, NULL) == GX_OK;
-        schema->lays = may ? 1 : -1;
-    }
-    return schema->lays > 0;
-}
-
-/* The elements of a tile that was inserted as zeros, or was to be. */
-static gx_code lay_tile(gx_store *store, gx_schema *schema, const gx_meta *meta, int64_t tile,
-                        const void *data, const gx_lay *lay, bool is_inserted, gx_err *err)
-{
-    int rc = gx_lay_flush(store, schema, is_inserted);
-    if (!is_inserted) {
-        return GX_OK;
-    }
-    if (rc == SQLITE_OK) {
-        GX_TRY(gx_store_blob(store->db, schema->name, meta, tile, true, &schema->patch,
-                             &schema->patch_row, err));
-        rc = gx_lay_complete(schema, data, gx_meta_tile_bytes(meta, tile), lay);
-    }
-    return rc == SQLITE_OK ? GX_OK : writing_failed(store, rc, schema, meta, tile, err);
-}
-
-/* The tile's row; data NULL: zeros. */
 static gx_code put_row(gx_store *store, gx_schema *schema, const gx_meta *meta, int64_t tile,
                        const void *data, gx_err *err)
 {
@@ -117,98 +84,11 @@ gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, 
     int64_t start_ns = gx_now_ns();
     size_t bytes = gx_meta_tile_bytes(meta, tile);
     gx_schema *schema;
-    gx_lay lay;
     GX_TRY(gx_store_still_stores(store, err));
     GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
-    if (meta->is_spread) {
-        GX_TRY(gx_spread_write(store, schema, meta, tile, data, err));
-        gx_store_count_write(store, start_ns, bytes, 1);
-        return GX_OK;
-    }
-    if (!meta->is_over) {
-        gx_store_make_room(store, schema, bytes);
-    }
-    bool is_laid =
-        may_lay(store, schema, meta, bytes) && gx_lay_begin(store, schema, data, bytes, &lay);
-    gx_code code = put_row(store, schema, meta, tile, is_laid ? NULL : data, err);
-    if (is_laid) {
-        gx_code laid = lay_tile(store, schema, meta, tile, data, &lay, code == GX_OK, err);
-        code = code == GX_OK ? laid : code;
-    }
-    if (code == GX_OK) {
-        gx_store_count_write(store, start_ns, bytes, 1);
-    }
-    return code;
-}
-
-// In pieces ---------------------------------------------------------------------------------------
-
-size_t gx_store_image_page(gx_store *store, const gx_meta *meta)
-{
-    gx_schema *schema;
-    gx_lay lay;
-    gx_err err = {0};
-    size_t bytes = gx_meta_tile_bytes(meta, 0);
-    if (meta->is_spread || gx_store_schema(store, meta->schema, &schema, &err) != GX_OK ||
-        !may_lay(store, schema, meta, bytes) || !gx_lay_out(store, schema, bytes, &lay)) {
-        return 0;
-    }
-    void *laying = schema->laying;
-    if (laying == NULL && gx_mem_calloc(store->mem, sizeof *schema->laying, "a tile's pages",
-                                        &laying, &err) != GX_OK) {
-        return 0;
-    }
-    schema->laying = laying;
-    return lay.page_bytes;
-}
-
-/* The row of a tile whose elements follow: zeros. */
-static gx_code begin_tile(gx_store *store, gx_schema *schema, const gx_meta *meta, int64_t tile,
-                          gx_err *err)
-{
-    size_t bytes = gx_meta_tile_bytes(meta, tile);
-    int64_t row = gx_tile_rowid(meta->id, tile);
-    (void)gx_lay_drop(store, schema);
-    gx_store_make_room(store, schema, bytes);
-    bool is_laid = schema->laying != NULL && may_lay(store, schema, meta, bytes) &&
-                   gx_lay_begin(store, schema, NULL, bytes, &schema->laying->lay);
-    gx_code code = put_row(store, schema, meta, tile, NULL, err);
-    if (is_laid) {
-        int rc = gx_lay_wait(store, schema, row, code == GX_OK);
-        if (code == GX_OK && rc != SQLITE_OK) {
-            code = writing_failed(store, rc, schema, meta, tile, err);
-        }
-    }
-    return code;
-}
-
-gx_code gx_store_write_image(gx_store *store, const gx_meta *meta, int64_t tile,
-                             const gx_tile_image *piece, gx_err *err)
-{
-    assert(piece->bytes == gx_meta_tile_bytes(meta, tile) && !meta->is_spread && !meta->is_over);
-    if (piece->first == 0 && piece->pages == 0) {
-        return gx_store_write_tile(store, meta, tile, gx_image_start(piece), err);
-    }
-    int64_t start_ns = gx_now_ns(), row = gx_tile_rowid(meta->id, tile);
-    gx_schema *schema;
-    bool is_there;
-    GX_TRY(gx_store_still_stores(store, err));
-    GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
-    if (piece->first == 0) {
-        GX_TRY(begin_tile(store, schema, meta, tile, err));
-    }
-    int rc = gx_lay_piece(store, schema, row, piece, &is_there);
-    bool is_complete = is_there && piece->first > 0 && schema->lays > 1;
-    if (rc == SQLITE_OK && !is_complete) {
-        GX_TRY(gx_store_blob(store->db, schema->name, meta, tile, true, &schema->patch,
-                             &schema->patch_row, err));
-        rc = gx_lay_complete_piece(schema, row, piece, is_there);
-    }
-    if (rc != SQLITE_OK) {
-        return writing_failed(store, rc, schema, meta, tile, err);
-    }
-    size_t to = gx_image_to(piece);
-    gx_store_count_write(store, start_ns, to - gx_image_from(piece), to == piece->bytes);
+    GX_TRY(meta->is_spread ? gx_spread_write(store, schema, meta, tile, data, err)
+                           : put_row(store, schema, meta, tile, data, err));
+    gx_store_count_write(store, start_ns, bytes, 1);
     return GX_OK;
 }
 

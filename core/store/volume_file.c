@@ -31,7 +31,7 @@
 */
 #include <sqlite3ext.h>
 
-#include "lay_int.h"
+#include "vfs_int.h"
 #include "volume_int.h"
 
 #include "../base/regular.h"

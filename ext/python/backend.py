@@ -52,12 +52,13 @@ def metadata() -> str:
 
 
 def _objects() -> dict[str, bytes]:
-    """gx.so and, where a CUDA compiler made it, gx_cuda.so; without what only a debugger reads."""
+    """gx.so, the cJSON that it looks for beside itself and, where a CUDA compiler made it, gx_cuda.so; without what only
+    a debugger reads."""
     if not os.environ.get("GX_BUILT"):
         environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL")}
         subprocess.run(["make", f"-j{os.cpu_count() or 1}", "-C", str(ROOT), "gx.so", "cuda"], check=True, env=environment, stdout=sys.stderr)
     objects = {}
-    for name in ("gx.so", "gx_cuda.so"):
+    for name in ("gx.so", "libcjson.so.1", "gx_cuda.so"):
         if (ROOT / name).exists():
             stripped = ROOT / "build" / f"stripped_{name}"
             subprocess.run(["strip", "--strip-unneeded", "-o", str(stripped), str(ROOT / name)], check=True)
@@ -134,9 +135,18 @@ def tree() -> list[str]:
     if (ROOT / ".git").exists():
         listed = subprocess.run(["git", "-C", str(ROOT), "ls-files"], check=True, capture_output=True, text=True)
         return [name for name in listed.stdout.split("\n") if name and (ROOT / name).exists()]
-    built = {"build", "__pycache__", ".venv", "gx.so", "gx_cuda.so"}
+    built = {"build", "__pycache__", ".venv", "gx.so", "gx_cuda.so", "libcjson.so.1"}
     return sorted(str(p.relative_to(ROOT)) for p in ROOT.rglob("*")
                   if p.is_file() and not built & set(p.relative_to(ROOT).parts))
+
+
+def grammar() -> list[tuple[str, pathlib.Path]]:
+    """The parser that lemon makes, for who builds without lemon; nothing where the sources have it already."""
+    if (ROOT / "core/program/grammar.c").exists():
+        return []
+    made = ROOT / "build/core/program"
+    subprocess.run(["make", "-s", "-C", str(ROOT), "build/core/program/grammar.c"], check=True, stdout=sys.stderr)
+    return [(f"core/program/{name}", made / name) for name in ("grammar.c", "grammar.h")]
 
 
 def tarball(path: pathlib.Path, files: Iterable[tuple[str, pathlib.Path]], texts: Iterable[tuple[str, str]] = ()) -> None:
@@ -161,6 +171,7 @@ def build_sdist(sdist_directory: str, config_settings: Optional[dict[str, Any]] 
     files = [(f"{top}/{name}", HERE / name) for name in ("pyproject.toml", "backend.py", "README.md")]
     files += [(f"{top}/{path.relative_to(HERE)}", path) for path in _sources()]
     files += [(f"{top}/source/{name}", ROOT / name) for name in tree() if not name.startswith("ext/python/")]
+    files += [(f"{top}/source/{name}", path) for name, path in grammar()]
     tarball(pathlib.Path(sdist_directory) / f"{top}.tar.gz", files, [(f"{top}/PKG-INFO", metadata())])
     return f"{top}.tar.gz"
 
@@ -168,7 +179,8 @@ def build_sdist(sdist_directory: str, config_settings: Optional[dict[str, Any]] 
 def build_dist(folder: str) -> str:
     """The sources of gx as a release: gx-VERSION.tar.gz, which builds without git."""
     top = f"gx-{version()}"
-    tarball(pathlib.Path(folder) / f"{top}.tar.gz", [(f"{top}/{name}", ROOT / name) for name in tree()])
+    files = [(f"{top}/{name}", ROOT / name) for name in tree()] + [(f"{top}/{name}", path) for name, path in grammar()]
+    tarball(pathlib.Path(folder) / f"{top}.tar.gz", files)
     return f"{top}.tar.gz"
 
 

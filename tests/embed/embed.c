@@ -6,6 +6,8 @@
 ** Plan: register gx for every later connection with sqlite3_auto_extension(); make a database file;
 ** store two matrices, multiply them into a third; close; open the file again on a new connection;
 ** compare the product with the known numbers, read three ways (JSON, one element, rows of a table).
+** The application defines functions of cJSON and of the Fortran runtime itself: it links all the
+** same, and gx works.
 ** Then a connection for SQL of strangers: sqlite3_gx_safe_init() forbids files and settings, which
 ** gx_configure() may still set; what it refuses, it says.
 ** Prints one line; exit status 1 when anything differs.
@@ -17,6 +19,24 @@
 #include <string.h>
 
 static int failures;
+
+/* An application may carry its own cJSON and its own Fortran runtime: these stand for them. */
+const char *cJSON_Version(void);
+void _gfortran_concat_string(size_t dest_bytes, char *dest, size_t a_bytes, const char *a,
+                             size_t b_bytes, const char *b);
+
+const char *cJSON_Version(void)
+{
+    return "the application's";
+}
+
+void _gfortran_concat_string(size_t dest_bytes, char *dest, size_t a_bytes, const char *a,
+                             size_t b_bytes, const char *b)
+{
+    for (size_t i = 0; i < dest_bytes; i++) {
+        dest[i] = i < a_bytes ? a[i] : i - a_bytes < b_bytes ? b[i - a_bytes] : ' ';
+    }
+}
 
 /* Run SQL and compare the first column of its first row, as text, with expected. */
 static void expect(sqlite3 *db, const char *sql, const char *expected)
@@ -130,6 +150,8 @@ int main(int argc, char **argv)
     expect(db, "SELECT gx_get('C', 1, 0)", "43.0");
     expect(db, "SELECT sum(value) FROM gx_cells('C')", "134.0");
     expect(db, "SELECT gx_check('C')", "ok");
+    expect(db, "SELECT json_extract(gx_debug(), '$.build.cjson')", "the application's");
+    expect(db, "SELECT gx_show(gx_eigvals('[[2,1],[1,2]]')) <> ''", "1");
     close_database(db);
     sqlite3_reset_auto_extension();
     use_safely();

@@ -45,7 +45,7 @@ const fault_script fault_scripts[] = {
     {"store-in-insert", SMALL, "INSERT INTO plain SELECT gx_store('N', 'A'), 0, 0"},
     {"store-in-transaction", SMALL,
      "BEGIN; SELECT gx_store('N', 'A'); SELECT gx_matmul('A', 'B', 'P'); COMMIT"},
-    {"store-laid", // a tile that goes to the file past SQLite's cache
+    {"store-large", // a tile of more pages than SQLite's cache has
      "PRAGMA cache_size=8; SELECT gx_config('tile_bytes', 2097152), gx_config('threads', 1);",
      "SELECT gx_randn(400, 400, 'N', '{\"seed\":7}')"},
     // Volumes: made, written, read, changed in place, used again, given up, copied.

@@ -1,5 +1,6 @@
 /*
-** The n-th call to the file system fails: a shim over gx's VFS, which is over SQLite's.
+** The n-th call to the file system fails: a shim over gx's VFS, which is over SQLite's, so that
+** helpers read tiles straight from the file here, too.
 **
 ** Each file of the shim is its own header followed by the file below it.  While armed, every
 ** xRead, xWrite, xTruncate, xSync, xFileSize, xLock, xShmMap, xShmLock, xOpen, xDelete and

@@ -7,6 +7,7 @@
 ** was full of NaNs, so that a copy that comes too late shows.
 */
 #include "../../core/base/backend.h"
+#include "../oracle/oracle.h"
 #include "mock_machine.h"
 
 #include <stdio.h>
@@ -306,12 +307,12 @@ static int run_kernel(void *arg)
     int64_t info = 0;
     int32_t *outcome = call->args.nearest != NULL ? call->nearest.outcome : NULL;
     call->args.info = outcome != NULL ? &info : call->args.info;
-    gx_backend_ref.open(0, &dev, &err);
+    gx_oracle.open(0, &dev, &err);
     gx_code rc = call->kernel(dev, NULL, &call->args, &err);
     if (outcome != NULL) {
         *outcome = (int32_t)info;
     }
-    gx_backend_ref.close(dev);
+    gx_oracle.close(dev);
     bool is_spectrum = call->id == GX_SYEV || call->id == GX_GEEV || call->id == GX_GESDD;
     if (is_spectrum && mock_fails_on(call->device, "wrong")) { // not right, without a word
         memset(call->args.values, 0x3f, sizeof(float));
@@ -344,11 +345,8 @@ static gx_code enqueue(gx_dev *dev, gx_kernel_id id, gx_dtype dtype, gx_queue *q
     if (fails(dev, gx_kernel_name(id)) || fails(dev, "kernel") || !is_at_home(dev, args)) {
         return fail(dev, err, gx_kernel_name(id));
     }
-    if (args->before_c != NULL) {
-        mock_queue_after(queue_of(queue), mark_of(args->before_c));
-    }
     kernel_call *call = malloc(sizeof *call);
-    *call = (kernel_call){.kernel = gx_backend_ref.kernel[id][dtype],
+    *call = (kernel_call){.kernel = gx_oracle.kernel[id][dtype],
                           .id = id,
                           .device = dev->ordinal,
                           .args = *args};
@@ -418,8 +416,8 @@ KERNELS(GX_SPMM)
 static size_t workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
 {
     (void)dev;
-    return gx_backend_ref.workspace == NULL ? 0
-                                            : gx_backend_ref.workspace(NULL, kernel, dtype, args);
+    return gx_oracle.workspace == NULL ? 0
+                                            : gx_oracle.workspace(NULL, kernel, dtype, args);
 }
 
 static const gx_backend backend = {

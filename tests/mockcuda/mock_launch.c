@@ -70,7 +70,7 @@ static void by_backend(const gx_backend *backend, gx_kernel_id kernel, gx_dtype 
 
 static void by_reference(gx_kernel_id kernel, gx_dtype dtype, const gx_cuda_call *p, double *reduce)
 {
-    by_backend(&gx_backend_ref, kernel, dtype, p, reduce);
+    by_backend(&gx_oracle, kernel, dtype, p, reduce);
 }
 
 static void region(gx_dtype dtype, const gx_cuda_call *p)
@@ -316,7 +316,7 @@ static void fold_lines(gx_dtype dtype, const gx_cuda_call *p)
     gx_fused_place in = {(void *)(uintptr_t)p->a, 1, p->lda}, out = {NULL, 1, 1};
     f.output[0] = (gx_fused_result){.fold = (uint8_t)p->kind, .fold_of = (uint8_t)p->part};
     gx_args args = {.m = p->m, .n = p->n, .fused = &f, .in = &in, .out = &out, .fold = fold};
-    (void)gx_backend_ref.kernel[GX_FUSED][dtype](NULL, NULL, &args, NULL);
+    (void)gx_oracle.kernel[GX_FUSED][dtype](NULL, NULL, &args, NULL);
 }
 
 /* All rows at once: none is left to gx_spmm_join. */
@@ -341,7 +341,7 @@ static void spmm(gx_dtype dtype, const gx_cuda_spmm *p, bool is_gathered)
                     .ldb = p->ldb,
                     .c = p->c,
                     .ldc = p->ldc};
-    (void)gx_backend_ref.kernel[GX_SPMM][dtype](NULL, NULL, &args, NULL);
+    (void)gx_oracle.kernel[GX_SPMM][dtype](NULL, NULL, &args, NULL);
     for (int64_t t = 0; is_gathered && t < p->parts; t++) { // the room must be there
         memset((char *)p->slot + (size_t)(2 * t * p->m) * gx_dtype_bytes(dtype), 0,
                (size_t)(2 * p->m) * gx_dtype_bytes(dtype));

@@ -6,6 +6,7 @@
 #include "mock_near.h"
 
 #include "../../kernels/foretell.h"
+#include "../oracle/oracle.h"
 #include "base/best.h"
 
 #include <stdlib.h>
@@ -299,7 +300,7 @@ void mock_near_merit(gx_dtype dtype, const gx_cuda_near *p)
                     .row = p->row,
                     .column = p->column};
     gx_args args = {.k = p->k, .a = p->a, .lda = p->lda, .nearest = &w};
-    (void)gx_backend_ref.kernel[GX_MERIT][dtype](NULL, NULL, &args, NULL);
+    (void)gx_oracle.kernel[GX_MERIT][dtype](NULL, NULL, &args, NULL);
 }
 
 /* All lanes' of query j; false: they stay too many. */

@@ -10,6 +10,7 @@
 #ifndef MOCK_NVIDIA_H
 #define MOCK_NVIDIA_H
 
+#include "../oracle/oracle.h"
 #include "base/backend.h"
 #include "mock_machine.h"
 

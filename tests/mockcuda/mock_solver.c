@@ -69,7 +69,7 @@ static void geev_packed(gx_dtype dtype, const gx_args *args)
     size_t part = gx_dtype_bytes(dtype);
     wide.right = malloc((size_t)(args->n * args->n) * 2 * part + 1);
     wide.ldright = gx_max(1, args->n);
-    (void)gx_backend_ref.kernel[GX_GEEV][dtype](NULL, NULL, &wide, NULL);
+    (void)gx_oracle.kernel[GX_GEEV][dtype](NULL, NULL, &wide, NULL);
     for (int64_t j = 0; j < args->n; j++) {
         gx_scalar value = scalar_at(complex, gx_at(args->values, complex, 1, j, 0));
         for (int64_t i = 0; i < args->n; i++) {
@@ -108,7 +108,7 @@ static int run_task(void *arg)
     double depth = (double)(is_product ? args->k : gx_max(args->m, args->n));
     bool is_large = (is_product || is_solve) &&
                     (double)gx_max(args->m, args->n) * (double)args->n * depth > LARGE;
-    const gx_backend *backend = is_large ? &gx_backend_cpu : &gx_backend_ref;
+    const gx_backend *backend = is_large ? &gx_backend_cpu : &gx_oracle;
     size_t bytes =
         backend->workspace == NULL ? 0 : backend->workspace(NULL, t->kernel, t->dtype, args);
     int64_t info = 0;

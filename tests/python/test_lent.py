@@ -144,9 +144,8 @@ def test_out(db, calls):
 
 
 def opened(path, way, page):
-    db = gx.connect(path, isolation_level=None) if way == "gx" else open_sqlite3(path)
-    if way != "gx":
-        gx.load(db)
+    db = open_sqlite3(path)
+    gx.load(db)
     db.execute(f"PRAGMA page_size = {page}")
     for key, value in {"wal": [("journal_mode", "wal")], "map": [("mmap_size", 1 << 30)]}.get(way, []):
         db.execute(f"PRAGMA {key} = {value}")
@@ -157,7 +156,7 @@ def opened(path, way, page):
 
 
 @pytest.mark.parametrize("page", [512, 4096, 32768, 65536])
-@pytest.mark.parametrize("way", ["gx", "sqlite3", "wal", "map", "volumes"])
+@pytest.mark.parametrize("way", ["sqlite3", "wal", "map", "volumes"])
 def test_large_tiles(tmp_path, way, page):
     path = str(tmp_path / "t.db")
     for round_, dtype in enumerate(("f8", "f4", "c8")):

@@ -9,10 +9,13 @@ Plan:
 4. readable without gx: the SQL and the Python of docs/format.md
 5. triggers, foreign keys, other users' tables in the same file are left alone
 6. BEGIN ... ROLLBACK while a cursor is open
+7. tiles of more pages than SQLite's cache has: in files that are kept in any of SQLite's ways; triggers and indexes get the
+   elements; the disk is full in the middle of one, another connection reads meanwhile: the old state
 """
 import os
 import pathlib
 import re
+import resource
 import shutil
 import sqlite3
 import subprocess
@@ -502,3 +505,86 @@ def test_a_statement_rolled_back_under_an_open_cursor(tmp_path):
     db.execute("COMMIT")
     assert names(db) == ["B"] and q(db, "SELECT gx_check()") == "ok"
     db.close()
+
+
+LARGE = np.random.default_rng(0).standard_normal((1700, 900))  # two tiles
+
+
+def large_file(path, **pragmas):
+    return gx_connect(str(path), **{"cache_size": 8, **pragmas})
+
+
+def store_large(db, array, options="{}"):
+    db.execute("SELECT gx_store('L', ?, ?)", (from_numpy(array), options)).fetchall()
+
+
+def is_large(db, array):
+    assert np.array_equal(to_numpy(q(db, "SELECT gx_copy('L')")), array)
+    return q(db, "PRAGMA integrity_check") == q(db, "SELECT gx_check()") == "ok"
+
+
+@pytest.mark.parametrize("pragmas", [{"page_size": 512}, {"page_size": 65536}, {"journal_mode": "wal"}, {"auto_vacuum": "full"}, {"cache_size": -100000},
+                                     {"cache_spill": "off"}, {"journal_mode": "off"}, {"journal_mode": "memory"}, {"locking_mode": "exclusive"},
+                                     {"mmap_size": 1 << 30}, {"synchronous": "full"}, {"secure_delete": "on"}],
+                         ids=lambda p: "-".join(map(str, *p.items())))
+def test_large_tiles_in_files_of_all_kinds(tmp_path, pragmas):
+    db = large_file(tmp_path / "l.db", **pragmas)
+    store_large(db, LARGE)
+    assert is_large(db, LARGE)
+    store_large(db, LARGE[:1111], '{"replace":true}')
+    assert is_large(db, LARGE[:1111])
+    db.close()
+    db = gx_connect(str(tmp_path / "l.db"))
+    assert is_large(db, LARGE[:1111])
+    db.close()
+
+
+@pytest.mark.parametrize("watcher", ["CREATE TRIGGER w AFTER INSERT ON gx_tile BEGIN INSERT INTO seen VALUES(substr(new.data, -8)); END",
+                                     "CREATE INDEX w ON gx_tile(substr(data, -8))"], ids=["trigger", "index"])
+def test_triggers_and_indexes_get_the_elements_of_large_tiles(tmp_path, watcher):
+    db = large_file(tmp_path / "l.db")
+    db.execute("SELECT gx_ones(2, 2, 'R')").fetchall()
+    db.execute("CREATE TABLE seen(a)")
+    db.execute(watcher)
+    store_large(db, LARGE)
+    ends = {row[0] for row in db.execute("SELECT substr(data, -8) FROM gx_tile WHERE length(data) > 100000")}
+    if "TRIGGER" in watcher:
+        assert {row[0] for row in db.execute("SELECT a FROM seen")} == ends
+    assert LARGE[-1, -1].tobytes() in ends and is_large(db, LARGE)
+    db.close()
+
+
+def test_the_disk_is_full_within_a_tile(tmp_path):
+    path = str(tmp_path / "l.db")
+    db = large_file(path, page_size=65536)
+    store_large(db, LARGE[:500])
+    size = os.path.getsize(path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for more in (100000, 1 << 20, 5000000, 12000000):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + more, limits[1]))
+        try:
+            said = error(db, "SELECT gx_store('M', ?)", from_numpy(LARGE))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert "disk I/O error" in said or "full" in said
+        assert names(db) == ["L"] and is_large(db, LARGE[:500])  # which plays the journal back
+        assert os.path.getsize(path) == size
+    store_large(db, LARGE, '{"replace":true}')
+    assert is_large(db, LARGE)
+    db.close()
+
+
+def test_a_reader_is_in_the_way_of_large_tiles(tmp_path):
+    path = str(tmp_path / "l.db")
+    db, other = large_file(path, busy_timeout=50), gx_connect(path)
+    store_large(db, LARGE[:500])
+    other.execute("BEGIN")
+    other.execute("SELECT count(*) FROM gx_meta").fetchall()
+    assert "locked" in error(db, "SELECT gx_store('L', ?, '{\"replace\":true}')", from_numpy(LARGE))
+    assert is_large(other, LARGE[:500])
+    other.execute("COMMIT")
+    assert is_large(db, LARGE[:500])
+    store_large(db, LARGE, '{"replace":true}')
+    assert is_large(other, LARGE)
+    db.close()
+    other.close()

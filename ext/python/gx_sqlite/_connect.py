@@ -11,7 +11,6 @@ import pathlib
 import shutil
 import sqlite3
 import tempfile
-import urllib.parse
 from typing import Any, Callable, Iterator, Optional, Sequence, Union
 
 Row = Sequence[Any]
@@ -57,31 +56,14 @@ def load(db: Any, *, safe: bool = False) -> None:
 
 
 def connect(database: Union[str, bytes, os.PathLike[str]], **options: Any) -> sqlite3.Connection:
-    """sqlite3.connect(database, **options) with gx loaded, and the VFS "gx" under the file: large matrices are stored
-    without SQLite's copies of them (docs/python.md).  A URI is opened as it is written."""
-    db = _over_vfs(database, options)
+    """sqlite3.connect(database, **options) with gx loaded."""
+    db: sqlite3.Connection = sqlite3.connect(database, **options)
     try:
         load(db)
     except BaseException:
         db.close()
         raise
     return db
-
-
-def _over_vfs(database: Union[str, bytes, os.PathLike[str]], options: dict[str, Any]) -> sqlite3.Connection:
-    path = os.fsencode(database)
-    if path not in (b"", b":memory:") and not options.get("uri", False):
-        with contextlib.closing(sqlite3.connect(":memory:")) as first:  # the VFS comes with gx.so, which stays
-            load(first)
-        uri = "file:" + urllib.parse.quote(os.path.abspath(path)) + "?vfs=gx"
-        try:
-            over: sqlite3.Connection = sqlite3.connect(uri, **{**options, "uri": True})
-            return over
-        except sqlite3.OperationalError as problem:
-            if "no such vfs" not in str(problem):
-                raise
-    plain: sqlite3.Connection = sqlite3.connect(database, **options)
-    return plain
 
 
 def _load_into(raw: Any, path: str, safe: bool) -> None:

@@ -12,6 +12,7 @@
 #ifndef GX_TEST_BLOCK_H
 #define GX_TEST_BLOCK_H
 
+#include "../../oracle/oracle.h"
 #include "base/backend.h"
 
 #include <dlfcn.h>

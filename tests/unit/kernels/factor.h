@@ -35,7 +35,7 @@ enum { IS_GPU = 0 };
 #endif
 
 static runner runners[] = {
-    {"reference", {&gx_backend_ref, NULL}, DIRECT, false, IS_GPU ? -1 : 65},
+    {"reference", {&gx_oracle, NULL}, DIRECT, false, IS_GPU ? -1 : 65},
     {"cpu", {&gx_backend_cpu, NULL}, DIRECT, false, IS_GPU ? -1 : 200},
     {"no team", {&gx_backend_cpu, NULL}, NO_TEAM, false, IS_GPU ? -1 : 400},
     {"team of 1", {&gx_backend_cpu, NULL}, 1, false, IS_GPU ? -1 : 400},

@@ -454,12 +454,12 @@ static void unit_is_loops(void **state)
     }
 }
 
-char *__wrap_getenv(const char *name); /* kernels/cpu_core.c */
+char *gx_cpu_getenv(const char *name); /* kernels/cpu_core.c */
 
 /* Once more with the kernels of BLAS that gx.so takes, which are the peer. */
 static void run_with_known_kernels(char **argv)
 {
-    const char *core = __wrap_getenv("OPENBLAS_CORETYPE");
+    const char *core = gx_cpu_getenv("OPENBLAS_CORETYPE");
     if (getenv("OPENBLAS_CORETYPE") == NULL && core != NULL &&
         setenv("OPENBLAS_CORETYPE", core, 1) == 0) {
         execv("/proc/self/exe", argv);

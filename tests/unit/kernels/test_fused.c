@@ -22,7 +22,7 @@
 
 static const uint64_t SEED = 20241122;
 
-static const device ref = {&gx_backend_ref, NULL};
+static const device ref = {&gx_oracle, NULL};
 static device device_now = {&gx_backend_cpu, NULL};
 static uint64_t seed;
 

@@ -31,7 +31,7 @@ static const gx_backend *const backends[] = {&gx_backend_cpu};
 
 static const uint64_t SEED = 20240607;
 
-static const device ref = {&gx_backend_ref, NULL};
+static const device ref = {&gx_oracle, NULL};
 static device device_now; // the one under test: set by main() before each run of the tests
 static uint64_t seed;     // state of the random numbers
 

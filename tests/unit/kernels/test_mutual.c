@@ -132,7 +132,7 @@ static void learn(scene *s)
     for (int64_t e = 0; e < s->rows.n * s->cols.n; e++) {
         s->merit[e] = NAN;
     }
-    call(&gx_backend_ref, s);
+    call(&gx_oracle, s);
     for (int64_t e = 0; e < s->pairs; e++) {
         s->merit[s->found[e].column * s->rows.n + s->found[e].row] = s->found[e].merit;
     }
@@ -226,7 +226,7 @@ static void by_hand(void **state)
             set_floors(&s.cols, 5); // (1, 2) is 8
             s.rows.floor[0] = 3;    // (0, 0) is 3
             s.rows.floor[1] = (double)INFINITY;
-            call(b == 0 ? &gx_backend_ref : &gx_backend_cpu, &s);
+            call(b == 0 ? &gx_oracle : &gx_backend_cpu, &s);
             assert_int_equal(s.pairs, 2);
             assert_true(s.found[0].row == 0 && s.found[0].column == 0 && s.found[0].merit == 3);
             assert_true(s.found[1].row == 1 && s.found[1].column == 2 && s.found[1].merit == 8);
@@ -309,7 +309,7 @@ static void extremes(void **state)
 static void no_complex(void **state)
 {
     (void)state;
-    const gx_backend *backends[] = {&gx_backend_cpu, &gx_backend_ref};
+    const gx_backend *backends[] = {&gx_backend_cpu, &gx_oracle};
     for (int t = 0; t < 4; t++) {
         gx_err err = {.code = GX_OK};
         gx_args args = {0};

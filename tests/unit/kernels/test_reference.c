@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-static const device ref = {&gx_backend_ref, NULL};
+static const device ref = {&gx_oracle, NULL};
 
 static const gx_dtype dtypes[] = {GX_F64, GX_F32, GX_C128, GX_C64};
 
@@ -56,12 +56,12 @@ static void slots_are_filled(void **state)
     (void)state;
     for (int k = 0; k < GX_KERNEL_COUNT; k++) {
         for (int d = 0; d < GX_DTYPE_COUNT; d++) {
-            assert_non_null(gx_backend_ref.kernel[k][d]);
+            assert_non_null(gx_oracle.kernel[k][d]);
         }
         assert_string_not_equal(gx_kernel_name((gx_kernel_id)k), "?");
     }
     assert_string_equal(gx_kernel_name(GX_KERNEL_COUNT), "?");
-    assert_int_equal(gx_backend_ref.abi, GX_BACKEND_ABI);
+    assert_int_equal(gx_oracle.abi, GX_BACKEND_ABI);
 }
 
 // Products ----------------------------------------------------------------------------------------
@@ -396,8 +396,8 @@ static void refusals(void **state)
 
     gx_dev *dev;
     gx_err err = {.code = GX_OK};
-    assert_int_equal(gx_backend_ref.count(), 1);
-    assert_int_equal(gx_backend_ref.open(1, &dev, &err), GX_ARG);
+    assert_int_equal(gx_oracle.count(), 1);
+    assert_int_equal(gx_oracle.open(1, &dev, &err), GX_ARG);
     assert_null(dev);
     assert_string_equal(err.text, "reference has 1 device, not number 1");
 }

@@ -86,7 +86,7 @@ static const device *tested(void)
 
 static const device *reference(void)
 {
-    static const device d = {.backend = &gx_backend_ref};
+    static const device d = {.backend = &gx_oracle};
     return &d;
 }
 
@@ -209,7 +209,7 @@ static block turned(const block *b)
 static void compare_turned(const gx_csr *csr, gx_trans op, gx_scalar alpha, const block *b,
                            const block *before, const block *want)
 {
-    const gx_backend *backends[] = {&gx_backend_ref, &gx_backend_cpu};
+    const gx_backend *backends[] = {&gx_oracle, &gx_backend_cpu};
     for (int k = 0; k < 4; k++) {
         gx_err err = {.code = GX_OK};
         bool is_fresh = k >= 2;

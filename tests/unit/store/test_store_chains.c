@@ -17,7 +17,7 @@
 */
 #include "storekit.h"
 
-#include "store/lay_int.h"
+#include "store/vfs_int.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -279,7 +279,7 @@ static bool skips_log(const char *path, const char *options)
 {
     char name[200];
     sqlite3 *db;
-    gx_watch watch = {.key = &gx_lay_key};
+    gx_watch watch = {.key = &gx_watch_key};
     snprintf(name, sizeof name, "file:%s?vfs=gx%s", path, options);
     int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
     assert_int_equal(sqlite3_open_v2(name, &db, flags, NULL), SQLITE_OK);

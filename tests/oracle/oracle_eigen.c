@@ -1,6 +1,6 @@
 /*
-** The reference backend: Hermitian eigenvalues, and the complex Schur form (the real one is in
-** ref_geev.c).  See ref.c for the manner.
+** The oracle of the tests: Hermitian eigenvalues, and the complex Schur form (the real one is in
+** oracle_geev.c).  See kernels/ref.c for the manner.
 **
 ** SYEV: cyclic Jacobi.  A := J^H A J with a rotation J of rows and columns p, q that makes a_pq
 ** zero, all pairs in turn, sweep after sweep, until all of them are negligible.
@@ -11,7 +11,7 @@
 **
 ** Everything is complex double in `work`, divided by the largest element.
 */
-#include "ref.h"
+#include "oracle_int.h"
 
 static const double NEGLIGIBLE = 0x1p-53;
 enum { SWEEPS_MOST = 80, STEPS_MOST = 60 }; // of Jacobi; of QR for one eigenvalue
@@ -206,7 +206,7 @@ static int64_t block_start(gx_scalar *h, int64_t n, int64_t hi, double size)
     return 0;
 }
 
-bool gx_ref_schur(gx_scalar *h, gx_scalar *z, int64_t n)
+bool gx_oracle_schur(gx_scalar *h, gx_scalar *z, int64_t n)
 {
     if (z != NULL) {
         set_unit(z, n);
@@ -239,12 +239,12 @@ bool gx_ref_schur(gx_scalar *h, gx_scalar *z, int64_t n)
     return true;
 }
 
-size_t gx_ref_spectrum_bytes(gx_kernel_id kernel, const gx_args *args)
+size_t gx_oracle_spectrum_bytes(gx_kernel_id kernel, const gx_args *args)
 {
     size_t n = (size_t)gx_max(args->n, 0);
     switch (kernel) {
     case GX_GESDD:
-        return gx_ref_svd_bytes(args);
+        return gx_oracle_svd_bytes(args);
     case GX_SYEV:
     case GX_GEES:
         return 2 * n * n * sizeof(gx_scalar);
@@ -255,4 +255,4 @@ size_t gx_ref_spectrum_bytes(gx_kernel_id kernel, const gx_args *args)
     }
 }
 
-GX_SLOTS_DEFINE(, gx_ref_syev, syev)
+GX_SLOTS_DEFINE(, gx_oracle_syev, syev)

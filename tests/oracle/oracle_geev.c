@@ -1,11 +1,11 @@
 /*
-** The reference backend: eigenvalues and eigenvectors of a general matrix, and the real Schur
-** form.  See ref.c for the manner.
+** The oracle of the tests: eigenvalues and eigenvectors of a general matrix, and the real Schur
+** form.  See kernels/ref.c for the manner.
 **
-** Values of a complex matrix are the diagonal of its Schur form (ref_eigen.c).  Those of a real one
-** come from the QR algorithm with Francis' double shift on its real Hessenberg form (Golub & Van
-** Loan, chapter 7), so that they are real or exact conjugate pairs.  For the Schur form the same
-** steps turn all rows and columns and Z, and a 2 x 2 block with real values becomes a triangle.
+** Values of a complex matrix are the diagonal of its Schur form (oracle_eigen.c).  Those of a
+** real one come from the QR algorithm with Francis' double shift on its real Hessenberg form (Golub
+** & Van Loan, chapter 7), so that they are real or exact conjugate pairs.  For the Schur form the
+** same steps turn all rows and columns and Z; a 2 x 2 block with real values becomes a triangle.
 **
 ** Vectors are found by inverse iteration: (A - value I) x = b is solved by LU with partial pivoting
 ** for numbers b that differ from value to value, so that the vectors of a multiple value differ.
@@ -15,7 +15,7 @@
 **
 ** Everything is complex double in `work`: A, one more matrix, and three columns.
 */
-#include "ref.h"
+#include "oracle_int.h"
 
 static const double NEGLIGIBLE = 0x1p-53;
 enum { STEPS_MOST = 60 }; // of QR for one eigenvalue
@@ -362,7 +362,7 @@ static bool find_values(const gx_scalar *a, bool is_real, int64_t n, gx_scalar *
         return real_values(real, NULL, n, values);
     }
     memcpy(h, a, (size_t)(n * n) * sizeof *h);
-    is_good = gx_ref_schur(h, NULL, n);
+    is_good = gx_oracle_schur(h, NULL, n);
     for (int64_t i = 0; i < n; i++) {
         values[i] = AT(h, i, i);
     }
@@ -430,7 +430,7 @@ GX_INLINE gx_code gees(gx_dtype dtype, const gx_args *p, gx_err *err)
     int64_t n = p->n;
     gx_scalar *h = p->work, *z = h + n * n;
     double largest = load_scaled(dtype, p, h);
-    *p->info = gx_ref_schur(h, z, n) ? 0 : 1;
+    *p->info = gx_oracle_schur(h, z, n) ? 0 : 1;
     for (int64_t j = 0; j < n; j++) {
         for (int64_t i = 0; i < n; i++) {
             gx_scalar x = i > j ? (gx_scalar){0, 0} : AT(h, i, j);
@@ -447,5 +447,5 @@ GX_INLINE gx_code gees(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-GX_SLOTS_DEFINE(, gx_ref_geev, geev)
-GX_SLOTS_DEFINE(, gx_ref_gees, gees)
+GX_SLOTS_DEFINE(, gx_oracle_geev, geev)
+GX_SLOTS_DEFINE(, gx_oracle_gees, gees)

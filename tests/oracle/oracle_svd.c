@@ -1,5 +1,5 @@
 /*
-** The reference backend: singular values.  See ref.c for the manner.
+** The oracle of the tests: singular values.  See kernels/ref.c for the manner.
 **
 ** One-sided Jacobi (Hestenes 1958): columns i and j of W are rotated until they are orthogonal,
 ** all pairs in turn, sweep after sweep, until a whole sweep finds nothing to do.  Then W = U S, and
@@ -11,7 +11,7 @@
 ** long enough for the squares of doubles.  Columns of U that belong to a singular value of 0, and
 ** those that is_full adds, are unit vectors made orthogonal to the others, twice.
 */
-#include "ref.h"
+#include "oracle_int.h"
 
 /* A pair is orthogonal when its cosine is below this; a matrix needs about ten sweeps. */
 static const double ORTHOGONAL = 0x1p-52;
@@ -44,7 +44,7 @@ static jacobi jacobi_of(const gx_args *a)
     return s;
 }
 
-size_t gx_ref_svd_bytes(const gx_args *a)
+size_t gx_oracle_svd_bytes(const gx_args *a)
 {
     gx_args sizes = *a;
     sizes.work = NULL;
@@ -272,4 +272,4 @@ GX_INLINE gx_code gesdd(gx_dtype dtype, const gx_args *a, gx_err *err)
     return GX_OK;
 }
 
-GX_SLOTS_DEFINE(, gx_ref_gesdd, gesdd)
+GX_SLOTS_DEFINE(, gx_oracle_gesdd, gesdd)
