@@ -33,6 +33,7 @@ gx_code gx_ctx_create(struct sqlite3 *db, gx_ctx **out, gx_err *err)
 {
     *out = NULL;
     void *memory;
+    gx_device_locate();
     GX_TRY(gx_mem_calloc(NULL, sizeof(gx_ctx), "connection", &memory, err));
     gx_ctx *ctx = memory;
     gx_config_init(&ctx->config, warn, &ctx->stats);
@@ -76,6 +77,24 @@ void gx_ctx_free(gx_ctx *ctx)
     gx_mem_free(NULL, ctx);
 }
 
+/* Code that is loaded stays, and so does what says where it came from. */
+static gx_code check_folder(const gx_ctx *ctx, gx_setting setting, const char *value, gx_err *err)
+{
+    bool is_open = (setting == GX_SET_CUDA_PATH && ctx->cuda != NULL) ||
+                   (setting == GX_SET_SUITESPARSE_PATH && ctx->is_suitesparse_open);
+    if (is_open && strcmp(value, ctx->config.text[setting]) != 0) {
+        return gx_fail(err, GX_ARG, "%s cannot be set: a library from there is open",
+                       gx_config_info(setting)->key);
+    }
+    return GX_OK;
+}
+
+gx_code gx_ctx_configure_by_sql(gx_ctx *ctx, gx_setting setting, const char *value, gx_err *err)
+{
+    GX_TRY(gx_config_allow(&ctx->config, setting, value, err));
+    return gx_ctx_configure(ctx, setting, value, err);
+}
+
 gx_code gx_ctx_configure(gx_ctx *ctx, gx_setting setting, const char *value, gx_err *err)
 {
     if (ctx->runs > 1 && setting != GX_SET_PROGRESS) {
@@ -83,21 +102,20 @@ gx_code gx_ctx_configure(gx_ctx *ctx, gx_setting setting, const char *value, gx_
                        gx_config_info(setting)->key);
     }
     gx_config *config = &ctx->config;
-    bool was_off = setting == GX_SET_FILES && config->number[setting] == 0;
+    GX_TRY(check_folder(ctx, setting, value, err));
     char before[sizeof config->text[0]];
     memcpy(before, config->text[setting], sizeof before);
     GX_TRY(gx_config_set(config, setting, value, err));
     int64_t number = config->number[setting];
-    if (was_off && number != 0) { // whoever switched it off does not want SQL to switch it on
-        (void)gx_config_set(config, setting, before, NULL);
-        return gx_fail(err, GX_ARG, "files is off and stays off in this connection");
-    }
     if (setting == GX_SET_MEMORY_LIMIT) {
         gx_mem_set_limit(ctx->mem, (size_t)number);
     } else if (setting == GX_SET_TILE_BYTES) {
         gx_store_set_tile_bytes(ctx->store, (size_t)number);
     } else if (setting == GX_SET_VOLUMES_ANYWHERE) {
         gx_store_set_volumes_anywhere(ctx->store, number != 0);
+    } else if (setting == GX_SET_FILES && number == 0) {
+        (void)gx_config_set(config, GX_SET_VOLUMES_ANYWHERE, "off", NULL);
+        gx_store_set_volumes_anywhere(ctx->store, false);
     } else if (setting == GX_SET_CUDA_PATH) {
         ctx->is_cuda_tried = ctx->cuda != NULL; // what is open stays; else look again
     } else if (setting == GX_SET_DEVICE || setting == GX_SET_DEVICES) {

@@ -375,7 +375,8 @@ static void measure_database(gx_fn *fn, const char *path, gx_profile *profile, g
 {
     char text[300];
     sqlite3 *db = NULL;
-    if (gx_open_private(fn->ctx, path, &db, text, sizeof text) != SQLITE_OK) {
+    gx_ctx *loaded;
+    if (gx_open_private(fn->ctx, path, &db, &loaded, text, sizeof text) != SQLITE_OK) {
         gx_fail(err, GX_IO, "%s", text);
         return;
     }
@@ -428,6 +429,9 @@ void gx_fn_benchmark(gx_fn *fn)
     }
     gx_profile profile = *gx_profile_get(fn->ctx);
     if (force != 0 || !profile.is_measured) {
+        if (!gx_fn_may_use_files(fn)) {
+            return;
+        }
         measure(fn, &profile);
     }
     char text[8192];

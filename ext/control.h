@@ -13,9 +13,11 @@ void gx_result_setting(sqlite3_context *sql, gx_setting setting, const char *tex
 
 /*
 ** A connection of our own with gx on it, as it is on ctx's: ":memory:", or "" for a database in a
-** temporary file.  On failure *db is NULL and text says why.  Closed by sqlite3_close().
+** temporary file.  *made is what it has, freed with it.  On failure *db is NULL and text says why.
+** Closed by sqlite3_close().
 */
-int gx_open_private(gx_ctx *ctx, const char *path, sqlite3 **db, char *text, size_t bytes);
+int gx_open_private(gx_ctx *ctx, const char *path, sqlite3 **db, gx_ctx **made, char *text,
+                    size_t bytes);
 
 /* The bodies of gx_selftest() and gx_benchmark([force]). */
 void gx_fn_selftest(gx_fn *fn);

@@ -75,7 +75,7 @@ static void config(gx_fn *fn)
         }
         rc = setting == GX_SET_PROGRESS ? check_progress(fn, value, &err) : GX_OK;
         if (rc == GX_OK) {
-            rc = gx_ctx_configure(fn->ctx, setting, value, &err);
+            rc = gx_ctx_configure_by_sql(fn->ctx, setting, value, &err);
         }
     }
     if (rc != GX_OK) {

@@ -11,15 +11,6 @@
 
 #include <string.h>
 
-/* Refused where gx_config('files','off') or GX_FILES=off says so. */
-static bool may_use_files(gx_fn *fn)
-{
-    if (fn->ctx->config.number[GX_SET_FILES] == 0) {
-        return gx_fn_fail(fn, "files are switched off in this connection");
-    }
-    return true;
-}
-
 static bool get_path(gx_fn *fn, const char **path)
 {
     if (!gx_fn_text(fn, 1, "path", path)) {
@@ -146,7 +137,7 @@ static void import(gx_fn *fn)
     const char *path;
     gx_file_format format;
     gx_err err = {0};
-    if (!gx_fn_options(fn, import_keys, &opt) || !may_use_files(fn)) {
+    if (!gx_fn_options(fn, import_keys, &opt) || !gx_fn_may_use_files(fn)) {
         return;
     }
     if (fn->argc != 2) {
@@ -240,7 +231,7 @@ static void export(gx_fn *fn)
     gx_mat A;
     const char *path;
     gx_file_format format;
-    if (!gx_fn_options(fn, export_keys, &opt) || !may_use_files(fn)) {
+    if (!gx_fn_options(fn, export_keys, &opt) || !gx_fn_may_use_files(fn)) {
         return;
     }
     if (fn->argc != 2) {

@@ -6,8 +6,11 @@
 */
 #include "table_fn.h"
 
+#include "../core/base/regular.h"
+
 #include <cjson/cJSON.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -62,11 +65,12 @@ static bool set_paths(gx_fn *fn, const char *schema, const char *text, int *coun
 {
     const char *paths[GX_VOLUMES_MAX];
     gx_err err = {0};
-    const int64_t *number = fn->ctx->config.number;
-    if (number[GX_SET_VOLUMES_ANYWHERE] == 0 || number[GX_SET_FILES] == 0) {
+    if (!gx_fn_may_use_files(fn)) {
+        return false;
+    }
+    if (fn->ctx->config.number[GX_SET_VOLUMES_ANYWHERE] == 0) {
         return gx_fn_fail(fn, "volumes that are not beside the database must be allowed first: "
-                              "gx_config('volumes_anywhere', 'on')%s",
-                          number[GX_SET_FILES] == 0 ? ", and files is off" : "");
+                              "gx_config('volumes_anywhere', 'on')");
     }
     cJSON *list = strlen(text) < LIST_BYTES ? cJSON_Parse(text) : NULL;
     bool is_set = take_paths(fn, list, paths, count);
@@ -102,6 +106,9 @@ static void volumes(gx_fn *fn)
         gx_fn_fail(fn, "volumes must be 0 to %d, not %" PRId64, GX_VOLUMES_MAX, wanted);
         return;
     }
+    if (wanted > 0 && !gx_fn_may_use_files(fn)) {
+        return;
+    }
     gx_store_set_volumes(fn->ctx->store, schema, (int)wanted, NULL, &err);
     int64_t freed;
     if (err.code == GX_OK && wanted == 0) {
@@ -127,6 +134,23 @@ static void vacuum(gx_fn *fn)
     }
 }
 
+/* The copy, or what SQLite looks for beside it, is a FIFO or the like: opening it may never end. */
+static bool is_place_regular(gx_fn *fn, const char *path)
+{
+    static const char *const endings[] = {"", "-journal", "-wal", "-shm"};
+    char full[PATH_MAX];
+    for (size_t k = 0; k < sizeof endings / sizeof endings[0]; k++) {
+        int length = snprintf(full, sizeof full, "%s%s", path, endings[k]);
+        const char *oddity = length > 0 && (size_t)length < sizeof full
+                                 ? gx_file_oddity(full, true)
+                                 : NULL;
+        if (oddity != NULL) {
+            return gx_fn_fail(fn, "'%.300s' is %s, not a regular file", full, oddity);
+        }
+    }
+    return true;
+}
+
 /* gx_backup(path[, schema]): the path */
 static void backup(gx_fn *fn)
 {
@@ -137,8 +161,7 @@ static void backup(gx_fn *fn)
         !take_schema(fn, 1, schema)) {
         return;
     }
-    if (fn->ctx->config.number[GX_SET_FILES] == 0) {
-        gx_fn_fail(fn, "the setting files is off");
+    if (!gx_fn_may_use_files(fn) || !is_place_regular(fn, path)) {
         return;
     }
     gx_store_backup(fn->ctx->store, schema, path, &err);

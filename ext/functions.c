@@ -85,6 +85,12 @@ bool gx_fn_fail(gx_fn *fn, const char *format, ...)
     return false;
 }
 
+bool gx_fn_may_use_files(gx_fn *fn)
+{
+    return fn->ctx->config.number[GX_SET_FILES] != 0 ||
+           gx_fn_fail(fn, "files are switched off in this connection");
+}
+
 // Results -----------------------------------------------------------------------------------------
 
 void gx_result_value(sqlite3_context *sql, gx_mem *mem, gx_value_buf *value)
@@ -297,6 +303,12 @@ static void call(sqlite3_context *sql, int argc, sqlite3_value **argv)
     char schema[GX_NAME_MAX + 1];
     bool again = false;
     gx_fn fn;
+    if (!bound->def->is_pure && !gx_is_direct(sql, bound->def->name)) {
+        char text[80];
+        snprintf(text, sizeof text, "unsafe use of %.60s()", bound->def->name); // SQLite's words
+        sqlite3_result_error(sql, text, -1);
+        return;
+    }
     for (int attempt = 0; attempt == 0 || again; attempt++) {
         if (gx_fn_begin(&fn, sql, bound->ctx, bound->def, argc, argv)) {
             again = again || locks_first(&fn, destination_of(bound), schema);

@@ -15,13 +15,15 @@
 ** while gx has no connection, and where it has one a load from another library is refused.
 **
 ** Threads: SQLite holds the connection's mutex in every call.  gx.so stays loaded until the process
-** ends (SQLITE_OK_LOAD_PERMANENTLY), because the threads of BLAS outlive a connection.
+** ends (SQLITE_OK_LOAD_PERMANENTLY), because the threads of BLAS outlive a connection; also where
+** the load fails, because what was registered before is called until the connection closes.
 */
 #include "gx_ext.h"
 
 #include "../core/connection.h"
 #include "gx.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 
 SQLITE_EXTENSION_INIT1
@@ -92,7 +94,17 @@ static int find_owner(sqlite3 *db, bool *is_present, owner **own)
     return rc != SQLITE_OK ? rc : finalized;
 }
 
-static int load(sqlite3 *db, char **message);
+static int load_another(sqlite3 *db, gx_ctx **made, char **message);
+
+/* What sqlite3_gx_safe_init() adds. */
+static int restrict_sql(gx_ctx *ctx, gx_err *err)
+{
+    gx_code code = gx_ctx_configure(ctx, GX_SET_FILES, "off", err);
+    if (code == GX_OK) {
+        code = gx_ctx_configure(ctx, GX_SET_LOCKED, "on", err);
+    }
+    return gx_sqlite_code(code);
+}
 
 /* Make the ctx and its owner, which belongs to the connection; NULL on failure. */
 static int create_owner(sqlite3 *db, owner **own, gx_err *err)
@@ -109,7 +121,7 @@ static int create_owner(sqlite3 *db, owner **own, gx_err *err)
         owner_free(made);
         return gx_sqlite_code(err->code);
     }
-    made->ctx->load = load;
+    made->ctx->load = load_another;
     made->ctx->version = GX_VERSION;
     int rc = sqlite3_create_function_v2(db, OWNER_FUNCTION, 1, SQLITE_UTF8 | SQLITE_DIRECTONLY,
                                         made, lend_owner, NULL, NULL, owner_free);
@@ -147,8 +159,10 @@ static int register_all(sqlite3 *db, gx_ctx *ctx)
     return rc;
 }
 
-static int register_once(sqlite3 *db, gx_err *err)
+/* *made: the connection's, where it has one. */
+static int register_once(sqlite3 *db, bool is_safe, gx_ctx **made, gx_err *err)
 {
+    *made = NULL;
     if (sqlite3_libversion_number() < OLDEST_SQLITE) {
         gx_fail(err, GX_UNSUPPORTED, "needs SQLite 3.31 or newer, this is %s",
                 sqlite3_libversion());
@@ -171,6 +185,9 @@ static int register_once(sqlite3 *db, gx_err *err)
     if (rc == SQLITE_OK && !is_present) {
         rc = create_owner(db, &own, err);
     }
+    if (rc == SQLITE_OK && is_safe) { // before any function is there
+        rc = restrict_sql(own->ctx, err);
+    }
     if (rc == SQLITE_OK && !own->is_complete) {
         rc = register_all(db, own->ctx);
         own->is_complete = rc == SQLITE_OK;
@@ -178,20 +195,35 @@ static int register_once(sqlite3 *db, gx_err *err)
             gx_store_reread_schemas(db);
         }
     }
+    *made = own == NULL ? NULL : own->ctx;
     return rc;
 }
 
-static int load(sqlite3 *db, char **message)
+static int told(int rc, const gx_err *err, char **message)
 {
-    gx_err err = {0};
-    int rc = register_once(db, &err);
     if (rc != SQLITE_OK && message != NULL) {
-        *message = sqlite3_mprintf("gx: %s", err.code != GX_OK ? err.text : sqlite3_errstr(rc));
+        *message = sqlite3_mprintf("gx: %s", err->code != GX_OK ? err->text : sqlite3_errstr(rc));
     }
     return rc;
 }
 
+static int load_another(sqlite3 *db, gx_ctx **made, char **message)
+{
+    gx_err err = {0};
+    int rc = register_once(db, false, made, &err);
+    return told(rc, &err, message);
+}
+
 #ifndef SQLITE_CORE
+/* SQLite closes an object whose load has failed; what that has registered is still called. */
+static void stay_loaded(void)
+{
+    Dl_info self;
+    if (dladdr(POINTER_TYPE, &self) != 0 && self.dli_fname != NULL) {
+        (void)dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+    }
+}
+
 /* The caller is a user then; false: another library is in use. */
 static bool enter_library(const sqlite3_api_routines *api)
 {
@@ -206,12 +238,20 @@ static bool enter_library(const sqlite3_api_routines *api)
 }
 #endif
 
-__attribute__((visibility("default"))) int sqlite3_gx_init(sqlite3 *db, char **message,
-                                                           const sqlite3_api_routines *api)
+static int load(sqlite3 *db, bool is_safe, char **message)
+{
+    gx_ctx *made;
+    gx_err err = {0};
+    int rc = register_once(db, is_safe, &made, &err);
+    return told(rc, &err, message);
+}
+
+/* The same for the library that asks. */
+static int enter(sqlite3 *db, char **message, const sqlite3_api_routines *api, bool is_safe)
 {
 #ifdef SQLITE_CORE
     (void)api;
-    return load(db, message);
+    return load(db, is_safe, message);
 #else
     if (!enter_library(api)) {
         if (message != NULL) {
@@ -221,8 +261,63 @@ __attribute__((visibility("default"))) int sqlite3_gx_init(sqlite3 *db, char **m
         }
         return SQLITE_ERROR;
     }
-    int rc = load(db, message);
+    stay_loaded();
+    int rc = load(db, is_safe, message);
     count_user(-1);
     return rc == SQLITE_OK ? SQLITE_OK_LOAD_PERMANENTLY : rc;
 #endif
+}
+
+// What applications call --------------------------------------------------------------------------
+
+#define GX_PUBLIC __attribute__((visibility("default")))
+
+GX_PUBLIC int sqlite3_gx_init(sqlite3 *db, char **message, const sqlite3_api_routines *api)
+{
+    return enter(db, message, api, false);
+}
+
+GX_PUBLIC int sqlite3_gx_safe_init(sqlite3 *db, char **message, const sqlite3_api_routines *api)
+{
+    return enter(db, message, api, true);
+}
+
+static int configure(sqlite3 *db, const char *key, const char *value, gx_err *err)
+{
+    owner *own;
+    bool is_present;
+    gx_setting setting;
+    int rc = find_owner(db, &is_present, &own);
+    if (rc != SQLITE_OK) {
+        return rc;
+    }
+    if (own == NULL) {
+        gx_fail(err, GX_ARG, "gx_configure: the connection has no gx of this version");
+        return SQLITE_MISUSE;
+    }
+    if (own->ctx->runs > 0) {
+        gx_fail(err, GX_ARG, "gx_configure: %s cannot be set while a call of gx is running", key);
+        return SQLITE_MISUSE;
+    }
+    gx_code code = gx_config_find(key, &setting, err);
+    if (code == GX_OK) {
+        code = gx_ctx_configure(own->ctx, setting, value, err);
+    }
+    return gx_sqlite_code(code);
+}
+
+GX_PUBLIC int gx_configure(sqlite3 *db, const char *key, const char *value, char **message)
+{
+    gx_err err = {0};
+    pthread_mutex_lock(&library.lock);
+    bool has_library = library.users > 0;
+    pthread_mutex_unlock(&library.lock);
+    if (!has_library || db == NULL || key == NULL || value == NULL) {
+        return SQLITE_MISUSE; // no SQLite to ask for a text's memory
+    }
+    sqlite3_mutex *mutex = sqlite3_db_mutex(db);
+    sqlite3_mutex_enter(mutex);
+    int rc = configure(db, key, value, &err);
+    sqlite3_mutex_leave(mutex);
+    return told(rc, &err, message);
 }

@@ -6,7 +6,7 @@
 **
 ** Link with libgx.a (compiled with -DSQLITE_CORE), SQLite, OpenBLAS, cJSON, pthread, dl and m; the
 ** pkg-config file gx.pc names them.  Applications that load gx.so at run time need no header, but
-** for lending memory: gx.so has gx_lend() and gx_lend_end() too.
+** for settings and lending memory: gx.so has gx_configure(), gx_lend() and gx_lend_end() too.
 */
 #ifndef GX_H
 #define GX_H
@@ -28,6 +28,21 @@ struct sqlite3_api_routines;
 ** -DSQLITE_CORE.
 */
 int sqlite3_gx_init(struct sqlite3 *db, char **message, const struct sqlite3_api_routines *api);
+
+/*
+** The same for SQL that may come from strangers: 'files' is off and 'locked' on from the start, so
+** that SQL reaches no file but the databases of the connection and changes no setting but sizes
+** and counts, downwards.  Where gx is on the connection already, it is restricted so from now on.
+*/
+int sqlite3_gx_safe_init(struct sqlite3 *db, char **message,
+                         const struct sqlite3_api_routines *api);
+
+/*
+** Set a setting of a connection that has gx, as gx_config(key, value) does, also one that SQL may
+** not set ('cuda_path', 'suitesparse_path') or no longer.  Not within a call of gx.  Returns an
+** SQLite result code; message as above.
+*/
+int gx_configure(struct sqlite3 *db, const char *key, const char *value, char **message);
 
 /*
 ** Lend an array to SQL: token, a text that nobody can guess, stands for it in gx_from_memory(token,

@@ -175,6 +175,12 @@ gx_code gx_arg_int(sqlite3_value *value, const char *label, int64_t *out, gx_err
 /* Give the call a block of ctx->mem to free at its end; on failure it is freed at once. */
 bool gx_fn_own(gx_fn *fn, void *block);
 
+/* Fails where the setting files is off: asked by all that opens a file for SQL. */
+bool gx_fn_may_use_files(gx_fn *fn);
+
+/* Is the function of that name, gx_function's, called by the statement? else a schema calls it. */
+bool gx_is_direct(sqlite3_context *sql, const char *name);
+
 /* Record a failure of this call: gx_run_failf with GX_ARG; returns false. */
 bool gx_fn_fail(gx_fn *fn, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -9,6 +9,8 @@
 */
 #include "control.h"
 
+#include "../core/connection.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -74,7 +76,7 @@ static bool is_right(sqlite3 *db, const step *one, char *text, size_t bytes)
 ** The settings of the caller's connection that the answers must not depend on.  The memory limit is
 ** at least 1 MiB: results that are values need some memory, however small the tiles are.
 */
-static bool copy_settings(gx_fn *fn, sqlite3 *db, char *text, size_t bytes)
+static bool copy_settings(gx_fn *fn, gx_ctx *own, char *text, size_t bytes)
 {
     const gx_config *config = &fn->ctx->config;
     char limit[32];
@@ -84,6 +86,7 @@ static bool copy_settings(gx_fn *fn, sqlite3 *db, char *text, size_t bytes)
         gx_setting setting;
         const char *value;
     } copied[] = {
+        {GX_SET_LOCKED, "off"}, // of the environment: the steps set what they need
         {GX_SET_PROGRESS, "off"},
         {GX_SET_TILE_BYTES, "512"}, // before the limit, whose floor it lowers
         {GX_SET_MEMORY_LIMIT, limit},
@@ -92,22 +95,22 @@ static bool copy_settings(gx_fn *fn, sqlite3 *db, char *text, size_t bytes)
         {GX_SET_DETERMINISTIC, config->text[GX_SET_DETERMINISTIC]},
     };
     for (size_t i = 0; i < sizeof copied / sizeof copied[0]; i++) {
-        char sql[200];
-        snprintf(sql, sizeof sql, "SELECT gx_config('%s', '%s')",
-                 gx_config_info(copied[i].setting)->key, copied[i].value);
-        if (!is_right(db, &(step){"settings", sql, copied[i].value}, text, bytes)) {
+        gx_err err = {0};
+        if (gx_ctx_configure(own, copied[i].setting, copied[i].value, &err) != GX_OK) {
+            snprintf(text, bytes, "settings: %.300s", err.text);
             return false;
         }
     }
     return true;
 }
 
-int gx_open_private(gx_ctx *ctx, const char *path, sqlite3 **db, char *text, size_t bytes)
+int gx_open_private(gx_ctx *ctx, const char *path, sqlite3 **db, gx_ctx **made, char *text,
+                    size_t bytes)
 {
     char *message = NULL;
     int rc = sqlite3_open_v2(path, db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
     if (rc == SQLITE_OK) {
-        rc = ctx->load(*db, &message);
+        rc = ctx->load(*db, made, &message);
     }
     if (rc != SQLITE_OK) {
         snprintf(text, bytes, "a private database could not be opened: %.150s",
@@ -123,11 +126,12 @@ void gx_fn_selftest(gx_fn *fn)
 {
     char text[500] = "ok";
     sqlite3 *db = NULL;
-    if (gx_open_private(fn->ctx, ":memory:", &db, text, sizeof text) != SQLITE_OK) {
+    gx_ctx *own;
+    if (gx_open_private(fn->ctx, ":memory:", &db, &own, text, sizeof text) != SQLITE_OK) {
         sqlite3_result_text(fn->sql, text, -1, SQLITE_TRANSIENT);
         return;
     }
-    bool is_good = copy_settings(fn, db, text, sizeof text);
+    bool is_good = copy_settings(fn, own, text, sizeof text);
     for (size_t i = 0; is_good && i < sizeof steps / sizeof steps[0]; i++) {
         is_good = is_right(db, &steps[i], text, sizeof text) && gx_run_poll(&fn->run) == GX_OK;
     }

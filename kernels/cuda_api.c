@@ -304,7 +304,7 @@ static gx_code open_toolkit(const folders *f, const toolkit *t, gx_cuda_api *api
             *is_missing = i == CUDART;
             return gx_fail(err, GX_DEVICE,
                            "%s is missing: it comes with the CUDA toolkit and with PyPI's %s; "
-                           "gx_config('cuda_path') names its folder",
+                           "GX_CUDA_PATH names its folder",
                            t->library[i], t->package[i]);
         }
         if (i == CUDART) {

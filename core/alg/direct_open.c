@@ -2,10 +2,10 @@
 ** SuiteSparse, opened at run time: see direct_int.h.
 **
 ** A library is opened by dlopen() when a call wants it, from the folder of the setting
-** suitesparse_path or, where that is empty, from where the loader looks; it stays in the process
-** once it has been opened, so that opening it again costs microseconds.  Nothing of gx links to
-** it, and none of its headers is needed: what is called is declared in direct_umfpack.c and
-** direct_cholmod.c.
+** suitesparse_path (of the environment or the application) or, where that is empty, from where the
+** loader looks; it stays in the process once it has been opened, so that opening it again costs
+** microseconds.  Nothing of gx links to it, and none of its headers is needed: what is called is
+** declared in direct_umfpack.c and direct_cholmod.c.
 */
 #include "direct_int.h"
 
@@ -39,6 +39,7 @@ gx_code gx_direct_open(gx_run *run, gx_direct_kind kind, void **library, gx_err 
                  libraries[kind].soname[k]);
         *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
         if (*library != NULL) {
+            run->ctx->is_suitesparse_open = true;
             return GX_OK;
         }
         const char *text = dlerror();
@@ -51,7 +52,7 @@ gx_code gx_direct_open(gx_run *run, gx_direct_kind kind, void **library, gx_err 
     }
     return gx_fail(err, GX_UNSUPPORTED,
                    "a sparse direct solve needs %s of SuiteSparse, and %s is not in %s: install "
-                   "%s, set suitesparse_path, or take an iterative \"method\"",
+                   "%s, set GX_SUITESPARSE_PATH, or take an iterative \"method\"",
                    libraries[kind].name, libraries[kind].soname[0],
                    folder[0] == '\0' ? "the usual places" : folder, libraries[kind].package);
 }

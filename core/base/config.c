@@ -7,7 +7,10 @@
 **
 **   the built-in default    from the machine (memory, processors) or a constant below
 **   GX_<KEY>                environment variable; a bad one is reported and ignored
-**   gx_config(key, value)   the connection's own
+**   gx_config(key, value)   the connection's own, or gx_configure() of the application
+**
+** SQL text may come from a stranger, so that gx_config_allow() is asked before gx_config() sets:
+** docs/security.md has the list, and a test that each setting is in it.
 **
 ** memory_limit and tile_bytes bind each other: the limit must hold three storage tiles, or a
 ** product could not keep one tile of A, B and C each.  So either is refused when it would break
@@ -80,7 +83,7 @@ static const row rows[GX_SETTING_COUNT] = {
         {"probe", "word", "residual checks of results: auto (where they take less than 3 % of the "
          "time), on, off", "auto"}},
     [GX_SET_FILES] = {KIND_BOOL, 0, 1,
-        {"files", "on/off", "gx_import and gx_export may open files", "on"}},
+        {"files", "on/off", "gx may open files other than the database's own", "on"}},
     [GX_SET_PROFILE] = {KIND_BOOL, 0, 1,
         {"profile", "on/off", "the saved hardware profile may be read and written", "on"}},
     [GX_SET_CUDA_PATH] = {KIND_FOLDER, 0, 0,
@@ -97,6 +100,9 @@ static const row rows[GX_SETTING_COUNT] = {
     [GX_SET_SUITESPARSE_PATH] = {KIND_FOLDER, 0, 0,
         {"suitesparse_path", "folder",
          "where SuiteSparse is looked for; empty = where the loader looks", ""}},
+    [GX_SET_LOCKED] = {KIND_BOOL, 0, 1,
+        {"locked", "on/off", "SQL may set sizes and counts alone, up to their values at that time",
+         "off"}},
 };
 // clang-format on
 
@@ -461,8 +467,78 @@ gx_code gx_config_set(gx_config *config, gx_setting setting, const char *value, 
     int64_t number = 0;
     GX_TRY(parse(&rows[setting], value, &number, err));
     GX_TRY(check_floor(config, setting, number, err));
+    if (setting == GX_SET_LOCKED && number > config->number[setting]) {
+        memcpy(config->most, config->number, sizeof config->most);
+    }
     config->number[setting] = number;
     show(config, setting, value);
+    return GX_OK;
+}
+
+/* GX_ and the key in capitals. */
+enum { ENVIRONMENT_NAME = 64 };
+static const char *environment_name(gx_setting setting, char name[ENVIRONMENT_NAME])
+{
+    const char *key = rows[setting].info.key;
+    snprintf(name, ENVIRONMENT_NAME, "GX_%s", key);
+    for (char *c = name; *c != '\0'; c++) {
+        *c = (char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
+    }
+    return name;
+}
+
+/* The number that a larger one is more than. */
+static int64_t reach(gx_setting setting, int64_t number)
+{
+    return setting == GX_SET_DEVICE_MEMORY_LIMIT && number == 0 ? INT64_MAX : number;
+}
+
+/* Of locked settings: sizes and counts, which 'device' is not, up to what they were. */
+static gx_code allow_locked(const gx_config *config, gx_setting setting, int64_t number,
+                            gx_err *err)
+{
+    const char *key = rows[setting].info.key;
+    if (!gx_config_is_number(setting) || setting == GX_SET_DEVICE) {
+        return gx_fail(err, GX_AUTH,
+                       "%s cannot be set: the settings of this connection are locked", key);
+    }
+    if (reach(setting, number) > reach(setting, config->most[setting])) {
+        return gx_fail(err, GX_AUTH,
+                       "%s %" PRId64 " is more than %" PRId64
+                       ", its value when the settings of this connection were locked",
+                       key, number, config->most[setting]);
+    }
+    return GX_OK;
+}
+
+gx_code gx_config_allow(const gx_config *config, gx_setting setting, const char *value, gx_err *err)
+{
+    gx_config next = *config;
+    GX_TRY(gx_config_set(&next, setting, value, err));
+    const char *key = rows[setting].info.key;
+    char name[ENVIRONMENT_NAME];
+    const int64_t *was = config->number;
+    if (strcmp(next.text[setting], config->text[setting]) == 0) {
+        return GX_OK;
+    }
+    if (rows[setting].kind == KIND_FOLDER) {
+        return gx_fail(err, GX_AUTH,
+                       "%s cannot be set by SQL, because code is loaded from there: set %s in the "
+                       "environment, or call gx_configure() in C",
+                       key, environment_name(setting, name));
+    }
+    if ((setting == GX_SET_FILES && was[setting] == 0) ||
+        (setting == GX_SET_LOCKED && was[setting] != 0)) {
+        return gx_fail(err, GX_ARG, "%s is %s and stays %s in this connection", key,
+                       config->text[setting], config->text[setting]);
+    }
+    if (was[GX_SET_LOCKED] != 0) {
+        return allow_locked(config, setting, next.number[setting], err);
+    }
+    if (setting == GX_SET_VOLUMES_ANYWHERE && was[GX_SET_FILES] == 0) {
+        return gx_fail(err, GX_AUTH, "%s cannot be switched on: files is off in this connection",
+                       key);
+    }
     return GX_OK;
 }
 
@@ -512,17 +588,12 @@ static void set_built_in(gx_config *config)
     }
 }
 
-/* GX_ and the key in capitals from the environment, where it is set and good. */
+/* From the environment, where it is set and good. */
 static void read_environment(gx_config *config, gx_setting setting,
                              void (*warn)(void *arg, const char *text), void *arg)
 {
-    char name[64] = "GX_";
-    const char *key = rows[setting].info.key;
-    for (size_t i = 0; key[i] != '\0'; i++) {
-        name[3 + i] = (char)(key[i] >= 'a' && key[i] <= 'z' ? key[i] - 'a' + 'A' : key[i]);
-        name[4 + i] = '\0';
-    }
-    const char *value = getenv(name);
+    char name[ENVIRONMENT_NAME];
+    const char *value = getenv(environment_name(setting, name));
     if (value == NULL || *value == '\0') {
         return;
     }

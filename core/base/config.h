@@ -33,6 +33,7 @@ typedef enum gx_setting {
     GX_SET_DEVICE,              /* count: which of several devices of a kind, from 0    */
     GX_SET_DEVICES,             /* text: all, how many, or a list of numbers            */
     GX_SET_SUITESPARSE_PATH,    /* text: folder of SuiteSparse; "" = the loader's places */
+    GX_SET_LOCKED,              /* bool: SQL may lower sizes and counts, and set no more */
     GX_SETTING_COUNT
 } gx_setting;
 
@@ -42,6 +43,7 @@ typedef struct gx_config {
     int64_t number[GX_SETTING_COUNT];             /* sizes in bytes, counts, booleans as 0/1 */
     char text[GX_SETTING_COUNT][GX_SETTING_TEXT]; /* the value as shown, NUL-terminated */
     char default_text[GX_SETTING_COUNT][GX_SETTING_TEXT]; /* the default in force, as shown     */
+    int64_t most[GX_SETTING_COUNT]; /* number[] as it was when the settings were locked          */
 } gx_config;
 
 /* Values of number[GX_SET_BACKEND], in the order of their words. */
@@ -97,6 +99,14 @@ int64_t gx_config_memory_floor(int64_t tile_bytes);
 ** 'default' sets the default in force.
 */
 gx_code gx_config_set(gx_config *config, gx_setting setting, const char *value, gx_err *err);
+
+/*
+** May SQL text set it so?  Refused, whoever wrote the text: folders that code comes from, switching
+** files or locked back, what opens other files than the database's where files is off, and where
+** locked is on everything but a size or a count up to its value at that time.
+*/
+gx_code gx_config_allow(const gx_config *config, gx_setting setting, const char *value,
+                        gx_err *err);
 
 /*
 ** "64MB", "2GiB", "1.5GiB", "1048576" -> bytes; decimal MB (or M), binary MiB (or Mi), K to P, any

@@ -4,9 +4,10 @@
 ** The CPU and reference backends are linked in.  The CUDA backend is gx_cuda.so, a shared object
 ** beside this one, so that gx.so itself needs no NVIDIA library: it is opened when somebody sets
 ** the backend to cuda or reads gx_devices, or a call is large enough for a device, and never
-** before.  Three things can be missing, looked for in this order so that the reason names the
-** first one to get: gx_cuda.so itself; what it needs (the driver, a library of the toolkit), of
-** which it says itself what is missing; and a device.
+** before.  Where that is, is found when the first connection is made: a relative path means another
+** folder once the process has changed its own.  Three things can be missing, looked for in this
+** order so that the reason names the first one to get: gx_cuda.so itself; what it needs (the
+** driver, a library of the toolkit), of which it says itself what is missing; and a device.
 **
 ** gx_cuda.so exports one function, gx_cuda_backend(), that returns its table; a table of another
 ** GX_BACKEND_ABI is refused.  What has been opened is not closed: device runtimes keep threads.
@@ -15,23 +16,53 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <link.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* gx_cuda.so in the folder of the object this function is in. */
+/* The folder of the object this function is in, absolute, with its last slash; "": not known. */
+static char beside[PATH_MAX];
+static pthread_once_t located = PTHREAD_ONCE_INIT;
+
+/* A relative path is the loader's of that moment: the process's folder may be another one later. */
+static void locate(void)
+{
+    static const char anchor = 0; // an address inside this object
+    Dl_info self;
+    struct link_map *object = NULL;
+    char program[PATH_MAX] = "", folder[PATH_MAX] = "";
+    if (dladdr1(&anchor, &self, (void **)&object, RTLD_DL_LINKMAP) == 0 || object == NULL) {
+        return;
+    }
+    const char *name = object->l_name;
+    if (name == NULL || name[0] == '\0') { // the program itself
+        ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+        program[gx_max(0, length)] = '\0';
+        name = program;
+    }
+    bool is_absolute = name[0] == '/';
+    if (!is_absolute && getcwd(folder, sizeof folder) == NULL) {
+        return;
+    }
+    int length = snprintf(beside, sizeof beside, "%s%s%s", folder, is_absolute ? "" : "/", name);
+    char *slash = strrchr(beside, '/');
+    bool is_whole = length > 0 && (size_t)length < sizeof beside && name[0] != '\0';
+    *(is_whole && slash != NULL ? slash + 1 : beside) = '\0';
+}
+
+void gx_device_locate(void)
+{
+    pthread_once(&located, locate);
+}
+
+/* gx_cuda.so in that folder. */
 static bool find_beside(char *path, size_t bytes)
 {
-    Dl_info self;
-    static const char anchor = 0; // an address inside this object
-    if (dladdr(&anchor, &self) == 0 || self.dli_fname == NULL) {
-        return false;
-    }
-    const char *slash = strrchr(self.dli_fname, '/');
-    int folder = slash == NULL ? 0 : (int)(slash - self.dli_fname) + 1;
-    int length = snprintf(path, bytes, "%.*s%s", folder, self.dli_fname,
-                          folder == 0 ? "./gx_cuda.so" : "gx_cuda.so");
-    return length > 0 && (size_t)length < bytes;
+    gx_device_locate();
+    int length = snprintf(path, bytes, "%sgx_cuda.so", beside);
+    return beside[0] != '\0' && length > 0 && (size_t)length < bytes;
 }
 
 static const gx_backend *refuse(gx_ctx *ctx, const char *reason, const char *detail)

@@ -13,6 +13,9 @@
 */
 const gx_backend *gx_device_cuda(gx_ctx *ctx);
 
+/* Once a process, when the first connection is made: the folder that it is looked for in. */
+void gx_device_locate(void);
+
 /* Has this process loaded it already?  Then its runtime has started, most likely. */
 bool gx_device_is_loaded(void);
 

@@ -15,6 +15,8 @@
 */
 #include "file_int.h"
 
+#include "../base/regular.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -41,6 +43,11 @@ static const char *file_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+}
+
+static gx_code refuse_odd(const char *path, const char *oddity, gx_err *err)
+{
+    return gx_fail(err, GX_ARG, "'%.300s' is %s, not a regular file", path, oddity);
 }
 
 // Input -------------------------------------------------------------------------------------------
@@ -105,17 +112,13 @@ gx_code gx_input_open(const char *path, gx_input *in, gx_err *err)
     *in = (gx_input){.read = read_file, .name = file_name(path), .fd = -1};
     char why[REASON_BYTES];
     struct stat st;
-    // Looked at before it is opened: opening a FIFO waits for a writer.
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
-        return gx_fail(err, GX_ARG, "'%.300s' is %s", path,
-                       S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
+    const char *oddity;
+    in->fd = gx_open_regular(path, O_RDONLY, &st, &oddity);
+    if (oddity != NULL) {
+        return refuse_odd(path, oddity, err);
     }
-    in->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (in->fd < 0 || fstat(in->fd, &st) != 0) {
+    if (in->fd < 0) {
         return gx_fail(err, GX_ARG, "cannot open '%.300s': %s", path, reason(errno, why));
-    }
-    if (!S_ISREG(st.st_mode)) {
-        return gx_fail(err, GX_ARG, "'%.300s' is not a regular file", path);
     }
     in->size = (int64_t)st.st_size;
     return GX_OK;
@@ -351,7 +354,9 @@ static bool is_database(const char *path)
 {
     static const char magic[16] = "SQLite format 3";
     char start[sizeof magic];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    struct stat st;
+    const char *oddity;
+    int fd = gx_open_regular(path, O_RDONLY, &st, &oddity);
     if (fd < 0) {
         return false;
     }
@@ -370,11 +375,11 @@ static gx_code find_place(gx_output *out, const char *path, mode_t *mode, gx_err
     if (lstat(path, &st) == 0 && !out->overwrite) {
         return gx_fail(err, GX_ARG, "'%.300s' already exists (use '{\"overwrite\":true}')", path);
     }
+    const char *oddity = gx_file_oddity(path, true);
+    if (oddity != NULL) {
+        return refuse_odd(path, oddity, err);
+    }
     if (stat(path, &st) == 0) {
-        if (!S_ISREG(st.st_mode)) {
-            return gx_fail(err, GX_ARG, "'%.300s' is %s", path,
-                           S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
-        }
         if (is_database(path)) {
             return gx_fail(err, GX_ARG, "'%.300s' is an SQLite database", path);
         }

@@ -21,6 +21,7 @@
 #include "profile.h"
 
 #include "../base/machine.h"
+#include "../base/regular.h"
 #include "run.h"
 
 #include <cjson/cJSON.h>
@@ -118,7 +119,14 @@ static void note_errno(gx_ctx *ctx, const char *what, const char *path)
 /* The whole file as text; NULL when it is not there (silently), or cannot be read (a remark). */
 static char *read_file(gx_ctx *ctx, const char *path)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat about;
+    const char *oddity;
+    int fd = gx_open_regular(path, O_RDONLY, &about, &oddity);
+    if (oddity != NULL) {
+        gx_stats_note(&ctx->stats, "hardware profile not read: %s, no regular file: %.80s", oddity,
+                      path);
+        return NULL;
+    }
     if (fd < 0) {
         if (errno != ENOENT && errno != ENOTDIR) {
             note_errno(ctx, "read", path);
@@ -126,8 +134,7 @@ static char *read_file(gx_ctx *ctx, const char *path)
         return NULL;
     }
     void *text = NULL;
-    struct stat about;
-    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size > FILE_MOST) {
+    if (about.st_size > FILE_MOST) {
         gx_stats_note(&ctx->stats, "hardware profile not read: no file of at most 1 MiB: %.80s",
                       path);
     } else if (gx_mem_alloc(ctx->mem, (size_t)about.st_size + 1, "hardware profile", &text, NULL) ==
@@ -157,6 +164,12 @@ static void make_folders(const char *path)
 static void write_file(gx_ctx *ctx, const char *path, const char *text)
 {
     char temporary[PATH_MAX + 64];
+    const char *oddity = gx_file_oddity(path, false);
+    if (oddity != NULL && strcmp(oddity, "a link") != 0) { // a link is replaced, as a file is
+        gx_stats_note(&ctx->stats, "hardware profile not written: %s is there: %.80s", oddity,
+                      path);
+        return;
+    }
     snprintf(temporary, sizeof temporary, "%s.%ld.%lld", path, (long)getpid(),
              (long long)gx_now_ns());
     make_folders(path);
@@ -584,12 +597,17 @@ bool gx_profile_saved_device(gx_ctx *ctx, gx_device_profile *profile)
     return ctx->has_saved_device;
 }
 
+static bool may_write(const gx_ctx *ctx)
+{
+    return ctx->config.number[GX_SET_PROFILE] != 0 && ctx->config.number[GX_SET_FILES] != 0;
+}
+
 void gx_profile_keep_device(gx_ctx *ctx, const gx_dev_info *info, const gx_device_profile *profile)
 {
     char key[2 * KEY_BYTES];
     ctx->device_profile = *profile;
     name_device(info, ctx->device_name);
-    if (ctx->config.number[GX_SET_PROFILE]) {
+    if (may_write(ctx)) {
         device_key(ctx, info, key);
         save(ctx, "devices", key, compose_device(profile));
     }
@@ -624,7 +642,7 @@ void gx_profile_keep(gx_ctx *ctx, const gx_profile *profile)
 {
     ctx->profile = *profile;
     ctx->is_profile_loaded = true;
-    if (ctx->config.number[GX_SET_PROFILE]) {
+    if (may_write(ctx)) {
         char key[KEY_BYTES];
         machine_key(ctx, key);
         save(ctx, "machines", key, compose_machine(profile));

@@ -35,11 +35,12 @@ typedef struct gx_ctx {
     int64_t sought_ns;     /* when the file was last looked at for saved_device; 0: not yet */
     bool has_saved_device;
     gx_device_profile saved_device;
+    bool is_suitesparse_open; /* a library of it: suitesparse_path stays         */
     bool is_cuda_tried;     /* core/device/device.c has looked for the backend    */
     const gx_backend *cuda; /* found; NULL: cuda_reason says why not       */
     char cuda_reason[256];
     const char *version; /* of gx, for the profile's key; static        */
-    int (*load)(struct sqlite3 *db, char **message); /* gx onto another connection (ext/gx.c) */
+    int (*load)(struct sqlite3 *db, struct gx_ctx **made, char **message); /* gx onto another one */
     bool is_profile_loaded; /* profile is valid                            */
     gx_profile profile;     /* see gx_profile_get()                        */
     gx_ledger ledger;       /* predicted and measured times, ledger.h      */

@@ -222,6 +222,13 @@ gx_code gx_store_stmt(gx_store *store, gx_schema *schema, gx_sql which, sqlite3_
     }
     *stmt = schema->stmt[which];
     bool is_insert = strncmp(sql[which], "INSERT", strlen("INSERT")) == 0;
+    bool is_select = strncmp(sql[which], "SELECT", strlen("SELECT")) == 0;
+    gx_code code = is_select ? gx_store_check_select(schema->name, *stmt, err) : GX_OK;
+    if (code != GX_OK) { // one of before that is compiled anew is looked at when it gives no row
+        sqlite3_finalize(*stmt);
+        schema->stmt[which] = *stmt = NULL;
+        return code;
+    }
     if (is_insert && sqlite3_stmt_readonly(*stmt)) { // the authorizer ignores it
         sqlite3_finalize(*stmt);
         schema->stmt[which] = *stmt = NULL;
@@ -316,8 +323,9 @@ static gx_code ask_for_tables(gx_store *store, gx_schema *schema, gx_err *err)
     int rc = sqlite3_step(stmt);
     gx_code code = GX_OK;
     schema->has_tables = rc == SQLITE_ROW;
-    if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
-        code = gx_store_fail(store->db, rc, err, "reading %s", schema->name);
+    if (rc != SQLITE_ROW) {
+        code = rc == SQLITE_DONE ? gx_store_check_select(schema->name, stmt, err)
+                                 : gx_store_fail(store->db, rc, err, "reading %s", schema->name);
     }
     sqlite3_reset(stmt);
     return code;

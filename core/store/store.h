@@ -128,6 +128,10 @@ void gx_store_close(gx_store *store); /* NULL is a no-op */
 typedef enum gx_presence { GX_ABSENT, GX_PRESENT, GX_UNKNOWN } gx_presence;
 gx_presence gx_store_has_function(struct sqlite3 *db, const char *name);
 
+/* Is there a view or a trigger in temp of whose SQL is_it(text, name) says so? */
+bool gx_store_any_in_temp(struct sqlite3 *db, bool (*is_it)(const char *text, const char *name),
+                          const char *name);
+
 /*
 ** End of a SQL call: finalize cached statements, release the read pin.  Must be called after any
 ** use of the store, on success and failure, so that sqlite3_close() finds nothing open.

@@ -13,11 +13,11 @@
 **
 ** An authorizer may also answer SQLITE_IGNORE.  A column that is ignored reads as NULL and has lost
 ** its declared type, which is how it is told from a NULL in the file; an INSERT becomes a statement
-** that writes nothing; an UPDATE leaves the column as it is, and its program does not use the new
-** value.  All three are denials here: what changes a name or a number of gx_state looks at it
-** again, and a savepoint shows in the autocommit mode.  The lock writes nothing, so that no column
-** that reads as NULL is written back.  (A library built with SQLITE_OMIT_DECLTYPE tells no types:
-** there an ignored column is a NULL.)
+** that writes nothing; a SELECT one without columns, which gives no row; an UPDATE leaves the
+** column as it is, and its program does not use the new value.  All four are denials here: what
+** changes a name or a number of gx_state looks at it again, and a savepoint shows in the autocommit
+** mode.  The lock writes nothing, so that no column that reads as NULL is written back.  (A library
+** built with SQLITE_OMIT_DECLTYPE tells no types: there an ignored column is a NULL.)
 */
 #include <sqlite3ext.h>
 
@@ -27,9 +27,18 @@
 
 SQLITE_EXTENSION_INIT3
 
+gx_code gx_store_check_select(const char *schema, sqlite3_stmt *stmt, gx_err *err)
+{
+    if (sqlite3_column_count(stmt) > 0) {
+        return GX_OK;
+    }
+    return gx_fail(err, GX_AUTH, "not authorized: SELECT of %s reads nothing", schema);
+}
+
 gx_code gx_store_check_ignored(gx_store *store, const gx_schema *schema, sqlite3_stmt *stmt,
                                int column, const char *table, const char *name, gx_err *err)
 {
+    GX_TRY(gx_store_check_select(schema->name, stmt, err));
     assert(column >= 0 && column < sqlite3_column_count(stmt));
     const char *(*type_of)(sqlite3_stmt *, int) = sqlite3_column_decltype;
     const char *declared = NULL;

@@ -150,6 +150,7 @@ gx_code gx_store_resolve(gx_store *store, const char *text, char schema[GX_NAME_
 static gx_code check_columns(gx_store *store, const gx_schema *schema, sqlite3_stmt *stmt,
                              gx_err *err)
 {
+    GX_TRY(gx_store_check_select(schema->name, stmt, err));
     int count = sqlite3_column_count(stmt);
     for (int c = 0; c < count; c++) {
         bool is_tile = c == GX_META_COLUMN_COUNT;

@@ -229,6 +229,9 @@ void gx_store_finish(gx_store *store);
 
 // store_auth.c ------------------------------------------------------------------------------------
 
+/* GX_AUTH where the authorizer ignores the SELECT, which has no columns then. */
+gx_code gx_store_check_select(const char *schema, struct sqlite3_stmt *stmt, gx_err *err);
+
 /* GX_AUTH where the authorizer has the statement's column, name of table, read as NULL. */
 gx_code gx_store_check_ignored(gx_store *store, const gx_schema *schema, struct sqlite3_stmt *stmt,
                                int column, const char *table, const char *name, gx_err *err);

@@ -39,6 +39,21 @@ gx_presence gx_store_has_function(sqlite3 *db, const char *name)
     return rc == SQLITE_ROW ? GX_PRESENT : rc == SQLITE_DONE ? GX_ABSENT : GX_UNKNOWN;
 }
 
+bool gx_store_any_in_temp(sqlite3 *db, bool (*is_it)(const char *text, const char *name),
+                          const char *name)
+{
+    static const char sql[] =
+        "SELECT sql FROM sqlite_temp_master WHERE type IN ('view', 'trigger')";
+    sqlite3_stmt *stmt = NULL;
+    bool is_found = false;
+    int rc = sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
+    while (!is_found && rc == SQLITE_OK && sqlite3_step(stmt) == SQLITE_ROW) {
+        is_found = is_it((const char *)sqlite3_column_text(stmt, 0), name);
+    }
+    sqlite3_finalize(stmt);
+    return is_found;
+}
+
 /*
 ** Loading gx into a connection comes after the schema was read, as a rule, and two things are done
 ** only while it is read: shadow tables of a module that is known are marked, and index expressions,

@@ -68,7 +68,8 @@ static gx_code each_row(gx_store *store, const gx_schema *schema, const char *te
                  ? SQLITE_NOMEM
                  : sqlite3_prepare_v2(store->db, qualified, -1, &stmt, NULL);
     sqlite3_free(qualified);
-    gx_code code = GX_OK;
+    gx_code code =
+        rc == SQLITE_OK ? gx_store_check_select(schema->name, stmt, err) : GX_OK;
     if (rc == SQLITE_OK && sqlite3_bind_parameter_count(stmt) == 1) {
         rc = sqlite3_bind_int64(stmt, 1, number);
     }

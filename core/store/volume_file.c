@@ -34,6 +34,7 @@
 #include "vfs_int.h"
 #include "volume_int.h"
 
+#include "../base/regular.h"
 #include "../base/thread.h"
 
 #include <assert.h>
@@ -296,6 +297,25 @@ static gx_code missing(const volume *v, const char *schema, const char *path, gx
 }
 
 /*
+** Before the VFS opens it, which of a FIFO may wait for ever.  A link is a path of somebody's, as
+** one in the table is.
+*/
+static gx_code check_regular(const gx_store *store, int64_t id, const char *schema,
+                             const char *full, gx_err *err)
+{
+    const char *oddity = gx_file_oddity(full, store->volumes_anywhere);
+    if (oddity == NULL) {
+        return GX_OK;
+    }
+    bool is_link = strcmp(oddity, "a link") == 0;
+    return gx_fail(err, is_link ? GX_AUTH : GX_IO, "volume %lld of %s, %s, is %s, %s",
+                   (long long)id, schema, full, oddity,
+                   is_link ? "not beside the database: allow that with "
+                             "gx_config('volumes_anywhere', 'on')"
+                           : "not a regular file");
+}
+
+/*
 ** One row of set_sql.  A path is the database's word, and that may have come from elsewhere: files
 ** that gx did not name itself are opened where the user has said so.
 */
@@ -320,6 +340,7 @@ static gx_code open_volume(const gx_store *store, gx_volumes *set, sqlite3 *db, 
                        "gx_config('volumes_anywhere', 'on')",
                        (long long)v->id, schema, full);
     }
+    GX_TRY(check_regular(store, v->id, schema, full, err));
     bool is_there;
     GX_TRY(gx_volume_exists(db, schema, full, &is_there, err));
     if (!is_there) {
@@ -334,6 +355,7 @@ static gx_code open_all(const gx_store *store, gx_volumes *set, sqlite3 *db, con
 {
     int rc;
     int64_t key = 0;
+    GX_TRY(gx_store_check_select(schema, stmt, err));
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
         key = sqlite3_column_int64(stmt, 2);
         GX_TRY(open_volume(store, set, db, schema, stmt, is_write, err));
@@ -674,7 +696,9 @@ static bool is_same_file(volume *v, int fd)
 
 static void open_for_holes(volume *v)
 {
-    v->holes = v->is_plain ? open(v->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
+    struct stat about;
+    const char *oddity;
+    v->holes = v->is_plain ? gx_open_regular(v->path, O_RDWR | O_NOFOLLOW, &about, &oddity) : -1;
     if (v->holes >= 0 && (v->holes < 3 || !is_same_file(v, v->holes))) {
         close(v->holes);
         v->holes = -1;

@@ -8,6 +8,8 @@
 ** compare the product with the known numbers, read three ways (JSON, one element, rows of a table).
 ** The application defines functions of cJSON and of the Fortran runtime itself: it links all the
 ** same, and gx works.
+** Then a connection for SQL of strangers: sqlite3_gx_safe_init() forbids files and settings, which
+** gx_configure() may still set; what it refuses, it says.
 ** Prints one line; exit status 1 when anything differs.
 */
 #include "gx.h"
@@ -71,6 +73,62 @@ static void close_database(sqlite3 *db)
     }
 }
 
+/* SQL that must fail with that text. */
+static void expect_error(sqlite3 *db, const char *sql, const char *expected)
+{
+    char *message = NULL;
+    if (sqlite3_exec(db, sql, NULL, NULL, &message) == SQLITE_OK || message == NULL ||
+        strcmp(message, expected) != 0) {
+        printf("%s\n  expected %s\n  got      %s\n", sql, expected,
+               message == NULL ? "no error" : message);
+        failures++;
+    }
+    sqlite3_free(message);
+}
+
+/* gx_configure() with its result code and, where that is none, its text. */
+static void expect_configured(sqlite3 *db, const char *key, const char *value, int code,
+                              const char *expected)
+{
+    char *message = NULL;
+    int rc = gx_configure(db, key, value, &message);
+    if (rc != code || strcmp(message == NULL ? "" : message, expected) != 0) {
+        printf("gx_configure %s %s\n  expected %d %s\n  got      %d %s\n", key, value, code,
+               expected, rc, message == NULL ? "" : message);
+        failures++;
+    }
+    sqlite3_free(message);
+}
+
+static void use_safely(void)
+{
+    sqlite3 *db = open_database(":memory:");
+    expect_configured(db, "threads", "1", SQLITE_MISUSE, "");
+    if (sqlite3_gx_safe_init(db, NULL, NULL) != SQLITE_OK) {
+        printf("sqlite3_gx_safe_init failed\n");
+        failures++;
+    }
+    expect(db, "SELECT gx_json('[[1,2]]')", "[[1.0,2.0]]");
+    expect(db, "SELECT gx_config('files') || gx_config('locked')", "offon");
+    expect_error(db, "SELECT gx_export('[[1]]', '/nonexistent/a.npy')",
+                 "gx_export: files are switched off in this connection");
+    expect_error(db, "SELECT gx_config('locked', 'off')",
+                 "gx_config: locked is on and stays on in this connection");
+    expect_error(db, "SELECT gx_config('backend', 'reference')",
+                 "gx_config: backend cannot be set: the settings of this connection are locked");
+    expect_configured(db, "backend", "reference", SQLITE_OK, "");
+    expect(db, "SELECT gx_config('backend')", "reference");
+    expect_configured(db, "suitesparse_path", "/nonexistent", SQLITE_OK, "");
+    expect(db, "SELECT gx_config('suitesparse_path')", "/nonexistent");
+    expect_configured(db, "files", "on", SQLITE_OK, "");
+    expect_error(db, "SELECT gx_export('[[1]]', '/nonexistent/a.npy')",
+                 "gx_export: cannot write '/nonexistent/a.npy': No such file or directory");
+    expect_configured(db, "files", "perhaps", SQLITE_ERROR,
+                      "gx: files must be on or off, not 'perhaps'");
+    expect_configured(db, NULL, "on", SQLITE_MISUSE, "");
+    close_database(db);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -96,6 +154,7 @@ int main(int argc, char **argv)
     expect(db, "SELECT gx_show(gx_eigvals('[[2,1],[1,2]]')) <> ''", "1");
     close_database(db);
     sqlite3_reset_auto_extension();
+    use_safely();
     sqlite3_shutdown();
 
     if (sqlite3_memory_used() != 0) {

@@ -2,7 +2,7 @@
 
 Plan: names of files, as text, bytes and paths, relative too; sqlite3's options; what is no file, and URIs; a folder that
 is not there fails as sqlite3's; the connection is closed where gx cannot be loaded; the VFS "gx", which a URI may name,
-makes the file that SQLite's own makes.
+makes the file that SQLite's own makes; load(safe=True) of each module.
 """
 import os
 import pathlib
@@ -11,6 +11,7 @@ import sqlite3
 import gx_sqlite as gx
 import numpy as np
 import pytest
+from conftest import open_apsw, open_pysqlite3, open_sqlite3
 
 NAMES = ["a.db", "with space.db", "a?vfs=unix", "a%20b#c.db", "ümlaut&mode=memory.db"]
 
@@ -72,3 +73,34 @@ def test_the_vfs_makes_the_same_file(tmp_path, order, shape, dtype):
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         db.close()
     assert (tmp_path / "plain.db").read_bytes() == (tmp_path / "named.db").read_bytes()
+
+
+@pytest.mark.parametrize("had_gx", [False, True])
+@pytest.mark.parametrize("open_one", [open_sqlite3, open_apsw, open_pysqlite3], ids=lambda f: f.__name__[5:])
+def test_for_the_sql_of_strangers(tmp_path, open_one, had_gx):
+    db = open_one(str(tmp_path / "a.db"))
+    if had_gx:
+        gx.load(db)
+    gx.load(db, safe=True)
+    check_restricted(db, tmp_path)
+    with pytest.raises(Exception, match="not authorized"):
+        list(db.execute("SELECT load_extension('x')"))
+
+
+def test_an_engine_for_the_sql_of_strangers(tmp_path):
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path / 'a.db'}")
+    gx.load(engine, safe=True)
+    with engine.connect() as connection:
+        check_restricted(connection.connection.driver_connection, tmp_path)
+
+
+def check_restricted(db, folder):
+    """No files and no settings by SQL; matrices as ever."""
+    for sql, said in ((f"SELECT gx_export('[[1]]', '{folder / 'x.npy'}')", "files are switched off"),
+                      ("SELECT gx_config('backend', 'cpu')", "locked"), ("SELECT gx_config('locked', 'off')", "stays on")):
+        with pytest.raises(Exception, match=said):
+            list(db.execute(sql))
+    gx.store(db, "A", np.arange(6.0).reshape(2, 3))
+    assert np.array_equal(gx.fetch(db, "A"), np.arange(6.0).reshape(2, 3))
+    assert sorted(p.name for p in folder.iterdir()) == ["a.db"]

@@ -7,6 +7,8 @@ Plan:
 - writing: INSERT, UPDATE and DELETE of gx_tile and gx_meta denied, INSERT and UPDATE of gx_tile ignored; nothing is
   left of the call, and what it may not write is as it was;
 - savepoints, names and gx_state ignored: each storing call refuses, and nothing is changed;
+- a SELECT ignored, which then has no columns and no rows, any one of gx's own or all from it on: the right answer or
+  SQLITE_AUTH; each action there is, ignored or denied, never ends the process nor loses a matrix;
 - functions of SQLite that gx's own SQL calls denied: SQLITE_AUTH as well;
 - allowed again, everything works; other tables' rules do not concern gx; an authorizer of another database neither.
 """
@@ -16,7 +18,7 @@ import pytest
 from conftest import error, gx_connect, q
 
 OK, DENY, IGNORE = sqlite3.SQLITE_OK, sqlite3.SQLITE_DENY, sqlite3.SQLITE_IGNORE
-READ, INSERT, UPDATE, DELETE, FUNCTION = 20, 18, 23, 9, 31
+READ, INSERT, UPDATE, DELETE, FUNCTION, SELECT = 20, 18, 23, 9, 31, 21
 A_JSON = "[[2.0,1.0],[1.0,2.0]]"
 READING = {
     "norm": "SELECT gx_norm('A')",
@@ -165,6 +167,76 @@ def test_volumes_without_functions(db):
 def test_writing_ignored(db, what, action):
     authorize(db, (action, "gx_tile", None, IGNORE))
     assert "not authorized: writing " in refused(db, WRITING[what][0])
+
+
+VOLUMES = {
+    "volumes": "SELECT gx_volumes(1)",
+    "list": "SELECT schema, id FROM gx_volume",
+    "vacuum": "SELECT gx_vacuum()",
+    "spread": "SELECT gx_max('Vol')",
+    "check": "SELECT gx_check()",
+    "backup": "SELECT gx_backup('{out}')",
+}
+
+
+@pytest.mark.parametrize("is_kept", [False, True], ids=["new", "kept"])
+@pytest.mark.parametrize("what", sorted(READING) + sorted(WRITING) + sorted(VOLUMES))
+def test_a_select_ignored(tmp_path, what, is_kept):
+    """It was an assertion, and would have been a read behind the statement's columns."""
+    sql = READING[what] if what in READING else WRITING[what][0] if what in WRITING else VOLUMES[what]
+    right = None
+    for first in range(9):  # which of the SELECTs; 0: none
+        for to in (first, 999):
+            path = tmp_path / f"{first}-{to}"
+            path.mkdir()
+            db = gx_connect(str(path / "a.db"), synchronous=0)
+            for text in (f"SELECT gx_store('A', '{A_JSON}')", "SELECT gx_config('tile_bytes', 65536)",
+                         "SELECT gx_full(400, 400, 1, 'Big')", "CREATE VIRTUAL TABLE a_cells USING gx_cells('A')",
+                         "SELECT gx_volumes(1)", "SELECT gx_full(400, 400, 1, 'Vol')"):
+                db.execute(text)
+            if is_kept:
+                db.execute("SELECT gx_norm('A'), gx_sum('Big'), gx_sum('Vol'), gx_check()").fetchall()
+            seen = [-1]  # the statement's own is number 0
+
+            def ask(action, *names):
+                seen[0] += action == SELECT
+                return IGNORE if action == SELECT and 0 < first <= seen[0] <= to else OK
+
+            db.set_authorizer(ask)
+            try:
+                answer = str(db.execute(sql.replace("{out}", str(path / "out.npy"))).fetchall())
+            except sqlite3.DatabaseError as problem:
+                answer = str(problem)
+            db.set_authorizer(None)
+            answer = answer.replace(str(path), "")
+            right = answer if first == 0 else right
+            assert answer == right or "not authorized" in answer or what in VOLUMES, (first, to)
+            assert q(db, "SELECT gx_check()") == "ok" and not db.in_transaction
+            if what not in WRITING:
+                assert q(db, "SELECT gx_sum('A') || gx_sum('Big') || gx_sum('Vol')") == "6.0160000.0160000.0"
+            db.close()
+
+
+@pytest.mark.parametrize("answer", [DENY, IGNORE], ids=["deny", "ignore"])
+@pytest.mark.parametrize("action", range(1, 34))
+def test_each_action(tmp_path, action, answer):
+    db = gx_connect(str(tmp_path / "a.db"), synchronous=0)
+    for text in (f"SELECT gx_store('A', '{A_JSON}')", "SELECT gx_config('tile_bytes', 65536)",
+                 "SELECT gx_full(400, 400, 1, 'Big')", "CREATE VIRTUAL TABLE a_cells USING gx_cells('A')"):
+        db.execute(text)
+    for sql in [*READING.values(), *VOLUMES.values(), "SELECT gx_store('C', '[[1]]')", "SELECT gx_copy('A', 'N')",
+                "SELECT gx_rename('C', 'D')", "SELECT gx_drop('D')", "INSERT INTO gx(name, value) VALUES('Q', '[[1]]')",
+                "SELECT gx_store_rows('R', 0, '[1,2]')", "SELECT gx_debug()"]:
+        db.set_authorizer(lambda what, *names: answer if what == action else OK)
+        try:
+            db.execute(sql.format(out=tmp_path / "out.npy")).fetchall()
+        except sqlite3.DatabaseError as problem:
+            assert str(problem)
+        db.set_authorizer(None)
+        assert not db.in_transaction, sql
+    assert q(db, "SELECT gx_check()") == "ok" and q(db, "SELECT gx_json('A')") == A_JSON
+    assert q(db, "SELECT gx_sum('Big')") == 160000
+    db.close()
 
 
 def test_what_is_not_ours(db):

@@ -47,7 +47,7 @@ CUDA_OFF = cuda_reason()
 KEYS = (
     "memory_limit, pinning_budget, device_memory_limit, backend, threads, readers, tile_bytes, deterministic, "
     "progress, probe, files, profile, cuda_path, volumes_anywhere, device, devices, "
-    "suitesparse_path"
+    "suitesparse_path, locked"
 )
 
 

@@ -34,7 +34,7 @@ a, b = (to_numpy(q(db, "SELECT gx_copy(?)", name)) for name in ('C', 'C0'))
 result = [rows, stats(db)['device_calls'], notes(db), float(np.abs(a - b).max()) < 1e-12]
 """
 CUBLAS = 32 << 20  # its workspace, beside the pool
-PACKAGE = "it comes with the CUDA toolkit and with PyPI's %s; gx_config('cuda_path') names its folder"
+PACKAGE = "it comes with the CUDA toolkit and with PyPI's %s; GX_CUDA_PATH names its folder"
 
 
 @pytest.mark.parametrize(

@@ -235,8 +235,8 @@ IMPORT_ERRORS = [
     (("A", None), "path must be a text, not NULL"),
     (("A", ""), "path must not be empty"),
     (("A", "/nowhere/x.csv"), "cannot open '/nowhere/x.csv': No such file or directory"),
-    (("A", "/tmp", '{"format":"npy"}'), "'/tmp' is a folder"),
-    (("A", "/dev/null", '{"format":"npy"}'), "'/dev/null' is not a regular file"),
+    (("A", "/tmp", '{"format":"npy"}'), "'/tmp' is a folder, not a regular file"),
+    (("A", "/dev/null", '{"format":"npy"}'), "'/dev/null' is a device, not a regular file"),
     (("A", "y.mtx.gz"), "cannot open 'y.mtx.gz': No such file or directory"),
     (("A", "x.dat"),
      "the ending of 'x.dat' is none of npy, npz, mtx, csv, tsv, txt: say which it is with '{\"format\":...}'"),
@@ -327,8 +327,8 @@ EXPORT_ERRORS = [
      'unknown option "replace": the known ones are "format", "overwrite", "dtype", "precision", "delimiter" and "symmetry"'),
     (("A", "x.csv.gz"), "'x.csv.gz' would be compressed: gx writes plain files"),
     (("A", "/nowhere/x.csv"), "cannot write '/nowhere/x.csv': No such file or directory"),
-    (("A", "/dev/full", '{"format":"csv","overwrite":true}'), "'/dev/full' is not a regular file"),
-    (("A", "/tmp", '{"format":"csv","overwrite":true}'), "'/tmp' is a folder"),
+    (("A", "/dev/full", '{"format":"csv","overwrite":true}'), "'/dev/full' is a device, not a regular file"),
+    (("A", "/tmp", '{"format":"csv","overwrite":true}'), "'/tmp' is a folder, not a regular file"),
     (("A", "/tmp", '{"format":"csv"}'), "'/tmp' already exists (use '{\"overwrite\":true}')"),
 ]
 

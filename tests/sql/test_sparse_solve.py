@@ -5,7 +5,7 @@ Plan:
   and values, singular and not definite ones; the residual check; skipped where SuiteSparse is not installed;
 - iterative: each method with each of its preconditioners, least squares, first guesses, blocks of right-hand sides; what does not
   converge says how far it came; what a method is not for is refused;
-- the choice: by properties, by a look; an empty folder as suitesparse_path is a machine without SuiteSparse, and says so;
+- the choice: by properties, by a look; an empty folder as GX_SUITESPARSE_PATH is a machine without SuiteSparse, and says so;
 - the same bits for every number of threads; memory limits; interrupts leave at once; options that do not go together.
 """
 import sqlite3
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import scipy.sparse.linalg as sl
-from conftest import error, from_numpy, q, to_numpy
+from conftest import error, from_numpy, gx_connect, q, to_numpy
 
 
 def poisson(side):
@@ -66,10 +66,12 @@ def make(db, n):
 
 
 @pytest.fixture
-def bare(db, tmp_path):
+def bare(monkeypatch, tmp_path):
     """A machine without SuiteSparse: it is looked for in an empty folder."""
-    q(db, "SELECT gx_config('suitesparse_path', ?)", str(tmp_path))
-    return db
+    monkeypatch.setenv("GX_SUITESPARSE_PATH", str(tmp_path))
+    db = gx_connect()
+    yield db
+    db.close()
 
 
 @pytest.fixture

@@ -31,10 +31,13 @@ def library() -> str:
     return str(pathlib.Path(__file__).with_name("gx.so"))
 
 
-def load(db: Any) -> None:
-    """Load gx into a connection; of an SQLAlchemy engine, into each connection it makes from now on."""
+def load(db: Any, *, safe: bool = False) -> None:
+    """Load gx into a connection; of an SQLAlchemy engine, into each connection it makes from now on.
+
+    safe=True is for SQL that comes from strangers: no function touches a file but the connection's databases, and the
+    settings are locked.  A connection that has gx already is restricted so from then on."""
     if _module(db) == "sqlalchemy" and hasattr(db, "pool"):
-        _load_engine(db)
+        _load_engine(db, safe)
         return
     raw = driver(db)
     if not hasattr(raw, "enable_load_extension"):
@@ -47,7 +50,7 @@ def load(db: Any) -> None:
         raise FileNotFoundError(f"gx_sqlite.load: there is no {path}; GX_SO names another file")
     raw.enable_load_extension(True)
     try:
-        _load_into(raw, path)
+        _load_into(raw, path, safe)
     finally:
         raw.enable_load_extension(False)
 
@@ -71,11 +74,14 @@ def connect(database: Union[str, bytes, os.PathLike[str]], **options: Any) -> sq
     return db
 
 
-def _load_into(raw: Any, path: str) -> None:
+def _load_into(raw: Any, path: str, safe: bool) -> None:
     """gx.so calls one SQLite library; where the process has several, each but the first gets a copy of its own."""
     for k in itertools.count():
         try:
-            raw.load_extension(path)
+            if safe:  # sqlite3's load_extension() takes an entry point from Python 3.12 on
+                list(raw.execute("SELECT load_extension(?, 'sqlite3_gx_safe_init')", (path,)))
+            else:
+                raw.load_extension(path)
             return
         except Exception as problem:
             if "another SQLite library" not in str(problem):
@@ -86,11 +92,11 @@ def _load_into(raw: Any, path: str) -> None:
         path = os.path.join(_copies[k].name, "gx.so")
 
 
-def _load_engine(engine: Any) -> None:
+def _load_engine(engine: Any, safe: bool) -> None:
     from sqlalchemy import event
 
     def loads(connection: Any, _record: Any) -> None:
-        load(connection)
+        load(connection, safe=safe)
 
     event.listen(engine, "connect", loads)
     engine.dispose()  # connections made before have not gx

@@ -74,7 +74,7 @@ static void expect_refusal(gx_ctx *ctx, gx_setting setting, const char *value, g
     gx_err err = {0};
     char before[64];
     memcpy(before, ctx->config.text[setting], sizeof before);
-    assert_int_equal(gx_ctx_configure(ctx, setting, value, &err), code);
+    assert_int_equal(gx_ctx_configure_by_sql(ctx, setting, value, &err), code);
     assert_string_equal(err.text, text);
     assert_string_equal(ctx->config.text[setting], before);
 }
