@@ -15,12 +15,18 @@
 #include <string.h>
 
 typedef struct program_options {
-    bool has_replace; /* first: a set_offset of 0 means none */
-    bool replace;
+    bool replace, has_ddof;
+    int64_t ddof;
 } program_options;
 
 static const gx_option program_keys[] = {
     {"replace", GX_OPT_BOOL, offsetof(program_options, replace), 0}, {NULL, GX_OPT_END, 0, 0}};
+
+/* Of gx_var and gx_std. */
+static const gx_option spread_keys[] = {
+    {"replace", GX_OPT_BOOL, offsetof(program_options, replace), 0},
+    {"ddof", GX_OPT_INT, offsetof(program_options, ddof), offsetof(program_options, has_ddof)},
+    {NULL, GX_OPT_END, 0, 0}};
 
 /* How many arguments are matrices; the others are numbers. */
 static int matrices_of(const gx_op *op)
@@ -120,13 +126,16 @@ static void run(gx_fn *fn)
     gx_program *program;
     gx_program_arg *args;
     gx_program_result result;
-    if (!gx_fn_options(fn, program_keys, &opt) || !take_destination(fn, op, &name)) {
+    bool is_spread = op->id == GX_OP_VAR || op->id == GX_OP_STD;
+    if (!gx_fn_options(fn, is_spread ? spread_keys : program_keys, &opt) ||
+        !take_destination(fn, op, &name)) {
         return;
     }
+    int most = is_spread ? 2 : op->most; // ddof is an option here
     int count = fn->argc, used = snprintf(text, sizeof text, "%s(", op->name);
-    if (count < op->least || count > op->most) {
+    if (count < op->least || count > most) {
         bool are_few = count < op->least;
-        int bound = are_few ? op->least : op->most;
+        int bound = are_few ? op->least : most;
         gx_fn_fail(fn, "takes at %s %d argument%s before the destination, not %d",
                    are_few ? "least" : "most", bound, bound == 1 ? "" : "s", count);
         return;
@@ -136,6 +145,10 @@ static void run(gx_fn *fn)
     }
     for (int k = 0; k < count; k++) {
         used += snprintf(text + used, sizeof text - (size_t)used, k == 0 ? "?1" : ", ?%d", k + 1);
+    }
+    if (opt.has_ddof) {
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s, %lld",
+                         count == 1 ? ", 'all'" : "", (long long)opt.ddof);
     }
     snprintf(text + used, sizeof text - (size_t)used, ")");
     const gx_program_how how = {.replace = opt.replace, .rounds_most = 1, .name = name};

@@ -590,6 +590,12 @@ static bool value_of(gx_graph *g, gx_ref ref, int depth, gx_scalar *value)
     return true;
 }
 
+const char *gx_graph_word(const gx_graph *g, gx_ref ref)
+{
+    const gx_node *node = ref == GX_NO_NODE ? NULL : &g->node[ref];
+    return node != NULL && node->op->id == GX_OP_LITERAL ? node->label : NULL;
+}
+
 bool gx_graph_value(gx_graph *g, gx_ref ref, gx_scalar *value)
 {
     return value_of(g, ref, 200, value);

@@ -1,5 +1,10 @@
 /*
 ** Lines: see lines.h.  The least, largest and median of what holds a NaN are NaN, as in NumPy.
+**
+** A variance takes two passes.  The first sums x - shift, the shift being the line's first element:
+** numbers far from zero and close to each other lose no digits, and a line that does not vary has
+** exactly its value as the mean.  The second sums (x - mean)^2, and x - mean, whose square is what
+** the mean's rounding has added (Chan, Golub & LeVeque 1983, the corrected two-pass formula).
 */
 #include "lines.h"
 
@@ -174,21 +179,37 @@ static bool has_nan(const double *line, int64_t length)
     return found;
 }
 
+/*
+** From pair[0] to pair[1] by a share of the way.  From an infinity it stays there, and from a number
+** goes to the infinity; between both infinities there is nothing (NaN).
+*/
+static double between(const double pair[2], double share)
+{
+    if (share == 0 || pair[0] == pair[1]) {
+        return pair[0];
+    }
+    if (!isfinite(pair[0]) || !isfinite(pair[1])) {
+        return pair[0] + pair[1];
+    }
+    double difference = pair[1] - pair[0];
+    return isfinite(difference) ? pair[0] + difference * share
+                                : pair[0] * (1 - share) + pair[1] * share;
+}
+
 static double quantile(gx_run *run, const double *line, int64_t length, double q, void *work)
 {
     double place = q * (double)(length - 1), below = floor(place), pair[2];
-    if (has_nan(line, length)) {
+    if (length == 0 || has_nan(line, length)) {
         return (double)NAN;
     }
     gx_order_pair(run, line, length, (int64_t)below, work, pair);
-    bool is_one = place == below || pair[0] == pair[1];
-    return is_one ? pair[0] : pair[0] + (pair[1] - pair[0]) * (place - below);
+    return between(pair, place - below);
 }
 
 static double median(gx_run *run, const double *line, int64_t length, void *work)
 {
     double pair[2];
-    if (has_nan(line, length)) {
+    if (length == 0 || has_nan(line, length)) {
         return (double)NAN;
     }
     gx_order_pair(run, line, length, (length - 1) / 2, work, pair);
@@ -217,29 +238,39 @@ static void fold_extreme(gx_tally *f, const double *piece, int64_t length, doubl
     f->place = f->length + place;
 }
 
+/* What is taken off before adding up: 0 where differences could overflow. */
+static double shift_of(double first)
+{
+    return fabs(first) < 0x1p1000 ? first : 0;
+}
+
 static void fold_sum(gx_tally *f, const double *piece, int64_t length)
 {
+    if (f->length == 0 && length > 0) {
+        f->shift = (gx_scalar){shift_of(piece[0]), f->is_complex ? shift_of(piece[1]) : 0};
+    }
     int64_t parts = f->is_complex ? 2 : 1;
-    gx_scalar sum = f->sum;
+    gx_scalar sum = f->sum, shift = f->shift;
     for (int64_t k = 0; k < length; k++) {
-        sum.re += piece[k * parts];
-        sum.im += f->is_complex ? piece[2 * k + 1] : 0;
+        sum.re += piece[k * parts] - shift.re;
+        sum.im += f->is_complex ? piece[2 * k + 1] - shift.im : 0;
     }
     f->sum = sum;
 }
 
-/* |x - mean|^2, where f->sum has become the mean. */
 static void fold_squares(gx_tally *f, const double *piece, int64_t length)
 {
-    double squares = f->squares, re = f->sum.re, im = f->sum.im;
-    for (int64_t k = 0; k < length && !f->is_complex; k++) {
-        squares += (piece[k] - re) * (piece[k] - re);
-    }
-    for (int64_t k = 0; k < length && f->is_complex; k++) {
-        squares += (piece[2 * k] - re) * (piece[2 * k] - re);
-        squares += (piece[2 * k + 1] - im) * (piece[2 * k + 1] - im);
+    int64_t parts = f->is_complex ? 2 : 1;
+    double squares = f->squares;
+    gx_scalar rest = f->rest, mean = f->mean;
+    for (int64_t k = 0; k < length; k++) {
+        double re = piece[k * parts] - mean.re, im = f->is_complex ? piece[2 * k + 1] - mean.im : 0;
+        rest.re += re;
+        rest.im += im;
+        squares += f->is_complex ? re * re + im * im : re * re;
     }
     f->squares = squares;
+    f->rest = rest;
 }
 
 static void fold_exponentials(gx_tally *f, const double *piece, int64_t length)
@@ -315,7 +346,7 @@ gx_tally gx_tally_part(const gx_tally *f)
     gx_tally part = *f;
     part.length = part.count = part.place = 0;
     part.squares = 0;
-    part.sum = f->pass == 0 ? (gx_scalar){0, 0} : f->sum;
+    part.sum = part.rest = (gx_scalar){0, 0};
     return part;
 }
 
@@ -336,10 +367,16 @@ void gx_tally_join(gx_tally *f, const gx_tally *part)
         f->most = part->most;
         f->place = f->length + part->place;
     }
-    if (f->pass == 0) {
-        f->sum.re += part->sum.re;
-        f->sum.im += part->sum.im;
+    if (f->pass == 0 && f->length == 0) {
+        f->shift = part->shift;
     }
+    if (f->pass == 0) { // the part's sum has a shift of its own
+        double count = (double)part->length;
+        f->sum.re += part->sum.re + count * (part->shift.re - f->shift.re);
+        f->sum.im += part->sum.im + count * (part->shift.im - f->shift.im);
+    }
+    f->rest.re += part->rest.re;
+    f->rest.im += part->rest.im;
     f->product = f->length == 0 ? part->product : times(f->is_complex, f->product, part->product);
     f->squares += part->squares;
     f->count += part->count;
@@ -352,16 +389,23 @@ bool gx_tally_next(gx_tally *f)
     if (!has_two || f->pass == 1) {
         return false;
     }
-    f->sum.re /= (double)f->length;
-    f->sum.im /= (double)f->length;
+    double length = (double)f->length;
+    f->mean = (gx_scalar){f->shift.re + f->sum.re / length, f->shift.im + f->sum.im / length};
     f->length = 0;
     f->pass = 1;
     return true;
 }
 
+static double variance(const gx_tally *f)
+{
+    double length = (double)f->length, divisor = fmax(length - f->ddof, 0);
+    double excess = (f->rest.re * f->rest.re + f->rest.im * f->rest.im) / length;
+    // Rounding leaves an excess that is small; of infinities and NaN there is none to be taken off.
+    return (excess <= f->squares && excess < INFINITY ? f->squares - excess : f->squares) / divisor;
+}
+
 gx_scalar gx_tally_value(const gx_tally *f)
 {
-    double variance = f->squares / (double)f->length;
     switch (f->op) {
     case GX_OP_PROD:
         return f->length == 0 ? GX_ONE : f->product;
@@ -373,9 +417,9 @@ gx_scalar gx_tally_value(const gx_tally *f)
     case GX_OP_ALL:
         return (gx_scalar){f->count == f->length, 0};
     case GX_OP_VAR:
-        return (gx_scalar){variance, 0};
+        return (gx_scalar){variance(f), 0};
     case GX_OP_STD:
-        return (gx_scalar){sqrt(variance), 0};
+        return (gx_scalar){sqrt(variance(f)), 0};
     case GX_OP_LOGSUMEXP:
         return (gx_scalar){isfinite(f->most) ? f->most + log(f->squares) : f->most, 0};
     default: // MIN, MAX
@@ -393,15 +437,15 @@ size_t gx_line_work_bytes(gx_op_id op, int64_t length)
 }
 
 gx_scalar gx_line_reduce(gx_run *run, gx_op_id op, const double *line, int64_t length,
-                         bool is_complex, double q, void *work)
+                         bool is_complex, double number, void *work)
 {
     if (op == GX_OP_MEDIAN) {
         return (gx_scalar){median(run, line, length, work), 0};
     }
     if (op == GX_OP_QUANTILE) {
-        return (gx_scalar){quantile(run, line, length, q, work), 0};
+        return (gx_scalar){quantile(run, line, length, number, work), 0};
     }
-    gx_tally f = {.op = op, .is_complex = is_complex};
+    gx_tally f = {.op = op, .is_complex = is_complex, .ddof = number};
     do {
         gx_tally_add(&f, line, length);
     } while (gx_tally_next(&f));

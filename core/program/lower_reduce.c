@@ -133,7 +133,8 @@ static void reduce_whole(gx_exec *x, const gx_node *node)
 {
     gx_type from = gx_input_node(x->g, node, 0)->type;
     gx_lines rows = gx_lines_of_whole(&from), whole = gx_lines_of(&from, -1);
-    line_pass p = {.total = {.op = node->op->id, .is_complex = rows.is_complex}};
+    line_pass p = {
+        .total = {.op = node->op->id, .is_complex = rows.is_complex, .ddof = node->alpha.re}};
     if (!gx_tally_can(node->op->id)) {
         if (begin_lines(x, node, whole, 1, &p)) {
             gx_lines_gather_whole(x->run, &from, p.a, (void *)p.line);
@@ -274,7 +275,7 @@ static void add_rows(strips *s, gx_tally *one, void *c)
         for (int64_t q = 0; q < n && one == NULL; q++) {
             gx_scalar value =
                 gx_line_reduce(s->x->run, s->node->op->id, s->line + q * rows.length * s->parts,
-                               rows.length, rows.is_complex, 0, NULL);
+                               rows.length, rows.is_complex, s->node->alpha.re, NULL);
             gx_convert(GX_C128, &value, 1, s->node->type.dtype,
                        gx_at(c, s->node->type.dtype, 1, s->i + k + q, 0), 1, 1, 1);
         }
@@ -297,7 +298,8 @@ static void reduce_strips(strips *s, gx_tally *sums, int64_t count, void *c)
     const gx_node *node = s->node;
     bool goes_on = true;
     for (int64_t j = 0; j < count; j++) {
-        sums[j] = (gx_tally){.op = node->op->id, .is_complex = s->parts == 2};
+        sums[j] = (gx_tally){
+            .op = node->op->id, .is_complex = s->parts == 2, .ddof = node->alpha.re};
     }
     while (goes_on && gx_ok(s->x->run)) {
         s->part = count > 0 ? gx_tally_part(sums) : s->part;
