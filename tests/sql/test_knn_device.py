@@ -100,7 +100,8 @@ result.append(both('Q', 'huge', 5, metric='dot')['device_calls'])
 wide = rng.standard_normal((40, 20))
 wide[::3] *= 1e-200
 result.append(both(from_numpy(wide), from_numpy(wide), 5, metric='cosine')['device_calls'])
-result.append(both(from_numpy(wide * 1e200), from_numpy(wide), 5, metric='cosine', candidates=from_numpy(np.ones((40, 2))))['device_calls'])
+put('some', np.tile([[1.0, 2.0]], (40, 1)))
+result.append(both(from_numpy(wide * 1e200), from_numpy(wide), 5, metric='cosine', candidates='some')['device_calls'])
 put('zero', np.zeros((2, 20), '<f4'))
 result.append(both('zero', 'E', 3, candidates='[[4,5],[6,7]]')['device_calls'])
 """
