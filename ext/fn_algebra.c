@@ -307,10 +307,8 @@ static void mean(gx_fn *fn)
 /* Of each column (axis 0) or row (axis 1); NaN where there is one. */
 static void extremes_along(gx_fn *fn, const gx_mat *A, bool is_max, int64_t axis)
 {
-    gx_err err = {0};
     if (A->is_sparse) {
-        gx_csr_refuse(A->label, A->rows, A->cols, gx_sparse_entries(A), A->dtype, &err);
-        gx_run_fail(&fn->run, &err);
+        gx_fn_sparse_extremes(fn, A, is_max, axis, NULL, false);
         return;
     }
     gx_fused f;

@@ -257,12 +257,46 @@ static void take(gx_fn *fn)
     }
 }
 
+/* gx_argmin and gx_argmax: of a sparse matrix by its entries; anything else as programs do it. */
+static void arg_extreme(gx_fn *fn)
+{
+    program_options opt = {.replace = false};
+    const gx_op *op = gx_op_find(fn->def->name + strlen("gx_"));
+    gx_dest dest = {.name = NULL};
+    gx_mat A;
+    int64_t axis = -1;
+    bool is_sparse;
+    if (!look_for_sparse(fn, &is_sparse)) {
+        return;
+    }
+    if (!is_sparse) {
+        run(fn);
+        return;
+    }
+    if (!gx_fn_options(fn, program_keys, &opt) || !take_destination(fn, op, &dest.name) ||
+        !gx_fn_matrix(fn, 0, "A", &A) || (fn->argc > 1 && !gx_fn_int(fn, 1, "axis", &axis))) {
+        return;
+    }
+    dest.replace = opt.replace;
+    if (fn->argc > 1 && axis != 0 && axis != 1) {
+        gx_fn_fail(fn, "axis must be 0 or 1, not %lld", (long long)axis);
+    } else if (gx_dtype_is_complex(A.dtype)) {
+        gx_fn_fail(fn, "%s is complex (%s): complex numbers have no order", A.label,
+                   gx_dtype_name(A.dtype));
+    } else if ((A.rows == 0 && axis != 1) || (A.cols == 0 && axis != 0)) {
+        gx_fn_fail(fn, "%s is %lldx%lld, but this is of at least one element", A.label,
+                   (long long)A.rows, (long long)A.cols);
+    } else {
+        gx_fn_sparse_extremes(fn, &A, op->id == GX_OP_ARGMAX, axis, &dest, true);
+    }
+}
+
 /* Least and most with destination and options. */
 const gx_function gx_functions_program[] = {
     {"gx_prod", 1, 4, false, run},         {"gx_var", 1, 4, false, run},
     {"gx_std", 1, 4, false, run},          {"gx_any", 1, 4, false, run},
-    {"gx_all", 1, 4, false, run},          {"gx_argmin", 1, 4, false, run},
-    {"gx_argmax", 1, 4, false, run},       {"gx_median", 1, 4, false, run},
+    {"gx_all", 1, 4, false, run},          {"gx_argmin", 1, 4, false, arg_extreme},
+    {"gx_argmax", 1, 4, false, arg_extreme},       {"gx_median", 1, 4, false, run},
     {"gx_logsumexp", 1, 4, false, run},    {"gx_quantile", 2, 5, false, run},
     {"gx_triu", 1, 4, false, run},         {"gx_tril", 1, 4, false, run},
     {"gx_reshape", 3, 5, false, run},      {"gx_flip", 1, 4, false, run},

@@ -8,6 +8,7 @@
 ** and quantile want a line as a whole.
 */
 #include "../alg/alg.h"
+#include "../alg/sparse_alg.h"
 #include "../run/call.h"
 #include "../spectra/alg_eig.h"
 #include "lines.h"
@@ -18,6 +19,28 @@
 #include <string.h>
 
 // Sums and extremes -------------------------------------------------------------------------------
+
+/* Extremes of a sparse matrix, but of all elements; false: it is something else. */
+static bool by_entries(gx_exec *x, const gx_node *node)
+{
+    gx_op_id id = node->op->id;
+    bool has_places = id == GX_OP_ARGMIN || id == GX_OP_ARGMAX;
+    bool is_of_lines = (id == GX_OP_MIN || id == GX_OP_MAX) && node->whole[0] >= 0;
+    if (!gx_reads_sparse(x->g, node) || !(has_places || is_of_lines)) {
+        return false;
+    }
+    gx_mat space;
+    const gx_mat *A = gx_input_mat(x, node, 0, &space);
+    int64_t count = node->type.rows * node->type.cols;
+    double *out = gx_temp(x, (size_t)gx_max(1, count) * sizeof *out);
+    void *c = out == NULL ? NULL : gx_result(x, node, 0);
+    bool is_max = id == GX_OP_MAX || id == GX_OP_ARGMAX;
+    if (c != NULL && gx_sparse_extremes(x->run, A, is_max, node->whole[0], has_places ? NULL : out,
+                                        has_places ? out : NULL) == GX_OK) {
+        gx_convert(GX_F64, out, gx_max(1, count), node->type.dtype, c, gx_max(1, count), count, 1);
+    }
+    return true;
+}
 
 /* By the streamed pass; false: it has no such reduction. */
 static bool by_pass(gx_exec *x, const gx_node *node)
@@ -362,7 +385,7 @@ static void by_lines(gx_exec *x, const gx_node *node, gx_lines lines, gx_team_fn
 
 void gx_lower_reduce(gx_exec *x, const gx_node *node)
 {
-    if (by_pass(x, node) || by_strips(x, node)) {
+    if (by_entries(x, node) || by_pass(x, node) || by_strips(x, node)) {
         return;
     }
     if (node->whole[0] < 0) {

@@ -194,6 +194,65 @@ def test_all_against_numpy(db, name, dtype, backend):
              LOOSE.get(name, 4) * (8 if is_complex else 1))
 
 
+def direction(z):
+    """z / |z|, and of an infinite part its direction, as NumPy 2 has it."""
+    with np.errstate(all="ignore"):
+        far, high = np.isinf(z.real), np.isinf(z.imag)
+        out = np.where(z == 0, 0, z / np.hypot(z.real, z.imag).clip(np.finfo(float).tiny))
+        out[far & ~high] = np.sign(z.real[far & ~high])
+        out[high & ~far] = 1j * np.sign(z.imag[high & ~far])
+        out[(far & high) | np.isnan(z.real) | np.isnan(z.imag)] = complex(np.nan, np.nan)
+    return out
+
+
+# Where C differs from NumPy at infinities, on purpose (the pages say so): quotients; e^z - 1 as cexp; products in powers.
+AS_C = {"div", "reciprocal", "expm1", "log1p", "pow"}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize("name,dtype", [
+    (name, dtype) for name, (count, dtypes) in sorted(KINDS.items()) for dtype in NUMPY
+    if count < 3 and name not in ("gamma", "lgamma") and not (dtype.startswith("c") and (dtypes == "REAL_ONLY" or name in AS_C))])
+def test_special_elements(db, name, dtype, backend):
+    """0, -0, Inf, -Inf, NaN in each part and each operand: NumPy's numbers, infinities and NaN, zeros of either sign."""
+    count, _ = KINDS[name]
+    is_complex = dtype.startswith("c")
+    parts = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -2.0, np.inf, -np.inf, np.nan])
+    x = parts
+    if is_complex:
+        x = np.empty(81, complex)
+        x.real, x.imag = np.repeat(parts, 9), np.tile(parts, 9)
+    a = [m.astype(NUMPY[dtype]) for m in (np.meshgrid(x, x) if count == 2 else [x.reshape(1, -1)])]
+    q(db, "SELECT gx_config('backend', ?)", backend)
+    got = to_numpy(q(db, f"SELECT gx_{name}({', '.join('?' * count)})", *map(from_numpy, a)))
+    wide = [m.astype(complex if is_complex else float) for m in a]
+    want = np.asarray((direction if name == "sign" and is_complex else oracle(name))(*wide))
+    for part in ("real", "imag"):
+        g, w = getattr(got, part).astype(float), getattr(want, part).astype(float)
+        near = (g == w) | (np.isnan(g) & np.isnan(w)) | (np.abs(g - w) <= 1e-6 * np.abs(w) + 1e-15)
+        assert near.all(), (part, [m[~near][:3] for m in a], g[~near][:3], w[~near][:3])
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_complex_powers_of_zero(db, backend):
+    q(db, "SELECT gx_config('backend', ?)", backend)
+    zero, powers = np.zeros((1, 1), complex), np.array([[-1, -2, -0.5, 0, 1, 2, 0.5, -1 + 1j]])
+    got = to_numpy(q(db, "SELECT gx_pow(?, ?)", from_numpy(zero), from_numpy(powers)))
+    with np.errstate(all="ignore"):
+        assert np.array_equal(got, np.power(zero, powers), equal_nan=True)
+    one = np.array([[complex(np.inf, 0), complex(0, -np.inf), 3 - 4j, complex(-np.inf, 2)]])
+    got = to_numpy(q(db, "SELECT gx_pow(?, ?)", from_numpy(one), from_numpy(np.ones((1, 1), complex))))
+    assert np.array_equal(got, one)
+
+
+def test_directions(db):
+    """Of a number that hypot() overflows for, or has few digits for."""
+    z = np.array([[complex(1.7e308, 1.7e308), complex(5e-324, 5e-324), complex(3e-320, -4e-320), complex(1e-310, 0), complex(-1e308, 0)]])
+    want = np.array([[(1 + 1j) / 2**0.5, (1 + 1j) / 2**0.5, 0.6 - 0.8j, 1, -1]])
+    assert np.allclose(to_numpy(q(db, "SELECT gx_sign(?)", from_numpy(z))), want, rtol=1e-3)
+
+
 ROUNDED_ONCE = {
     "?1 + ?2": np.add, "?1 - ?2": np.subtract, "?1 * ?2": np.multiply, "?1 / ?2": np.divide, "?1 * 0.375": lambda a, b: a * 0.375,
     "?1 * 0.1": lambda a, b: a * np.float32(0.1),  # a plain number takes the precision of what it meets
