@@ -68,13 +68,13 @@
 
 #define DEFINE_1(name)                                                                             \
     SCALAR_1(name)                                                                                 \
-    SHAPE_1(name, b, 2, gx_two, "sse2")                                                               \
-    SHAPE_1(name, d, 4, gx_four, "avx2")                                                              \
+    SHAPE_1(name, b, 2, gx_two, "sse2")                                                            \
+    SHAPE_1(name, d, 4, gx_four, "avx2")                                                           \
     SHAPE_1(name, e, 8, gx_eight, "avx512f")
 #define DEFINE_2(name)                                                                             \
     SCALAR_2(name)                                                                                 \
-    SHAPE_2(name, b, 2, gx_two, "sse2")                                                               \
-    SHAPE_2(name, d, 4, gx_four, "avx2")                                                              \
+    SHAPE_2(name, b, 2, gx_two, "sse2")                                                            \
+    SHAPE_2(name, d, 4, gx_four, "avx2")                                                           \
     SHAPE_2(name, e, 8, gx_eight, "avx512f")
 GX_VECTOR_1(DEFINE_1)
 GX_VECTOR_2(DEFINE_2)

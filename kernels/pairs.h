@@ -37,8 +37,8 @@ static inline double complex gx_clog1p(double complex z)
 }
 
 /*
-** a^b; whole numbers b up to 64 by multiplication, a^0 is 1, a^1 is a.  0^b is 0 where b's real part
-** is positive, else NaN in both parts, as in NumPy.
+** a^b; whole numbers b up to 64 by multiplication, a^0 is 1, a^1 is a.  0^b is 0 where b's real
+** part is positive, else NaN in both parts, as in NumPy.
 */
 static inline double complex gx_cpow(double complex a, double complex b)
 {

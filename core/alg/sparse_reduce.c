@@ -214,8 +214,7 @@ static gx_code look_at_entry(void *arg, int64_t i, int64_t j, gx_scalar value, g
     int64_t place = x->axis == 0 ? i : x->axis == 1 ? j : i * x->A->cols + j;
     (void)err;
     b->gap += place == b->gap;
-    if (b->place < 0 ||
-        (!isnan(b->most) && (isnan(value.re) || is_beyond(x, value.re, b->most)))) {
+    if (b->place < 0 || (!isnan(b->most) && (isnan(value.re) || is_beyond(x, value.re, b->most)))) {
         b->most = value.re;
         b->place = place;
     }
@@ -236,13 +235,9 @@ gx_code gx_sparse_extremes(gx_run *run, const gx_mat *A, bool is_max, int64_t ax
                            double *place)
 {
     int64_t count = axis == 0 ? A->cols : axis == 1 ? A->rows : 1;
-    int64_t length = axis == 0 ? A->rows : A->cols;
+    int64_t length = axis == 0 ? A->rows : axis == 1 ? A->cols : A->rows * A->cols; // < 2^56
     gx_err err = {0};
     void *memory = NULL;
-    if (axis < 0 && (!gx_mul_i64(A->rows, A->cols, &length) || length > INT64_C(1) << 53)) {
-        return gx_run_failf(run, GX_TOOBIG, "%s is %lldx%lld: more elements than a number counts",
-                            A->label, (long long)A->rows, (long long)A->cols);
-    }
     if (gx_ok(run)) {
         gx_mem_alloc(run->ctx->mem, (size_t)count * sizeof(best), "extremes", &memory, &err);
     }

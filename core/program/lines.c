@@ -180,8 +180,8 @@ static bool has_nan(const double *line, int64_t length)
 }
 
 /*
-** From pair[0] to pair[1] by a share of the way.  From an infinity it stays there, and from a number
-** goes to the infinity; between both infinities there is nothing (NaN).
+** From pair[0] to pair[1] by a share of the way: next to an infinity that, between both infinities
+** nothing (NaN).
 */
 static double between(const double pair[2], double share)
 {

@@ -56,9 +56,9 @@ typedef struct gx_tally {
     gx_op_id op;
     bool is_complex;
     int pass;
-    int64_t length;       /* of what this pass has had, then of the line     */
-    int64_t place, count; /* of the extreme; of elements that are not zero   */
-    double most;          /* the extreme                                     */
+    int64_t length;         /* of what this pass has had, then of the line     */
+    int64_t place, count;   /* of the extreme; of elements that are not zero   */
+    double most;            /* the extreme                                     */
     gx_scalar sum, product; /* sum: of x - shift                               */
     gx_scalar shift, mean;  /* shift: the first element, where that is finite  */
     gx_scalar rest;         /* the sum of x - mean, 0 but for rounding         */
@@ -80,8 +80,8 @@ gx_scalar gx_tally_value(const gx_tally *f);
 size_t gx_line_work_bytes(gx_op_id op, int64_t length);
 
 /*
-** PROD, MIN, MAX, ANY, ALL, VAR and STD (number: ddof), ARGMIN, ARGMAX, MEDIAN, QUANTILE (number: q),
-** LOGSUMEXP.
+** PROD, MIN, MAX, ANY, ALL, VAR and STD (number: ddof), ARGMIN, ARGMAX, MEDIAN, QUANTILE (number:
+** q), LOGSUMEXP.
 */
 gx_scalar gx_line_reduce(gx_run *run, gx_op_id op, const double *line, int64_t length,
                          bool is_complex, double number, void *work);

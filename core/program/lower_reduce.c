@@ -321,8 +321,8 @@ static void reduce_strips(strips *s, gx_tally *sums, int64_t count, void *c)
     const gx_node *node = s->node;
     bool goes_on = true;
     for (int64_t j = 0; j < count; j++) {
-        sums[j] = (gx_tally){
-            .op = node->op->id, .is_complex = s->parts == 2, .ddof = node->alpha.re};
+        sums[j] =
+            (gx_tally){.op = node->op->id, .is_complex = s->parts == 2, .ddof = node->alpha.re};
     }
     while (goes_on && gx_ok(s->x->run)) {
         s->part = count > 0 ? gx_tally_part(sums) : s->part;

@@ -17,9 +17,9 @@
 ** Other A: means and deviations of B in one pass, then the SVD of the centred source: its elements
 ** are centred and scaled where its blocks are read, in every pass, so that nothing cancels as it
 ** would in A x - 1 (mean^T x).  s and B's mean are taken off one after the other: their sum has no
-** double of its own where the means are large.  alg_svd.c has all of it in memory where it fits, and
-** the k largest by passes where it does not or few are wanted (krylov_svd.c).  For covariances, its
-** product with itself (syrk), which reads it as often as any product does.
+** double of its own where the means are large.  alg_svd.c has all of it in memory where it fits,
+** and the k largest by passes where it does not or few are wanted (krylov_svd.c).  For covariances,
+** its product with itself (syrk), which reads it as often as any product does.
 **
 ** Work: 2 m n^2 flops and 22 n^3 (Golub & Van Loan 2013, 8.6).  Memory: R, T, V and three blocks of
 ** rows.  f32 is computed in f64: deviations are differences.  Published: Chan, Golub & LeVeque 1983

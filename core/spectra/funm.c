@@ -185,9 +185,8 @@ static void by_eigenvalues(evaluation *e)
 /* Is f a square root and products?  A singular matrix may have it. */
 static bool is_by_root(const gx_funm_args *args)
 {
-    return args->function == GX_FUNM_SQRT ||
-           (args->function == GX_FUNM_POWER && args->power > 0 &&
-            args->power - trunc(args->power) == 0.5);
+    return args->function == GX_FUNM_SQRT || (args->function == GX_FUNM_POWER && args->power > 0 &&
+                                              args->power - trunc(args->power) == 0.5);
 }
 
 /* Less than this an eigenvalue is not known to be off an axis. */

@@ -180,10 +180,10 @@ static gx_scalar *save_diagonals(const gx_funm_work *w, const gx_scalar *t)
 }
 
 /*
-** (log y - log x) / 2.  Close numbers have it from the area tangent, which does not cancel, and from
-** the unwinding number, which says whether the negative axis lies between them.  Numbers that are
-** not close have the difference of the logarithms as it is: there the tangent has branches of its
-** own, and a pole where y = -x.
+** (log y - log x) / 2.  Close numbers have it from the area tangent, which does not cancel, and
+** from the unwinding number, which says whether the negative axis lies between them.  Numbers that
+** are not close have the difference of the logarithms as it is: there the tangent has branches of
+** its own, and a pole where y = -x.
 */
 static double complex half_difference(double complex x, double complex y)
 {
