@@ -292,6 +292,45 @@ def test_reductions_of_nothing(db, shape, dtype):
                     assert call(db, form, a).size == 0, form
 
 
+# What NumPy has of an empty matrix; a text: the words that refuse it, where NumPy refuses too or the shape is wrong.
+OF_EMPTY = {
+    "gx_matmul(?1, gx_transpose(?1))": lambda a: a @ a.T, "gx_matmul(gx_transpose(?1), ?1)": lambda a: a.T @ a,
+    "gx_eval('?1 @ ?1.T', ?1)": lambda a: a @ a.T, "gx_syrk(?1)": lambda a: a @ a.T, "gx_pinv(?1)": lambda a: np.zeros(a.shape[::-1]),
+    "gx_rank(?1)": lambda a: 0, "gx_norm(?1)": lambda a: 0, "gx_norm(?1, 'inf')": lambda a: 0, "gx_norm(?1, '2')": lambda a: 0,
+    "gx_eval('svdvals(?1)', ?1)": lambda a: np.zeros((0, 1)), "gx_svd(?1)": lambda a: np.zeros((0, 1)),
+    "gx_transpose(?1)": lambda a: a.T, "gx_cumsum(?1, 0)": lambda a: np.cumsum(a, 0), "gx_sort(?1, 1)": lambda a: np.sort(a, 1),
+    "gx_argsort(?1, 0)": lambda a: np.argsort(a, 0), "gx_softmax(?1)": lambda a: a, "gx_diff(?1, 0)": lambda a: np.diff(a, axis=0),
+    "gx_triu(?1)": np.triu, "gx_flip(?1)": np.flip, "gx_exp(?1)": np.exp, "gx_add(?1, ?1)": lambda a: a + a,
+    "gx_kron(?1, '[[1,2]]')": lambda a: np.kron(a, [[1, 2]]), "gx_normalize(?1)": lambda a: a,
+    "gx_cosine(?1, ?1)": lambda a: a @ a.T, "gx_distance(?1, ?1)": lambda a: a @ a.T, "gx_unique_count(?1)": lambda a: 0,
+    "gx_hstack(?1, ?1)": lambda a: np.hstack([a, a]), "gx_vstack(?1, ?1)": lambda a: np.vstack([a, a]),
+    "gx_cov(?1)": lambda a: a.T @ a if len(a) else "gx_cov: A has 0 rows: ddof 1 needs more",
+    "gx_corr(?1)": lambda a: a.T @ a if len(a) else "gx_corr: A has 0 rows: ddof 1 needs more",
+    "gx_eval('cov(?1)', ?1)": lambda a: a.T @ a if len(a) else "at least two rows",
+    "gx_pca(?1)": lambda a: np.zeros((0, 2)) if len(a) else "gx_pca: A has 0 rows: ddof 1 needs more",
+}
+SQUARE = {"det": 1.0, "logdet": 0.0, "trace": 0.0, "inverse": None, "cholesky": None, "eigvals": (0, 1), "expm": None, "logm": None, "sqrtm": None}
+
+
+@pytest.mark.parametrize("shape", EMPTY)
+def test_other_functions_of_nothing(db, shape):
+    a = np.zeros(shape)
+    for form, right in OF_EMPTY.items():
+        want = right(a)
+        if isinstance(want, str):
+            assert want in error(db, f"SELECT {form}", from_numpy(a)), form
+        else:
+            got = call(db, form, a)
+            assert np.shape(got) == np.shape(want) and np.array_equal(got, want), form
+    for name, want in SQUARE.items():
+        for form in (f"gx_{name}(?1)", f"gx_eval('{name}(?1)', ?1)"):
+            if shape[0] != shape[1]:
+                assert "square" in error(db, f"SELECT {form}", from_numpy(a)), form
+            else:
+                got = call(db, form, a)
+                assert got == want if isinstance(want, float) else got.shape == (want or shape), form
+
+
 def test_quantiles_next_to_infinities(db):
     assert q(db, "SELECT gx_quantile('[\"-inf\",1,2,3,4]', 0.2)") == -np.inf
     assert q(db, "SELECT gx_quantile('[\"-inf\",1,2,3,4]', 0.25)") == 1
