@@ -147,7 +147,7 @@ static void run(gx_fn *fn)
         used += snprintf(text + used, sizeof text - (size_t)used, k == 0 ? "?1" : ", ?%d", k + 1);
     }
     if (opt.has_ddof) {
-        used += snprintf(text + used, sizeof text - (size_t)used, "%s, %lld",
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s, %lld", // var(A, 'all', 1)
                          count == 1 ? ", 'all'" : "", (long long)opt.ddof);
     }
     snprintf(text + used, sizeof text - (size_t)used, ")");

@@ -111,7 +111,7 @@ enum { GX_EINSUM_MOST = 12 }; /* operands of einsum */
     OP(LOGM,      "logm", "logm(A)", 1, 1, 1, square, funm, "logarithm of a matrix")               \
     OP(SQRTM,     "sqrtm", "sqrtm(A)", 1, 1, 1, square, funm, "square root of a matrix")           \
     OP(POWM,      "powm", "powm(A, p)", 2, 2, 1, powm, funm, "power of a matrix")                  \
-    OP(COV,       "cov", "cov(A)", 1, 1, 1, cov, cov, "covariance of the columns")                 \
+    OP(COV,       "cov", "cov(A, ddof = 1)", 1, 2, 1, cov, cov, "covariance of the columns")       \
     OP(CORR,      "corr", "corr(A)", 1, 1, 1, cov, cov, "correlation of the columns")
 /* clang-format on */
 

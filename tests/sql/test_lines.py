@@ -238,6 +238,10 @@ def test_ddof(db, dtype):
                     assert close(call(db, f"gx_eval('{name}(?1, {axis}, {ddof})', ?1)", a), want, dtype)
         assert q(db, f"SELECT gx_{name}('[1,2]', '{{\"ddof\":2}}')") == np.inf  # NumPy's: 0.5 / 0
         assert q(db, f"SELECT gx_{name}('[1]', '{{\"ddof\":1}}')") is None  # 0 / 0
+    for ddof in (0, 1, 7):
+        want = np.cov(a.astype(np.result_type(dtype, "f8")).T, ddof=ddof)
+        for form in (f"gx_cov(?1, '{{\"ddof\":{ddof}}}')", f"gx_eval('cov(?1, {ddof})', ?1)"):
+            assert close(call(db, form, a), want, dtype), form
     q(db, "SELECT gx_store('A', ?)", from_numpy(a))
     assert q(db, "SELECT gx_var('A', 0, 'V', '{\"ddof\":1,\"replace\":true}')") == "V"
     assert close(to_numpy(q(db, "SELECT gx_dense('V')")), np.var(a, 0, ddof=1, keepdims=True), dtype)
@@ -249,6 +253,8 @@ DDOF_ERRORS = [
     ("SELECT gx_prod('[1,2]', '{\"ddof\":1}')", 'gx_prod: unknown option "ddof"'),
     ("SELECT gx_var('[1,2]', 0, 1)", "gx_var: takes at most 2 arguments before the destination, not 3"),
     ("SELECT gx_eval('var([1,2], ''some'', 1)')", "gx_eval: line 1, column 1: axis must be 0 (down the columns), 1 (along the rows) or 'all'"),
+    ("SELECT gx_eval('cov([[1],[2]], 2)')", "gx_eval: line 1, column 1: the operand is 2x1, but ddof needs more rows"),
+    ("SELECT gx_eval('cov([[1],[2]], -1)')", "gx_eval: line 1, column 1: ddof must not be negative, not -1"),
     ("SELECT gx_eval('var([1,2], 0, -2)')", "gx_eval: line 1, column 1: ddof must be from 0 to 2^53, not -2"),
 ]
 

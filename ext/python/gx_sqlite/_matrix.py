@@ -155,7 +155,7 @@ class Expression:
     def _reduced(self, function: str, axis: Optional[int], others: dict[str, Any]) -> Any:
         """A number, or along an axis a vector, as an array's methods give; NumPy's functions call them with its keywords."""
         ddof = others.pop("ddof", 0) if function in ("gx_var", "gx_std") else 0
-        options = [json.dumps({"ddof": ddof})] if ddof else []
+        options = [json.dumps({"ddof": operator.index(ddof)})] if ddof else []
         given = [name for name, value in others.items() if value is not None]
         if given:
             raise TypeError(f"gx_sqlite: only axis is known here, not {', '.join(given)}: fetch() the elements first")
