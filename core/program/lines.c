@@ -1,7 +1,7 @@
 /*
 ** Lines: see lines.h.  The least, largest and median of what holds a NaN are NaN, as in NumPy.
 **
-** A variance takes two passes.  The first sums x - shift, the shift being the line's first element:
+** A variance takes two passes.  The first sums x - offset, the offset being the first element:
 ** numbers far from zero and close to each other lose no digits, and a line that does not vary has
 ** exactly its value as the mean.  The second sums (x - mean)^2, and x - mean, whose square is what
 ** the mean's rounding has added (Chan, Golub & LeVeque 1983, the corrected two-pass formula).
@@ -239,47 +239,96 @@ static void fold_extreme(gx_tally *f, const double *piece, int64_t length, doubl
 }
 
 /* What is taken off before adding up: 0 where differences could overflow. */
-static double shift_of(double first)
+static double offset_of(double first)
 {
     return fabs(first) < 0x1p1000 ? first : 0;
 }
 
-static void fold_sum(gx_tally *f, const double *piece, int64_t length)
+/* The first pass finds where the offset is. */
+static void find_offset(gx_tally *f, const double *piece, int64_t length)
 {
-    if (f->length == 0 && length > 0) {
-        f->shift = (gx_scalar){shift_of(piece[0]), f->is_complex ? shift_of(piece[1]) : 0};
+    if (f->pass == 0 && f->length == 0 && length > 0) {
+        f->offset = (gx_scalar){offset_of(piece[0]), f->is_complex ? offset_of(piece[1]) : 0};
     }
-    int64_t parts = f->is_complex ? 2 : 1;
-    gx_scalar sum = f->sum, shift = f->shift;
-    for (int64_t k = 0; k < length; k++) {
-        sum.re += piece[k * parts] - shift.re;
-        sum.im += f->is_complex ? piece[2 * k + 1] - shift.im : 0;
-    }
-    f->sum = sum;
 }
 
-static void fold_squares(gx_tally *f, const double *piece, int64_t length)
+/* Two lanes: what every processor adds at once. */
+typedef double pair __attribute__((vector_size(2 * sizeof(double)), aligned(8), may_alias));
+
+/* Part k of what is added: lane l. */
+static void fold_part(gx_tally *f, double x, int l)
 {
-    int64_t parts = f->is_complex ? 2 : 1;
-    double squares = f->squares;
-    gx_scalar rest = f->rest, mean = f->mean;
-    for (int64_t k = 0; k < length; k++) {
-        double re = piece[k * parts] - mean.re, im = f->is_complex ? piece[2 * k + 1] - mean.im : 0;
-        rest.re += re;
-        rest.im += im;
-        squares += f->is_complex ? re * re + im * im : re * re;
+    double d = x - (l % 2 == 1 && f->is_complex ? f->offset.im : f->offset.re);
+    f->sum[l] += d;
+    f->squares[l] += d * d;
+}
+
+/* Whole rounds of all lanes; squares in the second pass alone. */
+static void fold_rounds(gx_tally *f, const double *piece, int64_t rounds)
+{
+    const pair off = {f->offset.re, f->is_complex ? f->offset.im : f->offset.re};
+    pair a = {f->sum[0], f->sum[1]}, b = {f->sum[2], f->sum[3]};
+    pair aa = {f->squares[0], f->squares[1]}, bb = {f->squares[2], f->squares[3]};
+    const pair *x = (const void *)piece, *end = x + 2 * rounds;
+    for (; f->pass == 0 && x < end; x += 2) {
+        a += x[0] - off;
+        b += x[1] - off;
     }
-    f->squares = squares;
-    f->rest = rest;
+    for (; x < end; x += 2) {
+        pair d = x[0] - off, e = x[1] - off;
+        a += d;
+        b += e;
+        aa += d * d;
+        bb += e * e;
+    }
+    for (int l = 0; l < 2; l++) {
+        f->sum[l] = a[l];
+        f->sum[2 + l] = b[l];
+        f->squares[l] = aa[l];
+        f->squares[2 + l] = bb[l];
+    }
+}
+
+/*
+** Sums of x - offset and, in the second pass, of its squares: of part k of the line in lane k mod
+** GX_TALLY_LANES, however it is cut into pieces.  Real and imaginary parts fall into lanes of their
+** own.
+*/
+static void fold_deviations(gx_tally *f, const double *piece, int64_t length)
+{
+    find_offset(f, piece, length);
+    int64_t parts = f->is_complex ? 2 : 1, count = length * parts, k = 0;
+    for (int64_t l = f->length * parts % GX_TALLY_LANES; l % GX_TALLY_LANES != 0 && k < count;
+         l++) {
+        fold_part(f, piece[k++], (int)l);
+    }
+    int64_t rounds = (count - k) / GX_TALLY_LANES;
+    fold_rounds(f, piece + k, rounds);
+    k += rounds * GX_TALLY_LANES;
+    for (int l = 0; k < count; l++) {
+        fold_part(f, piece[k++], l);
+    }
+}
+
+/* The lanes together. */
+static gx_scalar sum_of(const gx_tally *f)
+{
+    double even = f->sum[0] + f->sum[2], odd = f->sum[1] + f->sum[3];
+    return f->is_complex ? (gx_scalar){even, odd} : (gx_scalar){even + odd, 0};
+}
+
+static double squares_of(const gx_tally *f)
+{
+    return (f->squares[0] + f->squares[2]) + (f->squares[1] + f->squares[3]);
 }
 
 static void fold_exponentials(gx_tally *f, const double *piece, int64_t length)
 {
-    double sum = f->squares, most = f->most;
+    double sum = f->squares[0], most = f->most;
     for (int64_t k = 0; k < length && isfinite(most); k++) {
         sum += exp(piece[k] - most);
     }
-    f->squares = sum;
+    f->squares[0] = sum;
 }
 
 /* p * x: a real product has no imaginary parts, which 0 * inf would make NaN. */
@@ -328,7 +377,7 @@ void gx_tally_add(gx_tally *f, const double *piece, int64_t length)
         break;
     case GX_OP_VAR:
     case GX_OP_STD:
-        (f->pass == 0 ? fold_sum : fold_squares)(f, piece, length);
+        fold_deviations(f, piece, length);
         break;
     default: // LOGSUMEXP
         if (f->pass == 0) {
@@ -345,8 +394,8 @@ gx_tally gx_tally_part(const gx_tally *f)
     // The second pass looks at what the first has found, and finds nothing else.
     gx_tally part = *f;
     part.length = part.count = part.place = 0;
-    part.squares = 0;
-    part.sum = part.rest = (gx_scalar){0, 0};
+    memset(part.sum, 0, sizeof part.sum);
+    memset(part.squares, 0, sizeof part.squares);
     return part;
 }
 
@@ -367,18 +416,15 @@ void gx_tally_join(gx_tally *f, const gx_tally *part)
         f->most = part->most;
         f->place = f->length + part->place;
     }
-    if (f->pass == 0 && f->length == 0) {
-        f->shift = part->shift;
+    if (f->length == 0 && f->pass == 0) {
+        f->offset = part->offset;
     }
-    if (f->pass == 0) { // the part's sum has a shift of its own
-        double count = (double)part->length;
-        f->sum.re += part->sum.re + count * (part->shift.re - f->shift.re);
-        f->sum.im += part->sum.im + count * (part->shift.im - f->shift.im);
-    }
-    f->rest.re += part->rest.re;
-    f->rest.im += part->rest.im;
+    double count = (double)part->length; // the part's sum has an offset of its own
+    gx_scalar sum = sum_of(part);
+    f->sum[0] += sum.re + count * (part->offset.re - f->offset.re);
+    f->sum[1] += sum.im + count * (part->offset.im - f->offset.im);
     f->product = f->length == 0 ? part->product : times(f->is_complex, f->product, part->product);
-    f->squares += part->squares;
+    f->squares[0] += squares_of(part);
     f->count += part->count;
     f->length += part->length;
 }
@@ -390,7 +436,11 @@ bool gx_tally_next(gx_tally *f)
         return false;
     }
     double length = (double)f->length;
-    f->mean = (gx_scalar){f->shift.re + f->sum.re / length, f->shift.im + f->sum.im / length};
+    gx_scalar sum = sum_of(f);
+    f->offset.re += sum.re / length;
+    f->offset.im += sum.im / length;
+    memset(f->sum, 0, sizeof f->sum);
+    memset(f->squares, 0, sizeof f->squares);
     f->length = 0;
     f->pass = 1;
     return true;
@@ -399,9 +449,10 @@ bool gx_tally_next(gx_tally *f)
 static double variance(const gx_tally *f)
 {
     double length = (double)f->length, divisor = fmax(length - f->ddof, 0);
-    double excess = (f->rest.re * f->rest.re + f->rest.im * f->rest.im) / length;
+    gx_scalar rest = sum_of(f);
+    double squares = squares_of(f), excess = (rest.re * rest.re + rest.im * rest.im) / length;
     // Rounding leaves an excess that is small; of infinities and NaN there is none to be taken off.
-    return (excess <= f->squares && excess < INFINITY ? f->squares - excess : f->squares) / divisor;
+    return (excess <= squares && excess < INFINITY ? squares - excess : squares) / divisor;
 }
 
 gx_scalar gx_tally_value(const gx_tally *f)
@@ -421,7 +472,7 @@ gx_scalar gx_tally_value(const gx_tally *f)
     case GX_OP_STD:
         return (gx_scalar){sqrt(variance(f)), 0};
     case GX_OP_LOGSUMEXP:
-        return (gx_scalar){isfinite(f->most) ? f->most + log(f->squares) : f->most, 0};
+        return (gx_scalar){isfinite(f->most) ? f->most + log(f->squares[0]) : f->most, 0};
     default: // MIN, MAX
         return (gx_scalar){f->most, 0};
     }

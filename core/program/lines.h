@@ -42,6 +42,8 @@ int64_t gx_lines_of_part(const gx_lines *rows);
 void gx_lines_scatter(const gx_lines *lines, const gx_type *type, void *c, int64_t k, int64_t n,
                       const double *line);
 
+enum { GX_TALLY_LANES = 4 }; /* a sum is kept in so many, for speed */
+
 /*
 ** A reduction of one line whose elements come in pieces, from the first to the last, as often as
 ** there are passes: all but MEDIAN and QUANTILE.
@@ -56,14 +58,14 @@ typedef struct gx_tally {
     gx_op_id op;
     bool is_complex;
     int pass;
-    int64_t length;         /* of what this pass has had, then of the line     */
-    int64_t place, count;   /* of the extreme; of elements that are not zero   */
-    double most;            /* the extreme                                     */
-    gx_scalar sum, product; /* sum: of x - shift                               */
-    gx_scalar shift, mean;  /* shift: the first element, where that is finite  */
-    gx_scalar rest;         /* the sum of x - mean, 0 but for rounding         */
-    double squares;         /* |x - mean|^2, or e^(x - most)                   */
-    double ddof;            /* VAR and STD divide by length - ddof             */
+    int64_t length;       /* of what this pass has had, then of the line     */
+    int64_t place, count; /* of the extreme; of elements that are not zero   */
+    double most;          /* the extreme                                     */
+    gx_scalar product;
+    gx_scalar offset;               /* taken off: the first element, if finite; then the mean */
+    double sum[GX_TALLY_LANES];     /* of x - offset, by part k mod GX_TALLY_LANES            */
+    double squares[GX_TALLY_LANES]; /* |x - mean|^2; first: e^(x - most)                   */
+    double ddof;                    /* VAR and STD divide by length - ddof                    */
 } gx_tally;
 
 bool gx_tally_can(gx_op_id op);
