@@ -399,6 +399,17 @@ gx_tally gx_tally_part(const gx_tally *f)
     return part;
 }
 
+/* Sums of both, each with an offset of its own. */
+static void join_deviations(gx_tally *f, const gx_tally *part)
+{
+    double count = (double)part->length;
+    gx_scalar sum = sum_of(part);
+    f->offset = f->length == 0 && f->pass == 0 ? part->offset : f->offset;
+    f->sum[0] += sum.re + count * (part->offset.re - f->offset.re);
+    f->sum[1] += sum.im + count * (part->offset.im - f->offset.im);
+    f->squares[0] += squares_of(part);
+}
+
 /* Is the extreme of what comes later the one of both? */
 static bool is_more(const gx_tally *f, const gx_tally *part)
 {
@@ -416,15 +427,12 @@ void gx_tally_join(gx_tally *f, const gx_tally *part)
         f->most = part->most;
         f->place = f->length + part->place;
     }
-    if (f->length == 0 && f->pass == 0) {
-        f->offset = part->offset;
+    if (f->op == GX_OP_PROD) {
+        f->product =
+            f->length == 0 ? part->product : times(f->is_complex, f->product, part->product);
+    } else {
+        join_deviations(f, part);
     }
-    double count = (double)part->length; // the part's sum has an offset of its own
-    gx_scalar sum = sum_of(part);
-    f->sum[0] += sum.re + count * (part->offset.re - f->offset.re);
-    f->sum[1] += sum.im + count * (part->offset.im - f->offset.im);
-    f->product = f->length == 0 ? part->product : times(f->is_complex, f->product, part->product);
-    f->squares[0] += squares_of(part);
     f->count += part->count;
     f->length += part->length;
 }

@@ -61,8 +61,10 @@ typedef struct gx_tally {
     int64_t length;       /* of what this pass has had, then of the line     */
     int64_t place, count; /* of the extreme; of elements that are not zero   */
     double most;          /* the extreme                                     */
-    gx_scalar product;
-    gx_scalar offset;               /* taken off: the first element, if finite; then the mean */
+    union {
+        gx_scalar product; /* PROD                                                      */
+        gx_scalar offset;  /* taken off: the first element, if finite; then the mean    */
+    };
     double sum[GX_TALLY_LANES];     /* of x - offset, by part k mod GX_TALLY_LANES            */
     double squares[GX_TALLY_LANES]; /* |x - mean|^2; first: e^(x - most)                   */
     double ddof;                    /* VAR and STD divide by length - ddof                    */
