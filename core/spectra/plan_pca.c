@@ -64,12 +64,13 @@ static bool take_one_pass(gx_run *run, const gx_mat *A, gx_columns_plan *plan)
     return true;
 }
 
-/* Means, or moments. */
+/* Means, or moments, after a look at the first row, whose tiles are read whole. */
 static void take_first_pass(gx_run *run, const gx_mat *A, gx_columns_plan *plan)
 {
     gx_terms terms;
+    double head = (double)gx_min(A->rows, A->tile_rows) / (double)A->rows;
     gx_cost cost = {.flops = (double)A->rows * (double)A->cols,
-                    .bytes_read = bytes_of(A),
+                    .bytes_read = bytes_of(A) * (1 + head),
                     .bytes_up = bytes_of(A)};
     cost.calls = gx_ceil_div(A->rows, A->tile_rows) * gx_ceil_div(A->cols, A->tile_cols);
     gx_predict_pass(run, &cost, A->dtype, 1, &terms);
