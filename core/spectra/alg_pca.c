@@ -95,7 +95,7 @@ static void end_columns(columns *c)
 
 /*
 ** The mean of a column's first rows; the value itself where they are all the same, so that a
-** column that does not vary becomes zeros, not rounding errors.
+** column that does not vary becomes zeros, not rounding errors; 0 of what is not finite.
 */
 static gx_scalar shift_of(gx_dtype dtype, const void *column, int64_t rows)
 {
@@ -108,7 +108,8 @@ static gx_scalar shift_of(gx_dtype dtype, const void *column, int64_t rows)
         sum.im += x.im;
     }
     gx_scalar mean = {sum.re / (double)rows, sum.im / (double)rows};
-    return is_constant ? first : mean;
+    mean = is_constant ? first : mean;
+    return isfinite(mean.re) && isfinite(mean.im) ? mean : (gx_scalar){0, 0};
 }
 
 static void choose_shift(columns *c, int64_t most)
@@ -120,9 +121,7 @@ static void choose_shift(columns *c, int64_t most)
         gx_dense_load_rows(c->run, A, 0, rows, c->dtype, head, rows);
     }
     for (int64_t j = 0; j < A->cols && gx_ok(c->run); j++) {
-        gx_scalar shift = shift_of(c->dtype, gx_at(head, c->dtype, rows, 0, j), rows);
-        bool is_finite = isfinite(shift.re) && isfinite(shift.im);
-        c->shift[j] = is_finite ? shift : (gx_scalar){0, 0};
+        c->shift[j] = shift_of(c->dtype, gx_at(head, c->dtype, rows, 0, j), rows);
     }
     gx_mem_free(c->run->ctx->mem, head);
 }
@@ -214,16 +213,17 @@ typedef struct moments {
 ** exactly its value as the mean; and with what rounding has left of it taken off the squares (Chan,
 ** Golub & LeVeque 1983, the corrected two-pass formula).
 */
-static void real_moments(const double *x, int64_t count, int64_t step, double *mean,
+static void real_moments(const double *x, int64_t count, int64_t step, double base, double *mean,
                          double *squares)
 {
     double sum = 0, rest = 0, shift = x[0];
     for (int64_t i = 0; i < count; i++) {
         sum += x[i * step] - shift;
     }
-    *mean = shift + sum / (double)count;
+    double local = sum / (double)count;
+    *mean = (shift - base) + local;
     for (int64_t i = 0; i < count; i++) {
-        double d = x[i * step] - *mean;
+        double d = (x[i * step] - shift) - local;
         rest += d;
         *squares += d * d;
     }
@@ -243,9 +243,8 @@ static moments merged(moments a, moments b)
                      .squares = a.squares + b.squares + square(d) * a.count * share};
 }
 
-/* Columns j .. j + width - 1 of what the shifts leave, in pieces of `height` rows. */
-static void look_at_columns(columns *c, const gx_mat *shifted, int64_t j, int64_t width,
-                            int64_t height, void *piece)
+/* Columns j .. j + width - 1, in pieces of `height` rows; their shifts are in the first row. */
+static void look_at_columns(columns *c, int64_t j, int64_t width, int64_t height, void *piece)
 {
     int64_t m = c->A->rows;
     int64_t parts = gx_dtype_is_complex(c->dtype) ? 2 : 1;
@@ -254,14 +253,16 @@ static void look_at_columns(columns *c, const gx_mat *shifted, int64_t j, int64_
     for (int64_t i = 0; i < m && gx_ok(c->run); i += height) {
         int64_t rows = gx_min(height, m - i);
         gx_mat view;
-        gx_mat_view(&view, shifted, GX_NO_TRANS, i, j, rows, width);
+        gx_mat_view(&view, c->A, GX_NO_TRANS, i, j, rows, width);
         gx_dense_load(c->run, &view, c->dtype, piece, rows);
         for (int64_t p = 0; p < width && gx_ok(c->run); p++) {
             const double *x = gx_at(piece, c->dtype, rows, 0, p);
             moments part = {.count = (double)rows};
-            real_moments(x, rows, parts, &part.mean.re, &part.squares);
+            gx_scalar *shift = &c->shift[j + p];
+            *shift = i == 0 ? shift_of(c->dtype, x, 1) : *shift;
+            real_moments(x, rows, parts, shift->re, &part.mean.re, &part.squares);
             if (parts == 2) {
-                real_moments(x + 1, rows, parts, &part.mean.im, &part.squares);
+                real_moments(x + 1, rows, parts, shift->im, &part.mean.im, &part.squares);
             }
             of[p] = merged(of[p], part);
         }
@@ -287,16 +288,13 @@ static void find_moments(columns *c)
     int64_t tiles = PANEL_BYTES / (tile * width * (int64_t)gx_dtype_bytes(c->dtype));
     int64_t height = gx_min(A->rows, tile * gx_max(1, tiles));
     void *piece = NULL, *strip = NULL;
-    gx_mat shifted;
-    choose_shift(c, 1);
-    gx_mat_centred(&shifted, A, c->dtype, c->shift, NULL, false);
     if (gx_dense_alloc(c->run, c->dtype, height, width, "a piece of the matrix", &piece) == GX_OK &&
         gx_dense_alloc(c->run, GX_C128, 2, width, "moments of columns", &strip) == GX_OK) {
         c->strip = strip;
         gx_run_progress(c->run, (double)A->rows * (double)A->cols);
     }
     for (int64_t j = 0; j < A->cols && gx_ok(c->run); j += width) {
-        look_at_columns(c, &shifted, j, gx_min(width, A->cols - j), height, piece);
+        look_at_columns(c, j, gx_min(width, A->cols - j), height, piece);
     }
     gx_mem_free(c->run->ctx->mem, piece);
     gx_mem_free(c->run->ctx->mem, strip);

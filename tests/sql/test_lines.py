@@ -199,6 +199,12 @@ def test_variances_of_a_large_offset(db, offset):
         assert np.allclose(np.diag(call(db, "gx_cov(?1)", x[:5])).real,
                            [exact_variance(x[:5, j], 1) for j in range(7)], rtol=1e-13, atol=0)
         assert np.allclose(np.diag(call(db, "gx_corr(?1)", x)), 1, rtol=1e-13, atol=0)
+        few = np.array([exact_variance(x[:5, j], 1) for j in range(7)])  # wide: another way
+        components = [row[0] for row in db.execute("SELECT variance FROM gx_pca(?)", (from_numpy(x[:5].copy()),))]
+        assert np.isclose(sum(components), few.sum(), rtol=1e-13, atol=0)
+        centred = x[:5] - x[0]
+        centred = (centred - centred.mean(0)) / np.sqrt(few)
+        assert np.allclose(call(db, "gx_corr(?1)", x[:5]), (centred.T @ centred.conj()) / 4, rtol=0, atol=1e-12)
         components = [row[0] for row in db.execute("SELECT variance FROM gx_pca(?)", (from_numpy(x),))]
         assert np.isclose(sum(components), sample.sum(), rtol=1e-13, atol=0)
 
