@@ -250,13 +250,13 @@ static void norm(gx_fn *fn)
     gx_fn_result_scalar(fn, (gx_scalar){value, 0}, false);
 }
 
-/* A row of the columns' sums (axis 0), a column of the rows', times factor. */
-static void sums_along(gx_fn *fn, const gx_mat *A, int64_t axis, double factor)
+/* A row of the columns' sums (axis 0), a column of the rows', over divisor. */
+static void sums_along(gx_fn *fn, const gx_mat *A, int64_t axis, double divisor)
 {
     gx_sink C;
     gx_sink_begin(&fn->run, NULL, axis == 0 ? 1 : A->rows, axis == 0 ? A->cols : 1,
                   gx_dtype_wide(A->dtype), 0, 0, 0, &C);
-    gx_alg_sums(&fn->run, A, axis == 1, factor, C.value.data);
+    gx_alg_sums(&fn->run, A, axis == 1, divisor, C.value.data);
     gx_fn_result_sink(fn, &C);
 }
 
@@ -284,14 +284,8 @@ static void sum_or_mean(gx_fn *fn, bool is_mean)
     double count = axis == 0   ? (double)A.rows
                    : axis == 1 ? (double)A.cols
                                : (double)A.rows * (double)A.cols;
-    if (is_mean && count == 0) {
-        gx_fn_fail(fn, "%s is %lldx%lld: there is no mean of nothing", A.label, (long long)A.rows,
-                   (long long)A.cols);
-        return;
-    }
-    double scale_by = is_mean ? 1.0 / count : 1.0;
     if (axis >= 0) {
-        sums_along(fn, &A, axis, scale_by);
+        sums_along(fn, &A, axis, is_mean ? count : 1);
         return;
     }
     double out[2] = {0, 0};
@@ -313,10 +307,8 @@ static void mean(gx_fn *fn)
 /* Of each column (axis 0) or row (axis 1); NaN where there is one. */
 static void extremes_along(gx_fn *fn, const gx_mat *A, bool is_max, int64_t axis)
 {
-    gx_err err = {0};
     if (A->is_sparse) {
-        gx_csr_refuse(A->label, A->rows, A->cols, gx_sparse_entries(A), A->dtype, &err);
-        gx_run_fail(&fn->run, &err);
+        gx_fn_sparse_extremes(fn, A, is_max, axis, NULL, false);
         return;
     }
     gx_fused f;

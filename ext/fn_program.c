@@ -15,12 +15,18 @@
 #include <string.h>
 
 typedef struct program_options {
-    bool has_replace; /* first: a set_offset of 0 means none */
-    bool replace;
+    bool replace, has_ddof;
+    int64_t ddof;
 } program_options;
 
 static const gx_option program_keys[] = {
     {"replace", GX_OPT_BOOL, offsetof(program_options, replace), 0}, {NULL, GX_OPT_END, 0, 0}};
+
+/* Of gx_var and gx_std. */
+static const gx_option spread_keys[] = {
+    {"replace", GX_OPT_BOOL, offsetof(program_options, replace), 0},
+    {"ddof", GX_OPT_INT, offsetof(program_options, ddof), offsetof(program_options, has_ddof)},
+    {NULL, GX_OPT_END, 0, 0}};
 
 /* How many arguments are matrices; the others are numbers. */
 static int matrices_of(const gx_op *op)
@@ -120,13 +126,16 @@ static void run(gx_fn *fn)
     gx_program *program;
     gx_program_arg *args;
     gx_program_result result;
-    if (!gx_fn_options(fn, program_keys, &opt) || !take_destination(fn, op, &name)) {
+    bool is_spread = op->id == GX_OP_VAR || op->id == GX_OP_STD;
+    if (!gx_fn_options(fn, is_spread ? spread_keys : program_keys, &opt) ||
+        !take_destination(fn, op, &name)) {
         return;
     }
+    int most = is_spread ? 2 : op->most; // ddof is an option here
     int count = fn->argc, used = snprintf(text, sizeof text, "%s(", op->name);
-    if (count < op->least || count > op->most) {
+    if (count < op->least || count > most) {
         bool are_few = count < op->least;
-        int bound = are_few ? op->least : op->most;
+        int bound = are_few ? op->least : most;
         gx_fn_fail(fn, "takes at %s %d argument%s before the destination, not %d",
                    are_few ? "least" : "most", bound, bound == 1 ? "" : "s", count);
         return;
@@ -136,6 +145,10 @@ static void run(gx_fn *fn)
     }
     for (int k = 0; k < count; k++) {
         used += snprintf(text + used, sizeof text - (size_t)used, k == 0 ? "?1" : ", ?%d", k + 1);
+    }
+    if (opt.has_ddof) {
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s, %lld", // var(A, 'all', 1)
+                         count == 1 ? ", 'all'" : "", (long long)opt.ddof);
     }
     snprintf(text + used, sizeof text - (size_t)used, ")");
     const gx_program_how how = {.replace = opt.replace, .rounds_most = 1, .name = name};
@@ -244,12 +257,46 @@ static void take(gx_fn *fn)
     }
 }
 
+/* gx_argmin and gx_argmax: of a sparse matrix by its entries; anything else as programs do it. */
+static void arg_extreme(gx_fn *fn)
+{
+    program_options opt = {.replace = false};
+    const gx_op *op = gx_op_find(fn->def->name + strlen("gx_"));
+    gx_dest dest = {.name = NULL};
+    gx_mat A;
+    int64_t axis = -1;
+    bool is_sparse;
+    if (!look_for_sparse(fn, &is_sparse)) {
+        return;
+    }
+    if (!is_sparse) {
+        run(fn);
+        return;
+    }
+    if (!gx_fn_options(fn, program_keys, &opt) || !take_destination(fn, op, &dest.name) ||
+        !gx_fn_matrix(fn, 0, "A", &A) || (fn->argc > 1 && !gx_fn_int(fn, 1, "axis", &axis))) {
+        return;
+    }
+    dest.replace = opt.replace;
+    if (fn->argc > 1 && axis != 0 && axis != 1) {
+        gx_fn_fail(fn, "axis must be 0 or 1, not %lld", (long long)axis);
+    } else if (gx_dtype_is_complex(A.dtype)) {
+        gx_fn_fail(fn, "%s is complex (%s): complex numbers have no order", A.label,
+                   gx_dtype_name(A.dtype));
+    } else if ((A.rows == 0 && axis != 1) || (A.cols == 0 && axis != 0)) {
+        gx_fn_fail(fn, "%s is %lldx%lld, but this is of at least one element", A.label,
+                   (long long)A.rows, (long long)A.cols);
+    } else {
+        gx_fn_sparse_extremes(fn, &A, op->id == GX_OP_ARGMAX, axis, &dest, true);
+    }
+}
+
 /* Least and most with destination and options. */
 const gx_function gx_functions_program[] = {
     {"gx_prod", 1, 4, false, run},         {"gx_var", 1, 4, false, run},
     {"gx_std", 1, 4, false, run},          {"gx_any", 1, 4, false, run},
-    {"gx_all", 1, 4, false, run},          {"gx_argmin", 1, 4, false, run},
-    {"gx_argmax", 1, 4, false, run},       {"gx_median", 1, 4, false, run},
+    {"gx_all", 1, 4, false, run},          {"gx_argmin", 1, 4, false, arg_extreme},
+    {"gx_argmax", 1, 4, false, arg_extreme},       {"gx_median", 1, 4, false, run},
     {"gx_logsumexp", 1, 4, false, run},    {"gx_quantile", 2, 5, false, run},
     {"gx_triu", 1, 4, false, run},         {"gx_tril", 1, 4, false, run},
     {"gx_reshape", 3, 5, false, run},      {"gx_flip", 1, 4, false, run},

@@ -244,6 +244,10 @@ void gx_fn_result_sink(gx_fn *fn, gx_sink *sink);
 */
 void gx_fn_result_scalar(gx_fn *fn, gx_scalar value, bool is_complex);
 
+/* Extremes of a sparse A along an axis (-1: of all), or their places; sparse_args.c. */
+void gx_fn_sparse_extremes(gx_fn *fn, const gx_mat *A, bool is_max, int64_t axis,
+                           const gx_dest *dest, bool has_places);
+
 /*
 ** A text result under construction (text.c): counted by the governor, bounded by SQLite's length
 ** limit.  Sticky: once the run has failed nothing more is written.

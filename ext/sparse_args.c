@@ -4,10 +4,11 @@
 ** A function that is not here, and every other argument of one that is, gets dense matrices only:
 ** args.c refuses a sparse one in one line, with the bytes that it would take.  A row is added when
 ** the body does something about gx_mat.is_sparse: it works on the panels, or reads so few elements
-** that gx_mat_read() will do.
+** that gx_mat_read() will do.  At the end, what extremes of a sparse matrix are given back.
 */
 #include "gx_ext.h"
 
+#include "../core/alg/dense.h"
 #include "../core/alg/sparse_alg.h"
 
 #include <string.h>
@@ -17,6 +18,8 @@ static const struct {
     uint32_t arguments; /* bit k: argument k */
 } taking[] = {
     {"gx_add", 1 << 0 | 1 << 1},
+    {"gx_argmax", 1 << 0},
+    {"gx_argmin", 1 << 0},
     {"gx_cast", 1 << 0},
     {"gx_col", 1 << 0},
     {"gx_cols_count", 1 << 0},
@@ -76,4 +79,32 @@ bool gx_takes_sparse(const char *function, int index)
         }
     }
     return index == 0 && is_map(function + strlen("gx_"));
+}
+
+void gx_fn_sparse_extremes(gx_fn *fn, const gx_mat *A, bool is_max, int64_t axis,
+                           const gx_dest *dest, bool has_places)
+{
+    int64_t rows = axis == 1 ? A->rows : 1, cols = axis == 0 ? A->cols : 1, count = rows * cols;
+    gx_dtype dtype = has_places ? GX_F64 : A->dtype;
+    void *numbers = NULL;
+    gx_err err = {0};
+    gx_mem_alloc(fn->ctx->mem, (size_t)gx_max(1, count) * 2 * sizeof(double), "extremes", &numbers,
+                 &err);
+    if (gx_run_fail(&fn->run, &err) != GX_OK) {
+        return;
+    }
+    double *out = numbers, *given = out + gx_max(1, count); // as doubles, then in the dtype
+    gx_sparse_extremes(&fn->run, A, is_max, axis, has_places ? NULL : out, has_places ? out : NULL);
+    if (axis < 0 && (dest == NULL || dest->name == NULL)) {
+        gx_fn_result_scalar(fn, (gx_scalar){out[0], 0}, false);
+    } else {
+        gx_sink C;
+        gx_sink_begin(&fn->run, dest, rows, cols, dtype, 0, 0, 0, &C);
+        if (gx_ok(&fn->run)) {
+            gx_convert(GX_F64, out, gx_max(1, rows), dtype, given, gx_max(1, rows), rows, cols);
+            gx_dense_write(&fn->run, &C, given, gx_max(1, rows));
+        }
+        gx_fn_result_sink(fn, &C);
+    }
+    gx_mem_free(fn->ctx->mem, numbers);
 }

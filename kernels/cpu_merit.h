@@ -56,13 +56,6 @@ GX_INLINE double gx_merit_lanes(gx_metric metric, const double *x, const double 
     return gx_merit_tree(lane);
 }
 
-GX_INLINE double gx_merit_root(double x, double y)
-{
-    double product = x * y;
-    bool is_plain = product > 0x1p-960 && product < 0x1p1000;
-    return is_plain ? sqrt(product) : sqrt(x) * sqrt(y);
-}
-
 /* own, other: x . x and y . y, for COSINE.  The metric is a constant in each loop. */
 GX_INLINE double gx_merit_of(gx_metric metric, const double *x, double own, const double *y,
                              double other, int64_t k)
@@ -79,7 +72,8 @@ GX_INLINE double gx_merit_of(gx_metric metric, const double *x, double own, cons
     if (metric == GX_METRIC_DOT) {
         return sum;
     }
-    return own == 0 || other == 0 ? 0 : sum / gx_merit_root(own, other);
+    bool is_plain = gx_merit_is_plain(own) && gx_merit_is_plain(other);
+    return is_plain ? sum / sqrt(own * other) : gx_merit_scaled(x, y, k);
 }
 
 #endif

@@ -157,6 +157,16 @@ size_t gx_cpu_nearest_bytes(gx_dtype dtype, const gx_args *args)
 
 // Rows --------------------------------------------------------------------------------------------
 
+/* A row whose squares vanish may be small numbers. */
+static bool is_zeros(const double *x, int64_t k)
+{
+    bool all = true;
+    for (int64_t l = 0; l < k; l++) {
+        all = all && x[l] == 0;
+    }
+    return all;
+}
+
 GX_INLINE bool is_finite(const double *x, int64_t k)
 {
     double sum = 0;
@@ -212,6 +222,8 @@ GX_INLINE bool look_at_rows(gx_dtype dtype, hunt *h)
     for (int64_t i = 0; i < h->rows; i++) {
         double x = h->square[i];
         if (x == 0) {
+            copy_row(dtype, h->p, h->i0 + i, h->numbers);
+            h->is_extreme = h->is_extreme || !is_zeros(h->numbers, h->p->k);
             put(has_doubles(dtype), h->factor, i, 0);
             continue;
         }

@@ -3,13 +3,16 @@
 **
 ** Vectorising a loop, gcc calls _ZGVeN8v_gx_v_exp and the like for a function that is declared with
 ** the attribute simd: eight doubles in, eight out (e: AVX-512; d, four, AVX2; b, two, SSE2).  Here
-** they are, each a jump through a pointer: to the function of the same shape in glibc's libmvec, at
-** most 4 units in the last place from the truth, or, where there is none, to libm for each lane.
+** they are, each a jump through a pointer: to one of our own (cpu_elementary.c), to the function of
+** the same shape in glibc's libmvec, at most 2.5 units in the last place from the truth, or, where
+** there is none, to libm for each lane.
 ** libmvec is opened when it is first wanted, so that gx.so itself needs libc and libm alone, of any
 ** age.
 */
 #define GX_LANES
 #include "cpu_vector.h"
+
+#include "cpu_elementary.h"
 
 #ifdef GX_VECTORS
 
@@ -17,10 +20,6 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <string.h>
-
-typedef double two __attribute__((vector_size(16)));
-typedef double four __attribute__((vector_size(32)));
-typedef double eight __attribute__((vector_size(64)));
 
 /* The scalar function, for what is not vectorised. */
 #define SCALAR_1(name)                                                                             \
@@ -69,14 +68,14 @@ typedef double eight __attribute__((vector_size(64)));
 
 #define DEFINE_1(name)                                                                             \
     SCALAR_1(name)                                                                                 \
-    SHAPE_1(name, b, 2, two, "sse2")                                                               \
-    SHAPE_1(name, d, 4, four, "avx2")                                                              \
-    SHAPE_1(name, e, 8, eight, "avx512f")
+    SHAPE_1(name, b, 2, gx_two, "sse2")                                                            \
+    SHAPE_1(name, d, 4, gx_four, "avx2")                                                           \
+    SHAPE_1(name, e, 8, gx_eight, "avx512f")
 #define DEFINE_2(name)                                                                             \
     SCALAR_2(name)                                                                                 \
-    SHAPE_2(name, b, 2, two, "sse2")                                                               \
-    SHAPE_2(name, d, 4, four, "avx2")                                                              \
-    SHAPE_2(name, e, 8, eight, "avx512f")
+    SHAPE_2(name, b, 2, gx_two, "sse2")                                                            \
+    SHAPE_2(name, d, 4, gx_four, "avx2")                                                           \
+    SHAPE_2(name, e, 8, gx_eight, "avx512f")
 GX_VECTOR_1(DEFINE_1)
 GX_VECTOR_2(DEFINE_2)
 
@@ -93,6 +92,17 @@ typedef struct entry {
 #define ENTRIES_1(name) ENTRY(name, b, "N2v") ENTRY(name, d, "N4v") ENTRY(name, e, "N8v")
 #define ENTRIES_2(name) ENTRY(name, b, "N2vv") ENTRY(name, d, "N4vv") ENTRY(name, e, "N8vv")
 
+/* Ours instead. */
+static void choose_own(void)
+{
+#define OWN(name)                                                                                  \
+    now_##name##_b = gx_own_##name##_b;                                                            \
+    now_##name##_e = gx_own_##name##_e;                                                            \
+    now_##name##_d = __builtin_cpu_supports("fma") ? gx_own_##name##_d : now_##name##_d;
+    GX_ELEMENTARY(OWN)
+#undef OWN
+}
+
 static void choose(void *libmvec)
 {
     static const entry entries[] = {GX_VECTOR_1(ENTRIES_1) GX_VECTOR_2(ENTRIES_2)};
@@ -101,6 +111,7 @@ static void choose(void *libmvec)
         memcpy(entries[k].pointer, found == NULL ? (const void *)&entries[k].lanes : &found,
                sizeof found);
     }
+    choose_own();
 }
 
 static void *libmvec;

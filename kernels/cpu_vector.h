@@ -12,7 +12,7 @@
     F(exp)                                                                                         \
     F(expm1)                                                                                       \
     F(log) F(log1p) F(log2) F(log10) F(cbrt) F(sin) F(cos) F(tan) F(asin) F(acos) F(atan) F(sinh)  \
-        F(cosh) F(asinh) F(erf) F(erfc)
+        F(cosh) F(tanh) F(asinh) F(erf) F(erfc)
 #define GX_VECTOR_2(F) F(pow) F(atan2) F(hypot)
 
 #if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__)

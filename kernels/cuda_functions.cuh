@@ -327,18 +327,37 @@ __device__ __noinline__ number logarithm_of_1_more(number z)
 __device__ __noinline__ number power(number a, number b)
 {
     double n = b.re;
-    if (b.im == 0 && fabs(n) <= 64 && n == rint(n)) {
+    bool is_whole = b.im == 0 && fabs(n) <= 64 && n == rint(n);
+    if (a.re == 0 && a.im == 0 && !(is_whole && n == 0)) {
+        return n > 0 ? number{0, 0} : number{GX_NAN, GX_NAN};
+    }
+    if (is_whole) {
         number product = {1, 0}, factor = a;
-        for (int k = (int)fabs(n); k > 0; k /= 2) {
-            product = k % 2 == 1 ? times(product, factor) : product;
-            factor = times(factor, factor);
+        bool is_first = true;
+        for (int k = (int)fabs(n); k > 0; k /= 2, factor = times(factor, factor)) {
+            if (k % 2 == 1) {
+                product = is_first ? factor : times(product, factor);
+                is_first = false;
+            }
         }
         return n < 0 ? divided<double2>({1, 0}, product) : product;
     }
-    if (a.re == 0 && a.im == 0) {
-        return n > 0 ? number{0, 0} : number{GX_NAN, GX_NAN};
-    }
     return exponential(times(b, logarithm(a)));
+}
+
+/* z / |z|, as gx_csign() of kernels/pairs.h. */
+__device__ __noinline__ number direction(number z)
+{
+    bool is_far = is_infinite(z.re), is_high = is_infinite(z.im);
+    if (is_nan(z.re) || is_nan(z.im) || (is_far && is_high)) {
+        return {GX_NAN, GX_NAN};
+    }
+    if (is_far || is_high) {
+        return is_far ? number{copysign(1.0, z.re), 0} : number{0, copysign(1.0, z.im)};
+    }
+    double size = hypot(z.re, z.im), unit = is_infinite(size) ? 0.25 : size < 0x1p-500 ? 0x1p600 : 1;
+    size = unit == 1 ? size : hypot(z.re * unit, z.im * unit);
+    return size == 0 ? number{0, 0} : number{z.re * unit / size, z.im * unit / size};
 }
 
 // The functions -----------------------------------------------------------------------------------
@@ -488,7 +507,7 @@ __device__ __forceinline__ number of_pair(int kind, number alpha, number beta, n
         OF(COSH, hyperbolic_cosine(a))
         OF(TANH, hyperbolic_tangent(a))
         OF(ASINH, turned_back(arc_sine({-a.im, a.re})))
-        OF(SIGN, is_set(a) ? scaled<double2>(only(1 / magnitude<double2>(a)), a) : only(0))
+        OF(SIGN, direction(a))
         OF(WHERE, is_set(a) ? b : c)
         OF(ISNAN, only(is_nan(a.re) || is_nan(a.im)))
         OF(ISINF, only(is_infinite(a.re) || is_infinite(a.im)))

@@ -118,6 +118,7 @@ template <class T, int FEW> __device__ inline void look_at_rows(const gx_cuda_ne
             }
         }
         square = __fma_rn(wide, wide, square);
+        square = square == 0 && wide != 0 ? 0x1p-1074 : square; // small, not zeros
 #pragma unroll
         for (int q = 0; q < FEW; q++) {
             T y = b[l + q * p.ldb];
@@ -443,19 +444,53 @@ template <class T> __device__ inline void near_select(const gx_cuda_near &p)
 
 // Merits ------------------------------------------------------------------------------------------
 
-__device__ inline double root_of(double x, double y)
-{
-    double product = x * y;
-    bool is_plain = product > 0x1p-960 && product < 0x1p1000;
-    return is_plain ? sqrt(product) : sqrt(x) * sqrt(y);
-}
-
-__device__ inline double tree_of(double lane)
+__device__ inline double tree_of(double lane, unsigned threads)
 {
     for (int half = GX_MERIT_LANES / 2; half > 0; half /= 2) {
-        lane += __shfl_down_sync(~0u, lane, half, GX_MERIT_LANES);
+        lane += __shfl_down_sync(threads, lane, half, GX_MERIT_LANES);
     }
     return lane;
+}
+
+/* The largest |x| of a half of a warp, NaN where there is one; in all of its threads. */
+__device__ inline double most_of(double most, unsigned half)
+{
+    for (int step = GX_MERIT_LANES / 2; step > 0; step /= 2) {
+        double other = __shfl_xor_sync(half, most, step, GX_MERIT_LANES);
+        most = other > most || other != other ? other : most;
+    }
+    return most;
+}
+
+/* COSINE of rows whose squares are not plain, as gx_merit_scaled(); the other half may not come. */
+template <class T>
+__device__ __noinline__ double scaled_cosine(const gx_cuda_near &p, const T *a, const double *query)
+{
+    unsigned half = 0xffffu << (threadIdx.x & 16);
+    double most_x = 0, most_y = 0, both = 0, own = 0, other = 0;
+    for (int64_t l = threadIdx.x % GX_MERIT_LANES; l < p.k; l += GX_MERIT_LANES) {
+        double x = fabs((double)a[l * p.lda]), y = fabs(query[l]);
+        most_x = x > most_x || x != x ? x : most_x;
+        most_y = y > most_y || y != y ? y : most_y;
+    }
+    most_x = most_of(most_x, half);
+    most_y = most_of(most_y, half);
+    if (most_x == 0 || most_y == 0) {
+        return 0;
+    }
+    int of_x, of_y;
+    frexp(most_x, &of_x);
+    frexp(most_y, &of_y);
+    for (int64_t l = threadIdx.x % GX_MERIT_LANES; l < p.k; l += GX_MERIT_LANES) {
+        double x = ldexp((double)a[l * p.lda], -of_x), y = ldexp(query[l], -of_y);
+        both += x * y;
+        own += x * x;
+        other += y * y;
+    }
+    both = tree_of(both, half);
+    own = tree_of(own, half);
+    other = tree_of(other, half);
+    return both / sqrt(own * other);
 }
 
 /* Of row i and query j, by the sixteen threads of a half of a warp: in the first of them. */
@@ -473,11 +508,13 @@ template <class T> __device__ inline double merit_of(const gx_cuda_near &p, int6
                                                 : x * y;
         own += is_cosine ? x * x : 0;
     }
-    sum = tree_of(sum);
-    own = tree_of(own);
+    sum = tree_of(sum, ~0u);
+    own = tree_of(own, ~0u);
     if (is_cosine) {
         double other = p.square[j];
-        return own == 0 || other == 0 ? 0 : sum / root_of(own, other);
+        own = __shfl_sync(~0u, own, 0, GX_MERIT_LANES);
+        bool is_plain = gx_merit_is_plain(own) && gx_merit_is_plain(other);
+        return is_plain ? sum / sqrt(own * other) : scaled_cosine<T>(p, a, query);
     }
     return p.metric == GX_METRIC_DOT ? sum : -sum;
 }

@@ -44,12 +44,29 @@ static double term(gx_metric metric, double x, double y)
     }
 }
 
-/* sqrt(x y), also where the product overflows or vanishes. */
-static double root_of(double x, double y)
+/* COSINE of row i of a and query j, whose squares are not plain. */
+GX_INLINE double scaled_cosine(gx_dtype dtype, const gx_args *p, int64_t i, int64_t j)
 {
-    double product = x * y;
-    bool is_plain = product > 0x1p-960 && product < 0x1p1000;
-    return is_plain ? sqrt(product) : sqrt(x) * sqrt(y);
+    const double *y = p->nearest->query + j * p->k;
+    double both[GX_MERIT_LANES] = {0}, own[GX_MERIT_LANES] = {0}, other[GX_MERIT_LANES] = {0};
+    double most = 0;
+    int of_x, of_y;
+    for (int64_t l = 0; l < p->k; l++) {
+        double size = fabs(load_op(dtype, p->transa, p->a, p->lda, i, l).re);
+        most = size > most || isnan(size) ? size : most;
+    }
+    if (most == 0 || !gx_merit_unit(y, p->k, &of_y)) {
+        return 0;
+    }
+    frexp(most, &of_x);
+    for (int64_t l = 0; l < p->k; l++) {
+        double a = ldexp(load_op(dtype, p->transa, p->a, p->lda, i, l).re, -of_x);
+        double b = ldexp(y[l], -of_y);
+        both[l % GX_MERIT_LANES] += a * b;
+        own[l % GX_MERIT_LANES] += a * a;
+        other[l % GX_MERIT_LANES] += b * b;
+    }
+    return gx_merit_tree(both) / sqrt(gx_merit_tree(own) * gx_merit_tree(other));
 }
 
 /* Row i of a and query j. */
@@ -65,7 +82,8 @@ GX_INLINE double merit_of(gx_dtype dtype, const gx_args *p, int64_t i, int64_t j
     }
     double sum = gx_merit_tree(lane), own = gx_merit_tree(square), other = p->nearest->square[j];
     if (metric == GX_METRIC_COSINE) {
-        return own == 0 || other == 0 ? 0 : sum / root_of(own, other);
+        return gx_merit_is_plain(own) && gx_merit_is_plain(other) ? sum / sqrt(own * other)
+                                                                  : scaled_cosine(dtype, p, i, j);
     }
     return metric == GX_METRIC_DOT ? sum : -sum;
 }

@@ -65,8 +65,8 @@ gx_code gx_alg_transpose(gx_run *run, const gx_mat *A, gx_trans trans, gx_sink *
 */
 gx_code gx_alg_reduce(gx_run *run, const gx_mat *A, gx_reduce_kind kind, double *out);
 
-/* Sums down the columns, or along the rows, times factor: as many of gx_dtype_wide(A->dtype). */
-gx_code gx_alg_sums(gx_run *run, const gx_mat *A, bool is_by_row, double factor, double *out);
+/* Sums down the columns, or along the rows, over divisor: as many of gx_dtype_wide(A->dtype). */
+gx_code gx_alg_sums(gx_run *run, const gx_mat *A, bool is_by_row, double divisor, double *out);
 
 /* ||A||: kind 'F' Frobenius, '1' max column sum, 'I' max row sum, 'M' max |a|. */
 gx_code gx_alg_norm(gx_run *run, const gx_mat *A, char kind, double *norm);

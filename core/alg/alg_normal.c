@@ -19,6 +19,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Units are at most 2^UNIT_MOST: the inverse of the least number would overflow. */
+enum { UNIT_MOST = 1000 };
+
 typedef struct norms {
     gx_run *run;
     const gx_mat *A;
@@ -133,7 +136,8 @@ static void finish(norms *x, int64_t lines, double *scale)
     }
     if (any) { // units are powers of 2
         for (int64_t l = 0; l < lines; l++) {
-            scale[l] = is_lost(x, l) ? ldexp(1, -ilogb(x->most[l])) : 1;
+            int e = is_lost(x, l) ? -ilogb(x->most[l]) : 0;
+            scale[l] = ldexp(1, e < UNIT_MOST ? e : UNIT_MOST);
             x->sum[l] = 0;
         }
         x->unit = scale;
@@ -142,8 +146,8 @@ static void finish(norms *x, int64_t lines, double *scale)
     for (int64_t l = 0; l < lines; l++) {
         double norm = x->kind == GX_LINE_L1    ? x->sum[l]
                       : x->kind == GX_LINE_MAX ? x->most[l]
-                                               : sqrt(x->sum[l]) / (any ? scale[l] : 1);
-        double inverse = norm == 0 ? 1 : 1 / norm;
+                                               : sqrt(x->sum[l]);
+        double inverse = norm == 0 ? 1 : any ? scale[l] / norm : 1 / norm; // norm may overflow
         scale[l] = isinf(inverse) ? DBL_MAX : inverse;
     }
 }

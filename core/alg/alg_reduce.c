@@ -36,7 +36,7 @@ typedef struct scan {
     double *out;
     bool is_direct; /* tiles share no element of the result */
     bool is_real;   /* sums whose imaginary parts, all 0, are dropped */
-    double factor;  /* of sums */
+    double divisor; /* of sums */
 } scan;
 
 static bool is_row_kind(gx_reduce_kind kind)
@@ -126,10 +126,10 @@ static void drop_imaginary(double *sums, int64_t count)
     }
 }
 
-static void multiply(double *sums, int64_t count, double factor)
+static void divide(double *sums, int64_t count, double divisor)
 {
-    for (int64_t p = 0; p < count && factor != 1; p++) {
-        sums[p] *= factor;
+    for (int64_t p = 0; p < count && divisor != 1; p++) {
+        sums[p] /= divisor;
     }
 }
 
@@ -166,7 +166,7 @@ static gx_code reduce_tile(void *arg, int64_t tile, gx_pass_thread *thread, void
         }
     }
     if (s->is_direct) {
-        multiply(acc, width_of(s, r.m, r.n), s->factor);
+        divide(acc, width_of(s, r.m, r.n), s->divisor);
     }
     return GX_OK;
 }
@@ -239,7 +239,7 @@ static gx_code reduce(scan *s)
 }
 
 /* gx_alg_sums() of a sparse matrix: pairs, of which real sums are the first halves. */
-static gx_code sums_of_sparse(gx_run *run, const gx_mat *A, bool is_by_row, double factor,
+static gx_code sums_of_sparse(gx_run *run, const gx_mat *A, bool is_by_row, double divisor,
                               double *out)
 {
     int64_t count = is_by_row ? A->rows : A->cols, parts = gx_dtype_is_complex(A->dtype) ? 2 : 1;
@@ -252,7 +252,7 @@ static gx_code sums_of_sparse(gx_run *run, const gx_mat *A, bool is_by_row, doub
     const double *pair = memory;
     gx_sparse_reduce(run, A, is_by_row ? GX_REDUCE_ROW_SUM : GX_REDUCE_COL_SUM, memory);
     for (int64_t k = 0; k < count * parts && gx_ok(run); k++) {
-        out[k] = pair[parts == 2 ? k : 2 * k] * factor;
+        out[k] = pair[parts == 2 ? k : 2 * k] / divisor;
     }
     gx_mem_free(run->ctx->mem, memory);
     return gx_ok(run) ? GX_OK : run->err.code;
@@ -264,19 +264,19 @@ gx_code gx_alg_reduce(gx_run *run, const gx_mat *A, gx_reduce_kind kind, double 
         return gx_sparse_reduce(run, A, kind, out);
     }
 
-    return reduce(&(scan){.run = run, .A = A, .kind = kind, .out = out, .factor = 1});
+    return reduce(&(scan){.run = run, .A = A, .kind = kind, .out = out, .divisor = 1});
 }
 
-gx_code gx_alg_sums(gx_run *run, const gx_mat *A, bool is_by_row, double factor, double *out)
+gx_code gx_alg_sums(gx_run *run, const gx_mat *A, bool is_by_row, double divisor, double *out)
 {
     if (A->is_sparse) {
-        return gx_ok(run) ? sums_of_sparse(run, A, is_by_row, factor, out) : run->err.code;
+        return gx_ok(run) ? sums_of_sparse(run, A, is_by_row, divisor, out) : run->err.code;
     }
-    scan s = {.run = run, .A = A, .out = out, .factor = factor};
+    scan s = {.run = run, .A = A, .out = out, .divisor = divisor};
     s.kind = is_by_row ? GX_REDUCE_ROW_SUM : GX_REDUCE_COL_SUM;
     s.is_real = !gx_dtype_is_complex(A->dtype);
     if (reduce(&s) == GX_OK && !s.is_direct) {
-        multiply(out, width_of(&s, A->rows, A->cols), factor);
+        divide(out, width_of(&s, A->rows, A->cols), divisor);
     }
     return gx_ok(run) ? GX_OK : run->err.code;
 }

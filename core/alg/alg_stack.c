@@ -205,6 +205,7 @@ static gx_code open_source(const stack *x, int64_t i0, int64_t rows, gx_pass_thr
     from->first = 0;
     if (A->kind == GX_MAT_CENTRED) {
         gx_mat_centred(&from->centred, &from->piece, A->dtype, A->shift, A->scale, A->has_ones);
+        from->centred.rest = A->rest;
         from->centred.is_conjugated = A->is_conjugated;
         from->A = &from->centred;
     }

@@ -51,8 +51,9 @@ static bool is_same_source(const gx_mat *A, const gx_mat *B)
                strcmp(A->meta.schema, B->meta.schema) == 0;
     }
     if (A->kind == GX_MAT_CENTRED) {
-        return A->base == B->base && A->shift == B->shift && A->scale == B->scale &&
-               A->has_ones == B->has_ones && A->is_conjugated == B->is_conjugated;
+        return A->base == B->base && A->shift == B->shift && A->rest == B->rest &&
+               A->scale == B->scale && A->has_ones == B->has_ones &&
+               A->is_conjugated == B->is_conjugated;
     }
     return A->kind == GX_MAT_VALUE && A->data == B->data && A->ld == B->ld;
 }

@@ -49,4 +49,13 @@ gx_code gx_alg_spgemm(gx_run *run, gx_scalar alpha, const gx_mat *A, const gx_ma
 gx_code gx_sparse_reduce(gx_run *run, const gx_mat *A, gx_reduce_kind kind, double *out);
 gx_code gx_sparse_trace(gx_run *run, const gx_mat *A, gx_scalar *trace);
 
+/*
+** The least elements of a real A, or the largest, and where they are: down the columns (axis 0),
+** along the rows (1), or of all, counted row by row (-1).  The zeros between the entries count; of
+** equal elements the first is found, and a NaN before any number.  most, place: a number a line,
+** each of at least one element; either may be NULL.
+*/
+gx_code gx_sparse_extremes(gx_run *run, const gx_mat *A, bool is_max, int64_t axis, double *most,
+                           double *place);
+
 #endif

@@ -6,6 +6,9 @@
 ** where they belong, since a row is in one piece; sums down the columns are added by the fold, in
 ** order.  So the bits depend on no number of threads.  The zeros between count for the smallest and
 ** the largest element, and for nothing else.
+**
+** Extremes of lines go entry by entry, whose places in a line ascend, so that the first place that
+** has no entry is known too: there the first of the zeros is.
 */
 #include "sparse_alg.h"
 
@@ -182,4 +185,80 @@ gx_code gx_sparse_trace(gx_run *run, const gx_mat *A, gx_scalar *trace)
     gx_err err = {0};
     (void)gx_sparse_each(run, A, add_diagonal, trace, &err);
     return gx_run_fail(run, &err);
+}
+
+// Extremes of lines -------------------------------------------------------------------------------
+
+typedef struct best {
+    double most;
+    int64_t place; /* -1: no entry yet                  */
+    int64_t gap;   /* the first place without an entry  */
+} best;
+
+typedef struct extremes {
+    const gx_mat *A;
+    bool is_max;
+    int64_t axis;
+    best *of;
+} extremes;
+
+static bool is_beyond(const extremes *x, double a, double b)
+{
+    return x->is_max ? a > b : a < b;
+}
+
+static gx_code look_at_entry(void *arg, int64_t i, int64_t j, gx_scalar value, gx_err *err)
+{
+    const extremes *x = arg;
+    best *b = &x->of[x->axis == 0 ? j : x->axis == 1 ? i : 0];
+    int64_t place = x->axis == 0 ? i : x->axis == 1 ? j : i * x->A->cols + j;
+    (void)err;
+    b->gap += place == b->gap;
+    if (b->place < 0 || (!isnan(b->most) && (isnan(value.re) || is_beyond(x, value.re, b->most)))) {
+        b->most = value.re;
+        b->place = place;
+    }
+    return GX_OK;
+}
+
+/* The zeros between the entries take part. */
+static void look_at_zeros(const extremes *x, int64_t length, best *b)
+{
+    bool is_first = b->place < 0 || (b->most == 0 && b->gap < b->place);
+    if (b->gap < length && (is_first || is_beyond(x, 0, b->most))) {
+        b->most = 0;
+        b->place = b->gap;
+    }
+}
+
+gx_code gx_sparse_extremes(gx_run *run, const gx_mat *A, bool is_max, int64_t axis, double *most,
+                           double *place)
+{
+    int64_t count = axis == 0 ? A->cols : axis == 1 ? A->rows : 1;
+    int64_t length = axis == 0 ? A->rows : axis == 1 ? A->cols : A->rows * A->cols; // < 2^56
+    gx_err err = {0};
+    void *memory = NULL;
+    if (gx_ok(run)) {
+        gx_mem_alloc(run->ctx->mem, (size_t)count * sizeof(best), "extremes", &memory, &err);
+    }
+    if (gx_run_fail(run, &err) != GX_OK) {
+        return run->err.code;
+    }
+    extremes x = {.A = A, .is_max = is_max, .axis = axis, .of = memory};
+    for (int64_t k = 0; k < count; k++) {
+        x.of[k] = (best){.place = -1};
+    }
+    (void)gx_sparse_each(run, A, look_at_entry, &x, &err);
+    gx_run_fail(run, &err);
+    for (int64_t k = 0; k < count && gx_ok(run); k++) {
+        look_at_zeros(&x, length, &x.of[k]);
+        if (most != NULL) {
+            most[k] = x.of[k].most;
+        }
+        if (place != NULL) {
+            place[k] = (double)x.of[k].place;
+        }
+    }
+    gx_mem_free(run->ctx->mem, memory);
+    return gx_ok(run) ? GX_OK : run->err.code;
 }

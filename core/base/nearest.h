@@ -5,7 +5,8 @@
 ** they are, more being nearer:
 **
 **   DOT       x . y
-**   COSINE    x . y / sqrt(x . x * y . y); 0 where either is 0
+**   COSINE    x . y / sqrt(x . x * y . y); 0 where either row is zeros; where x . x or y . y is not
+**             plain, of both rows in units of the power of two at their largest number
 **   SQUARED   - sum (x_k - y_k)^2
 **   ABSOLUTE  - sum |x_k - y_k|
 **
@@ -19,7 +20,16 @@
 
 #include "types.h"
 
+#include <math.h>
+
 enum { GX_MERIT_LANES = 16 };
+
+/* Host code, and device code where nvcc reads this. */
+#ifdef __CUDACC__
+#define GX_MERIT_FN static inline __host__ __device__
+#else
+#define GX_MERIT_FN static inline
+#endif
 
 /* Entries of a list that a device makes, at most. */
 enum { GX_NEAREST_MOST = 1024 };
@@ -91,6 +101,40 @@ static inline double gx_merit_tree(double lane[GX_MERIT_LANES])
         }
     }
     return lane[0];
+}
+
+/* Neither has x . x overflowed nor has it lost digits, and no product of two such does. */
+GX_MERIT_FN bool gx_merit_is_plain(double square)
+{
+    return square > 0x1p-480 && square < 0x1p480;
+}
+
+/* The binary exponent of the largest number of a row; false: it is zeros. */
+static inline bool gx_merit_unit(const double *x, int64_t k, int *exponent)
+{
+    double most = 0;
+    for (int64_t l = 0; l < k; l++) {
+        most = fabs(x[l]) > most || x[l] != x[l] ? fabs(x[l]) : most;
+    }
+    frexp(most, exponent);
+    return most != 0; // so NaN goes on
+}
+
+/* COSINE of two rows whose squares are not plain. */
+static inline double gx_merit_scaled(const double *x, const double *y, int64_t k)
+{
+    double both[GX_MERIT_LANES] = {0}, own[GX_MERIT_LANES] = {0}, other[GX_MERIT_LANES] = {0};
+    int of_x, of_y;
+    if (!gx_merit_unit(x, k, &of_x) || !gx_merit_unit(y, k, &of_y)) {
+        return 0;
+    }
+    for (int64_t l = 0; l < k; l++) {
+        double a = ldexp(x[l], -of_x), b = ldexp(y[l], -of_y);
+        both[l % GX_MERIT_LANES] += a * b;
+        own[l % GX_MERIT_LANES] += a * a;
+        other[l % GX_MERIT_LANES] += b * b;
+    }
+    return gx_merit_tree(both) / sqrt(gx_merit_tree(own) * gx_merit_tree(other));
 }
 
 /* x . x, as `square` has it. */

@@ -348,20 +348,20 @@ static gx_code read_broadcast(gx_run *run, const gx_mat *mat, gx_reader *reader,
     return GX_OK;
 }
 
-/* x = (x - by) * scale for the count numbers that are `stride` (a constant) apart. */
+/* x = (x - by - rest) * scale for the count numbers that are `stride` (a constant) apart. */
 static inline void centre(bool is_double, void *x, int64_t count, int64_t stride, double by,
-                          double scale)
+                          double rest, double scale)
 {
     if (is_double) {
         double *d = x;
         for (int64_t i = 0; i < count; i++) {
-            d[i * stride] = (d[i * stride] - by) * scale;
+            d[i * stride] = (d[i * stride] - by - rest) * scale;
         }
         return;
     }
     float *f = x;
     for (int64_t i = 0; i < count; i++) {
-        f[i * stride] = (float)(((double)f[i * stride] - by) * scale);
+        f[i * stride] = (float)(((double)f[i * stride] - by - rest) * scale);
     }
 }
 
@@ -370,13 +370,14 @@ static void centre_column(const gx_mat *mat, gx_dtype dtype, void *x, int64_t m,
 {
     bool is_double = gx_dtype_is_double(dtype);
     double scale = mat->scale == NULL ? 1 : mat->scale[j];
+    gx_scalar by = mat->shift[j], rest = mat->rest == NULL ? (gx_scalar){0, 0} : mat->rest[j];
     if (!gx_dtype_is_complex(dtype)) {
-        centre(is_double, x, m, 1, mat->shift[j].re, scale);
+        centre(is_double, x, m, 1, by.re, rest.re, scale);
         return;
     }
     char *imaginary = (char *)x + gx_dtype_bytes(dtype) / 2;
-    centre(is_double, x, m, 2, mat->shift[j].re, scale);
-    centre(is_double, imaginary, m, 2, mat->shift[j].im, mat->is_conjugated ? -scale : scale);
+    centre(is_double, x, m, 2, by.re, rest.re, scale);
+    centre(is_double, imaginary, m, 2, by.im, rest.im, mat->is_conjugated ? -scale : scale);
 }
 
 static gx_code read_centred(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0,

@@ -50,6 +50,7 @@ struct gx_mat {
     int64_t row0, col0;           /* VIEW: origin in op(base)                               */
     gx_trans trans;               /* VIEW: NO_TRANS, TRANS, CONJ_TRANS of base              */
     const gx_scalar *shift;       /* CENTRED: one a column of base, borrowed                */
+    const gx_scalar *rest;        /* CENTRED: taken off after it; NULL unless set by hand   */
     const double *scale;          /* CENTRED: the same; NULL: ones                          */
     bool has_ones;                /* CENTRED: column 0 is ones, base's follow               */
     bool is_conjugated;           /* CENTRED: of all that; false unless set by hand         */

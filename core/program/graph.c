@@ -281,7 +281,6 @@ bool gx_graph_is_dense(gx_graph *g, gx_ref ref)
 /* Does the operation work on the panels of a sparse operand? */
 static bool takes_sparse(const gx_graph *g, const gx_node *node, const gx_ref *in)
 {
-    bool is_whole = node->whole[0] < 0; // of reductions: no axis
     switch (node->op->id) {
     case GX_OP_MATMUL: // by a dense matrix
         return !gx_is_sparse(&g->node[in[0]].type) || !gx_is_sparse(&g->node[in[1]].type);
@@ -291,10 +290,11 @@ static bool takes_sparse(const gx_graph *g, const gx_node *node, const gx_ref *i
     case GX_OP_SUM:
     case GX_OP_MEAN:
     case GX_OP_TRACE:
-        return g->node[in[0]].op->id == GX_OP_OPERAND;
     case GX_OP_MIN:
     case GX_OP_MAX:
-        return is_whole && g->node[in[0]].op->id == GX_OP_OPERAND;
+    case GX_OP_ARGMIN:
+    case GX_OP_ARGMAX:
+        return g->node[in[0]].op->id == GX_OP_OPERAND;
     case GX_OP_NORM:
         return node->whole[0] != '2' && node->whole[0] != 'N' &&
                g->node[in[0]].op->id == GX_OP_OPERAND;
@@ -588,6 +588,12 @@ static bool value_of(gx_graph *g, gx_ref ref, int depth, gx_scalar *value)
     known_now->is_known = true; // and so it is not looked for again
     known_now->value = *value;
     return true;
+}
+
+const char *gx_graph_word(const gx_graph *g, gx_ref ref)
+{
+    const gx_node *node = ref == GX_NO_NODE ? NULL : &g->node[ref];
+    return node != NULL && node->op->id == GX_OP_LITERAL ? node->label : NULL;
 }
 
 bool gx_graph_value(gx_graph *g, gx_ref ref, gx_scalar *value)

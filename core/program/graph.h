@@ -197,6 +197,9 @@ bool gx_graph_sees(const gx_graph *g, int32_t from, int32_t block);
 */
 bool gx_graph_value(gx_graph *g, gx_ref ref, gx_scalar *value);
 
+/* The text of an argument that is a word, the 'fro' of norm(A, 'fro'); NULL: it is none. */
+const char *gx_graph_word(const gx_graph *g, gx_ref ref);
+
 /*
 ** Before it runs (finish.c): what nobody wants is dropped, and each node learns what it is the last
 ** to use.

@@ -1,5 +1,10 @@
 /*
 ** Lines: see lines.h.  The least, largest and median of what holds a NaN are NaN, as in NumPy.
+**
+** A variance takes two passes.  The first sums x - offset, the offset being the first element:
+** numbers far from zero and close to each other lose no digits, and a line that does not vary has
+** exactly its value as the mean.  The second sums (x - mean)^2, and x - mean, whose square is what
+** the mean's rounding has added (Chan, Golub & LeVeque 1983, the corrected two-pass formula).
 */
 #include "lines.h"
 
@@ -174,21 +179,37 @@ static bool has_nan(const double *line, int64_t length)
     return found;
 }
 
+/*
+** From pair[0] to pair[1] by a share of the way: next to an infinity that, between both infinities
+** nothing (NaN).
+*/
+static double between(const double pair[2], double share)
+{
+    if (share == 0 || pair[0] == pair[1]) {
+        return pair[0];
+    }
+    if (!isfinite(pair[0]) || !isfinite(pair[1])) {
+        return pair[0] + pair[1];
+    }
+    double difference = pair[1] - pair[0];
+    return isfinite(difference) ? pair[0] + difference * share
+                                : pair[0] * (1 - share) + pair[1] * share;
+}
+
 static double quantile(gx_run *run, const double *line, int64_t length, double q, void *work)
 {
     double place = q * (double)(length - 1), below = floor(place), pair[2];
-    if (has_nan(line, length)) {
+    if (length == 0 || has_nan(line, length)) {
         return (double)NAN;
     }
     gx_order_pair(run, line, length, (int64_t)below, work, pair);
-    bool is_one = place == below || pair[0] == pair[1];
-    return is_one ? pair[0] : pair[0] + (pair[1] - pair[0]) * (place - below);
+    return between(pair, place - below);
 }
 
 static double median(gx_run *run, const double *line, int64_t length, void *work)
 {
     double pair[2];
-    if (has_nan(line, length)) {
+    if (length == 0 || has_nan(line, length)) {
         return (double)NAN;
     }
     gx_order_pair(run, line, length, (length - 1) / 2, work, pair);
@@ -217,38 +238,97 @@ static void fold_extreme(gx_tally *f, const double *piece, int64_t length, doubl
     f->place = f->length + place;
 }
 
-static void fold_sum(gx_tally *f, const double *piece, int64_t length)
+/* What is taken off before adding up: 0 where differences could overflow. */
+static double offset_of(double first)
 {
-    int64_t parts = f->is_complex ? 2 : 1;
-    gx_scalar sum = f->sum;
-    for (int64_t k = 0; k < length; k++) {
-        sum.re += piece[k * parts];
-        sum.im += f->is_complex ? piece[2 * k + 1] : 0;
-    }
-    f->sum = sum;
+    return fabs(first) < 0x1p1000 ? first : 0;
 }
 
-/* |x - mean|^2, where f->sum has become the mean. */
-static void fold_squares(gx_tally *f, const double *piece, int64_t length)
+/* The first pass finds where the offset is. */
+static void find_offset(gx_tally *f, const double *piece, int64_t length)
 {
-    double squares = f->squares, re = f->sum.re, im = f->sum.im;
-    for (int64_t k = 0; k < length && !f->is_complex; k++) {
-        squares += (piece[k] - re) * (piece[k] - re);
+    if (f->pass == 0 && f->length == 0 && length > 0) {
+        f->offset = (gx_scalar){offset_of(piece[0]), f->is_complex ? offset_of(piece[1]) : 0};
     }
-    for (int64_t k = 0; k < length && f->is_complex; k++) {
-        squares += (piece[2 * k] - re) * (piece[2 * k] - re);
-        squares += (piece[2 * k + 1] - im) * (piece[2 * k + 1] - im);
+}
+
+/* Two lanes: what every processor adds at once. */
+typedef double pair __attribute__((vector_size(2 * sizeof(double)), aligned(8), may_alias));
+
+/* Part k of what is added: lane l. */
+static void fold_part(gx_tally *f, double x, int l)
+{
+    double d = x - (l % 2 == 1 && f->is_complex ? f->offset.im : f->offset.re);
+    f->sum[l] += d;
+    f->squares[l] += d * d;
+}
+
+/* Whole rounds of all lanes; squares in the second pass alone. */
+static void fold_rounds(gx_tally *f, const double *piece, int64_t rounds)
+{
+    const pair off = {f->offset.re, f->is_complex ? f->offset.im : f->offset.re};
+    pair a = {f->sum[0], f->sum[1]}, b = {f->sum[2], f->sum[3]};
+    pair aa = {f->squares[0], f->squares[1]}, bb = {f->squares[2], f->squares[3]};
+    const pair *x = (const void *)piece, *end = x + 2 * rounds;
+    for (; f->pass == 0 && x < end; x += 2) {
+        a += x[0] - off;
+        b += x[1] - off;
     }
-    f->squares = squares;
+    for (; x < end; x += 2) {
+        pair d = x[0] - off, e = x[1] - off;
+        a += d;
+        b += e;
+        aa += d * d;
+        bb += e * e;
+    }
+    for (int l = 0; l < 2; l++) {
+        f->sum[l] = a[l];
+        f->sum[2 + l] = b[l];
+        f->squares[l] = aa[l];
+        f->squares[2 + l] = bb[l];
+    }
+}
+
+/*
+** Sums of x - offset and, in the second pass, of its squares: of part k of the line in lane k mod
+** GX_TALLY_LANES, however it is cut into pieces.  Real and imaginary parts fall into lanes of their
+** own.
+*/
+static void fold_deviations(gx_tally *f, const double *piece, int64_t length)
+{
+    find_offset(f, piece, length);
+    int64_t parts = f->is_complex ? 2 : 1, count = length * parts, k = 0;
+    for (int64_t l = f->length * parts % GX_TALLY_LANES; l % GX_TALLY_LANES != 0 && k < count;
+         l++) {
+        fold_part(f, piece[k++], (int)l);
+    }
+    int64_t rounds = (count - k) / GX_TALLY_LANES;
+    fold_rounds(f, piece + k, rounds);
+    k += rounds * GX_TALLY_LANES;
+    for (int l = 0; k < count; l++) {
+        fold_part(f, piece[k++], l);
+    }
+}
+
+/* The lanes together. */
+static gx_scalar sum_of(const gx_tally *f)
+{
+    double even = f->sum[0] + f->sum[2], odd = f->sum[1] + f->sum[3];
+    return f->is_complex ? (gx_scalar){even, odd} : (gx_scalar){even + odd, 0};
+}
+
+static double squares_of(const gx_tally *f)
+{
+    return (f->squares[0] + f->squares[2]) + (f->squares[1] + f->squares[3]);
 }
 
 static void fold_exponentials(gx_tally *f, const double *piece, int64_t length)
 {
-    double sum = f->squares, most = f->most;
+    double sum = f->squares[0], most = f->most;
     for (int64_t k = 0; k < length && isfinite(most); k++) {
         sum += exp(piece[k] - most);
     }
-    f->squares = sum;
+    f->squares[0] = sum;
 }
 
 /* p * x: a real product has no imaginary parts, which 0 * inf would make NaN. */
@@ -297,7 +377,7 @@ void gx_tally_add(gx_tally *f, const double *piece, int64_t length)
         break;
     case GX_OP_VAR:
     case GX_OP_STD:
-        (f->pass == 0 ? fold_sum : fold_squares)(f, piece, length);
+        fold_deviations(f, piece, length);
         break;
     default: // LOGSUMEXP
         if (f->pass == 0) {
@@ -314,9 +394,20 @@ gx_tally gx_tally_part(const gx_tally *f)
     // The second pass looks at what the first has found, and finds nothing else.
     gx_tally part = *f;
     part.length = part.count = part.place = 0;
-    part.squares = 0;
-    part.sum = f->pass == 0 ? (gx_scalar){0, 0} : f->sum;
+    memset(part.sum, 0, sizeof part.sum);
+    memset(part.squares, 0, sizeof part.squares);
     return part;
+}
+
+/* Sums of both, each with an offset of its own. */
+static void join_deviations(gx_tally *f, const gx_tally *part)
+{
+    double count = (double)part->length;
+    gx_scalar sum = sum_of(part);
+    f->offset = f->length == 0 && f->pass == 0 ? part->offset : f->offset;
+    f->sum[0] += sum.re + count * (part->offset.re - f->offset.re);
+    f->sum[1] += sum.im + count * (part->offset.im - f->offset.im);
+    f->squares[0] += squares_of(part);
 }
 
 /* Is the extreme of what comes later the one of both? */
@@ -336,12 +427,12 @@ void gx_tally_join(gx_tally *f, const gx_tally *part)
         f->most = part->most;
         f->place = f->length + part->place;
     }
-    if (f->pass == 0) {
-        f->sum.re += part->sum.re;
-        f->sum.im += part->sum.im;
+    if (f->op == GX_OP_PROD) {
+        f->product =
+            f->length == 0 ? part->product : times(f->is_complex, f->product, part->product);
+    } else {
+        join_deviations(f, part);
     }
-    f->product = f->length == 0 ? part->product : times(f->is_complex, f->product, part->product);
-    f->squares += part->squares;
     f->count += part->count;
     f->length += part->length;
 }
@@ -352,16 +443,28 @@ bool gx_tally_next(gx_tally *f)
     if (!has_two || f->pass == 1) {
         return false;
     }
-    f->sum.re /= (double)f->length;
-    f->sum.im /= (double)f->length;
+    double length = (double)f->length;
+    gx_scalar sum = sum_of(f);
+    f->offset.re += sum.re / length;
+    f->offset.im += sum.im / length;
+    memset(f->sum, 0, sizeof f->sum);
+    memset(f->squares, 0, sizeof f->squares);
     f->length = 0;
     f->pass = 1;
     return true;
 }
 
+static double variance(const gx_tally *f)
+{
+    double length = (double)f->length, divisor = fmax(length - f->ddof, 0);
+    gx_scalar rest = sum_of(f);
+    double squares = squares_of(f), excess = (rest.re * rest.re + rest.im * rest.im) / length;
+    // Rounding leaves an excess that is small; of infinities and NaN there is none to be taken off.
+    return (excess <= squares && excess < INFINITY ? squares - excess : squares) / divisor;
+}
+
 gx_scalar gx_tally_value(const gx_tally *f)
 {
-    double variance = f->squares / (double)f->length;
     switch (f->op) {
     case GX_OP_PROD:
         return f->length == 0 ? GX_ONE : f->product;
@@ -373,11 +476,11 @@ gx_scalar gx_tally_value(const gx_tally *f)
     case GX_OP_ALL:
         return (gx_scalar){f->count == f->length, 0};
     case GX_OP_VAR:
-        return (gx_scalar){variance, 0};
+        return (gx_scalar){variance(f), 0};
     case GX_OP_STD:
-        return (gx_scalar){sqrt(variance), 0};
+        return (gx_scalar){sqrt(variance(f)), 0};
     case GX_OP_LOGSUMEXP:
-        return (gx_scalar){isfinite(f->most) ? f->most + log(f->squares) : f->most, 0};
+        return (gx_scalar){isfinite(f->most) ? f->most + log(f->squares[0]) : f->most, 0};
     default: // MIN, MAX
         return (gx_scalar){f->most, 0};
     }
@@ -393,15 +496,15 @@ size_t gx_line_work_bytes(gx_op_id op, int64_t length)
 }
 
 gx_scalar gx_line_reduce(gx_run *run, gx_op_id op, const double *line, int64_t length,
-                         bool is_complex, double q, void *work)
+                         bool is_complex, double number, void *work)
 {
     if (op == GX_OP_MEDIAN) {
         return (gx_scalar){median(run, line, length, work), 0};
     }
     if (op == GX_OP_QUANTILE) {
-        return (gx_scalar){quantile(run, line, length, q, work), 0};
+        return (gx_scalar){quantile(run, line, length, number, work), 0};
     }
-    gx_tally f = {.op = op, .is_complex = is_complex};
+    gx_tally f = {.op = op, .is_complex = is_complex, .ddof = number};
     do {
         gx_tally_add(&f, line, length);
     } while (gx_tally_next(&f));

@@ -42,11 +42,13 @@ int64_t gx_lines_of_part(const gx_lines *rows);
 void gx_lines_scatter(const gx_lines *lines, const gx_type *type, void *c, int64_t k, int64_t n,
                       const double *line);
 
+enum { GX_TALLY_LANES = 4 }; /* a sum is kept in so many, for speed */
+
 /*
 ** A reduction of one line whose elements come in pieces, from the first to the last, as often as
 ** there are passes: all but MEDIAN and QUANTILE.
 **
-**     gx_tally f = {.op = op, .is_complex = is_complex};
+**     gx_tally f = {.op = op, .is_complex = is_complex, .ddof = ddof};
 **     do { gx_tally_add(&f, piece, length) ... } while (gx_tally_next(&f));
 **
 ** Where the pieces are tallied apart, each begins as gx_tally_part() of the line's, and these are
@@ -59,8 +61,13 @@ typedef struct gx_tally {
     int64_t length;       /* of what this pass has had, then of the line     */
     int64_t place, count; /* of the extreme; of elements that are not zero   */
     double most;          /* the extreme                                     */
-    gx_scalar sum, product;
-    double squares; /* |x - mean|^2, or e^(x - most)                   */
+    union {
+        gx_scalar product; /* PROD                                                      */
+        gx_scalar offset;  /* taken off: the first element, if finite; then the mean    */
+    };
+    double sum[GX_TALLY_LANES];     /* of x - offset, by part k mod GX_TALLY_LANES            */
+    double squares[GX_TALLY_LANES]; /* |x - mean|^2; first: e^(x - most)                   */
+    double ddof;                    /* VAR and STD divide by length - ddof                    */
 } gx_tally;
 
 bool gx_tally_can(gx_op_id op);
@@ -76,9 +83,12 @@ gx_scalar gx_tally_value(const gx_tally *f);
 */
 size_t gx_line_work_bytes(gx_op_id op, int64_t length);
 
-/* PROD, MIN, MAX, ANY, ALL, VAR, STD, ARGMIN, ARGMAX, MEDIAN, QUANTILE (q), LOGSUMEXP. */
+/*
+** PROD, MIN, MAX, ANY, ALL, VAR and STD (number: ddof), ARGMIN, ARGMAX, MEDIAN, QUANTILE (number:
+** q), LOGSUMEXP.
+*/
 gx_scalar gx_line_reduce(gx_run *run, gx_op_id op, const double *line, int64_t length,
-                         bool is_complex, double q, void *work);
+                         bool is_complex, double number, void *work);
 
 /* CUMSUM, CUMPROD, DIFF, SORT, ARGSORT, SOFTMAX, in place. */
 void gx_line_along(gx_run *run, gx_op_id op, double *line, int64_t length, bool is_complex,

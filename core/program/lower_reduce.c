@@ -8,6 +8,7 @@
 ** and quantile want a line as a whole.
 */
 #include "../alg/alg.h"
+#include "../alg/sparse_alg.h"
 #include "../run/call.h"
 #include "../spectra/alg_eig.h"
 #include "lines.h"
@@ -18,6 +19,28 @@
 #include <string.h>
 
 // Sums and extremes -------------------------------------------------------------------------------
+
+/* Extremes of a sparse matrix, but of all elements; false: it is something else. */
+static bool by_entries(gx_exec *x, const gx_node *node)
+{
+    gx_op_id id = node->op->id;
+    bool has_places = id == GX_OP_ARGMIN || id == GX_OP_ARGMAX;
+    bool is_of_lines = (id == GX_OP_MIN || id == GX_OP_MAX) && node->whole[0] >= 0;
+    if (!gx_reads_sparse(x->g, node) || !(has_places || is_of_lines)) {
+        return false;
+    }
+    gx_mat space;
+    const gx_mat *A = gx_input_mat(x, node, 0, &space);
+    int64_t count = node->type.rows * node->type.cols;
+    double *out = gx_temp(x, (size_t)gx_max(1, count) * sizeof *out);
+    void *c = out == NULL ? NULL : gx_result(x, node, 0);
+    bool is_max = id == GX_OP_MAX || id == GX_OP_ARGMAX;
+    if (c != NULL && gx_sparse_extremes(x->run, A, is_max, node->whole[0], has_places ? NULL : out,
+                                        has_places ? out : NULL) == GX_OK) {
+        gx_convert(GX_F64, out, gx_max(1, count), node->type.dtype, c, gx_max(1, count), count, 1);
+    }
+    return true;
+}
 
 /* By the streamed pass; false: it has no such reduction. */
 static bool by_pass(gx_exec *x, const gx_node *node)
@@ -133,7 +156,8 @@ static void reduce_whole(gx_exec *x, const gx_node *node)
 {
     gx_type from = gx_input_node(x->g, node, 0)->type;
     gx_lines rows = gx_lines_of_whole(&from), whole = gx_lines_of(&from, -1);
-    line_pass p = {.total = {.op = node->op->id, .is_complex = rows.is_complex}};
+    line_pass p = {
+        .total = {.op = node->op->id, .is_complex = rows.is_complex, .ddof = node->alpha.re}};
     if (!gx_tally_can(node->op->id)) {
         if (begin_lines(x, node, whole, 1, &p)) {
             gx_lines_gather_whole(x->run, &from, p.a, (void *)p.line);
@@ -274,7 +298,7 @@ static void add_rows(strips *s, gx_tally *one, void *c)
         for (int64_t q = 0; q < n && one == NULL; q++) {
             gx_scalar value =
                 gx_line_reduce(s->x->run, s->node->op->id, s->line + q * rows.length * s->parts,
-                               rows.length, rows.is_complex, 0, NULL);
+                               rows.length, rows.is_complex, s->node->alpha.re, NULL);
             gx_convert(GX_C128, &value, 1, s->node->type.dtype,
                        gx_at(c, s->node->type.dtype, 1, s->i + k + q, 0), 1, 1, 1);
         }
@@ -297,7 +321,8 @@ static void reduce_strips(strips *s, gx_tally *sums, int64_t count, void *c)
     const gx_node *node = s->node;
     bool goes_on = true;
     for (int64_t j = 0; j < count; j++) {
-        sums[j] = (gx_tally){.op = node->op->id, .is_complex = s->parts == 2};
+        sums[j] =
+            (gx_tally){.op = node->op->id, .is_complex = s->parts == 2, .ddof = node->alpha.re};
     }
     while (goes_on && gx_ok(s->x->run)) {
         s->part = count > 0 ? gx_tally_part(sums) : s->part;
@@ -360,7 +385,7 @@ static void by_lines(gx_exec *x, const gx_node *node, gx_lines lines, gx_team_fn
 
 void gx_lower_reduce(gx_exec *x, const gx_node *node)
 {
-    if (by_pass(x, node) || by_strips(x, node)) {
+    if (by_entries(x, node) || by_pass(x, node) || by_strips(x, node)) {
         return;
     }
     if (node->whole[0] < 0) {

@@ -90,7 +90,7 @@ void gx_lower_cov(gx_exec *x, const gx_node *node)
     if (C != NULL) {
         gx_alg_cov(x->run,
                    &(gx_cov_args){.A = gx_input_mat(x, node, 0, &a),
-                                  .ddof = 1,
+                                  .ddof = node->whole[0],
                                   .is_correlation = node->op->id == GX_OP_CORR},
                    C);
     }

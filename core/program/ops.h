@@ -51,8 +51,8 @@ enum { GX_EINSUM_MOST = 12 }; /* operands of einsum */
     OP(MAX,       "max", "max(A, axis)", 1, 2, 1, reduce_order, reduce, "largest element")         \
     OP(ANY,       "any", "any(A, axis)", 1, 2, 1, reduce_truth, reduce, "1 where one is not 0")    \
     OP(ALL,       "all", "all(A, axis)", 1, 2, 1, reduce_truth, reduce, "1 where none is 0")       \
-    OP(VAR,       "var", "var(A, axis)", 1, 2, 1, reduce_real, reduce, "variance, by the count")   \
-    OP(STD,       "std", "std(A, axis)", 1, 2, 1, reduce_real, reduce, "its square root")          \
+    OP(VAR,       "var", "var(A, axis, ddof)", 1, 3, 1, reduce_real, reduce, "variance")          \
+    OP(STD,       "std", "std(A, axis, ddof)", 1, 3, 1, reduce_real, reduce, "its square root")   \
     OP(ARGMIN,    "argmin", "argmin(A, axis)", 1, 2, 1, reduce_index, reduce, "its place") \
     OP(ARGMAX,    "argmax", "argmax(A, axis)", 1, 2, 1, reduce_index, reduce, "its place") \
     OP(MEDIAN,    "median", "median(A, axis)", 1, 2, 1, reduce_order, reduce, "median")            \
@@ -111,7 +111,7 @@ enum { GX_EINSUM_MOST = 12 }; /* operands of einsum */
     OP(LOGM,      "logm", "logm(A)", 1, 1, 1, square, funm, "logarithm of a matrix")               \
     OP(SQRTM,     "sqrtm", "sqrtm(A)", 1, 1, 1, square, funm, "square root of a matrix")           \
     OP(POWM,      "powm", "powm(A, p)", 2, 2, 1, powm, funm, "power of a matrix")                  \
-    OP(COV,       "cov", "cov(A)", 1, 1, 1, cov, cov, "covariance of the columns")                 \
+    OP(COV,       "cov", "cov(A, ddof = 1)", 1, 2, 1, cov, cov, "covariance of the columns")       \
     OP(CORR,      "corr", "corr(A)", 1, 1, 1, cov, cov, "correlation of the columns")
 /* clang-format on */
 

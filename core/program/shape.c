@@ -205,6 +205,13 @@ gx_ref gx_check_arange(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 
 // Reductions: whole[0] is the axis, -1: of all ----------------------------------------------------
 
+/* What an empty line has one of: its sum is 0, its mean NaN; it has no least element. */
+static bool may_be_empty(gx_op_id id)
+{
+    return id != GX_OP_MIN && id != GX_OP_MAX && id != GX_OP_ARGMIN && id != GX_OP_ARGMAX &&
+           id != GX_OP_LOGSUMEXP && id != GX_OP_QUANTILE;
+}
+
 static gx_ref reduce(gx_graph *g, gx_node *node, const gx_ref *in, int count, gx_dtype dtype)
 {
     const gx_type t = like(g, in[0]);
@@ -213,8 +220,7 @@ static gx_ref reduce(gx_graph *g, gx_node *node, const gx_ref *in, int count, gx
     }
     int64_t axis = node->whole[0];
     bool is_empty = axis == 0 ? t.rows == 0 : axis == 1 ? t.cols == 0 : t.rows == 0 || t.cols == 0;
-    gx_op_id id = node->op->id;
-    if (is_empty && id != GX_OP_SUM && id != GX_OP_PROD && id != GX_OP_ANY && id != GX_OP_ALL) {
+    if (is_empty && !may_be_empty(node->op->id)) {
         return gx_shape_fail(g, in[0], "this is of at least one element");
     }
     node->type =
@@ -239,9 +245,21 @@ gx_ref gx_check_reduce_truth(gx_graph *g, gx_node *node, const gx_ref *in, int c
     return reduce(g, node, in, count, gx_dtype_real(g->node[in[0]].type.dtype));
 }
 
+/* alpha: ddof. */
 gx_ref gx_check_reduce_real(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
-    return reduce(g, node, in, count, gx_dtype_real(g->node[in[0]].type.dtype));
+    double *ddof = &node->alpha.re;
+    if (count > 2 && !gx_take_number(g, in[2], "ddof", ddof)) {
+        return GX_NO_NODE;
+    }
+    if (!(*ddof >= 0 && *ddof <= 0x1p53)) {
+        return gx_graph_fail(g, "ddof must be from 0 to 2^53, not %g", *ddof);
+    }
+    bool is_of_all = count > 1 && gx_graph_word(g, in[1]) != NULL;
+    if (is_of_all && strcmp(gx_graph_word(g, in[1]), "all") != 0) {
+        return gx_graph_fail(g, "axis must be 0 (down the columns), 1 (along the rows) or 'all'");
+    }
+    return reduce(g, node, in, is_of_all ? 1 : count, gx_dtype_real(g->node[in[0]].type.dtype));
 }
 
 gx_ref gx_check_reduce_index(gx_graph *g, gx_node *node, const gx_ref *in, int count)

@@ -177,13 +177,13 @@ gx_ref gx_check_norm(gx_graph *g, gx_node *node, const gx_ref *in, int count)
     node->type = (gx_type){1, 1, gx_dtype_real(g->node[in[0]].type.dtype), 0, false};
     node->whole[0] = 'F';
     double number = 0;
-    if (count > 1 && g->node[in[1]].op->id == GX_OP_LITERAL && g->node[in[1]].label != NULL) {
+    const char *word = count > 1 ? gx_graph_word(g, in[1]) : NULL;
+    if (word != NULL) {
         static const struct {
             const char *word;
             char kind;
         } words[] = {{"fro", 'F'}, {"f", 'F'},   {"F", 'F'},   {"1", '1'},
                      {"2", '2'},   {"inf", 'I'}, {"max", 'M'}, {"nuc", 'N'}};
-        const char *word = g->node[in[1]].label;
         node->whole[0] = 0;
         for (size_t k = 0; k < sizeof words / sizeof words[0]; k++) {
             node->whole[0] = strcmp(words[k].word, word) == 0 ? words[k].kind : node->whole[0];
@@ -366,12 +366,20 @@ gx_ref gx_check_svd(gx_graph *g, gx_node *node, const gx_ref *in, int count)
     return gx_graph_add(g, node, in, 1);
 }
 
+/* whole[0]: ddof. */
 gx_ref gx_check_cov(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
-    (void)count;
     gx_type t = strong(g, in[0]);
-    if (t.rows < 2) {
-        return gx_shape_fail(g, in[0], "this is of at least two rows");
+    node->whole[0] = 1;
+    if (count > 1 && !gx_take_whole(g, in[1], "ddof", &node->whole[0])) {
+        return GX_NO_NODE;
+    }
+    if (node->whole[0] < 0) {
+        return gx_graph_fail(g, "ddof must not be negative, not %lld", (long long)node->whole[0]);
+    }
+    if (t.rows <= node->whole[0]) {
+        return node->whole[0] == 1 ? gx_shape_fail(g, in[0], "this is of at least two rows")
+                                   : gx_shape_fail(g, in[0], "ddof needs more rows");
     }
     node->type = (gx_type){t.cols, t.cols, t.dtype, GX_PROP_HERMITIAN, false};
     if (!gx_dtype_is_complex(t.dtype)) {

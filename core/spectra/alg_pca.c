@@ -14,11 +14,12 @@
 ** mean and a small deviation lose no digits.  T = X S V^H (GESDD) gives components V and variances
 ** S^2 / (m - ddof); columns of T divided by their norm standardise.
 **
-** Other A: means and deviations in one pass, then the SVD of the centred source: its elements are
-** centred and scaled where its blocks are read, in every pass, so that nothing cancels as it would
-** in A x - 1 (mean^T x).  alg_svd.c has all of it in memory where it fits, and the k largest by
-** passes where it does not or few are wanted (krylov_svd.c).  For covariances, its product with
-** itself (syrk), which reads it as often as any product does.
+** Other A: means and deviations of B in one pass, then the SVD of the centred source: its elements
+** are centred and scaled where its blocks are read, in every pass, so that nothing cancels as it
+** would in A x - 1 (mean^T x).  s and B's mean are taken off one after the other: their sum has no
+** double of its own where the means are large.  alg_svd.c has all of it in memory where it fits,
+** and the k largest by passes where it does not or few are wanted (krylov_svd.c).  For covariances,
+** its product with itself (syrk), which reads it as often as any product does.
 **
 ** Work: 2 m n^2 flops and 22 n^3 (Golub & Van Loan 2013, 8.6).  Memory: R, T, V and three blocks of
 ** rows.  f32 is computed in f64: deviations are differences.  Published: Chan, Golub & LeVeque 1983
@@ -42,7 +43,7 @@ typedef struct columns {
     const gx_mat *A;
     gx_dtype dtype;   /* computed in: f64 or c128                          */
     gx_scalar *shift; /* n: what is taken off while reading                */
-    gx_scalar *mean;  /* n                                                 */
+    gx_scalar *rest;  /* n: the mean of what that leaves                   */
     double *scale;    /* n: deviations (divisor m - ddof) where asked      */
     double divisor;   /* m - ddof                                          */
     void *strip;      /* moments of a column of tiles, while they are found */
@@ -70,12 +71,12 @@ static gx_code begin_columns(columns *c, gx_run *run, const gx_mat *A, int64_t d
                             (long long)A->rows, A->rows == 1 ? "" : "s", (long long)ddof);
     }
     c->divisor = (double)(A->rows - ddof);
-    void *shift = NULL, *mean = NULL, *scale = NULL;
+    void *shift = NULL, *rest = NULL, *scale = NULL;
     gx_dense_alloc(run, GX_C128, A->cols, 1, "shifts of columns", &shift);
-    gx_dense_alloc(run, GX_C128, A->cols, 1, "means of columns", &mean);
+    gx_dense_alloc(run, GX_C128, A->cols, 1, "means of columns", &rest);
     gx_dense_alloc(run, GX_F64, A->cols, 1, "deviations of columns", &scale);
     c->shift = shift;
-    c->mean = mean;
+    c->rest = rest;
     c->scale = scale;
     for (int64_t j = 0; j < A->cols && gx_ok(run); j++) {
         c->scale[j] = 1;
@@ -86,7 +87,7 @@ static gx_code begin_columns(columns *c, gx_run *run, const gx_mat *A, int64_t d
 static void end_columns(columns *c)
 {
     gx_mem_free(c->run->ctx->mem, c->shift);
-    gx_mem_free(c->run->ctx->mem, c->mean);
+    gx_mem_free(c->run->ctx->mem, c->rest);
     gx_mem_free(c->run->ctx->mem, c->scale);
 }
 
@@ -94,7 +95,7 @@ static void end_columns(columns *c)
 
 /*
 ** The mean of a column's first rows; the value itself where they are all the same, so that a
-** column that does not vary becomes zeros, not rounding errors.
+** column that does not vary becomes zeros, not rounding errors; 0 of what is not finite.
 */
 static gx_scalar shift_of(gx_dtype dtype, const void *column, int64_t rows)
 {
@@ -107,21 +108,20 @@ static gx_scalar shift_of(gx_dtype dtype, const void *column, int64_t rows)
         sum.im += x.im;
     }
     gx_scalar mean = {sum.re / (double)rows, sum.im / (double)rows};
-    return is_constant ? first : mean;
+    mean = is_constant ? first : mean;
+    return isfinite(mean.re) && isfinite(mean.im) ? mean : (gx_scalar){0, 0};
 }
 
-static void choose_shift(columns *c)
+static void choose_shift(columns *c, int64_t most)
 {
     const gx_mat *A = c->A;
-    int64_t rows = gx_min(A->rows, GX_PCA_SHIFT_ROWS);
+    int64_t rows = gx_min(A->rows, most);
     void *head = NULL;
     if (gx_dense_alloc(c->run, c->dtype, rows, A->cols, "the first rows", &head) == GX_OK) {
         gx_dense_load_rows(c->run, A, 0, rows, c->dtype, head, rows);
     }
     for (int64_t j = 0; j < A->cols && gx_ok(c->run); j++) {
-        gx_scalar shift = shift_of(c->dtype, gx_at(head, c->dtype, rows, 0, j), rows);
-        bool is_finite = isfinite(shift.re) && isfinite(shift.im);
-        c->shift[j] = is_finite ? shift : (gx_scalar){0, 0};
+        c->shift[j] = shift_of(c->dtype, gx_at(head, c->dtype, rows, 0, j), rows);
     }
     gx_mem_free(c->run->ctx->mem, head);
 }
@@ -145,7 +145,7 @@ static gx_code factor(columns *c, const gx_tsqr_plan *plan, void **t)
     gx_run *run = c->run;
     int64_t n = c->A->cols;
     *t = NULL;
-    choose_shift(c);
+    choose_shift(c, GX_PCA_SHIFT_ROWS);
     gx_mat ones;
     gx_mat_centred(&ones, c->A, c->dtype, c->shift, NULL, true);
     gx_sink R = {0};
@@ -160,8 +160,7 @@ static gx_code factor(columns *c, const gx_tsqr_plan *plan, void **t)
         for (int64_t j = 0; j < n; j++) {
             const void *column = gx_at(source.data, c->dtype, n + 1, 0, j + 1);
             gx_scalar top = get(c->dtype, column, 0); // r is real
-            c->mean[j] =
-                (gx_scalar){c->shift[j].re + top.re / r.re, c->shift[j].im + top.im / r.re};
+            c->rest[j] = (gx_scalar){top.re / r.re, top.im / r.re};
             void *to = gx_at(*t, c->dtype, n, 0, j);
             memset(to, 0, (size_t)n * gx_dtype_bytes(c->dtype));
             memcpy(to, gx_at(column, c->dtype, 1, 1, 0),
@@ -189,15 +188,17 @@ static void standardize(columns *c, void *t)
 static void find_means(columns *c)
 {
     int64_t n = c->A->cols;
-    void *sums = NULL;
-    if (gx_dense_alloc(c->run, c->dtype, n, 1, "sums of columns", &sums) == GX_OK) {
-        gx_alg_sums(c->run, c->A, false, 1, sums);
+    void *means = NULL;
+    gx_mat shifted;
+    choose_shift(c, 1);
+    gx_mat_centred(&shifted, c->A, c->dtype, c->shift, NULL, false);
+    if (gx_dense_alloc(c->run, c->dtype, n, 1, "means of columns", &means) == GX_OK) {
+        gx_alg_sums(c->run, &shifted, false, (double)c->A->rows, means);
     }
     for (int64_t j = 0; j < n && gx_ok(c->run); j++) {
-        gx_scalar sum = get(c->dtype, sums, j);
-        c->mean[j] = (gx_scalar){sum.re / (double)c->A->rows, sum.im / (double)c->A->rows};
+        c->rest[j] = get(c->dtype, means, j);
     }
-    gx_mem_free(c->run->ctx->mem, sums);
+    gx_mem_free(c->run->ctx->mem, means);
 }
 
 /* What is known of the rows of a column that have been read: mean, and sum of |x - mean|^2. */
@@ -212,16 +213,17 @@ typedef struct moments {
 ** exactly its value as the mean; and with what rounding has left of it taken off the squares (Chan,
 ** Golub & LeVeque 1983, the corrected two-pass formula).
 */
-static void real_moments(const double *x, int64_t count, int64_t step, double *mean,
+static void real_moments(const double *x, int64_t count, int64_t step, double base, double *mean,
                          double *squares)
 {
     double sum = 0, rest = 0, shift = x[0];
     for (int64_t i = 0; i < count; i++) {
         sum += x[i * step] - shift;
     }
-    *mean = shift + sum / (double)count;
+    double local = sum / (double)count;
+    *mean = (shift - base) + local;
     for (int64_t i = 0; i < count; i++) {
-        double d = x[i * step] - *mean;
+        double d = (x[i * step] - shift) - local;
         rest += d;
         *squares += d * d;
     }
@@ -241,7 +243,7 @@ static moments merged(moments a, moments b)
                      .squares = a.squares + b.squares + square(d) * a.count * share};
 }
 
-/* Columns j .. j + width - 1, in pieces of `height` rows. */
+/* Columns j .. j + width - 1, in pieces of `height` rows; their shifts are in the first row. */
 static void look_at_columns(columns *c, int64_t j, int64_t width, int64_t height, void *piece)
 {
     int64_t m = c->A->rows;
@@ -256,9 +258,11 @@ static void look_at_columns(columns *c, int64_t j, int64_t width, int64_t height
         for (int64_t p = 0; p < width && gx_ok(c->run); p++) {
             const double *x = gx_at(piece, c->dtype, rows, 0, p);
             moments part = {.count = (double)rows};
-            real_moments(x, rows, parts, &part.mean.re, &part.squares);
+            gx_scalar *shift = &c->shift[j + p];
+            *shift = i == 0 ? shift_of(c->dtype, x, 1) : *shift;
+            real_moments(x, rows, parts, shift->re, &part.mean.re, &part.squares);
             if (parts == 2) {
-                real_moments(x + 1, rows, parts, &part.mean.im, &part.squares);
+                real_moments(x + 1, rows, parts, shift->im, &part.mean.im, &part.squares);
             }
             of[p] = merged(of[p], part);
         }
@@ -266,7 +270,7 @@ static void look_at_columns(columns *c, int64_t j, int64_t width, int64_t height
         gx_run_poll(c->run);
     }
     for (int64_t p = 0; p < width && gx_ok(c->run); p++) {
-        c->mean[j + p] = of[p].mean;
+        c->rest[j + p] = of[p].mean;
         double squares = of[p].squares < 0 ? 0 : of[p].squares; // NaN stays
         c->scale[j + p] = sqrt(squares / c->divisor);
     }
@@ -378,7 +382,8 @@ static void pca_by_svd(columns *c, const gx_pca_args *args, gx_pca_result *r)
         r->scale[j] = 1 / c->scale[j]; // factors, for now
     }
     gx_mat X;
-    gx_mat_centred(&X, c->A, c->dtype, c->mean, r->scale, false);
+    gx_mat_centred(&X, c->A, c->dtype, c->shift, r->scale, false);
+    X.rest = c->rest;
     if (gx_ok(c->run)) {
         decompose(c, args, &X, r);
     }
@@ -420,7 +425,10 @@ gx_code gx_alg_pca(gx_run *run, const gx_pca_args *args, gx_pca_result *result)
         }
     }
     if (gx_ok(run)) {
-        memcpy(result->mean, c.mean, (size_t)result->n * sizeof *c.mean);
+        for (int64_t j = 0; j < result->n; j++) {
+            gx_scalar shift = c.shift[j], rest = c.rest[j];
+            result->mean[j] = (gx_scalar){shift.re + rest.re, shift.im + rest.im};
+        }
         memcpy(result->scale, c.scale, (size_t)result->n * sizeof *c.scale);
     } else {
         gx_pca_clear(result);
@@ -550,7 +558,8 @@ static void gram_of_columns(columns *c, bool is_correlation, gx_sink *C)
         c->scale[j] = 1 / c->scale[j]; // Inf, then NaN, where a column does not vary
     }
     gx_mat X;
-    gx_mat_centred(&X, c->A, C->dtype, c->mean, is_correlation ? c->scale : NULL, false);
+    gx_mat_centred(&X, c->A, C->dtype, c->shift, is_correlation ? c->scale : NULL, false);
+    X.rest = c->rest;
     X.is_conjugated = gx_dtype_is_complex(C->dtype);
     gx_matmul_args args = {.A = &X, .B = &X, .alpha = {1 / c->divisor, 0}};
     args.transa = X.is_conjugated ? GX_CONJ_TRANS : GX_TRANS;

@@ -182,6 +182,13 @@ static void by_eigenvalues(evaluation *e)
 
 // By the Schur form -------------------------------------------------------------------------------
 
+/* Is f a square root and products?  A singular matrix may have it. */
+static bool is_by_root(const gx_funm_args *args)
+{
+    return args->function == GX_FUNM_SQRT || (args->function == GX_FUNM_POWER && args->power > 0 &&
+                                              args->power - trunc(args->power) == 0.5);
+}
+
 /* Less than this an eigenvalue is not known to be off an axis. */
 static double rounding_of(const gx_scalar *t, const gx_funm_work *wide)
 {
@@ -200,7 +207,7 @@ static bool is_negative(const evaluation *e, gx_scalar x, double tiny)
 */
 static bool check_triangle(const evaluation *e, gx_scalar *t, const gx_funm_work *wide)
 {
-    bool may_be_singular = e->args->function == GX_FUNM_SQRT;
+    bool may_be_singular = is_by_root(e->args);
     double tiny = rounding_of(t, wide);
     for (int64_t i = 0; i < e->w.n; i++) {
         gx_scalar *x = &t[i * e->w.n + i];
@@ -237,7 +244,11 @@ static void function_of_triangle(const evaluation *e, const gx_funm_work *wide, 
         if (gx_ok(wide->run)) {
             gx_funm_copy(wide, t, power);
             gx_funm_whole_power(wide, power, (int64_t)whole);
-            gx_funm_power_of_triangle(wide, t, fraction);
+            if (is_by_root(e->args)) {
+                gx_funm_root_of_triangle(wide, t);
+            } else {
+                gx_funm_power_of_triangle(wide, t, fraction);
+            }
             gx_funm_multiply(wide, 1, GX_NO_TRANS, power, GX_NO_TRANS, t, 0, product);
             gx_funm_copy(wide, product, t);
         }

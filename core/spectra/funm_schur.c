@@ -13,12 +13,16 @@
 ** gives for 2 x 2 matrices (Higham 2008, 11.28; Higham & Lin 2011, 5.5), and X's diagonal is
 ** computed without the cancellation of t^(1/2^s) - 1 (Al-Mohy & Higham 2012).  Work: n^3 / 3
 ** complex multiply-adds for each root and approximant's solve.
+**
+** The roots are those of T / 2^e, whose eigenvalues lie around 1: what T's unit is does not matter.
+** log T = log(T / 2^e) + e log 2 I, and T^p = 2^(e p) (T / 2^e)^p.
 */
 #include "funm_matrix.h"
 
 #include "../alg/dense.h"
 
 #include <complex.h>
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -89,6 +93,27 @@ static double complex root_less_one(gx_scalar z, int s)
     return number_of((gx_scalar){re, im});
 }
 
+/* The e of T / 2^e: the largest and the least eigenvalue are as far from 1 as each other. */
+static int scale_of(const gx_scalar *diagonal, int64_t n)
+{
+    int most = INT_MIN, least = INT_MAX;
+    for (int64_t i = 0; i < n; i++) {
+        int e = 0;
+        frexp(fmax(fabs(diagonal[i].re), fabs(diagonal[i].im)), &e);
+        most = e > most ? e : most;
+        least = e < least ? e : least;
+    }
+    return n == 0 ? 0 : least + (most - least) / 2;
+}
+
+/* x = 2^e x: `count` numbers. */
+static void scale(gx_scalar *x, int64_t count, int e)
+{
+    for (int64_t i = 0; i < count && e != 0; i++) {
+        x[i] = (gx_scalar){ldexp(x[i].re, e), ldexp(x[i].im, e)};
+    }
+}
+
 /*
 ** t = X = T^(1/2^s) - I with ||X||_1 <= theta; diagonal: T's, before.  Returns s.
 */
@@ -148,31 +173,38 @@ static gx_scalar *save_diagonals(const gx_funm_work *w, const gx_scalar *t)
         gx_scalar *saved = memory;
         for (int64_t i = 0; i < w->n; i++) {
             saved[i] = t[i * w->n + i];
-            if (i + 1 < w->n) {
-                saved[w->n + i] = t[(i + 1) * w->n + i];
-            }
+            saved[w->n + i] = i + 1 < w->n ? t[(i + 1) * w->n + i] : (gx_scalar){0, 0};
         }
     }
     return memory;
 }
 
 /*
-** The divided difference (f(y) - f(x)) / (y - x) of f = log, or of f = z^p (is_power), without
-** cancellation where x and y are close.
+** (log y - log x) / 2.  Close numbers have it from the area tangent, which does not cancel, and
+** from the unwinding number, which says whether the negative axis lies between them.  Numbers that
+** are not close have the difference of the logarithms as it is: there the tangent has branches of
+** its own, and a pole where y = -x.
 */
+static double complex half_difference(double complex x, double complex y)
+{
+    const double PI = 3.14159265358979323846;
+    double complex difference = clog(y) - clog(x);
+    if (cabs(y - x) > cabs(y + x) / 2) {
+        return difference / 2;
+    }
+    double turns = ceil((cimag(difference) - PI) / (2 * PI));
+    return catanh((y - x) / (y + x)) + number_of((gx_scalar){0, PI * turns});
+}
+
+/* The divided difference (f(y) - f(x)) / (y - x) of f = log, or of f = z^p (is_power). */
 static double complex divided(double complex x, double complex y, bool is_power, double p)
 {
-    double complex lx = clog(x), ly = clog(y);
     if (x == y) {
-        return is_power ? p * cexp((p - 1) * lx) : 1 / x;
+        return is_power ? p * cexp((p - 1) * clog(x)) : 1 / x;
     }
-    if (cabs(x) < cabs(y) / 2 || cabs(y) < cabs(x) / 2) {
-        return (is_power ? cexp(p * ly) - cexp(p * lx) : ly - lx) / (y - x);
-    }
-    const double PI = 3.14159265358979323846;
-    double turns = ceil((cimag(ly - lx) - PI) / (2 * PI)); // the unwinding number
-    double complex half = catanh((y - x) / (y + x)) + number_of((gx_scalar){0, PI * turns});
-    return is_power ? cexp(p / 2 * (lx + ly)) * 2 * csinh(p * half) / (y - x) : 2 * half / (y - x);
+    double complex half = half_difference(x, y);
+    double complex middle = p / 2 * (clog(x) + clog(y));
+    return (is_power ? cexp(middle) * 2 * csinh(p * half) : 2 * half) / (y - x);
 }
 
 /* What the 2 x 2 matrices on the diagonal of T give, into f. */
@@ -203,8 +235,11 @@ static const double weights[DEGREE] = {
 void gx_funm_log_of_triangle(const gx_funm_work *w, gx_scalar *t)
 {
     gx_scalar *diagonal = save_diagonals(w, t);
+    int e = gx_ok(w->run) ? scale_of(diagonal, w->n) : 0;
+    scale(t, w->n * w->n, -e);
+    gx_scalar *scaled = save_diagonals(w, t);
     void *sum = gx_funm_matrix(w), *term = gx_funm_matrix(w), *left = gx_funm_matrix(w);
-    int s = gx_ok(w->run) ? take_roots(w, t, diagonal, LOG_THETA) : 0;
+    int s = gx_ok(w->run) ? take_roots(w, t, scaled, LOG_THETA) : 0;
     for (int j = 0; j < DEGREE && gx_ok(w->run); j++) {
         gx_funm_add(w, nodes[j], t, 0, t, left);
         add_to_diagonal(w, left, 1);
@@ -220,6 +255,7 @@ void gx_funm_log_of_triangle(const gx_funm_work *w, gx_scalar *t)
     gx_funm_free(w, term);
     gx_funm_free(w, left);
     gx_mem_free(w->run->ctx->mem, diagonal);
+    gx_mem_free(w->run->ctx->mem, scaled);
 }
 
 // Powers ------------------------------------------------------------------------------------------
@@ -251,6 +287,9 @@ static void approximate_power(const gx_funm_work *w, const gx_scalar *x, double 
 void gx_funm_power_of_triangle(const gx_funm_work *w, gx_scalar *t, double p)
 {
     gx_scalar *diagonal = save_diagonals(w, t);
+    int e = gx_ok(w->run) ? scale_of(diagonal, w->n) : 0;
+    scale(diagonal, gx_ok(w->run) ? 2 * w->n : 0, -e);
+    scale(t, w->n * w->n, -e);
     gx_scalar *y = gx_funm_matrix(w), *left = gx_funm_matrix(w);
     int s = gx_ok(w->run) ? take_roots(w, t, diagonal, POWER_THETA) : 0;
     if (gx_ok(w->run)) {
@@ -264,9 +303,7 @@ void gx_funm_power_of_triangle(const gx_funm_work *w, gx_scalar *t, double p)
         }
         set_diagonals(w, diagonal, true, ldexp(p, step - s), y);
     }
-    if (gx_ok(w->run)) {
-        gx_funm_copy(w, y, t);
-    }
+    gx_funm_add(w, exp2(e * p), y, 0, y, t);
     gx_funm_free(w, y);
     gx_funm_free(w, left);
     gx_mem_free(w->run->ctx->mem, diagonal);

@@ -64,12 +64,13 @@ static bool take_one_pass(gx_run *run, const gx_mat *A, gx_columns_plan *plan)
     return true;
 }
 
-/* Means, or moments. */
-static void take_first_pass(gx_run *run, const gx_mat *A, gx_columns_plan *plan)
+/* Moments; or means, after a look at the first row, whose tiles are read whole. */
+static void take_first_pass(gx_run *run, const gx_mat *A, bool is_means, gx_columns_plan *plan)
 {
     gx_terms terms;
+    double head = is_means ? (double)gx_min(A->rows, A->tile_rows) / (double)A->rows : 0;
     gx_cost cost = {.flops = (double)A->rows * (double)A->cols,
-                    .bytes_read = bytes_of(A),
+                    .bytes_read = bytes_of(A) * (1 + head),
                     .bytes_up = bytes_of(A)};
     cost.calls = gx_ceil_div(A->rows, A->tile_rows) * gx_ceil_div(A->cols, A->tile_cols);
     gx_predict_pass(run, &cost, A->dtype, 1, &terms);
@@ -88,7 +89,7 @@ gx_code gx_plan_cov(gx_run *run, const gx_cov_args *args, const gx_sink *C, gx_c
         return gx_ok(run) ? GX_OK : run->err.code;
     }
     *plan = (gx_columns_plan){.driver = "syrk"};
-    take_first_pass(run, A, plan);
+    take_first_pass(run, A, !args->is_correlation, plan);
     gx_mat X;
     gx_cost cost = {0};
     gx_terms terms = {0};
@@ -130,7 +131,7 @@ gx_code gx_plan_pca(gx_run *run, const gx_pca_args *args, gx_columns_plan *plan)
     gx_spectrum_plan svd;
     gx_terms terms;
     gx_svd_args how = args->how;
-    take_first_pass(run, A, plan);
+    take_first_pass(run, A, false, plan);
     gx_mat_centred(&X, A, gx_dtype_wide(A->dtype), NULL, NULL, false);
     how.A = &X;
     how.mode = GX_SVD_ECONOMY;

@@ -54,6 +54,7 @@ static double square_of(gx_dtype dtype, const gx_cuda_near *p, int64_t i, bool *
         *is_finite = *is_finite && isfinite(x);
         x -= p->is_shifted ? get(dtype, p->shift, l) : 0;
         square += x * x;
+        square = square == 0 && x != 0 ? 0x1p-1074 : square; // small, not zeros
     }
     return square;
 }

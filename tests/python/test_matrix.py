@@ -76,6 +76,9 @@ def test_reductions(pair, db):
         for name in ("sum", "mean", "min", "max", "std", "var", "prod", "any", "all", "argmin", "argmax"):
             assert np.allclose(getattr(A, name)(axis), getattr(a, name)(axis=axis))
             assert np.allclose(getattr(np, name)(A, axis=axis), getattr(np, name)(a, axis=axis))
+        for name in ("var", "std"):
+            assert np.allclose(getattr(A, name)(axis, ddof=2), getattr(a, name)(axis=axis, ddof=2))
+            assert np.allclose(getattr(np, name)(A, axis=axis, ddof=np.int64(1)), getattr(np, name)(a, axis=axis, ddof=1))
         for name in ("any", "all", "argmin", "argmax"):
             assert np.asarray(getattr(A > 0, name)(axis)).dtype == getattr(a > 0, name)(axis=axis).dtype
             assert np.array_equal(getattr(A > 0, name)(axis), getattr(a > 0, name)(axis=axis))
@@ -94,6 +97,8 @@ def test_reductions(pair, db):
                 assert np.shape(got) == np.shape(want) and np.allclose(got, want), (name, axis)
     with pytest.raises(TypeError, match="only axis is known here, not dtype"):
         np.sum(A, dtype=np.float32)
+    with pytest.raises(TypeError, match="only axis is known here, not ddof"):
+        A.sum(ddof=1)
     with pytest.raises(ValueError, match="axis 2 is none"):
         A.sum(axis=2)
 

@@ -6,6 +6,7 @@ Plan:
   3  exponential: norms from 1e-8 to 1e4, nilpotent, triangular and far from normal, rotations, huge and tiny numbers
   4  powers: whole ones of either sign exactly, fractions against SciPy, (A^p)(A^q) = A^(p+q)
   5  roots and logarithms of triangles, of defective matrices, near the unit matrix
+     eigenvalues of opposite directions (the branches of the scalar functions), and of any size: 1e-300 to 1e300
   6  destinations and properties; the reference backend; deterministic; memory; errors to the letter
 """
 import numpy as np
@@ -187,6 +188,78 @@ def test_triangles_and_defective(db):
         assert distance(root @ root, a / scale) < 1e-13
 
 
+def test_opposite_eigenvalues(db):
+    cases = [([[1, 4], [0, -1]], [[0, -2j * np.pi], [0, 1j * np.pi]]),
+             ([[1, 4], [0, -1.5]], None), ([[-1, 4], [0, 2]], None), ([[1j, 4], [0, -1j]], None),
+             ([[1j, 4], [0, -0.7j]], None)]
+    for a, log in cases:
+        a = np.array(a)
+        got, half = call(db, "gx_logm", a), call(db, "gx_powm", a, 0.5)
+        assert distance(got, log if log is not None else scipy.linalg.logm(a)) < 1e-14, a
+        assert distance(scipy.linalg.expm(got), a) < 1e-13 and distance(half @ half, a) < 1e-14, a
+        assert distance(half, scipy.linalg.expm(got / 2)) < 1e-13, a
+        third = call(db, "gx_powm", a, 1 / 3)
+        assert distance(third, scipy.linalg.expm(got / 3)) < 1e-13, a
+    close = np.array([-1, complex(-1, -1e-9)])  # the negative axis lies between them
+    log = np.diag(np.log(close))
+    log[0, 1] = 3 * (log[1, 1] - log[0, 0]) / (close[1] - close[0])
+    assert distance(call(db, "gx_logm", np.array([[close[0], 3], [0, close[1]]])), log) < 1e-15
+
+
+def spectra_of_opposite_directions(rng, count):
+    """A = V diag(values) V^-1 with V well-conditioned, or triangular, at sizes 1e-20 to 1e20."""
+    for k in range(count):
+        n, is_complex = int(rng.integers(2, 9)) if k % 2 else 2, k % 4 < 2
+        directions = np.exp(1j * np.pi * np.array([0, 0.5, -0.5, 0.99, -0.99, 1])) if is_complex else np.array([1, -1])
+        values = np.exp(rng.uniform(-0.7, 0.7, n)) * rng.choice(directions, n)
+        values[0] = -values[1] if k % 3 == 0 else values[0]
+        v = np.linalg.qr(random_matrix(rng, n, "c128" if is_complex else "f64"))[0]
+        v = v @ (np.eye(n) + np.triu(rng.uniform(-0.5, 0.5, (n, n)), 1))
+        if k % 5 == 0:
+            v = np.triu(v)
+        size = 10.0 ** rng.integers(-20, 21)
+        yield v, values * size, (v * (values * size)) @ np.linalg.inv(v)
+
+
+def test_functions_by_their_spectra(db):
+    rng = np.random.default_rng(76)
+    functions = [("gx_logm", (), np.log), ("gx_sqrtm", (), np.sqrt)] + [
+        ("gx_powm", (p,), lambda x, p=p: x**p) for p in (0.5, 0.3, -0.8, 1.7)]
+    for v, values, a in spectra_of_opposite_directions(rng, 300):
+        for name, more, f in functions:
+            # A value on the negative axis has been taken off it by the rounding of A: both sides are right.
+            exact = (v * f(values.astype(complex))) @ np.linalg.inv(v)
+            got = call(db, name, a, *more)
+            far = np.linalg.cond(v) ** 2 * len(a) * 1e-13
+            if np.any(values.real < -0.9 * np.abs(values)):
+                inverse = {"gx_logm": lambda x: scipy.linalg.expm(x), "gx_sqrtm": lambda x: x @ x}.get(name)
+                assert inverse is None or distance(inverse(got), a) < far, (name, a)
+                eigenvalues = np.linalg.eigvals(got) if name == "gx_logm" else 0
+                assert np.all(np.abs(np.imag(eigenvalues)) < np.pi * (1 + 1e-6)), a
+            else:
+                assert distance(got, exact) < far, (name, more, values, a)
+
+
+def test_functions_of_any_size(db):
+    rng = np.random.default_rng(77)
+    a = tame(rng, 3, "f64")
+    for size in (1e-300, 1e-20, 1e-15, 1e-8, 1e8, 1e200):
+        assert distance(call(db, "gx_logm", a * size), call(db, "gx_logm", a) + np.log(size) * np.eye(3)) < 1e-14
+        for p in (0.3, -0.7):
+            assert distance(call(db, "gx_powm", a * size, p) / size**p, call(db, "gx_powm", a, p)) < 1e-13
+    small = np.array([[2e-20, 1e-20], [0, 1e-20]])
+    assert np.allclose(call(db, "gx_logm", small), [[np.log(2e-20), np.log(2)], [0, np.log(1e-20)]], rtol=1e-15)
+
+
+def test_powers_of_singular_matrices(db):
+    """What has a square root has the power 1/2, and the powers that are it and products."""
+    a = np.array([[1.0, 1.0], [0.0, 0.0]])
+    for p in (0.5, 1.5, 2.5):
+        assert np.array_equal(call(db, "gx_powm", a, p), a)
+    b = np.array([[4.0, 2.0, 6.0], [0.0, 0.0, 0.0], [0.0, 0.0, 9.0]])
+    assert distance(call(db, "gx_powm", b, 0.5), call(db, "gx_sqrtm", b)) < 1e-15
+
+
 # 6 ------------------------------------------------------------------------------------------------
 
 
@@ -235,7 +308,8 @@ ERRORS = [
     ("SELECT gx_powm('[[0,1],[0,0]]', -1)", "gx_powm: A is singular (pivot 1 is zero): it has no negative power"),
     ("SELECT gx_powm('[[1,2],[2,4]]', -1)", "gx_powm: A is singular (pivot 2 is zero): it has no negative power"),
     ("SELECT gx_powm('[[0,0],[0,1]]', -0.5)", "gx_powm: A is singular: it has no negative power"),
-    ("SELECT gx_powm('[[0,1],[0,0]]', 0.5)", "gx_powm: A is singular: it has no such power"),
+    ("SELECT gx_powm('[[0,1],[0,0]]', 0.5)", "gx_powm: A is singular and has no square root"),
+    ("SELECT gx_powm('[[0,1],[0,0]]', 0.3)", "gx_powm: A is singular: it has no such power"),
     ("SELECT gx_powm('[[1]]')", "gx_powm: takes 2 to 4 arguments, not 1: gx_powm(A, power[, destination][, options])"),
     ("SELECT gx_powm('[[1]]', 'two')", "gx_powm: power must be a number, not 'two'"),
     ("SELECT gx_powm('[[1]]', 'inf')", "gx_powm: power is inf but must be at most 2^53 in magnitude"),

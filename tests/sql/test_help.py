@@ -36,7 +36,7 @@ def test_every_function_has_one(db):
         assert re.search(rf"^{name}\b", q(db, "SELECT gx_help(?)", name), re.M), name
     assert q(db, "SELECT text FROM gx_help WHERE name = 'gx'") == q(db, "SELECT text FROM gx_help WHERE name = 'gx_catalog'")
     assert q(db, "SELECT gx_help('cross')").startswith("gx_cross(x, y[, destination])\n\nThe cross product")
-    assert error(db, "SELECT gx_std()").endswith("not 0: gx_std(A[, axis][, destination])")
+    assert error(db, "SELECT gx_std()").endswith("not 0: gx_std(A[, axis][, destination][, options])")
 
 
 def test_summaries(db):

@@ -97,10 +97,15 @@ result.append(both('Q', 'twice', 5)['device_calls'])
 assert any('too much alike' in note for note in notes(db)), notes(db)
 put('huge', (E[:40] * 1e30).astype('<f4'))
 result.append(both('Q', 'huge', 5, metric='dot')['device_calls'])
+wide = rng.standard_normal((40, 20))
+wide[::3] *= 1e-200
+result.append(both(from_numpy(wide), from_numpy(wide), 5, metric='cosine')['device_calls'])
+put('some', np.tile([[1.0, 2.0]], (40, 1)))
+result.append(both(from_numpy(wide * 1e200), from_numpy(wide), 5, metric='cosine', candidates='some')['device_calls'])
 put('zero', np.zeros((2, 20), '<f4'))
 result.append(both('zero', 'E', 3, candidates='[[4,5],[6,7]]')['device_calls'])
 """
-    assert child_on_stand_ins(tmp_path, body) == [0] * 5
+    assert child_on_stand_ins(tmp_path, body) == [0] * 5 + [1, 0]
 
 
 def test_in_pieces(tmp_path):

@@ -3,7 +3,7 @@
 Plan:
 1. normalize: kinds, axes, dtypes, shapes, tiles; lines of zeros; lines whose squares overflow or vanish; NaN;
 2. distances against differences in double precision, every metric, stored and as values, little memory, far from the origin;
-3. cosine, and 1 - cosine;
+3. cosine, and 1 - cosine; of rows of any size, gx_knn's too: the squares of 1e-200 vanish, those of 1e200 overflow;
 4. k-means: separated clusters are found; assignments are the nearest centres and centres the means of their rows; the same bits for
    threads and budgets, other seeds differ; more clusters than different rows; sampled seeds; few iterations;
 5. exact refusals.
@@ -108,6 +108,37 @@ def test_cosine(db, dtype):
             bound = (d + 8) * np.finfo(dtype).eps
             np.testing.assert_allclose(to_numpy(q(db, "SELECT gx_cosine(?, ?)", a, b)), want, atol=bound)
             np.testing.assert_allclose(to_numpy(q(db, "SELECT gx_distance(?, ?, '{\"metric\":\"cosine\"}')", a, b)), 1 - want, atol=bound)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize("dtype", ["<f8", "<f4"])
+def test_cosine_of_rows_of_any_size(db, dtype, backend):
+    """One answer in every function: that of the rows divided by their largest element."""
+    db.execute("SELECT gx_config('backend', ?)", (backend,)).fetchall()
+    base = np.array([[3, 4, 0, 1], [0, 0, 0, 0], [-4, 3, 2, 1], [3, 4, 0, 1.5], [3, 4, 0, 1]])
+    sizes = [1e-300, 1e-200, 1e-150, 1, 1e150, 1e200, 1e307] if dtype == "<f8" else [1e-36, 1e-20, 1, 1e20, 1e37]
+    for own in sizes:
+        for other in sizes:
+            mixed = np.array([own, other, own, other, 1])[:, None]
+            A, B = (base * own).astype(dtype), (base[::-1] * mixed).astype(dtype)
+            a, b = A.astype("f8") / own, B.astype("f8") / mixed
+            length = np.linalg.norm(a, axis=1)[:, None] * np.linalg.norm(b, axis=1)
+            want = np.divide(a @ b.T, length, out=np.zeros((5, 5)), where=length > 0)
+            found = np.full((5, 5), np.nan)
+            for i, j, score in db.execute("SELECT query, id, score FROM gx_knn(?, ?, 5)", (from_numpy(A), from_numpy(B))):
+                found[i, j] = score
+            bound = 1e-14 if dtype == "<f8" else 1e-5
+            np.testing.assert_allclose(found, want, atol=1e-14 if dtype == "<f8" else 1e-6)
+            np.testing.assert_allclose(to_numpy(q(db, "SELECT gx_cosine(?, ?)", from_numpy(A), from_numpy(B))), want, atol=bound)
+            got = to_numpy(q(db, "SELECT gx_distance(?, ?, '{\"metric\":\"cosine\"}')", from_numpy(A), from_numpy(B)))
+            np.testing.assert_allclose(got, 1 - want, atol=bound)
+            got = np.linalg.norm(to_numpy(q(db, "SELECT gx_normalize(?)", from_numpy(B))).astype("f8"), axis=1)
+            np.testing.assert_allclose(got, [1, 1, 1, 0, 1], atol=bound)
+    many = np.random.default_rng(9).standard_normal((300, 8)).astype(dtype)
+    small = many * np.array(1e-200 if dtype == "<f8" else 1e-36, dtype)
+    for q_, e_ in ((many, small), (small, many), (small, small)):
+        rows = db.execute("SELECT id FROM gx_knn(?, ?, 1)", (from_numpy(q_), from_numpy(e_))).fetchall()
+        assert [row[0] for row in rows] == list(range(300))
 
 
 # ---- 4. k-means ------------------------------------------------------------------------------------------------------

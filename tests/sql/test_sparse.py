@@ -281,6 +281,30 @@ def test_volumes_and_backup(small, tmp_path):
     assert q(small, "SELECT value FROM gx_state WHERE key = 'format'") == 3
 
 
+@pytest.mark.parametrize("name", ["min", "max", "argmin", "argmax"])
+def test_extremes(small, name):
+    """As of the dense matrix: zeros between the entries count, of equal elements the first, NaN before any number."""
+    rng = np.random.default_rng(31)
+    some = random_dense(50, 31, 0.2, "<f8")
+    some[3], some[:, 4], some[5, 6], some[7], some[:, 8] = 0, -1.5, np.nan, 2.5, np.abs(some[:, 8])
+    cases = [some, some.astype("<f4"), -np.abs(some[10:30]), np.abs(some[10:30]), np.zeros((3, 4)), np.ones((2, 3)), -np.ones((2, 3)),
+             rng.integers(-1, 2, (9, 70)).astype(float)]
+    for a in cases:
+        small.execute("SELECT gx_sparse(?, 0, 'S', '{\"replace\":true}')", (from_numpy(a),)).fetchall()
+        for source in ("'S'", "gx_sparse('S')"):
+            got, want = q(small, f"SELECT gx_{name}({source})"), getattr(np, name)(a)
+            assert got == want or (got is None and np.isnan(want)), (name, source)
+            for axis in (0, 1):
+                got = to_numpy(q(small, f"SELECT gx_{name}({source}, {axis})"))
+                assert got.dtype == (a.dtype if name in ("min", "max") else np.float64)
+                assert np.array_equal(got, np.expand_dims(getattr(np, name)(a, axis), axis), equal_nan=True), (name, axis)
+    if name.startswith("arg"):
+        small.execute("SELECT gx_sparse('[[0,3],[4,0]]', 0, 'S', '{\"replace\":true}')").fetchall()
+        assert q(small, f"SELECT gx_{name}('S', 0, 'P')") == "P" and q(small, "SELECT gx_shape('P')") == "[1,2]"
+        assert error(small, f"SELECT gx_{name}('S', 2)") == f"gx_{name}: axis must be 0 or 1, not 2"
+        assert "complex numbers have no order" in error(small, f"SELECT gx_{name}(gx_sparse('[[\"i\"]]'))")
+
+
 # 6. ------------------------------------------------------------------------------------------------
 
 def test_every_function(small):

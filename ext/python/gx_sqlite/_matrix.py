@@ -154,12 +154,14 @@ class Expression:
 
     def _reduced(self, function: str, axis: Optional[int], others: dict[str, Any]) -> Any:
         """A number, or along an axis a vector, as an array's methods give; NumPy's functions call them with its keywords."""
-        given = [name for name, value in others.items() if value is not None and (name, value) != ("ddof", 0)]
+        ddof = others.pop("ddof", 0) if function in ("gx_var", "gx_std") else 0
+        options = [json.dumps({"ddof": operator.index(ddof)})] if ddof else []
+        given = [name for name, value in others.items() if value is not None]
         if given:
             raise TypeError(f"gx_sqlite: only axis is known here, not {', '.join(given)}: fetch() the elements first")
         if axis not in (None, 0, 1, -1, -2):
             raise ValueError(f"gx_sqlite: axis {axis} is none of a matrix's, 0 and 1")
-        got = self._number(function) if axis is None else self._number(function, axis % 2)
+        got = self._number(function, *([] if axis is None else [axis % 2]), *options)
         if isinstance(got, (int, float)) or got is None:
             number = float("nan") if got is None else float(got)  # the largest of what has a NaN is NULL
             return number if axis is None else np.array([number])
