@@ -89,8 +89,8 @@ static const char *const sql[GX_SQL_COUNT] = {
     [GX_SQL_NEXT_SET] = "SELECT min(set_id) FROM main.gx_extent WHERE set_id > ?1",
     [GX_SQL_FILES] = "SELECT count(*) FROM main.gx_volumes WHERE set_id = "
                      "(SELECT value FROM main.gx_state WHERE key = 'volume_set')",
-    [GX_SQL_EXTENTS] = "SELECT offset, length FROM main.gx_extent WHERE set_id = ?1 "
-                       "ORDER BY offset",
+    [GX_SQL_EXTENTS] = "SELECT id, set_id, offset, length, stamp FROM main.gx_extent "
+                       "WHERE set_id = ?1 ORDER BY offset",
     [GX_SQL_SET_EXTENT] = "INSERT OR REPLACE INTO main.gx_extent"
                           "(id, set_id, offset, length, stamp) VALUES(?1, ?2, ?3, ?4, ?5)",
     [GX_SQL_DROP_EXTENTS] = "DELETE FROM main.gx_extent WHERE id BETWEEN ?1 AND ?2",

@@ -48,7 +48,7 @@ typedef enum gx_sql {
     GX_SQL_ORPHAN_EXTENTS, /* () -> matrix id, extents                             */
     GX_SQL_NEXT_SET,   /* (set) -> the next one that an extent is in           */
     GX_SQL_FILES,      /* () -> files of the set that new matrices go to        */
-    GX_SQL_EXTENTS,    /* (set) -> offset, length: in ascending order of offsets */
+    GX_SQL_EXTENTS,    /* (set) -> a row of gx_extent: in ascending order of offsets */
     GX_SQL_SET_EXTENT, /* (id, set, offset, length, stamp)                       */
     GX_SQL_DROP_EXTENTS, /* (first id, last id)                                  */
     GX_SQL_WATCHERS,     /* () -> a row where triggers or indexes are on gx_tile */
