@@ -10,6 +10,7 @@
 **     store_txn.c      making the tables, begin and end of a storing call
 **     store_open.c     opening, closing, the end of a SQL call
 **     store_catalog.c  names and what becomes of them: create, publish, rename, drop
+**     store_named.c    which database a statement means by the table gx
 **     store_missing.c  what is said when there is no matrix of a name
 **     store_check.c    verification
 **     store_reader.c   reading tiles, helper connections; store_chain.c: past SQLite's pages

@@ -245,9 +245,16 @@ gx_code gx_store_split(gx_store *store, const char *text, char schema[GX_NAME_MA
 */
 void gx_store_reread_schemas(struct sqlite3 *db);
 
-/* For the catalog's xCreate and xDestroy: the tables of sql/schema.sql.  No-op where they exist. */
+/* For the catalog's xCreate: the tables of sql/schema.sql.  No-op where they exist. */
 gx_code gx_store_make_tables(gx_store *store, const char *schema, gx_err *err);
-gx_code gx_store_drop_tables(gx_store *store, const char *schema, gx_err *err);
+
+/*
+** Which database the running statement means by the table gx, of which own is the one it found (NULL:
+** the eponymous one): that of main, or X for X.gx.  is_into: by INSERT INTO gx; else where it reads.
+** GX_ARG, which says how to ask: several, or one that is not there.
+*/
+gx_code gx_store_named(gx_store *store, const char *own, bool is_into,
+                       char schema[GX_NAME_MAX + 1], gx_err *err);
 
 /*
 ** Split a destination name into schema and bare name; "main" when unqualified.  Refuses, in words:

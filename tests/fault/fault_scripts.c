@@ -41,7 +41,7 @@ const fault_script fault_scripts[] = {
     {"store-replace", SMALL, "SELECT gx_store('A', 'B', '{\"replace\":true}')"},
     {"store-over", "PRAGMA secure_delete=ON;" SMALL "SELECT gx_copy('A', 'N');",
      "SELECT gx_scale('A', 3, 'N', '{\"replace\":true}')"},
-    {"store-first", SMALL "DROP TABLE cells; DROP TABLE gx;", "SELECT gx_randn(30, 30, 'N')"},
+    {"store-first", SMALL "DROP TABLE cells; DROP TABLE gx_meta; DROP TABLE gx_tile; DROP TABLE gx_state;", "SELECT gx_randn(30, 30, 'N')"},
     {"store-in-insert", SMALL, "INSERT INTO plain SELECT gx_store('N', 'A'), 0, 0"},
     {"store-in-transaction", SMALL,
      "BEGIN; SELECT gx_store('N', 'A'); SELECT gx_matmul('A', 'B', 'P'); COMMIT"},
