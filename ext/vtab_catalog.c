@@ -242,7 +242,8 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info)
     }
     info->estimatedRows = name >= 0 ? 1 : 100;
     info->estimatedCost = name >= 0 ? 10 : 200;
-    info->orderByConsumed = info->nOrderBy == 1 && info->aOrderBy[0].iColumn == COL_NAME && !info->aOrderBy[0].desc;
+    info->orderByConsumed = info->nOrderBy == 1 &&
+                            info->aOrderBy[0].iColumn == COL_NAME && !info->aOrderBy[0].desc;
     return SQLITE_OK;
 }
 

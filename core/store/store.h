@@ -249,9 +249,9 @@ void gx_store_reread_schemas(struct sqlite3 *db);
 gx_code gx_store_make_tables(gx_store *store, const char *schema, gx_err *err);
 
 /*
-** Which database the running statement means by the table gx, of which own is the one it found (NULL:
-** the eponymous one): that of main, or X for X.gx.  is_into: by INSERT INTO gx; else where it reads.
-** GX_ARG, which says how to ask: several, or one that is not there.
+** Which database the running statement means by the table gx: main, or X by X.gx.  own: the
+** database whose table SQLite has found (NULL: the eponymous one).  is_into: by INSERT INTO gx;
+** else where it reads.  GX_ARG, which says how to ask: several, or one that is not there.
 */
 gx_code gx_store_named(gx_store *store, const char *own, bool is_into,
                        char schema[GX_NAME_MAX + 1], gx_err *err);
