@@ -83,6 +83,7 @@ typedef struct cursor {
     sqlite3_vtab_cursor base; /* must be first */
     listed *rows;             /* ctx->mem */
     int64_t count, capacity, at;
+    gx_hold *hold; /* what is listed stays as it is until the cursor is closed; or NULL */
 } cursor;
 
 static catalog *catalog_of(sqlite3_vtab_cursor *cur)
@@ -263,6 +264,7 @@ static int close_cursor(sqlite3_vtab_cursor *base)
 {
     cursor *cur = (cursor *)(void *)base;
     gx_mem_free(catalog_of(base)->ctx->mem, cur->rows);
+    gx_hold_drop(cur->hold);
     sqlite3_free(cur);
     return SQLITE_OK;
 }
@@ -348,6 +350,9 @@ static int filter(sqlite3_vtab_cursor *base, int plan, const char *plan_text, in
     }
     gx_ctx_hold(c.table->ctx);
     gx_code code = fill(&c);
+    gx_hold *before = c.cur->hold;
+    c.cur->hold = code == GX_OK ? gx_store_keep_pins(c.table->ctx->store) : NULL;
+    gx_hold_drop(before);
     gx_ctx_release(c.table->ctx);
     return code == GX_OK ? SQLITE_OK : gx_vtab_error(base->pVtab, "gx", &err);
 }

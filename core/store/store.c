@@ -8,6 +8,7 @@
 **     store_auth.c     what an authorizer forbids
 **     store_aux.c      auxiliary data of factorisations
 **     store_txn.c      making the tables, begin and end of a storing call
+**     store_hold.c     read pins that last as long as a statement
 **     store_open.c     opening, closing, the end of a SQL call
 **     store_catalog.c  names and what becomes of them: create, publish, rename, drop
 **     store_named.c    which database a statement means by the table gx

@@ -136,6 +136,16 @@ gx_presence gx_store_has_function(struct sqlite3 *db, const char *name);
 void gx_store_release(gx_store *store);
 
 /*
+** Before a call ends that has succeeded: what it has pinned stays pinned until gx_hold_drop(), so
+** that all calls of a statement see one state.  For each of these the caller owes a gx_hold_drop()
+** when the statement ends, not later: NULL, and nothing is owed, where nothing is pinned, the call
+** has stored something, or is inside a transaction of the application.
+*/
+typedef struct gx_hold gx_hold;
+gx_hold *gx_store_keep_pins(gx_store *store);
+void gx_hold_drop(void *hold); /* NULL is a no-op */
+
+/*
 ** Begin of a SQL call while a cursor keeps what earlier calls have found: the matrices they
 ** computed from are not this one's, and a ROLLBACK may have undone the making of the tables.
 */

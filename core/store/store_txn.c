@@ -137,6 +137,9 @@ static gx_code open_level(gx_store *store, gx_err *err)
 static gx_code unpin(gx_store *store, gx_schema *schema, bool *lock_first, gx_err *err)
 {
     *lock_first = false;
+    if (store->depth == 0 && sqlite3_get_autocommit(store->db) != 0) {
+        gx_store_give_up_pins(store);
+    }
     if (store->depth > 0 || schema->seen_count > GX_SEEN_MAX) {
         return GX_OK;
     }
