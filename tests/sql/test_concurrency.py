@@ -436,3 +436,18 @@ def test_a_storing_call_behind_a_reading_one_waits(tmp_path):
     timer.join()
     assert db.execute("SELECT gx_sum('A'), gx_volumes(2), gx_vacuum(), gx_volumes(0), gx_drop('A')").fetchall()[0][0] == 8.0
     db.close()
+
+
+def test_a_connection_closed_in_the_middle_of_a_statement(tmp_path):
+    """The statement is finalized by the close: what it keeps goes with it, and the file is free."""
+    path = str(tmp_path / "one.db")
+    for _ in range(5):
+        db = gx_connect(path)
+        q(db, "SELECT gx_full(2, 2, 1, 'A', '{\"replace\":true}')")
+        running = db.execute("SELECT gx_sum('A') UNION ALL SELECT gx_max('A') UNION ALL SELECT gx_min('A')")
+        catalog = db.execute("SELECT name FROM gx UNION ALL SELECT gx_sum('A')")
+        assert next(running) == (4.0,) and next(catalog) == ("A",)
+        db.close()
+        other = gx_connect(path, busy_timeout=0)
+        assert q(other, "SELECT gx_full(2, 2, 1, 'A', '{\"replace\":true}')") == "A"
+        other.close()
