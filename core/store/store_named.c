@@ -211,12 +211,26 @@ static const char reached_sql[] =
     "THEN instr(lower(r.sql), lower(m.name)) ELSE ' ' || lower(r.sql) || ' ' "
     "GLOB '*[^a-z0-9_]' || lower(m.name) || '[^a-z0-9_]*' END) SELECT sql FROM reached";
 
+/* Mostly there is no view, and nothing more to ask.  Not to be known: true. */
+static bool has_views(sqlite3 *db)
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(db, "SELECT 1 FROM temp.sqlite_master WHERE type = 'view'", -1,
+                                &stmt, NULL);
+    rc = rc == SQLITE_OK ? sqlite3_step(stmt) : rc;
+    sqlite3_finalize(stmt);
+    return rc != SQLITE_DONE;
+}
+
 /* The statement's own text, and what it reaches in temp. */
 static gx_code look_from(looking *l, const char *text, gx_err *err)
 {
     sqlite3 *db = l->store->db;
     sqlite3_stmt *stmt = NULL;
     look_through(l, text);
+    if (!has_views(db)) {
+        return GX_OK;
+    }
     int rc = sqlite3_prepare_v2(db, reached_sql, -1, &stmt, NULL);
     if (rc == SQLITE_AUTH) { // an authorizer keeps temp to itself
         return GX_OK;
