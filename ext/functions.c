@@ -297,6 +297,26 @@ static int destination_of(binding *bound)
     return bound->dest;
 }
 
+/*
+** All calls of a statement see one state of the database: what this one has pinned stays so while
+** SQLite keeps what is tied to an argument, which is until the statement ends where the argument is
+** a constant.  Where it is none SQLite lets go at once, and calls in different rows may see
+** different states, unless the statement reads a table that keeps them together.
+*/
+static void keep_pins(gx_fn *fn)
+{
+    enum { ARGS_MOST = 4 };
+    for (int k = 0; k < fn->argc && k < ARGS_MOST; k++) {
+        if (sqlite3_value_type(fn->argv[k]) == SQLITE_TEXT) {
+            gx_hold *hold = gx_store_keep_pins(fn->ctx->store);
+            if (hold == NULL) {
+                return;
+            }
+            sqlite3_set_auxdata(fn->sql, k, hold, gx_hold_drop);
+        }
+    }
+}
+
 static void call(sqlite3_context *sql, int argc, sqlite3_value **argv)
 {
     binding *bound = sqlite3_user_data(sql);
@@ -313,6 +333,9 @@ static void call(sqlite3_context *sql, int argc, sqlite3_value **argv)
         if (gx_fn_begin(&fn, sql, bound->ctx, bound->def, argc, argv)) {
             again = again || locks_first(&fn, destination_of(bound), schema);
             run_body(&fn, again ? schema : NULL);
+        }
+        if (gx_ok(&fn.run)) {
+            keep_pins(&fn);
         }
         gx_code code = gx_fn_end(&fn);
         again = attempt == 0 && code == GX_BUSY && gx_store_overtaken(bound->ctx->store, schema);

@@ -10,13 +10,11 @@
 ** Hidden columns: schema, the database of the row (WHERE schema = 'aux', or gx('aux'), lists that
 ** one instead of the table's own), and value, the matrix itself as a matrix value.
 **
-** Two modules.  gx_catalog is the real table `gx` that the store makes in main and in attached
-** databases with their first matrix; through it the tables gx_meta, gx_tile and gx_state are shadow
-** tables (protected in defensive mode, verified by PRAGMA integrity_check, dropped with it), and it
-** lists its own database.  gx is eponymous: it answers where a database has no such table, so that
-** SELECT * FROM gx works before anything is stored, and lists the matrices of all databases that
-** have no table gx of their own.  temp never has one, since SQLite would take temp.gx for every
-** query that says just gx and hide main's matrices; others may not have one yet (store_txn.c).
+** The module gx is eponymous: nothing of it is in a database's schema, where tools without gx would
+** stumble over it.  gx, or main.gx, is main's catalog, aux.gx that of aux; which one a statement
+** means is told by its text (core/store/store_named.c).  gx_catalog is the table that gx 0.1 made
+** in each database, and that old dumps make again: it works as it did, and dropping it leaves the
+** matrices where they are.
 **
 ** Both are DIRECTONLY: by schema and by name they reach the matrices of every database of the
 ** connection, and a view or trigger that came with one of them must not.
@@ -78,14 +76,14 @@ typedef struct catalog {
     sqlite3_vtab base; /* must be first */
     gx_ctx *ctx;
     sqlite3 *db;
-    bool is_eponymous;
-    char schema[GX_NAME_MAX + 1]; /* real: whose matrices are listed */
+    char schema[GX_NAME_MAX + 1]; /* of gx_catalog: the database that has it; else "" */
 } catalog;
 
 typedef struct cursor {
     sqlite3_vtab_cursor base; /* must be first */
     listed *rows;             /* ctx->mem */
     int64_t count, capacity, at;
+    gx_hold *hold; /* what is listed stays as it is until the cursor is closed; or NULL */
 } cursor;
 
 static catalog *catalog_of(sqlite3_vtab_cursor *cur)
@@ -95,8 +93,7 @@ static catalog *catalog_of(sqlite3_vtab_cursor *cur)
 
 // The table ---------------------------------------------------------------------------------------
 
-static int connect_table(sqlite3 *db, gx_ctx *ctx, const char *schema, bool is_eponymous,
-                         sqlite3_vtab **out)
+static int connect_table(sqlite3 *db, gx_ctx *ctx, const char *schema, sqlite3_vtab **out)
 {
     int rc = sqlite3_declare_vtab(db, DECLARATION);
     if (rc == SQLITE_OK) {
@@ -112,7 +109,7 @@ static int connect_table(sqlite3 *db, gx_ctx *ctx, const char *schema, bool is_e
     if (table == NULL) {
         return SQLITE_NOMEM;
     }
-    *table = (catalog){.ctx = ctx, .db = db, .is_eponymous = is_eponymous};
+    *table = (catalog){.ctx = ctx, .db = db};
     snprintf(table->schema, sizeof table->schema, "%s", schema);
     *out = &table->base;
     return SQLITE_OK;
@@ -124,7 +121,7 @@ static int connect_eponymous(sqlite3 *db, void *ctx, int argc, const char *const
     (void)argc;
     (void)argv;
     (void)message;
-    return connect_table(db, ctx, "", true, out);
+    return connect_table(db, ctx, "", out);
 }
 
 /* argv: module, schema, table. */
@@ -139,7 +136,7 @@ static int connect_real(sqlite3 *db, void *ctx, int argc, const char *const *arg
         *message = sqlite3_mprintf("gx_catalog: temp has no table gx, it would hide main.gx");
         return SQLITE_ERROR;
     }
-    return connect_table(db, ctx, argv[1], false, out);
+    return connect_table(db, ctx, argv[1], out);
 }
 
 static int create_real(sqlite3 *db, void *aux, int argc, const char *const *argv,
@@ -167,16 +164,6 @@ static int disconnect(sqlite3_vtab *base)
     sqlite3_free(base->zErrMsg);
     sqlite3_free(base);
     return SQLITE_OK;
-}
-
-static int destroy(sqlite3_vtab *base)
-{
-    catalog *table = (catalog *)(void *)base;
-    gx_err err = {0};
-    if (gx_store_drop_tables(table->ctx->store, table->schema, &err) != GX_OK) {
-        return gx_vtab_error(base, "gx", &err);
-    }
-    return disconnect(base);
 }
 
 static int refuse_rename(sqlite3_vtab *base, const char *name)
@@ -227,7 +214,7 @@ static gx_code find_schema(gx_store *store, numbered *n, gx_err *err)
 
 static int best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
-    const catalog *table = (const catalog *)(const void *)base;
+    (void)base;
     int schema = -1, name = -1;
     for (int i = 0; i < info->nConstraint; i++) {
         if (info->aConstraint[i].op != SQLITE_INDEX_CONSTRAINT_EQ) {
@@ -252,14 +239,11 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info)
     if (name >= 0) {
         info->idxNum |= BY_NAME;
         info->aConstraintUsage[name].argvIndex = ++args;
-    }
-    bool is_one_schema = schema >= 0 || !table->is_eponymous;
-    if (name >= 0 && is_one_schema) {
         info->idxFlags |= SQLITE_INDEX_SCAN_UNIQUE;
     }
     info->estimatedRows = name >= 0 ? 1 : 100;
     info->estimatedCost = name >= 0 ? 10 : 200;
-    info->orderByConsumed = is_one_schema && info->nOrderBy == 1 &&
+    info->orderByConsumed = info->nOrderBy == 1 &&
                             info->aOrderBy[0].iColumn == COL_NAME && !info->aOrderBy[0].desc;
     return SQLITE_OK;
 }
@@ -280,37 +264,21 @@ static int close_cursor(sqlite3_vtab_cursor *base)
 {
     cursor *cur = (cursor *)(void *)base;
     gx_mem_free(catalog_of(base)->ctx->mem, cur->rows);
+    gx_hold_drop(cur->hold);
     sqlite3_free(cur);
     return SQLITE_OK;
 }
 
-/* One xFilter: which schemas, which name, and where the rows go. */
+/* One xFilter: which schema, which name, and where the rows go. */
 typedef struct collecting {
     catalog *table;
     cursor *cur;
-    const char *schema; /* the constraint, or NULL */
-    const char *name;   /* the constraint, or NULL */
-    int64_t number;     /* of the schema at hand   */
-    bool has_schema;    /* one was listed          */
+    const char *schema;
+    const char *name; /* the constraint, or NULL */
+    int64_t number;   /* of the schema at hand   */
+    bool has_schema;  /* it was found            */
     gx_err *err;
 } collecting;
-
-static bool has_table(sqlite3 *db, const char *schema)
-{
-    return sqlite3_table_column_metadata(db, schema, "gx", NULL, NULL, NULL, NULL, NULL, NULL) ==
-           SQLITE_OK;
-}
-
-static bool is_listed(const collecting *c, const char *schema)
-{
-    if (c->schema != NULL) {
-        return sqlite3_stricmp(schema, c->schema) == 0;
-    }
-    if (c->table->is_eponymous) {
-        return !has_table(c->table->db, schema);
-    }
-    return sqlite3_stricmp(schema, c->table->schema) == 0;
-}
 
 static bool add_row(void *arg, const gx_meta *meta)
 {
@@ -335,20 +303,30 @@ static bool add_row(void *arg, const gx_meta *meta)
 static bool add_schema(void *arg, const char *schema)
 {
     collecting *c = arg;
-    if (is_listed(c, schema)) {
+    if (sqlite3_stricmp(schema, c->schema) == 0) {
         c->has_schema = true;
         gx_store_list(c->table->ctx->store, schema, c->name, add_row, c, c->err);
     }
     c->number++;
-    return c->err->code != GX_OK;
+    return c->has_schema || c->err->code != GX_OK;
 }
 
+/* schema NULL: that which the statement names, and which may have a name out of gx's reach. */
 static gx_code fill(collecting *c)
 {
-    GX_TRY(gx_store_each_schema(c->table->ctx->store, add_schema, c, c->err));
-    if (c->schema != NULL && !c->has_schema) {
+    gx_store *store = c->table->ctx->store;
+    const char *own = c->table->schema[0] == '\0' ? NULL : c->table->schema;
+    char named[GX_NAME_MAX + 1];
+    bool is_given = c->schema != NULL;
+    if (!is_given) {
+        GX_TRY(gx_store_named(store, own, false, named, c->err));
+        c->schema = named;
+    }
+    GX_TRY(gx_store_each_schema(store, add_schema, c, c->err));
+    if (is_given && !c->has_schema) {
         gx_fail(c->err, GX_ARG, "no database named '%.*s'", GX_NAME_MAX, c->schema);
     }
+    c->schema = NULL;
     return c->err->code;
 }
 
@@ -372,6 +350,9 @@ static int filter(sqlite3_vtab_cursor *base, int plan, const char *plan_text, in
     }
     gx_ctx_hold(c.table->ctx);
     gx_code code = fill(&c);
+    gx_hold *before = c.cur->hold;
+    c.cur->hold = code == GX_OK ? gx_store_keep_pins(c.table->ctx->store) : NULL;
+    gx_hold_drop(before);
     gx_ctx_release(c.table->ctx);
     return code == GX_OK ? SQLITE_OK : gx_vtab_error(base->pVtab, "gx", &err);
 }
@@ -394,6 +375,16 @@ static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
     const listed *row = &cur->rows[cur->at];
     *out = row->schema_number << 32 | (row->meta.id & UINT32_MAX);
     return SQLITE_OK;
+}
+
+/*
+** Programs that show tables ask for every column that there is: what has no value is NULL, and does
+** not end their statement.  gx_copy() says why.
+*/
+static bool has_no_value(gx_code code)
+{
+    return code == GX_ARG || code == GX_BUDGET || code == GX_TOOBIG || code == GX_CORRUPT ||
+           code == GX_UNSUPPORTED;
 }
 
 /* The matrix itself, as a matrix value. */
@@ -428,7 +419,9 @@ static int result_value(catalog *table, sqlite3_context *sql, const gx_meta *row
     }
     gx_run_fail(&run, &err);
     err = run.err;
-    return gx_run_end(&run) == GX_OK ? SQLITE_OK : gx_vtab_error(&table->base, "gx", &err);
+    gx_code code = gx_run_end(&run);
+    return code == GX_OK || has_no_value(code) ? SQLITE_OK
+                                               : gx_vtab_error(&table->base, "gx", &err);
 }
 
 /* Bytes, or entries of a sparse one; NULL where there are none or the row is damaged. */
@@ -510,45 +503,13 @@ static gx_code row_meta(catalog *table, sqlite3_value *row, gx_meta *meta, gx_er
     return GX_OK;
 }
 
-/* Counts the databases but temp that have no table gx. */
-typedef struct without {
-    sqlite3 *db;
-    int count;
-    bool is_main;
-} without;
-
-static bool count_without(void *arg, const char *schema)
-{
-    without *w = arg;
-    if (sqlite3_stricmp(schema, "temp") != 0 && !has_table(w->db, schema)) {
-        w->count++;
-        w->is_main = w->is_main || sqlite3_stricmp(schema, "main") == 0;
-    }
-    return false;
-}
-
-/*
-** INSERT INTO gx(...) through the eponymous table with a bare name: main, where it can only be
-** meant, which is where main has no table gx but all attached databases have theirs.
-*/
-static gx_code check_target(catalog *table, const char *name, gx_err *err)
-{
-    without w = {.db = table->db};
-    GX_TRY(gx_store_each_schema(table->ctx->store, count_without, &w, err));
-    if (w.is_main && w.count == 1) {
-        return GX_OK;
-    }
-    return gx_fail(err, GX_ARG, "which database '%s' goes to is not known: write '%s.%s'", name,
-                   w.is_main ? "main" : "temp", name);
-}
-
 /* A full name "schema.name" for a new matrix, from the columns name and schema of an INSERT. */
 static gx_code new_name(catalog *table, sqlite3_value **columns, char *full, size_t bytes,
                         gx_err *err)
 {
     gx_store *store = table->ctx->store;
-    const char *text, *schema = table->is_eponymous ? NULL : table->schema;
-    char head[GX_NAME_MAX + 1], name[GX_NAME_MAX + 1];
+    const char *text, *schema = NULL, *own = table->schema[0] == '\0' ? NULL : table->schema;
+    char head[GX_NAME_MAX + 1], name[GX_NAME_MAX + 1], named[GX_NAME_MAX + 1];
     bool has_column = sqlite3_value_type(columns[COL_SCHEMA]) != SQLITE_NULL;
     const char *bare;
     GX_TRY(gx_arg_text(columns[COL_NAME], "name", &text, err));
@@ -561,9 +522,10 @@ static gx_code new_name(catalog *table, sqlite3_value **columns, char *full, siz
         }
     }
     if (!has_head && schema == NULL) {
-        GX_TRY(check_target(table, text, err));
+        GX_TRY(gx_store_named(store, own, true, named, err));
+        schema = named;
     }
-    if (has_head || schema == NULL) {
+    if (has_head) {
         snprintf(full, bytes, "%s", text);
     } else {
         snprintf(full, bytes, "%s.%s", schema, text);
@@ -759,7 +721,7 @@ static const module_v4 real_module = {
     BASE(xConnect) = connect_real,
     BASE(xBestIndex) = best_index,
     BASE(xDisconnect) = disconnect,
-    BASE(xDestroy) = destroy,
+    BASE(xDestroy) = disconnect, // the matrices stay
     BASE(xOpen) = open_cursor,
     BASE(xClose) = close_cursor,
     BASE(xFilter) = filter,

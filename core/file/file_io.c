@@ -15,6 +15,7 @@
 */
 #include "file_int.h"
 
+#include "../base/newfile.h"
 #include "../base/regular.h"
 
 #include <errno.h>
@@ -394,15 +395,12 @@ static gx_code find_place(gx_output *out, const char *path, mode_t *mode, gx_err
 /* A file of a new name in the folder of out->path. */
 static gx_code open_temp(gx_output *out, gx_err *err)
 {
-    enum { TRIES = 100, NAME_BYTES = 40 };
+    enum { TRIES = 100 };
     char why[REASON_BYTES];
-    const char *slash = strrchr(out->path, '/');
-    size_t folder = slash != NULL ? (size_t)(slash + 1 - out->path) : 0;
-    GX_TRY(copy_text(out->mem, out->path, folder, NAME_BYTES, &out->temp, err));
-    uint64_t random = (uint64_t)gx_now_ns() ^ (uint64_t)getpid() << 40 ^ (uint64_t)(uintptr_t)out;
+    size_t bytes = strlen(out->path) + GX_NEWFILE_NAME;
+    GX_TRY(copy_text(out->mem, "", 0, bytes, &out->temp, err));
     for (int i = 0; i < TRIES && out->fd < 0; i++) {
-        random = random * 6364136223846793005u + 1442695040888963407u;
-        snprintf(out->temp + folder, NAME_BYTES, ".gx-%016llx.tmp", (unsigned long long)random);
+        (void)gx_newfile_name(out->path, out->temp, bytes);
         out->fd = open(out->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
         if (out->fd < 0 && errno != EEXIST) {
             break;
@@ -511,27 +509,6 @@ void gx_output_text(gx_output *out, const char *text)
     gx_output_put(out, text, strlen(text));
 }
 
-/* Give the whole file its name; without overwrite, never over another file. */
-static bool give_name(gx_output *out)
-{
-#if defined(__linux__) && defined(RENAME_NOREPLACE)
-    if (!out->overwrite) {
-        if (renameat2(AT_FDCWD, out->temp, AT_FDCWD, out->path, RENAME_NOREPLACE) == 0) {
-            return true;
-        }
-        if (errno != EINVAL && errno != ENOSYS) {
-            return false;
-        }
-    }
-#endif
-    struct stat st;
-    if (!out->overwrite && lstat(out->path, &st) == 0) {
-        errno = EEXIST;
-        return false;
-    }
-    return rename(out->temp, out->path) == 0;
-}
-
 gx_code gx_output_end(gx_output *out, bool commit, gx_err *err)
 {
     if (commit) {
@@ -544,7 +521,7 @@ gx_code gx_output_end(gx_output *out, bool commit, gx_err *err)
         fail_write(out, errno);
     }
     bool is_done = commit && out->err.code == GX_OK;
-    if (is_done && !give_name(out)) {
+    if (is_done && !gx_newfile_publish(out->temp, out->path, out->overwrite)) {
         fail_write(out, errno);
         is_done = false;
     }

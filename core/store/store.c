@@ -8,8 +8,10 @@
 **     store_auth.c     what an authorizer forbids
 **     store_aux.c      auxiliary data of factorisations
 **     store_txn.c      making the tables, begin and end of a storing call
+**     store_hold.c     read pins that last as long as a statement
 **     store_open.c     opening, closing, the end of a SQL call
 **     store_catalog.c  names and what becomes of them: create, publish, rename, drop
+**     store_named.c    which database a statement means by the table gx
 **     store_missing.c  what is said when there is no matrix of a name
 **     store_check.c    verification
 **     store_reader.c   reading tiles, helpers; store_chain.c, store_vfs.c: past SQLite's pages
@@ -89,8 +91,8 @@ static const char *const sql[GX_SQL_COUNT] = {
     [GX_SQL_NEXT_SET] = "SELECT min(set_id) FROM main.gx_extent WHERE set_id > ?1",
     [GX_SQL_FILES] = "SELECT count(*) FROM main.gx_volumes WHERE set_id = "
                      "(SELECT value FROM main.gx_state WHERE key = 'volume_set')",
-    [GX_SQL_EXTENTS] = "SELECT offset, length FROM main.gx_extent WHERE set_id = ?1 "
-                       "ORDER BY offset",
+    [GX_SQL_EXTENTS] = "SELECT id, set_id, offset, length, stamp FROM main.gx_extent "
+                       "WHERE set_id = ?1 ORDER BY offset",
     [GX_SQL_SET_EXTENT] = "INSERT OR REPLACE INTO main.gx_extent"
                           "(id, set_id, offset, length, stamp) VALUES(?1, ?2, ?3, ?4, ?5)",
     [GX_SQL_DROP_EXTENTS] = "DELETE FROM main.gx_extent WHERE id BETWEEN ?1 AND ?2",

@@ -139,6 +139,16 @@ bool gx_store_any_in_temp(struct sqlite3 *db, bool (*is_it)(const char *text, co
 void gx_store_release(gx_store *store);
 
 /*
+** Before a call ends that has succeeded: what it has pinned stays pinned until gx_hold_drop(), so
+** that all calls of a statement see one state.  For each of these the caller owes a gx_hold_drop()
+** when the statement ends, not later: NULL, and nothing is owed, where nothing is pinned, the call
+** has stored something, or is inside a transaction of the application.
+*/
+typedef struct gx_hold gx_hold;
+gx_hold *gx_store_keep_pins(gx_store *store);
+void gx_hold_drop(void *hold); /* NULL is a no-op */
+
+/*
 ** Begin of a SQL call while a cursor keeps what earlier calls have found: the matrices they
 ** computed from are not this one's, and a ROLLBACK may have undone the making of the tables.
 */
@@ -259,9 +269,16 @@ gx_code gx_store_split(gx_store *store, const char *text, char schema[GX_NAME_MA
 */
 void gx_store_reread_schemas(struct sqlite3 *db);
 
-/* For the catalog's xCreate and xDestroy: the tables of sql/schema.sql.  No-op where they exist. */
+/* For the catalog's xCreate: the tables of sql/schema.sql.  No-op where they exist. */
 gx_code gx_store_make_tables(gx_store *store, const char *schema, gx_err *err);
-gx_code gx_store_drop_tables(gx_store *store, const char *schema, gx_err *err);
+
+/*
+** Which database the running statement means by the table gx: main, or X by X.gx.  own: the
+** database whose table SQLite has found (NULL: the eponymous one).  is_into: by INSERT INTO gx;
+** else where it reads.  GX_ARG, which says how to ask: several, or one that is not there.
+*/
+gx_code gx_store_named(gx_store *store, const char *own, bool is_into,
+                       char schema[GX_NAME_MAX + 1], gx_err *err);
 
 /*
 ** Split a destination name into schema and bare name; "main" when unqualified.  Refuses, in words:

@@ -46,7 +46,37 @@ bool gx_spread_has_tables(gx_store *store, const gx_schema *schema)
 // Reading -----------------------------------------------------------------------------------------
 
 static const char find_sql[] =
-    "SELECT set_id, offset, length, stamp FROM main.gx_extent WHERE id = ?1";
+    "SELECT id, set_id, offset, length, stamp FROM main.gx_extent WHERE id = ?1";
+
+/*
+** The row that the statement stands on, with the columns of find_sql: everybody's only look at
+** them.  Whoever can write to the table may have written anything, so that each number is checked
+** before it is an offset in a file.  Whether the length is that of the tile checks who knows the
+** tile.
+*/
+static gx_code read_row(sqlite3_stmt *stmt, const char *schema, gx_extent_row *extent, gx_err *err)
+{
+    enum { ID, SET, OFFSET, LENGTH, STAMP, COLUMNS };
+    int64_t number[COLUMNS];
+    bool is_sound = true;
+    for (int c = 0; c < COLUMNS; c++) {
+        is_sound &= sqlite3_column_type(stmt, c) == SQLITE_INTEGER;
+        number[c] = sqlite3_column_int64(stmt, c);
+    }
+    for (int c = OFFSET; c <= LENGTH; c++) {
+        is_sound &= number[c] >= GX_VOLUME_BLOCK && number[c] % GX_VOLUME_BLOCK == 0;
+    }
+    if (!is_sound || number[LENGTH] > INT64_MAX - number[OFFSET]) {
+        return gx_fail(err, GX_CORRUPT,
+                       "tile %lld of the matrix with id %lld of %s: gx_extent says %lld bytes at "
+                       "%lld, expected multiples of %d from %d on",
+                       (long long)(number[ID] & UINT32_MAX), (long long)(number[ID] >> 32), schema,
+                       (long long)number[LENGTH], (long long)number[OFFSET], GX_VOLUME_BLOCK,
+                       GX_VOLUME_BLOCK);
+    }
+    *extent = (gx_extent_row){number[SET], number[OFFSET], number[LENGTH], number[STAMP]};
+    return GX_OK;
+}
 
 static gx_code prepare(gx_extent_reader *reader, const char *schema, gx_err *err)
 {
@@ -78,10 +108,7 @@ static gx_code look_up(gx_extent_reader *reader, const char *schema, const gx_me
     char label[GX_LABEL_MAX];
     *found = rc == SQLITE_ROW;
     if (rc == SQLITE_ROW) {
-        *extent = (gx_extent_row){sqlite3_column_int64(reader->find, 0),
-                              sqlite3_column_int64(reader->find, 1),
-                              sqlite3_column_int64(reader->find, 2),
-                              sqlite3_column_int64(reader->find, 3)};
+        code = read_row(reader->find, schema, extent, err);
     } else if (rc != SQLITE_DONE) {
         code = gx_store_fail(reader->db, rc, err, "extents of %s", gx_meta_label(meta, label));
     }
@@ -89,7 +116,7 @@ static gx_code look_up(gx_extent_reader *reader, const char *schema, const gx_me
     return code;
 }
 
-/* The extent's files, open; its numbers are what they must be for a tile of so many bytes. */
+/* The extent's files, open; its length is what it must be for a tile of so many bytes. */
 static gx_code enter(gx_extent_reader *reader, const char *schema, const gx_meta *meta,
                      int64_t tile, const gx_extent_row *e, gx_err *err)
 {
@@ -101,8 +128,7 @@ static gx_code enter(gx_extent_reader *reader, const char *schema, const gx_meta
                                &reader->volumes, err));
     }
     int64_t length = gx_extent_length(tile_bytes, gx_volumes_count(reader->volumes));
-    if (e->offset < GX_VOLUME_BLOCK || e->offset % GX_VOLUME_BLOCK != 0 || e->length != length ||
-        e->offset > INT64_MAX - length) {
+    if (e->length != length) {
         char label[GX_LABEL_MAX];
         return gx_fail(err, GX_CORRUPT,
                        "tile %lld of %s: gx_extent says %lld bytes at %lld, expected %lld",
@@ -185,10 +211,15 @@ gx_code gx_spread_next_set(gx_store *store, gx_schema *schema, int64_t *set, gx_
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_NEXT_SET, &stmt, err));
     sqlite3_bind_int64(stmt, 1, *set);
     int rc = sqlite3_step(stmt);
+    gx_code code = GX_OK;
     *set = rc == SQLITE_ROW ? sqlite3_column_int64(stmt, 0) : 0;
-    gx_code code = rc == SQLITE_ROW
-                       ? GX_OK
-                       : gx_store_fail(store->db, rc, err, "extents of %s", schema->name);
+    if (rc != SQLITE_ROW) {
+        code = gx_store_fail(store->db, rc, err, "extents of %s", schema->name);
+    } else if (sqlite3_column_type(stmt, 0) != SQLITE_INTEGER && // what sorts behind all numbers
+               sqlite3_column_type(stmt, 0) != SQLITE_NULL) {
+        code = gx_fail(err, GX_CORRUPT, "gx_extent of %s has a set_id that is no integer",
+                       schema->name);
+    }
     sqlite3_reset(stmt);
     return code;
 }
@@ -225,22 +256,47 @@ bool gx_spread_may_fill(gx_store *store, const gx_schema *schema)
            (!gx_store_is_wal(store, schema->name) || all_read_the_latest(store, schema));
 }
 
+gx_code gx_spread_each(gx_store *store, gx_schema *schema, int64_t set,
+                       gx_code (*fn)(void *arg, const gx_extent_row *extent, gx_err *err),
+                       void *arg, gx_err *err)
+{
+    sqlite3_stmt *stmt;
+    gx_extent_row extent;
+    GX_TRY(gx_store_stmt(store, schema, GX_SQL_EXTENTS, &stmt, err));
+    sqlite3_bind_int64(stmt, 1, set);
+    int rc;
+    int64_t end = GX_VOLUME_BLOCK;
+    gx_code code = GX_OK;
+    while (code == GX_OK && (rc = sqlite3_step(stmt)) != SQLITE_DONE) {
+        code = rc == SQLITE_ROW ? read_row(stmt, schema->name, &extent, err)
+                                : gx_store_fail(store->db, rc, err, "extents of %s", schema->name);
+        if (code == GX_OK && extent.offset < end) {
+            code = gx_fail(err, GX_CORRUPT,
+                           "gx_extent says %lld bytes at %lld of the volumes of %s, which another "
+                           "tile has up to %lld",
+                           (long long)extent.length, (long long)extent.offset, schema->name,
+                           (long long)end);
+        }
+        if (code == GX_OK) {
+            end = extent.offset + extent.length;
+            code = fn(arg, &extent, err);
+        }
+    }
+    sqlite3_reset(stmt);
+    return code;
+}
+
+static gx_code use_extent(void *arg, const gx_extent_row *extent, gx_err *err)
+{
+    return gx_space_map_use(arg, extent->offset, extent->length, err);
+}
+
 gx_code gx_spread_map(gx_store *store, gx_schema *schema, int64_t set, gx_space_map **map,
                       gx_err *err)
 {
-    sqlite3_stmt *stmt;
     *map = NULL;
-    GX_TRY(gx_store_stmt(store, schema, GX_SQL_EXTENTS, &stmt, err));
     GX_TRY(gx_space_map_create(store->mem, map, err));
-    sqlite3_bind_int64(stmt, 1, set);
-    int rc;
-    gx_code code = GX_OK;
-    while (code == GX_OK && (rc = sqlite3_step(stmt)) != SQLITE_DONE) {
-        code = rc == SQLITE_ROW ? gx_space_map_use(*map, sqlite3_column_int64(stmt, 0),
-                                                   sqlite3_column_int64(stmt, 1), err)
-                                : gx_store_fail(store->db, rc, err, "extents of %s", schema->name);
-    }
-    sqlite3_reset(stmt);
+    gx_code code = gx_spread_each(store, schema, set, use_extent, *map, err);
     if (code != GX_OK) {
         gx_space_map_free(*map);
         *map = NULL;

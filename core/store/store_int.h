@@ -46,7 +46,7 @@ typedef enum gx_sql {
     GX_SQL_ORPHAN_EXTENTS, /* () -> matrix id, extents                             */
     GX_SQL_NEXT_SET,   /* (set) -> the next one that an extent is in           */
     GX_SQL_FILES,      /* () -> files of the set that new matrices go to        */
-    GX_SQL_EXTENTS,    /* (set) -> offset, length: in ascending order of offsets */
+    GX_SQL_EXTENTS,    /* (set) -> a row of gx_extent: in ascending order of offsets */
     GX_SQL_SET_EXTENT, /* (id, set, offset, length, stamp)                       */
     GX_SQL_DROP_EXTENTS, /* (first id, last id)                                  */
     GX_SQL_COUNT
@@ -153,6 +153,7 @@ struct gx_store {
     } created[GX_CREATED_MAX]; /* to be removed on failure; with a savepoint those that fit */
     int created_count;
     char overtaken[GX_NAME_MAX + 1]; /* see gx_store_overtaken(); "": not */
+    gx_hold *hold;                   /* read pins kept after calls; or NULL: store_hold.c     */
     bool has_committed;              /* this call has, by itself                              */
     double logged_bytes;             /* written by calls since the last checkpoint: an estimate */
     gx_file_record file[GX_FILES_MAX]; /* store_stamp.c; the oldest one makes place */
@@ -226,6 +227,14 @@ void gx_store_finish_schema(gx_store *store, gx_schema *schema);
 
 /* Finalize every statement, close every handle, forget every schema: no storing call is open. */
 void gx_store_finish(gx_store *store);
+
+// store_hold.c ------------------------------------------------------------------------------------
+
+/* Before something is stored: what statements have kept is let go.  Their owners stay. */
+void gx_store_give_up_pins(gx_store *store);
+
+/* The same, for good: the store closes. */
+void gx_store_leave_hold(gx_store *store);
 
 // store_auth.c ------------------------------------------------------------------------------------
 

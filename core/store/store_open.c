@@ -39,6 +39,7 @@ void gx_store_close(gx_store *store)
         return;
     }
     gx_store_release(store);
+    gx_store_leave_hold(store);
     gx_mem_free(store->mem, store);
 }
 

@@ -39,7 +39,7 @@ SQLITE_EXTENSION_INIT3
 
 // The tables --------------------------------------------------------------------------------------
 
-/* Nothing but our catalog may be called gx. */
+/* Nothing but a catalog, which gx 0.1 made, may be called gx: it would hide ours. */
 static gx_code check_catalog_name(gx_store *store, const gx_schema *schema, gx_err *err)
 {
     char *text =
@@ -94,75 +94,6 @@ gx_code gx_store_make_tables(gx_store *store, const char *name, gx_err *err)
     return gx_store_look(store, schema, err);
 }
 
-gx_code gx_store_drop_tables(gx_store *store, const char *name, gx_err *err)
-{
-    int rc = gx_store_exec_in(store, name,
-                     "DROP TABLE IF EXISTS main.gx_meta; DROP TABLE IF EXISTS main.gx_tile; "
-                     "DROP TABLE IF EXISTS main.gx_state; DROP TABLE IF EXISTS main.gx_volumes; "
-                     "DROP TABLE IF EXISTS main.gx_extent");
-    if (rc != SQLITE_OK) {
-        return gx_store_fail(store->db, rc, err, "dropping the tables of gx in %s", name);
-    }
-    return GX_OK;
-}
-
-/*
-** Whether a running statement opens a table after it has called a function, as its program tells:
-** the other half of a UNION ALL, a subquery.  Not to be known: true.
-*/
-static bool opens_later(sqlite3 *db, const char *text)
-{
-    bool has_called = false, opens = false;
-    sqlite3_stmt *program = NULL;
-    char *sql = text == NULL ? NULL : sqlite3_mprintf("EXPLAIN %s", text);
-    int rc = sql == NULL ? SQLITE_NOMEM : sqlite3_prepare_v2(db, sql, -1, &program, NULL);
-    while (rc == SQLITE_OK && !opens && (rc = sqlite3_step(program)) == SQLITE_ROW) {
-        const char *opcode = (const char *)sqlite3_column_text(program, 1);
-        rc = opcode == NULL ? SQLITE_NOMEM : SQLITE_OK;
-        bool is_open = rc == SQLITE_OK &&
-                       (strcmp(opcode, "OpenRead") == 0 || strcmp(opcode, "ReopenIdx") == 0);
-        has_called |=
-            rc == SQLITE_OK && (strcmp(opcode, "Function") == 0 || strcmp(opcode, "AggFinal") == 0);
-        opens = is_open && has_called;
-    }
-    sqlite3_finalize(program);
-    sqlite3_free(sql);
-    return opens || rc != SQLITE_DONE;
-}
-
-/*
-** Whether the virtual table that owns the tables is to be made now.  Not in temp: temp.gx would
-** hide main.gx in every query that says just gx.  Not inside a writing statement: CREATE TABLE ...
-** AS SELECT does not survive it.  Nor do statements that open a table afterwards: SQLite ends them
-** ("abort due to ROLLBACK") when a virtual table is created.  The next storing call will do.
-*/
-static bool needs_catalog(gx_store *store, const gx_schema *schema)
-{
-    if (sqlite3_stricmp(schema->name, "temp") == 0 ||
-        !store->level[store->depth - 1].has_savepoint ||
-        sqlite3_table_column_metadata(store->db, schema->name, "gx", NULL, NULL, NULL, NULL, NULL,
-                                      NULL) == SQLITE_OK) {
-        return false;
-    }
-    bool is_safe = true;
-    sqlite3_stmt *stmt = sqlite3_next_stmt(store->db, NULL);
-    for (; stmt != NULL && is_safe; stmt = sqlite3_next_stmt(store->db, stmt)) {
-        is_safe = !sqlite3_stmt_busy(stmt) || !opens_later(store->db, sqlite3_sql(stmt));
-    }
-    return is_safe;
-}
-
-/* Where the module is not registered (the store alone, linked into a test) there is none. */
-static gx_code make_catalog(gx_store *store, const gx_schema *schema, gx_err *err)
-{
-    int rc = gx_store_exec_in(store, schema->name, "CREATE VIRTUAL TABLE main.gx USING gx_catalog");
-    if (rc == SQLITE_ERROR &&
-        strcmp(sqlite3_errmsg(store->db), "no such module: gx_catalog") == 0) {
-        return GX_OK;
-    }
-    return rc == SQLITE_OK ? GX_OK : make_failed(store, rc, schema, err);
-}
-
 // Begin -------------------------------------------------------------------------------------------
 
 static gx_code roll_back(gx_store *store, const gx_level *level, gx_err *err);
@@ -206,6 +137,9 @@ static gx_code open_level(gx_store *store, gx_err *err)
 static gx_code unpin(gx_store *store, gx_schema *schema, bool *lock_first, gx_err *err)
 {
     *lock_first = false;
+    if (store->depth == 0 && sqlite3_get_autocommit(store->db) != 0) {
+        gx_store_give_up_pins(store);
+    }
     if (store->depth > 0 || schema->seen_count > GX_SEEN_MAX) {
         return GX_OK;
     }
@@ -352,11 +286,7 @@ static gx_code lock_schema(gx_store *store, gx_schema *schema, bool lock_first, 
         GX_TRY(check_seen(store, schema, err));
     }
     assert(schema->is_locked && schema->has_tables);
-    if (!needs_catalog(store, schema)) {
-        return GX_OK;
-    }
-    GX_TRY(make_catalog(store, schema, err));
-    return gx_store_arm(store, err);
+    return GX_OK;
 }
 
 static gx_code begin(gx_store *store, gx_schema *schema, bool lock_first, gx_err *err)

@@ -743,14 +743,17 @@ static gx_code copy_part(volume *from, volume *to, int64_t offset, int bytes, vo
     return rc == SQLITE_OK ? GX_OK : file_failed(rc, "writing", to->path, err);
 }
 
-gx_code gx_volumes_copy(gx_volumes *from, gx_volumes *to, int64_t offset, int64_t length,
-                        void *buffer, size_t buffer_bytes, gx_err *err)
+gx_code gx_volumes_copy(gx_volumes *from, gx_volumes *to, const gx_extent_row *extent,
+                        void *buffer, size_t buffer_bytes,
+                        gx_code (*poll)(void *arg, gx_err *err), void *arg, gx_err *err)
 {
     int64_t most = gx_min((int64_t)buffer_bytes, PIECE_BYTES);
+    assert(from->count == to->count);
     for (int k = 0; k < from->count; k++) {
-        for (int64_t done = 0; done < length; done += most) {
-            GX_TRY(copy_part(&from->volume[k], &to->volume[k], offset + done,
-                             (int)gx_min(most, length - done), buffer, err));
+        for (int64_t done = 0; done < extent->length; done += most) {
+            GX_TRY(poll(arg, err));
+            GX_TRY(copy_part(&from->volume[k], &to->volume[k], extent->offset + done,
+                             (int)gx_min(most, extent->length - done), buffer, err));
         }
     }
     return GX_OK;

@@ -21,7 +21,7 @@ enum {
     GX_VOLUME_BLOCK = 4096,    /* what offsets and lengths are multiples of; the header's bytes */
 };
 
-/* An extent as its row has it, checked against the tile it is of. */
+/* An extent as its row has it: numbers that can be places in a file, see store_extent.c. */
 typedef struct gx_extent_row {
     int64_t set;    /* of volumes                                              */
     int64_t offset; /* in each file: a multiple of GX_VOLUME_BLOCK, not the header's */
@@ -77,9 +77,13 @@ gx_code gx_volumes_seal(gx_volumes *volumes, const gx_extent_row *extent, int64_
 
 gx_code gx_volumes_sync(gx_volumes *volumes, gx_err *err);
 
-/* The same bytes of every file into those of a set with as many. */
-gx_code gx_volumes_copy(gx_volumes *from, gx_volumes *to, int64_t offset, int64_t length,
-                        void *buffer, size_t buffer_bytes, gx_err *err);
+/*
+** The extent's bytes of every file into those of a set with as many.  poll(arg) comes between
+** pieces: its failure ends the copy.
+*/
+gx_code gx_volumes_copy(gx_volumes *from, gx_volumes *to, const gx_extent_row *extent,
+                        void *buffer, size_t buffer_bytes,
+                        gx_code (*poll)(void *arg, gx_err *err), void *arg, gx_err *err);
 
 /* Cut every file to bytes where it is longer. */
 gx_code gx_volumes_truncate(gx_volumes *volumes, int64_t bytes, gx_err *err);
@@ -206,6 +210,14 @@ gx_code gx_spread_next_set(gx_store *store, gx_schema *schema, int64_t *set, gx_
 
 /* Whether bytes that no row names may be written or cut off: see store_extent.c. */
 bool gx_spread_may_fill(gx_store *store, const gx_schema *schema);
+
+/*
+** fn for each extent of a set, in ascending order of offsets, until it fails.  GX_CORRUPT: a row is
+** none that gx has written, or two extents overlap.
+*/
+gx_code gx_spread_each(gx_store *store, gx_schema *schema, int64_t set,
+                       gx_code (*fn)(void *arg, const gx_extent_row *extent, gx_err *err),
+                       void *arg, gx_err *err);
 
 /* The map of a set, from the rows that the connection sees.  Owned by the caller. */
 gx_code gx_spread_map(gx_store *store, gx_schema *schema, int64_t set, gx_space_map **map,

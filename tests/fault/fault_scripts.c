@@ -25,6 +25,9 @@ const char *const fault_base =
     "CREATE VIRTUAL TABLE cells USING gx_cells('B');";
 
 #define SMALL "SELECT gx_config('tile_bytes', 2048), gx_config('threads', 1);"
+/* A database that has not had a matrix. */
+#define EMPTY                                                                                      \
+    "DROP TABLE cells; DROP TABLE gx_meta; DROP TABLE gx_tile; DROP TABLE gx_state;"
 /* Tiles so small that matrices of the base are large enough for volumes. */
 #define VOLUMES(n)                                                                                 \
     "SELECT gx_config('tile_bytes', 1024), gx_config('threads', 1);"                               \
@@ -41,7 +44,7 @@ const fault_script fault_scripts[] = {
     {"store-replace", SMALL, "SELECT gx_store('A', 'B', '{\"replace\":true}')"},
     {"store-over", "PRAGMA secure_delete=ON;" SMALL "SELECT gx_copy('A', 'N');",
      "SELECT gx_scale('A', 3, 'N', '{\"replace\":true}')"},
-    {"store-first", SMALL "DROP TABLE cells; DROP TABLE gx;", "SELECT gx_randn(30, 30, 'N')"},
+    {"store-first", SMALL EMPTY, "SELECT gx_randn(30, 30, 'N')"},
     {"store-in-insert", SMALL, "INSERT INTO plain SELECT gx_store('N', 'A'), 0, 0"},
     {"store-in-transaction", SMALL,
      "BEGIN; SELECT gx_store('N', 'A'); SELECT gx_matmul('A', 'B', 'P'); COMMIT"},
@@ -120,13 +123,13 @@ const fault_script fault_scripts[] = {
     {"catalog-rename", SMALL, "UPDATE gx SET name = 'R' WHERE name = 'A'"},
     {"catalog-delete", SMALL, "DELETE FROM gx WHERE name IN ('A', 'S')"},
     {"catalog-replace", SMALL, "INSERT OR REPLACE INTO gx(name, value) VALUES('A', 'B')"},
-    {"catalog-first", SMALL "DROP TABLE cells; DROP TABLE gx;",
+    {"catalog-first", SMALL EMPTY,
      "INSERT INTO gx(name, value) VALUES('N', '[[1,2],[3,4]]')"},
     {"catalog-value", SMALL, "SELECT name, length(value) FROM gx"},
-    {"catalog-drop", SMALL "DROP TABLE cells;", "DROP TABLE gx"},
-    {"store-in-create", SMALL "DROP TABLE cells; DROP TABLE gx;",
+    {"catalog-drop", SMALL "CREATE VIRTUAL TABLE gx USING gx_catalog;", "DROP TABLE gx"},
+    {"store-in-create", SMALL EMPTY,
      "CREATE TABLE made AS SELECT gx_store('N', '[[1,2],[3,4]]') AS name"},
-    {"store-first-union", SMALL "DROP TABLE cells; DROP TABLE gx;",
+    {"store-first-union", SMALL EMPTY,
      "SELECT gx_store('N', '[[1,2]]') UNION ALL SELECT i FROM plain"},
     {"store-attached-in-insert", SMALL "ATTACH 'aux.db' AS aux; SELECT gx_store('aux.M', 'A');",
      "INSERT INTO plain SELECT gx_store('aux.N', 'A'), 0, 0"},

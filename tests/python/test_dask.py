@@ -18,6 +18,7 @@ import importlib.util
 import json
 import os
 import pickle
+import resource
 import signal
 import subprocess
 import sys
@@ -79,6 +80,22 @@ def test_to_gx_and_back(tmp_path, chunks):
     assert np.array_equal(back.compute(scheduler="threads"), a)
     manifest = json.loads((tmp_path / "A.json").read_text())
     assert len(manifest["blocks"]) == lazy.npartitions and len(list(tmp_path.glob("*.db"))) == len(lazy.chunks[0])
+
+
+def test_a_manifest_that_cannot_be_written(tmp_path):
+    """A full disk: the old one stays, and nothing else."""
+    path = tmp_path / "A.json"
+    path.write_text("old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(OSError):
+            gxd._publish(str(path), "x" * 100000, [])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert path.read_text() == "old" and os.listdir(tmp_path) == ["A.json"]
+    gxd._publish(str(path), "new", [])
+    assert path.read_text() == "new" and os.listdir(tmp_path) == ["A.json"]
 
 
 def test_bad_manifests(tmp_path):

@@ -10,16 +10,18 @@ Plan:
   6  A read-only database and a full disk: refused in words, nothing lost.
   7  Inside BEGIN ... ROLLBACK, in savepoints, and inside INSERT ... SELECT.
   8  Helpers leave nothing behind: what SQLite does for the last connection to a file it does (decision 046).
+  9  All calls of a statement see one state, and let it go when the statement ends.
 """
 import os
 import sqlite3
 import subprocess
+import sys
 import threading
 
 import numpy as np
 import pytest
 
-from conftest import error, from_numpy, gx_connect, q, to_numpy
+from conftest import error, from_numpy, gx_connect, gx_path, q, to_numpy
 
 N = 400
 
@@ -299,3 +301,154 @@ def test_from_the_shell(store):
     if "no such file" in out.stderr.lower() or "cannot open shared object" in out.stderr:
         pytest.skip("not run from the repository's root")
     assert out.stdout.strip() == "C" and not out.stderr
+
+
+# One statement, one state ----------------------------------------------------------------------------
+
+WRITER = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], timeout=30, isolation_level=None)
+db.enable_load_extension(True)
+db.load_extension(sys.argv[2])
+print("go", flush=True)
+k = 0
+while True:
+    k += 1
+    db.execute("SELECT gx_full(2, 2, ?, 'A', '{\\"replace\\":true}')", (k,)).fetchall()
+    db.execute("BEGIN IMMEDIATE")
+    db.execute("SELECT gx_full(1, 1, ?, 'B', '{\\"replace\\":true}'), gx_full(1, 1, ?, 'C', '{\\"replace\\":true}')", (k, k)).fetchall()
+    db.execute("COMMIT")
+"""
+
+STATEMENTS = [
+    "SELECT gx_min('A'), gx_max('A'), gx_sum('A') / 4, gx_get('A', 1, 1)",
+    "SELECT gx_sum('B'), gx_sum('C')",
+    "SELECT * FROM (SELECT gx_max('A') AS a) JOIN (SELECT gx_min('A') AS b)",
+    "SELECT gx_eval('max(A)'), gx_eval('min(A)'), gx_trace('A') / 2",
+    "WITH RECURSIVE k(i, x) AS (SELECT 1, gx_max('A') UNION ALL SELECT i + 1, gx_max('A') FROM k WHERE i < 20) "
+    "SELECT min(x), max(x) FROM k",
+    "SELECT min(gx_sum(name)), max(gx_sum(name)) FROM gx WHERE name IN ('B', 'C')",
+]
+
+
+def test_a_statement_sees_one_state(tmp_path):
+    """Calls of one statement, in autocommit, beside a process that replaces what they read."""
+    path = str(tmp_path / "one.db")
+    db = gx_connect(path, journal_mode="wal", busy_timeout=30000, synchronous="off")
+    q(db, "SELECT gx_full(2, 2, 0, 'A')")
+    db.execute("SELECT gx_full(1, 1, 0, 'B'), gx_full(1, 1, 0, 'C')")
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, path, gx_path()], stdout=subprocess.PIPE, text=True)
+    try:
+        assert writer.stdout.readline() == "go\n"
+        states, rounds = set(), 0
+        while len(states) < 20 or rounds < 100:  # it has written meanwhile
+            rounds += 1
+            for sql in STATEMENTS:
+                row = db.execute(sql).fetchall()[0]
+                assert len(set(row)) == 1, (sql, row)
+                states.add(row[0])
+    finally:
+        writer.kill()
+        writer.wait()
+
+
+@pytest.mark.parametrize("journal", ["delete", "wal"])
+@pytest.mark.parametrize("sql", [
+    "SELECT gx_sum('A'), changed(), gx_sum('A')",
+    "SELECT gx_sum(?), changed(), gx_sum(?)",
+    "SELECT gx_eval('sum(A)'), changed(), gx_sum('A')",
+    "SELECT gx_sum('A'), changed(), gx_sum('aux.A')",
+    "SELECT gx_sum('A'), changed(), (SELECT sum(value) FROM gx_cells('A'))",
+    "SELECT gx_sum(name), changed(), gx_sum(name) FROM gx WHERE name = 'A'",
+    "SELECT gx_sum('aux.' || name), changed(), gx_sum('aux.' || name) FROM aux.gx",
+])
+def test_a_change_between_two_calls(tmp_path, journal, sql):
+    """Another connection commits between them: the second call does not see it, or it has to wait."""
+    path, beside = str(tmp_path / "one.db"), str(tmp_path / "aux.db")
+    db = gx_connect(path, journal_mode=journal)
+    db.execute("ATTACH ? AS aux", (beside,))
+    db.execute(f"PRAGMA aux.journal_mode = {journal}")
+    other = gx_connect(beside if "FROM aux" in sql else path, busy_timeout=0)
+    db.execute("SELECT gx_full(2, 2, 1, 'A'), gx_full(2, 2, 1, 'aux.A')")
+
+    def changed():
+        try:
+            other.execute("SELECT gx_full(2, 2, 7, 'A', '{\"replace\":true}')").fetchall()
+            return "changed"
+        except sqlite3.OperationalError as problem:
+            return "locked" if "locked" in str(problem) else str(problem)
+
+    db.create_function("changed", 0, changed)
+    expected = "changed" if journal == "wal" else "locked"
+    assert db.execute(sql, ("A", "A") if "?" in sql else ()).fetchall() == [(4.0, expected, 4.0)]
+    assert changed() == "changed" and q(db, "SELECT gx_sum(?)", "aux.A" if "FROM aux" in sql else "A") == 28.0
+    other.close()
+
+
+@pytest.mark.parametrize("journal", ["delete", "wal"])
+def test_the_state_is_let_go_with_the_statement(tmp_path, journal):
+    """What a finished statement has read keeps nobody waiting; one that stands on a row does, as any SELECT."""
+    path = str(tmp_path / "one.db")
+    db = gx_connect(path, journal_mode=journal, busy_timeout=0)
+    other = gx_connect(path, busy_timeout=0)
+    q(db, "SELECT gx_full(2, 2, 1, 'A')")
+    db.execute("CREATE TABLE t AS WITH RECURSIVE k(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM k WHERE i < 9) SELECT i FROM k")
+
+    def is_free():
+        """Another connection can write, and copy the whole log."""
+        other.execute("SELECT gx_full(2, 2, 1, 'A', '{\"replace\":true}')").fetchall()
+        return journal == "delete" or other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0] == 0
+
+    for sql in STATEMENTS[:1] + ["SELECT gx_sum('A')", "SELECT gx_sum('A'), gx_sum('nothing')", "SELECT i, gx_sum('A') FROM t",
+                                 "SELECT name, gx_sum(name) FROM gx", "SELECT gx_sum('A') / 0, abs(-9223372036854775808)",
+                                 "INSERT INTO t SELECT gx_sum('A')", "DELETE FROM t WHERE i = gx_sum('A') + 1000",
+                                 "SELECT gx_sum('A'), gx_full(2, 2, 1, 'B', '{\"replace\":true}'), gx_sum('B')",
+                                 "SELECT gx_sum(?), gx_sum(?)", "SELECT gx_sum('A') FROM t LIMIT 1", "SELECT name FROM gx LIMIT 1"]:
+        try:
+            db.execute(sql, ("A", "A") if "?" in sql else ()).fetchall()
+        except sqlite3.Error as problem:
+            assert "nothing" in str(problem) or "overflow" in str(problem), problem
+        assert is_free(), sql
+    running = db.execute(" UNION ALL ".join(f"SELECT {k}, gx_sum('A')" for k in (1, 2, 3)))
+    assert next(running) == (1, 4.0)
+    if journal == "delete":
+        assert "locked" in error(other, "SELECT gx_full(2, 2, 5, 'A', '{\"replace\":true}')")
+    else:
+        other.execute("SELECT gx_full(2, 2, 5, 'A', '{\"replace\":true}')")
+    assert next(running) == (2, 4.0)
+    assert q(db, "SELECT gx_sum('A')") == 4.0  # of the connection, while the other statement runs
+    assert q(db, "SELECT gx_full(2, 2, 7, 'N')") == "N" and q(db, "SELECT gx_sum('N')") == 28.0  # gives the state up
+    running.close()
+    assert is_free() and q(db, "SELECT gx_sum('A')") == 4.0
+
+
+def test_a_storing_call_behind_a_reading_one_waits(tmp_path):
+    """In one statement: the lock is waited for, as where the storing call comes first."""
+    path = str(tmp_path / "one.db")
+    db = gx_connect(path, busy_timeout=20000)
+    q(db, "SELECT gx_full(2, 2, 1, 'A')")
+    other = gx_connect(path)
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("SELECT gx_full(2, 2, 2, 'A', '{\"replace\":true}')")
+    timer = threading.Timer(0.3, lambda: other.execute("COMMIT"))
+    timer.start()
+    assert db.execute("SELECT gx_sum('A'), gx_full(1, 1, 3, 'B'), gx_sum('A')").fetchall() == [(4.0, "B", 8.0)]
+    timer.join()
+    assert db.execute("SELECT gx_sum('A'), gx_volumes(2), gx_vacuum(), gx_volumes(0), gx_drop('A')").fetchall()[0][0] == 8.0
+    db.close()
+
+
+def test_a_connection_closed_in_the_middle_of_a_statement(tmp_path):
+    """What a statement keeps lasts as long as it: Python's cursors finalize theirs after the connection is closed."""
+    path = str(tmp_path / "one.db")
+    for _ in range(5):
+        db = gx_connect(path)
+        q(db, "SELECT gx_full(2, 2, 1, 'A', '{\"replace\":true}')")
+        running = db.execute("SELECT gx_sum('A') UNION ALL SELECT gx_max('A') UNION ALL SELECT gx_min('A')")
+        catalog = db.execute("SELECT name FROM gx UNION ALL SELECT gx_sum('A')")
+        assert next(running) == (4.0,) and next(catalog) == ("A",)
+        db.close()
+        del running, catalog
+        other = gx_connect(path, busy_timeout=0)
+        assert q(other, "SELECT gx_full(2, 2, 1, 'A', '{\"replace\":true}')") == "A"
+        other.close()

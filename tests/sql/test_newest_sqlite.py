@@ -82,7 +82,9 @@ def test_stored_product(filedb):
 
 
 def test_integrity_check_sees_a_lost_tile(filedb):
+    """Where the database has the table of an older gx."""
     filedb.execute("SELECT gx_store('A', '[[1,2],[3,4]]')").fetchall()
+    filedb.execute("CREATE VIRTUAL TABLE gx USING gx_catalog")
     filedb.execute("DELETE FROM gx_tile")
     assert "ok" != value(filedb, "PRAGMA integrity_check")
 
@@ -91,6 +93,7 @@ def test_defensive_mode(filedb):
     filedb.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     filedb.execute("SELECT gx_store('A', '[[1,2],[3,4]]')").fetchall()
     assert value(filedb, "SELECT gx_sum('A')") == 10.0
+    filedb.execute("CREATE VIRTUAL TABLE gx USING gx_catalog")
     with pytest.raises(apsw.SQLError, match="table gx_tile may not be modified"):
         filedb.execute("DELETE FROM gx_tile")
 

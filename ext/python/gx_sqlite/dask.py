@@ -22,6 +22,7 @@ import operator
 import os
 import sqlite3
 import threading
+import uuid
 from typing import Any, NamedTuple, Optional, Sequence, Union
 
 import dask.array
@@ -173,9 +174,15 @@ def _write(path: str, name: str, block: Array) -> str:
 
 def _publish(path: str, manifest: str, _written: Sequence[str]) -> str:
     """The manifest, when all blocks are there; it appears whole."""
-    with open(path + ".new", "w", encoding="utf-8") as file:
-        file.write(manifest)
-    os.replace(path + ".new", path)
+    name = f"{path}.{uuid.uuid4().hex}.new"
+    try:
+        with open(name, "x", encoding="utf-8") as file:
+            file.write(manifest)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(name)
+        raise
     return path
 
 

@@ -1,0 +1,69 @@
+/*
+** Files that appear whole: see newfile.h.
+**
+** renameat2() with RENAME_NOREPLACE looks and renames in one step.  File systems without it get a
+** look first, and somebody who makes the file between look and rename loses it.
+*/
+#include "newfile.h"
+
+#include "stats.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Bytes of the path's folder, with the slash. */
+static size_t folder_length(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? 0 : (size_t)(slash + 1 - path);
+}
+
+size_t gx_newfile_name(const char *path, char *name, size_t bytes)
+{
+    static uint64_t calls; // of the process: two names asked for in one tick of the clock differ
+    uint64_t random = (uint64_t)gx_now_ns() ^ (uint64_t)getpid() << 40 ^ (uint64_t)(uintptr_t)name;
+    random += __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED);
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    int length = snprintf(name, bytes, "%.*s.gx-%016llx.tmp", (int)folder_length(path), path,
+                          (unsigned long long)random);
+    return length < 0 ? bytes : (size_t)length;
+}
+
+bool gx_newfile_publish(const char *name, const char *path, bool overwrite)
+{
+#if defined(__linux__) && defined(RENAME_NOREPLACE)
+    if (!overwrite) {
+        if (renameat2(AT_FDCWD, name, AT_FDCWD, path, RENAME_NOREPLACE) == 0) {
+            return true;
+        }
+        if (errno != EINVAL && errno != ENOSYS) {
+            return false;
+        }
+    }
+#endif
+    struct stat st;
+    if (!overwrite && lstat(path, &st) == 0) {
+        errno = EEXIST;
+        return false;
+    }
+    return rename(name, path) == 0;
+}
+
+void gx_newfile_sync_folder(const char *path)
+{
+    char folder[PATH_MAX];
+    size_t length = folder_length(path);
+    const char *from = length == 0 ? "." : path;
+    snprintf(folder, sizeof folder, "%.*s", (int)(length == 0 ? 1 : length), from);
+    int fd = length < sizeof folder ? open(folder, O_RDONLY | O_CLOEXEC | O_DIRECTORY) : -1;
+    if (fd >= 0) {
+        (void)fsync(fd);
+        close(fd);
+    }
+}
