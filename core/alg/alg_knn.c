@@ -234,7 +234,8 @@ static gx_code read_strip(gx_knn_search *s, gx_knn_strip at, gx_pass_thread *thr
         }
     }
     for (int64_t i = 0; s->args->is_binary && i < at.m; i++) {
-        if (!gx_knn_takes(s, strip, at.m, i)) {
+        if (gx_knn_has_listed(s, (gx_knn_strip){at.i0 + i, 1}) &&
+            !gx_knn_takes(s, strip, at.m, i)) {
             gx_knn_mark(s, at.i0 + i);
             break;
         }
@@ -256,10 +257,12 @@ static gx_code pick(gx_knn_search *s, gx_knn_strip at, int64_t j0, int64_t n, co
                     .index = (int64_t *)(part + b->n * most) + j0 * most,
                     .first_index = at.i0,
                     .self = s->args->excludes_self ? b->first + j0 : GX_NO_SELF,
+                    .listed_words = s->listed_words,
                     .floor = floor + j0,
                     .length = b->length + j0,
                     .shift = b->shift,
                     .given = s->plan.is_few ? given : NULL};
+    w.listed = s->listed == NULL ? NULL : s->listed + j0 * s->listed_words;
     gx_args args = {.m = at.m,
                     .n = n,
                     .k = d,
@@ -286,7 +289,9 @@ static gx_code look_at_strip(void *arg, int64_t unit, gx_pass_thread *thread, vo
     char *strip = work, *floor = strip + strip_bytes(s, s->plan.strip);
     char *given = floor + rounded((size_t)n * sizeof(double));
     char *own = given + given_bytes(s, s->plan.strip, n);
-    if (at.m == 0 || gx_knn_is_marked(s)) {
+    if (at.m == 0 || gx_knn_is_marked(s) || !gx_knn_has_listed(s, at)) {
+        int64_t entries = n * gx_min(s->out->count, at.m);
+        gx_best_begin(part, (int64_t *)part + entries, entries, false);
         return GX_OK;
     }
     GX_TRY(read_strip(s, at, thread, strip, given, err));
@@ -456,7 +461,9 @@ static void search_here(gx_knn_search *s)
     for (int64_t j = args->first; j < args->last && gx_ok(run); j += s->plan.batch) {
         if (gx_knn_load(s, j, gx_min(s->plan.batch, args->last - j)) == GX_OK) {
             if (args->C != NULL) {
-                gx_knn_listed(s);
+                if (!gx_knn_listed(s)) {
+                    pass_over(s);
+                }
             } else if (s->plan.is_mutual) {
                 gx_knn_mutual(s);
             } else {
