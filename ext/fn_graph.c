@@ -292,7 +292,8 @@ static bool spread_begin(gx_fn *fn, const gx_table_wish *wish, void *state, int6
         return gx_fn_fail(fn, "options \"steps\" and \"threshold\" must be 0 or more, "
                               "\"decay\" finite");
     }
-    if (!gx_fn_matrix(fn, 1, "seeds", &seeds) || !take_seeds(fn, &seeds, &G, pulse) || !reserve(fn, G.rows, s) ||
+    if (!gx_fn_matrix(fn, 1, "seeds", &seeds) || !take_seeds(fn, &seeds, &G, pulse) ||
+        !reserve(fn, G.rows, s) ||
         gx_graph_spread(&fn->run, &G, &args, pulse, s->activation) != GX_OK) {
         return false;
     }

@@ -417,9 +417,8 @@ GX_INLINE bool hunt_query(gx_dtype dtype, hunt *h, int64_t j, const void *value,
         gx_sight how;
         gx_errors e;
         double least = least_of(h, j, &how, &e);
-        n = has_doubles(dtype)
-                ? look_f64(how, h, j, value, mark, count, &e, least, h->found)
-                : look_f32(how, h, j, value, mark, count, &e, least, h->found);
+        n = has_doubles(dtype) ? look_f64(how, h, j, value, mark, count, &e, least, h->found)
+                               : look_f32(how, h, j, value, mark, count, &e, least, h->found);
     }
     if (h->pairs + n > PAIRS && !compute(dtype, h)) {
         return false;

@@ -111,7 +111,8 @@ GX_INLINE gx_code nearest(gx_dtype dtype, const gx_args *p, gx_err *err)
             int64_t number = w->first_index + i;
             double x = merit_of(dtype, p, i, j);
             bool is_own = w->self != GX_NO_SELF && number == w->self + j;
-            if (!is_own && gx_is_listed(w, i, j) && gx_best_is_worse(best[0], index[0], x, number)) {
+            if (!is_own && gx_is_listed(w, i, j) &&
+                gx_best_is_worse(best[0], index[0], x, number)) {
                 gx_best_sift(best, index, w->count, x, number);
             }
         }

@@ -87,7 +87,8 @@ static double teleport_of(const gx_pagerank_args *args, int64_t n, int64_t i)
 
 /* One iteration: next from rank; shared is scratch.  Returns the sum of changes. */
 static double iterate(gx_run *run, const gx_mat *G, const gx_mat *held,
-                      const gx_pagerank_args *args, const double *strength, const double *rank, double *shared, double *next)
+                      const gx_pagerank_args *args, const double *strength, const double *rank,
+                      double *shared, double *next)
 {
     int64_t n = G->rows;
     double left = 0, change = 0;

@@ -31,8 +31,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Queries of one call of GX_NEAREST: an interrupt waits for one. */
-enum { QUERIES = 4096 };
+/* Queries of one call of GX_NEAREST, of the reference's: an interrupt waits for one. */
+enum { QUERIES = 4096, SLOW_QUERIES = 64 };
 
 /* Lower strips cost more to read than they bring. */
 enum { LEAST_STRIP = 1024 };
@@ -54,10 +54,15 @@ static gx_args call_of(const gx_knn_search *s, gx_nearest *w, int64_t m, int64_t
     return (gx_args){.m = m, .n = n, .k = s->args->E->cols, .nearest = w};
 }
 
+static int64_t queries_of_call(const gx_knn_search *s)
+{
+    return s->backend == &gx_backend_ref ? SLOW_QUERIES : QUERIES;
+}
+
 static size_t kernel_bytes(const gx_knn_search *s, int64_t m, int64_t n)
 {
     gx_nearest w;
-    gx_args args = call_of(s, &w, m, gx_min(n, QUERIES));
+    gx_args args = call_of(s, &w, m, gx_min(n, queries_of_call(s)));
     return rounded(s->backend->workspace(s->dev, GX_NEAREST, s->dtype, &args));
 }
 
@@ -298,9 +303,10 @@ static gx_code look_at_strip(void *arg, int64_t unit, gx_pass_thread *thread, vo
     pthread_mutex_lock(&s->lock);
     memcpy(floor, s->root, (size_t)n * sizeof(double));
     pthread_mutex_unlock(&s->lock);
-    for (int64_t j = 0; j < n && gx_ok(s->run) && !gx_knn_is_marked(s); j += QUERIES) {
-        GX_TRY(pick(s, at, j, gx_min(QUERIES, n - j), strip, (double *)(void *)floor, given, own,
-                    part, err));
+    int64_t most = queries_of_call(s);
+    for (int64_t j = 0; j < n && gx_ok(s->run) && !gx_knn_is_marked(s); j += most) {
+        GX_TRY(pick(s, at, j, gx_min(most, n - j), strip, (double *)(void *)floor, given, own, part,
+                    err));
     }
     return GX_OK;
 }

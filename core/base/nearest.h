@@ -90,7 +90,8 @@ typedef struct gx_nearest {
 static inline bool gx_is_listed(const gx_nearest *w, int64_t i, int64_t j)
 {
     int64_t index = w->first_index + i;
-    return w->listed == NULL || (w->listed[j * w->listed_words + index / 64] >> index % 64 & 1) != 0;
+    return w->listed == NULL ||
+           (w->listed[j * w->listed_words + index / 64] >> index % 64 & 1) != 0;
 }
 
 /* Whether row i of the block is for one of n queries. */

@@ -11,7 +11,7 @@
 ** replaced by one that is orthogonal to the others.
 **
 ** Where all of A and its vectors fit in memory the dense driver is faster; where the shorter side
-** is not short, the Krylov driver; in deterministic mode too, whose bits the budget must not change.
+** is not short, the Krylov driver; in deterministic mode too: bits must not depend on the budget.
 **
 ** Work: 2 m l^2 flops, 22 l^3, and a product with k columns.  Memory: R, X, Y and a panel, then the
 ** vectors, the long ones twice where A is wide.
