@@ -518,7 +518,7 @@ gx_code gx_knn_fill(gx_run *run, const gx_knn_args *args, const gx_knn_way *way,
         search_here(&s);
     }
     bool are_heaps = !is_elsewhere || args->C != NULL;
-    for (int64_t j = 0; j < out->queries && gx_ok(run) && are_heaps; j++) {
+    for (int64_t j = 0; j < out->queries && are_heaps && gx_run_poll(run) == GX_OK; j++) {
         gx_best_sort(out->merit + j * out->count, out->index + j * out->count, out->count);
     }
     pthread_mutex_destroy(&s.lock);

@@ -781,6 +781,9 @@ static gx_code put_band(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
     (void)i0;
     for (int64_t i = 0; i < m; i++) {
         for (int64_t j = 0; j < n; j++) {
+            if (j % 4096 == 0 && gx_run_poll(ex->run) != GX_OK) {
+                return GX_OK; // the run knows
+            }
             const void *element = gx_at(src, ex->dtype, m, i, j);
             char *to = gx_output_room(&ex->out);
             to = is_complex ? put_complex(ex, element, to) : gx_export_number(ex, element, to);

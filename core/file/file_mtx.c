@@ -726,6 +726,9 @@ static gx_code put_band(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
     for (int64_t j = 0; j < n; j++) {
         int64_t first = w->symmetry == GENERAL ? 0 : gx_max(0, j0 + j - i0);
         for (int64_t i = first; i < m; i++) {
+            if ((i - first) % 4096 == 0 && gx_run_poll(w->ex->run) != GX_OK) {
+                return GX_OK; // the run knows
+            }
             const void *element = gx_at(src, dtype, m, i, j);
             if (w->ex->options.is_coordinate && is_zero(dtype, element)) {
                 continue;
