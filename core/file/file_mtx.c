@@ -730,12 +730,9 @@ static gx_code put_band(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
                 return GX_OK; // the run knows
             }
             const void *element = gx_at(src, dtype, m, i, j);
-            if (w->ex->options.is_coordinate && is_zero(dtype, element)) {
-                continue;
-            }
-            if (w->is_counting) {
-                w->entries++;
-            } else {
+            bool is_entry = !w->ex->options.is_coordinate || !is_zero(dtype, element);
+            w->entries += w->is_counting && is_entry;
+            if (is_entry && !w->is_counting) {
                 put_element(w, i0 + i, j0 + j, element);
             }
         }
