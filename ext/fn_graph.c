@@ -7,6 +7,7 @@
 #include "look.h"
 #include "table_fn.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,6 +48,40 @@ static bool take_numbers(gx_fn *fn, int64_t n, double **numbers)
     return is_there;
 }
 
+/* Nodes in a column, each with 1; or with what stands beside it: numbers, of all nodes. */
+static bool take_seeds(gx_fn *fn, const gx_mat *seeds, const gx_mat *G, double *numbers)
+{
+    gx_reader *reader;
+    void *memory;
+    gx_err err = {0};
+    const gx_mat like = {.dtype = GX_F64};
+    if (seeds->rows > 0 && seeds->cols != 1 && seeds->cols != 2) {
+        return gx_fn_fail(fn,
+                          "seeds is %lldx%lld, but has nodes in a column, and what each is "
+                          "given in a second one or not",
+                          (long long)seeds->rows, (long long)seeds->cols);
+    }
+    if (!gx_look_buffer(fn, &like, gx_max(1, seeds->rows), 2, &memory) ||
+        !gx_look_open(fn, seeds, &reader)) {
+        return false;
+    }
+    double *number = memory;
+    gx_mat_read(&fn->run, seeds, reader, 0, 0, seeds->rows, seeds->cols, GX_F64, number,
+                gx_max(1, seeds->rows), &err);
+    gx_reader_close(reader);
+    gx_run_fail(&fn->run, &err);
+    memset(numbers, 0, (size_t)gx_max(1, G->rows) * sizeof *numbers);
+    for (int64_t k = 0; k < seeds->rows && gx_ok(&fn->run); k++) {
+        double i = number[k];
+        if (!(i >= 0 && i < (double)G->rows && i == floor(i))) {
+            return gx_fn_fail(fn, "seeds has node %g, but the nodes of %s are 0 to %lld", i,
+                              G->label, (long long)G->rows - 1);
+        }
+        numbers[(int64_t)i] += seeds->cols == 2 ? number[seeds->rows + k] : 1;
+    }
+    return gx_ok(&fn->run);
+}
+
 static void result_column(gx_fn *fn, const gx_dest *dest, int64_t n, const double *numbers)
 {
     gx_mat column;
@@ -62,15 +97,44 @@ static void result_column(gx_fn *fn, const gx_dest *dest, int64_t n, const doubl
 typedef struct rank_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
     gx_pagerank_args args;
+    const char *seeds;
 } rank_options;
 
 static const gx_option rank_keys[] = {
     {"damping", GX_OPT_REAL, offsetof(rank_options, args.damping), 0},
     {"tolerance", GX_OPT_REAL, offsetof(rank_options, args.tolerance), 0},
     {"iterations", GX_OPT_INT, offsetof(rank_options, args.iterations), 0},
+    {"seeds", GX_OPT_MATRIX, offsetof(rank_options, seeds), 0},
     {"replace", GX_OPT_BOOL, offsetof(rank_options, dest.replace), 0},
     {NULL, GX_OPT_END, 0, 0},
 };
+
+/* The seeds' shares, which add up to 1. */
+static bool take_teleport(gx_fn *fn, const char *text, const gx_mat *G, const double **teleport)
+{
+    gx_mat seeds;
+    double *share, sum = 0;
+    if (!gx_fn_option_matrix(fn, "seeds", text, &seeds) || !take_numbers(fn, G->rows, &share) ||
+        !take_seeds(fn, &seeds, G, share)) {
+        return false;
+    }
+    for (int64_t i = 0; i < G->rows; i++) {
+        if (!(share[i] >= 0 && isfinite(share[i]))) {
+            return gx_fn_fail(fn, "seeds gives node %lld %g, but a share is 0 or more and finite",
+                              (long long)i, share[i]);
+        }
+        sum += share[i];
+    }
+    if (G->rows > 0 && !(sum >= DBL_MIN && isfinite(sum))) {
+        return gx_fn_fail(fn, "what seeds gives its nodes adds up to %g: there is nowhere to go on",
+                          sum);
+    }
+    for (int64_t i = 0; i < G->rows; i++) {
+        share[i] /= sum;
+    }
+    *teleport = share;
+    return true;
+}
 
 static void pagerank(gx_fn *fn)
 {
@@ -87,6 +151,9 @@ static void pagerank(gx_fn *fn)
     }
     if (!(opt.args.tolerance >= 0) || opt.args.iterations < 1) {
         gx_fn_fail(fn, "option \"tolerance\" must be 0 or more, \"iterations\" 1 or more");
+        return;
+    }
+    if (opt.seeds != NULL && !take_teleport(fn, opt.seeds, &G, &opt.args.teleport)) {
         return;
     }
     if (take_numbers(fn, G.rows, &rank) &&
@@ -148,43 +215,6 @@ static const gx_option spread_keys[] = {
     {"normalize", GX_OPT_BOOL, offsetof(gx_spread_args, normalize), 0},
     {NULL, GX_OPT_END, 0, 0},
 };
-
-/* Nodes in a column, each with 1; or with what stands beside it. */
-static bool take_seeds(gx_fn *fn, const gx_mat *G, double *pulse)
-{
-    gx_mat seeds;
-    gx_reader *reader;
-    void *numbers;
-    gx_err err = {0};
-    const gx_mat like = {.dtype = GX_F64};
-    if (!gx_fn_matrix(fn, 1, "seeds", &seeds)) {
-        return false;
-    }
-    if (seeds.cols != 1 && seeds.cols != 2) {
-        return gx_fn_fail(fn,
-                          "seeds is %lldx%lld, but has nodes in a column, and what each is "
-                          "given in a second one or not",
-                          (long long)seeds.rows, (long long)seeds.cols);
-    }
-    if (!gx_look_buffer(fn, &like, gx_max(1, seeds.rows), 2, &numbers) ||
-        !gx_look_open(fn, &seeds, &reader)) {
-        return false;
-    }
-    double *number = numbers;
-    gx_mat_read(&fn->run, &seeds, reader, 0, 0, seeds.rows, seeds.cols, GX_F64, number,
-                gx_max(1, seeds.rows), &err);
-    gx_reader_close(reader);
-    gx_run_fail(&fn->run, &err);
-    for (int64_t k = 0; k < seeds.rows && gx_ok(&fn->run); k++) {
-        double i = number[k];
-        if (!(i >= 0 && i < (double)G->rows && i == floor(i))) {
-            return gx_fn_fail(fn, "seeds has node %g, but the nodes of %s are 0 to %lld", i,
-                              G->label, (long long)G->rows - 1);
-        }
-        pulse[(int64_t)i] += seeds.cols == 2 ? number[seeds.rows + k] : 1;
-    }
-    return gx_ok(&fn->run);
-}
 
 /* Room for all nodes; it outlives the call. */
 static bool reserve(gx_fn *fn, int64_t n, spread *s)
@@ -251,7 +281,7 @@ static bool spread_begin(gx_fn *fn, const gx_table_wish *wish, void *state, int6
 {
     spread *s = state;
     gx_spread_args args = {.steps = 3, .decay = 0.5};
-    gx_mat G;
+    gx_mat G, seeds;
     double *pulse;
     s->mem = fn->ctx->mem;
     if (!gx_fn_options(fn, spread_keys, &args) || !take_graph(fn, &G) ||
@@ -262,8 +292,8 @@ static bool spread_begin(gx_fn *fn, const gx_table_wish *wish, void *state, int6
         return gx_fn_fail(fn, "options \"steps\" and \"threshold\" must be 0 or more, "
                               "\"decay\" finite");
     }
-    memset(pulse, 0, (size_t)gx_max(1, G.rows) * sizeof *pulse);
-    if (!take_seeds(fn, &G, pulse) || !reserve(fn, G.rows, s) ||
+    if (!gx_fn_matrix(fn, 1, "seeds", &seeds) || !take_seeds(fn, &seeds, &G, pulse) ||
+        !reserve(fn, G.rows, s) ||
         gx_graph_spread(&fn->run, &G, &args, pulse, s->activation) != GX_OK) {
         return false;
     }

@@ -63,7 +63,7 @@ static void put_row(gx_text *text, gx_dtype dtype, const void *strip, int64_t ld
     gx_text_put(text, "[", 1);
     for (int64_t j = 0; j < cols; j++) {
         char *room = gx_text_room(text, ELEMENT_MAX);
-        if (room == NULL) {
+        if (room == NULL || (j % 4096 == 4095 && gx_run_poll(text->run) != GX_OK)) {
             return;
         }
         char *to = room;

@@ -497,7 +497,9 @@ static void show_spectrum(gx_run *run, const gx_mat *A, const gx_spectrum_plan *
                  (long long)plan->ncv, (long long)plan->told.passes, plan->told.how, oper->each,
                  all > 0 ? 100 * oper->once / all : 100);
     } else {
-        snprintf(row->detail, sizeof row->detail, "all of A in memory, one pass");
+        snprintf(row->detail, sizeof row->detail, "%s",
+                 plan->told.passes == 2 ? "a QR by panels of rows, then a pass for the vectors"
+                                        : "all of A in memory, one pass");
     }
 }
 

@@ -45,6 +45,7 @@ typedef struct format {
 
 /* The rows and columns that are shown, and their elements. */
 typedef struct view {
+    gx_run *run;
     gx_dtype dtype;
     int64_t rows, cols;       /* shown                                    */
     int64_t row_gap, col_gap; /* "..." stands before this one; -1: nowhere */
@@ -170,11 +171,17 @@ static double part_of(const view *v, int64_t k, bool is_imaginary)
     return is_imaginary ? element.im : element.re;
 }
 
+/* Goes on to element k, unless the call is interrupted. */
+static bool goes_on(const view *v, int64_t k)
+{
+    return k % 4096 != 0 || gx_run_poll(v->run) == GX_OK;
+}
+
 /* Scientific where the plain numbers would be too long or too unlike. */
 static bool wants_scientific(const view *v, bool is_imaginary)
 {
     double largest = 0, smallest = (double)INFINITY;
-    for (int64_t k = 0; k < v->rows * v->cols; k++) {
+    for (int64_t k = 0; k < v->rows * v->cols && goes_on(v, k); k++) {
         double magnitude = fabs(part_of(v, k, is_imaginary));
         if (isfinite(magnitude) && magnitude != 0) {
             largest = fmax(largest, magnitude);
@@ -193,7 +200,7 @@ static format choose_format(const view *v, bool is_imaginary, int precision)
                 .precision = precision};
     int fraction = 0;
     bool has_nan = false, has_infinite = false, has_negative_infinite = is_imaginary;
-    for (int64_t k = 0; k < v->rows * v->cols; k++) {
+    for (int64_t k = 0; k < v->rows * v->cols && goes_on(v, k); k++) {
         double value = part_of(v, k, is_imaginary);
         has_nan = has_nan || isnan(value);
         has_infinite = has_infinite || isinf(value);
@@ -262,7 +269,7 @@ static int print_element(const view *v, const format f[2], int64_t k, char word[
 static void print_row(page *p, const view *v, const format f[2], int64_t i)
 {
     p->column = INDENT;
-    for (int64_t j = 0; j < v->cols; j++) {
+    for (int64_t j = 0; j < v->cols && goes_on(v, j); j++) {
         char word[2 * WORD_MAX + 2];
         if (j == v->col_gap) {
             put_word(p, "...", 3);
@@ -324,7 +331,7 @@ static void show(gx_fn *fn, const gx_mat *A, const options *opt, gx_text *text)
 {
     int64_t elements;
     bool is_large = !gx_mul_i64(A->rows, A->cols, &elements) || elements > opt->threshold;
-    view v = {.dtype = A->dtype};
+    view v = {.run = &fn->run, .dtype = A->dtype};
     choose_edges(A->rows, is_large, opt->edgeitems, &v.rows, &v.row_gap);
     choose_edges(A->cols, is_large, opt->edgeitems, &v.cols, &v.col_gap);
     if (A->rows == 0 || A->cols == 0) {

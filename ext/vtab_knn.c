@@ -56,10 +56,12 @@ static bool take_candidates(gx_fn *fn, const char *text, const gx_mat *Q, gx_mat
         return gx_fn_fail(fn, "%s is complex (%s), not numbers of rows", C->label,
                           gx_dtype_name(C->dtype));
     }
-    return C->rows == Q->rows || gx_fn_fail(fn,
-                                            "%s is %" PRId64 "x%" PRId64 " but Q has %" PRId64
-                                            " rows: there is a row of candidates for each query",
-                                            C->label, C->rows, C->cols, Q->rows);
+    bool is_empty = base->rows == 0; // a list of nothing: none for any query
+    return is_empty || C->rows == Q->rows ||
+           gx_fn_fail(fn,
+                      "%s is %" PRId64 "x%" PRId64 " but Q has %" PRId64
+                      " rows: there is a row of candidates for each query",
+                      C->label, C->rows, C->cols, Q->rows);
 }
 
 /* Only what the statement wants to see. */

@@ -378,7 +378,7 @@ static bool begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
         return false;
     }
     pass(fn, &A, top);
-    for (int64_t line = 0; line < top->lines && gx_ok(&fn->run); line++) {
+    for (int64_t line = 0; line < top->lines && gx_run_poll(&fn->run) == GX_OK; line++) {
         gx_best_sort(top->value + line * top->count, top->index + line * top->count, top->count);
     }
     *rows = top->lines * top->count;

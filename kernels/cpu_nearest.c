@@ -228,6 +228,10 @@ GX_INLINE bool look_at_rows(gx_dtype dtype, hunt *h)
             continue;
         }
         if (gx_is_extreme_square(has_doubles(dtype), x)) {
+            if (!gx_is_listed_at_all(h->w, h->i0 + i, h->p->n)) {
+                put(has_doubles(dtype), h->factor, i, 0);
+                continue;
+            }
             copy_row(dtype, h->p, h->i0 + i, h->numbers);
             if (!is_finite(h->numbers, h->p->k)) {
                 *h->p->info = h->i0 + i + 1;
@@ -339,11 +343,11 @@ GX_INLINE int64_t thin_out(found *f, int64_t n, int64_t count, const gx_errors *
 
 #define DEFINE_SCAN(name, real)                                                                    \
     /* Of groups with a mark: rows of at least `least`; those that are no numbers too. */          \
-    GX_INLINE int64_t scan_##name(gx_sight how, const real *x, const real *factor, int64_t rows,   \
-                                  unsigned mark, int64_t count, const gx_errors *e, double least,  \
-                                  found *f)                                                        \
+    GX_INLINE int64_t scan_##name(gx_sight how, const hunt *h, int64_t j, const real *x,           \
+                                  const real *factor, unsigned mark, int64_t count,                \
+                                  const gx_errors *e, double least, found *f)                      \
     {                                                                                              \
-        int64_t n = 0, full = 2 * count + GROUP;                                                   \
+        int64_t n = 0, full = 2 * count + GROUP, rows = h->rows;                                   \
         for (int64_t i0 = 0; i0 < rows; i0 += GROUP) {                                             \
             if ((mark >> i0 / GROUP & 1) == 0) {                                                   \
                 continue;                                                                          \
@@ -357,7 +361,7 @@ GX_INLINE int64_t thin_out(found *f, int64_t n, int64_t count, const gx_errors *
             }                                                                                      \
             for (int64_t i = i0; any && i < end; i++) {                                            \
                 real v = (real)gx_seen_##name(how, x[i], factor[i]);                               \
-                if (!(v < bound) || v < -(real)(FLT_MAX)) {                                        \
+                if ((!(v < bound) || v < -(real)(FLT_MAX)) && gx_is_listed(h->w, h->i0 + i, j)) {  \
                     bool is_number = v > -(real)INFINITY && v < (real)INFINITY;                    \
                     f[n++] = (found){is_number ? (double)v : (double)INFINITY, i};                 \
                 }                                                                                  \
@@ -369,19 +373,20 @@ GX_INLINE int64_t thin_out(found *f, int64_t n, int64_t count, const gx_errors *
         }                                                                                          \
         return thin_out(f, n, count, e, &least);                                                   \
     }                                                                                              \
-    GX_INLINE int64_t look_##name(gx_sight how, const void *x, const void *factor, int64_t rows,   \
+    GX_INLINE int64_t look_##name(gx_sight how, const hunt *h, int64_t j, const void *x,           \
                                   unsigned mark, int64_t count, const gx_errors *e, double least,  \
                                   found *f)                                                        \
     {                                                                                              \
+        const real *factor = h->factor;                                                            \
         switch (how) {                                                                             \
         case GX_SEEN_TIMES_FACTOR:                                                                 \
-            return scan_##name(GX_SEEN_TIMES_FACTOR, x, factor, rows, mark, count, e, least, f);   \
+            return scan_##name(GX_SEEN_TIMES_FACTOR, h, j, x, factor, mark, count, e, least, f);   \
         case GX_SEEN_LESS_FACTOR:                                                                  \
-            return scan_##name(GX_SEEN_LESS_FACTOR, x, factor, rows, mark, count, e, least, f);    \
+            return scan_##name(GX_SEEN_LESS_FACTOR, h, j, x, factor, mark, count, e, least, f);    \
         case GX_SEEN_NEGATIVE:                                                                     \
-            return scan_##name(GX_SEEN_NEGATIVE, x, factor, rows, mark, count, e, least, f);       \
+            return scan_##name(GX_SEEN_NEGATIVE, h, j, x, factor, mark, count, e, least, f);       \
         default:                                                                                   \
-            return scan_##name(GX_SEEN_AS_IT_IS, x, factor, rows, mark, count, e, least, f);       \
+            return scan_##name(GX_SEEN_AS_IT_IS, h, j, x, factor, mark, count, e, least, f);       \
         }                                                                                          \
     }
 
@@ -415,16 +420,17 @@ GX_INLINE bool hunt_query(gx_dtype dtype, hunt *h, int64_t j, const void *value,
     const gx_nearest *w = h->w;
     int64_t count = w->count + (w->self != GX_NO_SELF), n = 0;
     if (is_blind(dtype, h, j)) {
-        for (; n < h->rows; n++) {
-            h->found[n].row = n;
+        for (int64_t i = 0; i < h->rows; i++) {
+            if (gx_is_listed(w, h->i0 + i, j)) {
+                h->found[n++].row = i;
+            }
         }
     } else if (mark != 0) {
         gx_sight how;
         gx_errors e;
         double least = least_of(h, j, &how, &e);
-        n = has_doubles(dtype)
-                ? look_f64(how, value, h->factor, h->rows, mark, count, &e, least, h->found)
-                : look_f32(how, value, h->factor, h->rows, mark, count, &e, least, h->found);
+        n = has_doubles(dtype) ? look_f64(how, h, j, value, mark, count, &e, least, h->found)
+                               : look_f32(how, h, j, value, mark, count, &e, least, h->found);
     }
     if (h->pairs + n > PAIRS && !compute(dtype, h)) {
         return false;

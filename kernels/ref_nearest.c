@@ -118,7 +118,8 @@ GX_INLINE gx_code nearest(gx_dtype dtype, const gx_args *p, gx_err *err)
     }
     *p->info = 0;
     for (int64_t i = p->m - 1; i >= 0; i--) {
-        *p->info = is_finite(dtype, p, i) ? *p->info : i + 1;
+        bool is_bad = gx_is_listed_at_all(w, i, p->n) && !is_finite(dtype, p, i);
+        *p->info = is_bad ? i + 1 : *p->info;
     }
     for (int64_t j = 0; j < p->n; j++) {
         double *best = w->merit + j * w->count;
@@ -128,7 +129,8 @@ GX_INLINE gx_code nearest(gx_dtype dtype, const gx_args *p, gx_err *err)
             int64_t number = w->first_index + i;
             double x = merit_of(dtype, p, i, j);
             bool is_own = w->self != GX_NO_SELF && number == w->self + j;
-            if (!is_own && gx_best_is_worse(best[0], index[0], x, number)) {
+            if (!is_own && gx_is_listed(w, i, j) &&
+                gx_best_is_worse(best[0], index[0], x, number)) {
                 gx_best_sift(best, index, w->count, x, number);
             }
         }

@@ -79,9 +79,16 @@ static void check_strength(gx_run *run, const gx_mat *G, const double *strength)
     }
 }
 
+/* The share of walks that are broken off which goes on at node i. */
+static double teleport_of(const gx_pagerank_args *args, int64_t n, int64_t i)
+{
+    return args->teleport != NULL ? args->teleport[i] : 1 / (double)n;
+}
+
 /* One iteration: next from rank; shared is scratch.  Returns the sum of changes. */
-static double iterate(gx_run *run, const gx_mat *G, const gx_mat *held, double damping,
-                      const double *strength, const double *rank, double *shared, double *next)
+static double iterate(gx_run *run, const gx_mat *G, const gx_mat *held,
+                      const gx_pagerank_args *args, const double *strength, const double *rank,
+                      double *shared, double *next)
 {
     int64_t n = G->rows;
     double left = 0, change = 0;
@@ -92,9 +99,9 @@ static double iterate(gx_run *run, const gx_mat *G, const gx_mat *held, double d
     if (!gx_sparse_apply_by_device(run, G, GX_TRANS, GX_F64, 1, shared, n, next, n, held != G)) {
         gx_sparse_apply(run, held, GX_TRANS, GX_F64, 1, shared, n, next, n);
     }
-    double base = (1 - damping + damping * left) / (double)n;
+    double broken = 1 - args->damping + args->damping * left;
     for (int64_t i = 0; i < n; i++) {
-        next[i] = damping * next[i] + base;
+        next[i] = args->damping * next[i] + broken * teleport_of(args, n, i);
         change += fabs(next[i] - rank[i]);
     }
     return change;
@@ -116,13 +123,12 @@ gx_code gx_graph_pagerank(gx_run *run, const gx_mat *G, const gx_pagerank_args *
         gx_alg_sums(run, held.A, true, 1, strength);
         check_strength(run, G, strength);
         for (int64_t i = 0; i < n; i++) {
-            rank[i] = 1 / (double)n;
+            rank[i] = teleport_of(args, n, i);
         }
         for (int64_t k = 0; k < args->iterations && gx_ok(run) && !(change <= args->tolerance);
              k++) {
             double *next = work + 2 * n;
-            change =
-                iterate(run, G, held.A, args->damping, strength, rank, work + n, next);
+            change = iterate(run, G, held.A, args, strength, rank, work + n, next);
             memcpy(rank, next, (size_t)n * sizeof *rank);
         }
         if (gx_ok(run) && !(change <= args->tolerance)) {

@@ -12,13 +12,14 @@ typedef struct gx_pagerank_args {
     double damping;     /* 0 <= d < 1                                    */
     double tolerance;   /* of the sum of changes                         */
     int64_t iterations; /* at most                                       */
+    const double *teleport; /* n, their sum 1: where a walk goes on; NULL: all alike */
 } gx_pagerank_args;
 
 /*
 ** rank: one a node, their sum 1.  A node passes its rank on by the weights of its edges; one
-** without edges to all nodes alike.  GX_ARG: a negative weight, NaN or Inf; GX_NUMERIC: not
-** converged, with the change of the last iteration.  Reads G once; where memory has no room
-** for a copy twice, and once an iteration.
+** without edges by args->teleport, as a walk that is broken off.  GX_ARG: a negative weight, NaN
+** or Inf; GX_NUMERIC: not converged, with the change of the last iteration.  Reads G once; where
+** memory has no room for a copy twice, and once an iteration.
 */
 gx_code gx_graph_pagerank(gx_run *run, const gx_mat *G, const gx_pagerank_args *args, double *rank);
 

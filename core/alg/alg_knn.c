@@ -31,8 +31,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Queries of one call of GX_NEAREST: an interrupt waits for one. */
-enum { QUERIES = 4096 };
+/* Queries of one call of GX_NEAREST, of the reference's: an interrupt waits for one. */
+enum { QUERIES = 4096, SLOW_QUERIES = 64 };
 
 /* Lower strips cost more to read than they bring. */
 enum { LEAST_STRIP = 1024 };
@@ -54,10 +54,15 @@ static gx_args call_of(const gx_knn_search *s, gx_nearest *w, int64_t m, int64_t
     return (gx_args){.m = m, .n = n, .k = s->args->E->cols, .nearest = w};
 }
 
+static int64_t queries_of_call(const gx_knn_search *s)
+{
+    return s->backend == &gx_backend_ref ? SLOW_QUERIES : QUERIES;
+}
+
 static size_t kernel_bytes(const gx_knn_search *s, int64_t m, int64_t n)
 {
     gx_nearest w;
-    gx_args args = call_of(s, &w, m, gx_min(n, QUERIES));
+    gx_args args = call_of(s, &w, m, gx_min(n, queries_of_call(s)));
     return rounded(s->backend->workspace(s->dev, GX_NEAREST, s->dtype, &args));
 }
 
@@ -234,7 +239,8 @@ static gx_code read_strip(gx_knn_search *s, gx_knn_strip at, gx_pass_thread *thr
         }
     }
     for (int64_t i = 0; s->args->is_binary && i < at.m; i++) {
-        if (!gx_knn_takes(s, strip, at.m, i)) {
+        if (gx_knn_has_listed(s, (gx_knn_strip){at.i0 + i, 1}) &&
+            !gx_knn_takes(s, strip, at.m, i)) {
             gx_knn_mark(s, at.i0 + i);
             break;
         }
@@ -256,10 +262,12 @@ static gx_code pick(gx_knn_search *s, gx_knn_strip at, int64_t j0, int64_t n, co
                     .index = (int64_t *)(part + b->n * most) + j0 * most,
                     .first_index = at.i0,
                     .self = s->args->excludes_self ? b->first + j0 : GX_NO_SELF,
+                    .listed_words = s->listed_words,
                     .floor = floor + j0,
                     .length = b->length + j0,
                     .shift = b->shift,
                     .given = s->plan.is_few ? given : NULL};
+    w.listed = s->listed == NULL ? NULL : s->listed + j0 * s->listed_words;
     gx_args args = {.m = at.m,
                     .n = n,
                     .k = d,
@@ -286,16 +294,19 @@ static gx_code look_at_strip(void *arg, int64_t unit, gx_pass_thread *thread, vo
     char *strip = work, *floor = strip + strip_bytes(s, s->plan.strip);
     char *given = floor + rounded((size_t)n * sizeof(double));
     char *own = given + given_bytes(s, s->plan.strip, n);
-    if (at.m == 0 || gx_knn_is_marked(s)) {
+    if (at.m == 0 || gx_knn_is_marked(s) || !gx_knn_has_listed(s, at)) {
+        int64_t entries = n * gx_min(s->out->count, at.m);
+        gx_best_begin(part, (int64_t *)part + entries, entries, false);
         return GX_OK;
     }
     GX_TRY(read_strip(s, at, thread, strip, given, err));
     pthread_mutex_lock(&s->lock);
     memcpy(floor, s->root, (size_t)n * sizeof(double));
     pthread_mutex_unlock(&s->lock);
-    for (int64_t j = 0; j < n && gx_ok(s->run) && !gx_knn_is_marked(s); j += QUERIES) {
-        GX_TRY(pick(s, at, j, gx_min(QUERIES, n - j), strip, (double *)(void *)floor, given, own,
-                    part, err));
+    int64_t most = queries_of_call(s);
+    for (int64_t j = 0; j < n && gx_ok(s->run) && !gx_knn_is_marked(s); j += most) {
+        GX_TRY(pick(s, at, j, gx_min(most, n - j), strip, (double *)(void *)floor, given, own, part,
+                    err));
     }
     return GX_OK;
 }
@@ -456,7 +467,9 @@ static void search_here(gx_knn_search *s)
     for (int64_t j = args->first; j < args->last && gx_ok(run); j += s->plan.batch) {
         if (gx_knn_load(s, j, gx_min(s->plan.batch, args->last - j)) == GX_OK) {
             if (args->C != NULL) {
-                gx_knn_listed(s);
+                if (!gx_knn_listed(s)) {
+                    pass_over(s);
+                }
             } else if (s->plan.is_mutual) {
                 gx_knn_mutual(s);
             } else {
@@ -504,7 +517,7 @@ static gx_code search(gx_run *run, const gx_knn_args *args, gx_neighbours *out)
         search_here(&s);
     }
     bool are_heaps = !is_elsewhere || args->C != NULL;
-    for (int64_t j = 0; j < out->queries && gx_ok(run) && are_heaps; j++) {
+    for (int64_t j = 0; j < out->queries && are_heaps && gx_run_poll(run) == GX_OK; j++) {
         gx_best_sort(out->merit + j * out->count, out->index + j * out->count, out->count);
     }
     pthread_mutex_destroy(&s.lock);

@@ -36,6 +36,8 @@ typedef struct gx_knn_search {
     gx_neighbours *out;
     int64_t most;            /* entries of a list that a strip gives                  */
     double *root;            /* n: the worst merit of each list                       */
+    uint64_t *listed;        /* the batch's candidates (nearest.h); NULL: all rows    */
+    int64_t listed_words;
     atomic_llong at;         /* the first row of E that cannot be compared; INT64_MAX    */
     atomic_bool has_refused; /* of the batch's queries one                            */
     bool is_beside;       /* helpers read E while the batch is made ready           */
@@ -90,8 +92,14 @@ gx_code gx_knn_find_pairs(gx_knn_search *s, gx_knn_pair **pair, int64_t *pairs);
 /* A pair's merit joins its list, which is a heap.  Not thread-safe. */
 void gx_knn_take_merit(gx_knn_search *s, const gx_knn_pair *pair, double merit);
 
-/* The queries of the batch by their candidates. */
-void gx_knn_listed(gx_knn_search *s);
+/*
+** The queries of the batch by their candidates.  false: these are so many that the search among all
+** rows is faster, and s->listed tells it which they are.
+*/
+bool gx_knn_listed(gx_knn_search *s);
+
+/* Whether a row of the strip is a candidate; without s->listed all are. */
+bool gx_knn_has_listed(const gx_knn_search *s, gx_knn_strip strip);
 
 /*
 ** The queries of the batch where they are E itself, all of it: whether they are, how many rows a

@@ -6,9 +6,14 @@
 ** not read, and of the others only the rows from the first to the last that is wanted.  Merits are
 ** GX_MERIT's, so the scores are those that a search among all rows gives.
 **
+** A pair costs GX_MERIT as much as some dozen pairs cost GX_NEAREST.  Where candidates are more
+** than one row in MANY the search is the one among all rows (alg_knn.c), which is told by a bit for
+** each row and query which are candidates; it reads no strip without any.
+**
 ** A tile's columns are what is contiguous: a row by itself costs a page for each of its columns.
 **
-** Memory: 16 bytes a candidate, beside what alg_knn.c says, and as many while they are sorted.
+** Memory: 16 bytes a candidate, beside what alg_knn.c says, and as many while they are sorted; the
+** bits take less.
 */
 #include "dense.h"
 #include "knn_int.h"
@@ -16,11 +21,13 @@
 #include "../base/best.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 /* Pairs of one call of GX_MERIT. */
 enum { PAIRS = 4096 };
+
+/* One row in so many is a candidate: the search among all rows is faster from here on. */
+enum { MANY = 64 };
 
 typedef struct listed {
     gx_knn_search *search;
@@ -55,21 +62,45 @@ static void sort(gx_knn_pair *pair, gx_knn_pair *spare, int64_t count, int64_t r
     }
 }
 
-static gx_code take_pair(listed *x, int64_t j, int64_t c, double id, gx_err *err)
+/* The number at (j, c) of the batch's candidates is that of a row of E, or -1. */
+static gx_code check_id(const gx_knn_search *s, int64_t j, int64_t c, double id, gx_err *err)
 {
-    const gx_knn_search *s = x->search;
     const gx_knn_args *args = s->args;
-    int64_t rows = args->E->rows, query = s->batch.first + j;
-    if (!(id >= -1 && id < (double)rows && id == floor(id))) {
+    int64_t rows = args->E->rows;
+    if (!(id >= -1 && id < (double)rows && id == (double)(int64_t)id)) {
         return gx_fail(err, GX_ARG,
                        "%s has %g at (%" PRId64 ", %" PRId64 "), but %s has rows 0 to %" PRId64
                        " (-1 for none)",
-                       args->C->label, id, query, c, args->E->label, rows - 1);
-    }
-    if (id >= 0 && !(args->excludes_self && (int64_t)id == query)) {
-        x->pair[x->pairs++] = (gx_knn_pair){(int64_t)id, j};
+                       args->C->label, id, s->batch.first + j, c, args->E->label, rows - 1);
     }
     return GX_OK;
+}
+
+/* Is the row a candidate of query j of the batch?  -1 is none. */
+static bool is_candidate(const gx_knn_search *s, int64_t j, double id)
+{
+    return id >= 0 && !(s->args->excludes_self && (int64_t)id == s->batch.first + j);
+}
+
+/* The batch's candidates, n x C's columns, and how many there are; the caller frees *ids. */
+static gx_code load_ids(gx_knn_search *s, double **ids, int64_t *count)
+{
+    const gx_mat *C = s->args->C;
+    int64_t n = s->batch.n;
+    void *numbers = NULL;
+    gx_err err = {0};
+    gx_dense_alloc(s->run, GX_F64, n, C->cols, "candidates", &numbers);
+    gx_dense_load_rows(s->run, C, s->batch.first, n, GX_F64, numbers, n);
+    *ids = numbers;
+    *count = 0;
+    for (int64_t c = 0; c < C->cols && gx_run_poll(s->run) == GX_OK && err.code == GX_OK; c++) {
+        for (int64_t j = 0; j < n && err.code == GX_OK; j++) {
+            double id = (*ids)[c * n + j];
+            check_id(s, j, c, id, &err);
+            *count += is_candidate(s, j, id);
+        }
+    }
+    return gx_run_fail(s->run, &err);
 }
 
 /* Each pair once. */
@@ -84,25 +115,23 @@ static void drop_doubles(listed *x)
     x->pairs = kept;
 }
 
-gx_code gx_knn_find_pairs(gx_knn_search *s, gx_knn_pair **found, int64_t *pairs)
+/* By row, each once, from what load_ids() has brought. */
+static gx_code make_pairs(gx_knn_search *s, const double *ids, int64_t count, gx_knn_pair **found,
+                          int64_t *pairs)
 {
     listed all = {.search = s}, *x = &all;
-    const gx_mat *C = s->args->C;
-    int64_t n = s->batch.n;
-    void *pair = NULL, *ids = NULL, *spare = NULL;
-    gx_err err = {0};
-    gx_dense_alloc(s->run, GX_F64, 2 * n, C->cols, "candidates", &pair);
-    gx_dense_alloc(s->run, GX_F64, n, C->cols, "candidates", &ids);
-    gx_dense_load_rows(s->run, C, s->batch.first, n, GX_F64, ids, n);
+    int64_t n = s->batch.n, cols = s->args->C->cols;
+    void *pair = NULL, *spare = NULL;
+    gx_dense_alloc(s->run, GX_F64, 2 * count, 1, "candidates", &pair);
+    gx_dense_alloc(s->run, GX_F64, 2 * count, 1, "candidates", &spare);
     x->pair = pair;
-    for (int64_t j = 0; j < n && gx_ok(s->run) && err.code == GX_OK; j++) {
-        for (int64_t c = 0; c < C->cols && err.code == GX_OK; c++) {
-            take_pair(x, j, c, ((double *)ids)[c * n + j], &err);
+    for (int64_t j = 0; j < n && gx_ok(s->run); j++) {
+        for (int64_t c = 0; c < cols; c++) {
+            if (is_candidate(s, j, ids[c * n + j])) {
+                x->pair[x->pairs++] = (gx_knn_pair){(int64_t)ids[c * n + j], j};
+            }
         }
     }
-    gx_run_fail(s->run, &err);
-    gx_mem_free(s->run->ctx->mem, ids);
-    gx_dense_alloc(s->run, GX_F64, 2 * x->pairs, 1, "candidates", &spare);
     if (gx_ok(s->run)) {
         sort(x->pair, spare, x->pairs, s->args->E->rows);
         drop_doubles(x);
@@ -111,6 +140,42 @@ gx_code gx_knn_find_pairs(gx_knn_search *s, gx_knn_pair **found, int64_t *pairs)
     *found = x->pair;
     *pairs = x->pairs;
     return gx_ok(s->run) ? GX_OK : s->run->err.code;
+}
+
+gx_code gx_knn_find_pairs(gx_knn_search *s, gx_knn_pair **found, int64_t *pairs)
+{
+    double *ids = NULL;
+    int64_t count = 0;
+    *found = NULL;
+    *pairs = 0;
+    if (load_ids(s, &ids, &count) == GX_OK) {
+        make_pairs(s, ids, count, found, pairs);
+    }
+    gx_mem_free(s->run->ctx->mem, ids);
+    return gx_ok(s->run) ? GX_OK : s->run->err.code;
+}
+
+/* A bit for each row of E and query of the batch. */
+static void make_bits(gx_knn_search *s, const double *ids)
+{
+    int64_t n = s->batch.n, cols = s->args->C->cols, words = gx_ceil_div(s->args->E->rows, 64);
+    void *bits = NULL;
+    gx_dense_alloc(s->run, GX_F64, words, n, "candidates", &bits);
+    if (!gx_ok(s->run)) {
+        gx_mem_free(s->run->ctx->mem, bits);
+        return;
+    }
+    memset(bits, 0, (size_t)(words * n) * sizeof(uint64_t));
+    s->listed = bits;
+    s->listed_words = words;
+    for (int64_t c = 0; c < cols; c++) {
+        for (int64_t j = 0; j < n; j++) {
+            if (is_candidate(s, j, ids[c * n + j])) {
+                int64_t row = (int64_t)ids[c * n + j];
+                s->listed[j * words + row / 64] |= (uint64_t)1 << row % 64;
+            }
+        }
+    }
 }
 
 // A strip -----------------------------------------------------------------------------------------
@@ -204,24 +269,58 @@ static gx_code look_at_strip(void *arg, int64_t unit, gx_pass_thread *thread, vo
     return GX_OK;
 }
 
-void gx_knn_listed(gx_knn_search *s)
+/* Pair by pair. */
+static void pass_over_pairs(listed *x)
 {
-    listed x = {.search = s};
+    gx_knn_search *s = x->search;
     const gx_mat *E = s->args->E;
     gx_args args = {.m = s->plan.strip, .k = E->cols};
-    gx_knn_find_pairs(s, &x.pair, &x.pairs);
-    x.merit_bytes = (s->backend->workspace(s->dev, GX_MERIT, s->dtype, &args) + 63) / 64 * 64;
+    x->merit_bytes = (s->backend->workspace(s->dev, GX_MERIT, s->dtype, &args) + 63) / 64 * 64;
     size_t strip = (size_t)(gx_min(s->plan.strip, E->rows) * E->cols) * gx_dtype_bytes(s->dtype);
     gx_pass pass = {.sources = &E,
                     .source_count = 1,
                     .units = gx_knn_strips(s),
-                    .flops = 2 * (double)x.pairs * (double)E->cols,
-                    .work_bytes = sizeof(slab) + x.merit_bytes + strip,
+                    .flops = 2 * (double)x->pairs * (double)E->cols,
+                    .work_bytes = sizeof(slab) + x->merit_bytes + strip,
                     .work = look_at_strip,
-                    .arg = s};
-    double read = (double)gx_min(x.pairs * s->plan.strip, E->rows);
+                    .arg = x};
+    double read = (double)gx_min(x->pairs * s->plan.strip, E->rows);
     pass.bytes = read * (double)E->cols * (double)gx_dtype_bytes(E->dtype);
-    pass.arg = &x;
     gx_pass_run(s->run, &pass);
-    gx_mem_free(s->run->ctx->mem, x.pair);
+}
+
+bool gx_knn_listed(gx_knn_search *s)
+{
+    listed x = {.search = s};
+    gx_mem *mem = s->run->ctx->mem;
+    double *ids = NULL;
+    int64_t count = 0;
+    load_ids(s, &ids, &count);
+    bool is_many = count / s->batch.n >= gx_max(1, s->args->E->rows / MANY);
+    if (gx_ok(s->run) && is_many) {
+        make_bits(s, ids);
+    } else if (gx_ok(s->run)) {
+        make_pairs(s, ids, count, &x.pair, &x.pairs);
+    }
+    gx_mem_free(mem, ids);
+    if (!is_many) {
+        pass_over_pairs(&x);
+    }
+    gx_mem_free(mem, x.pair);
+    return !is_many;
+}
+
+bool gx_knn_has_listed(const gx_knn_search *s, gx_knn_strip strip)
+{
+    bool any = s->listed == NULL;
+    int64_t end = strip.i0 + strip.m;
+    for (int64_t j = 0; j < s->batch.n && !any; j++) {
+        const uint64_t *bits = s->listed + j * s->listed_words;
+        for (int64_t word = strip.i0 / 64; word * 64 < end && !any; word++) {
+            int64_t low = gx_max(strip.i0 - word * 64, 0), high = gx_min(end - word * 64, 64);
+            uint64_t within = (UINT64_MAX >> (64 - (high - low))) << low;
+            any = (bits[word] & within) != 0;
+        }
+    }
+    return any;
 }

@@ -75,6 +75,10 @@ typedef struct gx_nearest {
     bool goes_on; /* the lists hold what was found elsewhere, and keep the best of both      */
     int64_t first_index;
     int64_t self;         /* index self + j is not for query j; GX_NO_SELF: all are              */
+    const uint64_t *listed; /* host only: rows of bits, one a query: bit index of row j is set where
+                               that index is for query j.  A row that is for none may hold NaN.
+                               NULL: all are                                                    */
+    int64_t listed_words;   /* of a row of bits                                                 */
     const double *floor;  /* n: what is worse may be left out; NULL: nothing                     */
     const double *length; /* n: |b_j|; 0 for zeros alone                                         */
     const void *shift;    /* k of dtype that have been taken off b, or NULL; SQUARED only        */
@@ -91,6 +95,24 @@ typedef struct gx_nearest {
     gx_found *found;               /* room for m n of them                          */
     int64_t *pairs;                /* OUT: how many                               */
 } gx_nearest;
+
+/* Whether row i of the block is for query j. */
+static inline bool gx_is_listed(const gx_nearest *w, int64_t i, int64_t j)
+{
+    int64_t index = w->first_index + i;
+    return w->listed == NULL ||
+           (w->listed[j * w->listed_words + index / 64] >> index % 64 & 1) != 0;
+}
+
+/* Whether row i of the block is for one of n queries. */
+static inline bool gx_is_listed_at_all(const gx_nearest *w, int64_t i, int64_t n)
+{
+    bool any = w->listed == NULL;
+    for (int64_t j = 0; j < n && !any; j++) {
+        any = gx_is_listed(w, i, j);
+    }
+    return any;
+}
 
 /* The end of such a sum; the lanes are used up. */
 static inline double gx_merit_tree(double lane[GX_MERIT_LANES])

@@ -310,6 +310,9 @@ static gx_ref whole_expression(gx_compiler *c, const gx_item *item)
     if (++c->work > GX_COMPILE_WORK) {
         return gx_graph_fail(g, "the program is too long to be checked");
     }
+    if (c->work % 256 == 0 && gx_run_poll_fn(c->run, &g->err) != GX_OK) {
+        return GX_NO_NODE;
+    }
     switch (item->form) {
     case GX_FORM_NUMBER:
         return gx_graph_number(g, item->value, item->is_quoted);

@@ -26,6 +26,10 @@
 ** the team: an even share of wide pieces (FREE_N), and no step longer than about 0.1 s at 20
 ** GFLOP/s.
 **
+** The reference backend's loops are SLOWER than that, so its cells are SLOW_SIDE at most, and its
+** steps shorter: an interrupt waits for one.  Its sums do not depend on the cells, but on the steps
+** of k, which a fixed cut leaves as they are.
+**
 ** Little work (SMALL_S) stays with the caller, uncut unless the cut is fixed.
 */
 #include "../base/triangle.h"
@@ -56,6 +60,9 @@ enum { FREE_SIDE = 2560, FREE_N = 256, FREE_K = 320, PIECES_PER_MEMBER = 4 };
 static const double FLOPS_PER_S = 20e9;
 static const double BYTES_PER_S = 4e9;
 static const double STEP_S = 0.11; // 1024 x 1024 x 1024
+
+/* The reference: so many times slower; sides of its cells, the least step of k. */
+enum { SLOWER = 64, SLOW_SIDE = 128, SLOW_K = 64 };
 
 /* Work that is done before another thread has woken up. */
 static const double SMALL_S = 50e-6;
@@ -281,6 +288,11 @@ static bool is_triangular(gx_kernel_id kernel)
     return kernel == GX_TRSM || kernel == GX_TRMM;
 }
 
+static bool is_slow(const job *w)
+{
+    return w->backend == &gx_backend_ref;
+}
+
 /*
 ** Seconds that m x n x k of a product takes on one slow core: arithmetic or memory, whichever is
 ** more.
@@ -291,6 +303,7 @@ static double product_s(const job *w, int64_t m, int64_t n, int64_t k)
     double elements = (double)m * (double)k + (double)k * (double)n + (double)m * (double)n;
     double bytes = elements * (double)gx_dtype_bytes(w->dtype);
     double rate = gx_dtype_real(w->dtype) == GX_F32 ? 2 * FLOPS_PER_S : FLOPS_PER_S;
+    rate /= is_slow(w) ? SLOWER : 1;
     double compute_s = flops / rate, memory_s = bytes / BYTES_PER_S;
     return compute_s > memory_s ? compute_s : memory_s;
 }
@@ -356,9 +369,11 @@ static void slice(job *w)
 static void cut_product_freely(job *w)
 {
     int64_t side = FREE_SIDE / (gx_dtype_is_complex(w->dtype) ? 2 : 1);
+    int64_t least_k = is_slow(w) ? SLOW_K : FREE_K;
+    side = is_slow(w) ? 2 * SLOW_SIDE : side;
     w->um = gx_max(gx_min(w->m, w->is_triangle ? side / 2 : side), 1);
     w->un = gx_max(gx_min(w->n, w->is_triangle ? side / 2 : side), 1);
-    double step_s = product_s(w, w->um, w->un, gx_min(w->ks, FREE_K));
+    double step_s = product_s(w, w->um, w->un, gx_min(w->ks, least_k));
     if (step_s > STEP_S) {
         w->un = gx_max((int64_t)((double)w->un * STEP_S / step_s), FREE_N);
     }
@@ -372,7 +387,7 @@ static void cut_product_freely(job *w)
     w->um = even(w->m, w->um, 16);
     w->un = w->is_triangle ? w->um : even(w->n, w->un, 8);
     w->uk = w->ks;
-    while (w->uk > FREE_K && product_s(w, w->um, w->un, w->uk) > STEP_S) {
+    while (w->uk > least_k && product_s(w, w->um, w->un, w->uk) > STEP_S) {
         w->uk = gx_ceil_div(w->uk, 2);
     }
     w->uk = even(w->ks, w->uk, 16);
@@ -384,6 +399,10 @@ static void cut_product_fixed(job *w, const gx_cut *cut)
     w->um = cut->m > 0 ? cut->m : FIXED_M / half;
     w->un = cut->n > 0 ? cut->n : FIXED_N;
     w->uk = cut->k > 0 ? cut->k : FIXED_K / half;
+    if (is_slow(w)) {
+        w->um = gx_min(w->um, SLOW_SIDE);
+        w->un = gx_min(w->un, SLOW_SIDE);
+    }
     if (w->is_triangle) {
         w->um = w->un; // the triangle has one unit for both sides
     }
@@ -396,6 +415,7 @@ static void cut_lines(job *w, const gx_cut *cut)
     int64_t lines = is_left ? w->n : w->m, threads = gx_team_threads(w->team);
     int64_t unit = gx_min(LINES_MAX, gx_max(FLOOR_N, gx_ceil_div(lines, threads)));
     unit = is_fixed ? (cut->n > 0 ? cut->n : FIXED_N) : even(lines, unit, 16);
+    unit = is_slow(w) ? gx_min(unit, SLOW_SIDE) : unit;
     w->um = is_left ? gx_max(w->m, 1) : unit;
     w->un = is_left ? unit : gx_max(w->n, 1);
     w->uk = 1;

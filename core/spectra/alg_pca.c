@@ -328,15 +328,21 @@ static void take_svd(const columns *c, const gx_svd_result *svd, gx_pca_result *
     }
 }
 
-static void decompose(const columns *c, const gx_pca_args *asked, const gx_mat *X, gx_pca_result *r)
+gx_svd_args gx_pca_svd_args(const gx_pca_args *asked, const gx_mat *X, int64_t count)
 {
     const double TOL = 1e-13; // components differ from the exact ones by this / the gap
-    gx_svd_result svd;
     gx_svd_args args = asked->how;
     args.A = X;
     args.mode = GX_SVD_ECONOMY;
-    args.k = r->count < gx_min(X->rows, X->cols) || args.method > GX_SVD_DENSE ? r->count : 0;
+    args.k = count < gx_min(X->rows, X->cols) || args.method > GX_SVD_DENSE ? count : 0;
     args.tol = args.tol > 0 ? args.tol : TOL;
+    return args;
+}
+
+static void decompose(const columns *c, const gx_pca_args *asked, const gx_mat *X, gx_pca_result *r)
+{
+    gx_svd_result svd;
+    gx_svd_args args = gx_pca_svd_args(asked, X, r->count);
     if (gx_alg_svd(c->run, &args, &svd) == GX_OK) {
         take_svd(c, &svd, r);
     }
@@ -369,6 +375,13 @@ static void pca_in_one_pass(columns *c, const gx_pca_args *args, const gx_tsqr_p
 static void pca_by_svd(columns *c, const gx_pca_args *args, gx_pca_result *r)
 {
     r->driver = "svd";
+    gx_mat X;
+    gx_mat_centred(&X, c->A, c->dtype, c->shift, r->scale, false);
+    X.rest = c->rest;
+    gx_svd_args svd = gx_pca_svd_args(args, &X, r->count);
+    if (gx_svd_check_room(c->run, &svd) != GX_OK) { // before a pass that would be for nothing
+        return;
+    }
     find_moments(c);
     for (int64_t j = 0; j < r->n && gx_ok(c->run); j++) {
         double deviation = c->scale[j];
@@ -381,12 +394,17 @@ static void pca_by_svd(columns *c, const gx_pca_args *args, gx_pca_result *r)
         c->scale[j] = is_scaled ? deviation : 1;
         r->scale[j] = 1 / c->scale[j]; // factors, for now
     }
-    gx_mat X;
-    gx_mat_centred(&X, c->A, c->dtype, c->shift, r->scale, false);
-    X.rest = c->rest;
     if (gx_ok(c->run)) {
         decompose(c, args, &X, r);
     }
+}
+
+size_t gx_pca_held_bytes(const gx_mat *A, int64_t count)
+{
+    double n = (double)A->cols, es = (double)gx_dtype_bytes(gx_dtype_wide(A->dtype));
+    double bytes = n * (4 * sizeof(gx_scalar) + 2 * sizeof(double)) +
+                   (double)count * (n * es + sizeof(double)) + 4096;
+    return bytes < 1e18 ? (size_t)bytes : SIZE_MAX / 4;
 }
 
 static gx_code reserve(gx_run *run, gx_pca_result *r, const gx_mat *A)

@@ -59,4 +59,8 @@ typedef struct gx_pca_result {
 gx_code gx_alg_pca(gx_run *run, const gx_pca_args *args, gx_pca_result *result);
 void gx_pca_clear(gx_pca_result *result);
 
+/* For the plan: what the SVD of X, A centred, is asked for; what is held beside it. */
+gx_svd_args gx_pca_svd_args(const gx_pca_args *args, const gx_mat *X, int64_t count);
+size_t gx_pca_held_bytes(const gx_mat *A, int64_t count);
+
 #endif

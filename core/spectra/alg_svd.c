@@ -125,16 +125,34 @@ static void look_at_residuals(gx_run *run, const gx_mat *A, gx_svd_result *resul
     gx_oper_end(&op);
 }
 
+gx_code gx_svd_check_room(gx_run *run, const gx_svd_args *asked)
+{
+    gx_svd_args args = *asked;
+    if (!gx_ok(run) || gx_svd_check(run, &args) != GX_OK || gx_svd_short_is_due(run, &args)) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    args.method = gx_svd_choose_method(run, &args);
+    if (args.method == GX_SVD_DENSE) {
+        return gx_svd_refuse_dense(run, &args);
+    }
+    return gx_svd_check_iterative(run, &args) == GX_OK && !args.is_smallest
+               ? gx_svd_check_sizes(run, &args, 0)
+               : run->err.code;
+}
+
 gx_code gx_alg_svd(gx_run *run, const gx_svd_args *asked, gx_svd_result *result)
 {
     gx_svd_args args = *asked;
     memset(result, 0, sizeof *result);
     result->mem = run->ctx->mem;
     if (gx_ok(run) && gx_svd_check(run, &args) == GX_OK) {
+        bool is_short = gx_svd_short_is_due(run, &args);
         args.method = gx_svd_choose_method(run, &args);
-        bool is_dense = args.method == GX_SVD_DENSE;
+        bool is_dense = args.method == GX_SVD_DENSE && !is_short;
         args.mode = args.wants_residuals && args.mode == GX_SVD_VALUES ? GX_SVD_ECONOMY : args.mode;
-        if (is_dense) {
+        if (is_short) {
+            gx_svd_short(run, &args, result);
+        } else if (is_dense) {
             gx_svd_dense(run, &args, result);
         } else if (gx_svd_check_iterative(run, &args) == GX_OK && args.is_smallest) {
             bool is_singular;
@@ -145,7 +163,7 @@ gx_code gx_alg_svd(gx_run *run, const gx_svd_args *asked, gx_svd_result *result)
         if (gx_ok(run) && !is_dense) {
             gx_svd_fix_sign(run, result);
         }
-        if (gx_ok(run) && (is_dense || args.is_smallest) && args.wants_residuals) {
+        if (gx_ok(run) && (is_dense || is_short || args.is_smallest) && args.wants_residuals) {
             look_at_residuals(run, args.A, result);
         }
     }

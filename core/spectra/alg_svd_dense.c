@@ -29,6 +29,18 @@ typedef struct solving {
     void *values; /* least, real numbers of a's dtype */
 } solving;
 
+static solving solving_of(gx_run *run, const gx_svd_args *args, gx_svd_result *result)
+{
+    const gx_mat *A = args->A;
+    return (solving){.run = run,
+                     .args = args,
+                     .result = result,
+                     .m = A->rows,
+                     .n = A->cols,
+                     .least = gx_min(A->rows, A->cols),
+                     .dtype = A->dtype};
+}
+
 // GESDD -------------------------------------------------------------------------------------------
 
 static gx_args kernel_args(const solving *s, int64_t m, int64_t n)
@@ -208,6 +220,23 @@ static void reduce_to_triangle(solving *s, const gx_mat *T)
     gx_mem_free(mem, tau);
 }
 
+gx_code gx_svd_triangle(gx_run *run, const gx_svd_args *args, void **r)
+{
+    gx_mat view;
+    gx_svd_result none = {0};
+    solving s = solving_of(run, args, &none);
+    reduce_to_triangle(&s, tall_view(args->A, &view));
+    *r = s.a;
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+size_t gx_svd_triangle_bytes(gx_run *run, const gx_svd_args *args)
+{
+    gx_svd_result none = {0};
+    solving s = solving_of(run, args, &none);
+    return panels_bytes(&s);
+}
+
 static gx_code long_values(solving *s, double *sigma)
 {
     gx_mat view;
@@ -239,18 +268,6 @@ static void load_and_call(solving *s, double *sigma)
         gx_dense_spectrum(s->run, GX_GESDD, s->dtype, &call);
         take_values(s, &sums, sigma);
     }
-}
-
-static solving solving_of(gx_run *run, const gx_svd_args *args, gx_svd_result *result)
-{
-    const gx_mat *A = args->A;
-    return (solving){.run = run,
-                     .args = args,
-                     .result = result,
-                     .m = A->rows,
-                     .n = A->cols,
-                     .least = gx_min(A->rows, A->cols),
-                     .dtype = A->dtype};
 }
 
 bool gx_svd_dense_fits(gx_run *run, const gx_svd_args *args)

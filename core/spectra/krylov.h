@@ -162,7 +162,14 @@ int64_t gx_oper_device_foresee(gx_oper *op, int64_t cols, gx_oper_plan *plan);
 uint64_t gx_oper_search_key(const gx_mat *A, int kind, int64_t k, int64_t ncv, int64_t block,
                             double tol);
 
-/* Bytes that a pass streams through at least, for refusals: four blocks of one tile each. */
+/*
+** Bytes that passes take at least, for refusals: one thread's, and what readers have of tiles.
+** Its part in krylov_pass.c: one thread's and the list of pieces.
+*/
+size_t gx_oper_least_bytes(const gx_mat *A, gx_dtype dtype);
+size_t gx_oper_pass_least(const gx_oper *op);
+
+/* Four blocks of one tile each: for a step of a factorisation, or of eigenvalues. */
 size_t gx_oper_floor_bytes(const gx_mat *A, gx_dtype dtype);
 
 // Blocks of vectors (krylov_ortho.c, krylov_basis.c) ----------------------------------------------

@@ -187,6 +187,18 @@ static gx_code apply_matrix(gx_oper *op, bool is_adjoint, const void *x, int64_t
     return gx_run_poll(op->run);
 }
 
+size_t gx_oper_least_bytes(const gx_mat *A, gx_dtype dtype)
+{
+    size_t blocks = gx_oper_floor_bytes(A, dtype), tile = 0;
+    if (A->is_sparse) {
+        return blocks;
+    }
+    gx_oper op = shape_of(NULL, A, dtype, A->rows == A->cols, 0);
+    gx_matrix_bytes(gx_min(A->rows, A->tile_rows), gx_min(A->cols, A->tile_cols), A->dtype, &tile);
+    size_t pass = gx_oper_pass_least(&op) + 2 * tile;
+    return pass < blocks ? pass : blocks;
+}
+
 size_t gx_oper_floor_bytes(const gx_mat *A, gx_dtype dtype)
 {
     size_t bytes = 0;

@@ -453,6 +453,14 @@ size_t gx_oper_pass_bytes(gx_oper *op, bool streams)
            (size_t)most_units(op, &p) * sizeof(unit);
 }
 
+size_t gx_oper_pass_least(const gx_oper *op)
+{
+    pass p = {.op = (gx_oper *)(uintptr_t)op};
+    choose_sides(op, &p);
+    return thread_bytes(&p, USUAL_COLUMNS, true) + (size_t)most_units(op, &p) * sizeof(unit) +
+           sizeof(worker) + SLOTS * sizeof(slot *);
+}
+
 static gx_code reserve_worker(const pass *p, worker *w, int64_t cols, bool streams, gx_err *err)
 {
     GX_TRY(gx_mem_alloc(p->run->ctx->mem, thread_bytes(p, cols, streams) - SMALL_BYTES,

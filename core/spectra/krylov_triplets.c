@@ -19,6 +19,9 @@
 
 // Sizes -------------------------------------------------------------------------------------------
 
+/* Shorter sides for which a QR takes less time than a Krylov method's passes. */
+enum { SHORT_MOST = 2048 };
+
 enum { RESTARTS = 300, OVERSAMPLE = 10, POWER = 2 };
 
 static int64_t chosen(int64_t asked, int64_t otherwise)
@@ -116,8 +119,32 @@ size_t gx_svd_work_bytes(gx_run *run, const gx_svd_args *args)
 
 size_t gx_svd_iterative_bytes(gx_run *run, const gx_svd_args *args)
 {
-    double floor = (double)gx_oper_floor_bytes(args->A, args->A->dtype);
+    double floor = (double)gx_oper_least_bytes(args->A, args->A->dtype);
     return to_size(work_bytes(run, args) + floor);
+}
+
+/* In two passes (alg_svd_short.c): vectors twice, the triangle and what finds it. */
+static size_t short_bytes(gx_run *run, const gx_svd_args *args)
+{
+    const gx_mat *A = args->A;
+    double m = (double)A->rows, n = (double)A->cols, k = (double)args->k;
+    double l = (double)gx_min(A->rows, A->cols), es = (double)gx_dtype_bytes(A->dtype);
+    double ortho = (double)gx_ortho_work(A->dtype, (int64_t)fmax(m, n), args->k, GX_SVD_PANEL) * es;
+    double vectors = (m + n) * k * es + (A->rows < A->cols ? n * k * es : 0) + l * k * es;
+    double pass = (double)gx_oper_least_bytes(A, A->dtype);
+    double first = (double)gx_svd_triangle_bytes(run, args) + 2 * l * l * es;
+    double second = vectors + fmax(ortho, pass) + l * l * es;
+    double bytes = fmax(first, second) + 64 * l + (64 << 10);
+    return bytes < 1e18 ? (size_t)bytes : SIZE_MAX;
+}
+
+bool gx_svd_short_fits(gx_run *run, const gx_svd_args *args)
+{
+    const gx_mat *A = args->A;
+    bool is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
+    return !is_fixed && !A->is_sparse && args->mode == GX_SVD_ECONOMY && args->k > 0 &&
+           !args->is_smallest && gx_svd_is_long(A) && gx_min(A->rows, A->cols) <= SHORT_MOST &&
+           short_bytes(run, args) <= gx_mem_available(run->ctx->mem);
 }
 
 // Products ----------------------------------------------------------------------------------------
@@ -265,19 +292,59 @@ static gx_code check(gx_run *run, const gx_svd_args *args)
     return GX_OK;
 }
 
+/* With k of them, and the smallest basis where that can be chosen. */
+static bool fits_with(gx_run *run, const gx_svd_args *args, int64_t k)
+{
+    gx_svd_args fewer = *args;
+    fewer.k = k;
+    fewer.ncv = args->method == GX_SVD_RANDOMIZED
+                    ? 0
+                    : gx_min(gx_min(args->A->rows, args->A->cols), 2 * k + 1);
+    return gx_svd_iterative_bytes(run, &fewer) <= gx_mem_available(run->ctx->mem);
+}
+
+/* The most, up to k, for which there is memory: by this method, or in two passes. */
+static int64_t most_that_fit(gx_run *run, const gx_svd_args *args, bool is_short)
+{
+    gx_svd_args fewer = *args;
+    while (fewer.k > 0 &&
+           !(is_short ? gx_svd_short_fits(run, &fewer) : fits_with(run, args, fewer.k))) {
+        fewer.k--;
+    }
+    return fewer.k;
+}
+
+/* What would do: found by trying. */
+static void advise(gx_run *run, const gx_svd_args *args, char *advice, size_t bytes)
+{
+    int64_t n = gx_min(args->A->rows, args->A->cols), k = most_that_fit(run, args, false);
+    int64_t most = most_that_fit(run, args, true);
+    char first[96] = "";
+    if (most > k) {
+        snprintf(first, sizeof first, "ask for %lld, with method \"auto\", or ", (long long)most);
+    } else if (k > 0 && args->method == GX_SVD_RANDOMIZED) {
+        snprintf(first, sizeof first, "ask for %lld, or ", (long long)k);
+    } else if (k > 0) {
+        snprintf(first, sizeof first, "ask for %lld with {\"ncv\":%lld}, or ", (long long)k,
+                 (long long)gx_min(n, 2 * k + 1));
+    }
+    snprintf(advice, bytes, "%sraise it with gx_config('memory_limit', ...)", first);
+}
+
 static gx_code refuse_bytes(gx_run *run, const gx_svd_args *args)
 {
     gx_svd_sizes sizes;
     gx_svd_choose_sizes(args, &sizes);
     bool is_random = args->method == GX_SVD_RANDOMIZED;
-    char what[80];
+    char what[80], advice[160];
+    size_t needed = gx_svd_iterative_bytes(run, args);
+    if (needed <= gx_mem_available(run->ctx->mem)) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    advise(run, args, advice, sizeof advice);
     snprintf(what, sizeof what, "%lld singular values with a basis of %lld", (long long)args->k,
              (long long)(is_random ? sizes.width : sizes.ncv));
-    return gx_dense_fits(run, gx_svd_iterative_bytes(run, args), what, args->A,
-                         is_random ? "ask for fewer, or raise it with "
-                                     "gx_config('memory_limit', ...)"
-                                   : "ask for fewer or a smaller ncv, or raise it with "
-                                     "gx_config('memory_limit', ...)");
+    return gx_dense_fits(run, needed, what, args->A, advice);
 }
 
 /*

@@ -130,17 +130,21 @@ gx_code gx_plan_pca(gx_run *run, const gx_pca_args *args, gx_columns_plan *plan)
     gx_mat X;
     gx_spectrum_plan svd;
     gx_terms terms;
-    gx_svd_args how = args->how;
+    gx_err err = {0};
     take_first_pass(run, A, false, plan);
     gx_mat_centred(&X, A, gx_dtype_wide(A->dtype), NULL, NULL, false);
-    how.A = &X;
-    how.mode = GX_SVD_ECONOMY;
-    how.k = args->k < most ? args->k : 0;
+    int64_t count = args->k > 0 ? args->k : most;
+    gx_svd_args how = gx_pca_svd_args(args, &X, count);
+    size_t held = gx_pca_held_bytes(A, count);
+    if (gx_mem_reserve(run->ctx->mem, held, "components", &err) != GX_OK) {
+        return gx_run_fail(run, &err);
+    }
     if (gx_plan_svd(run, &how, &svd) == GX_OK && svd.driver != NULL) {
         plan->passes += svd.told.passes;
         svd.cost.bytes_read *= bytes_of(A) / bytes_of(&X); // stored narrower than it is worked on
         gx_predict_cost(run, NULL, &svd.cost, X.dtype, 1024, &terms);
         add(plan, &svd.cost, &terms);
     }
+    gx_mem_return(run->ctx->mem, held);
     return gx_ok(run) ? GX_OK : run->err.code;
 }

@@ -61,6 +61,21 @@ static void plan_dense(gx_run *run, const gx_svd_args *args, gx_spectrum_plan *p
     }
 }
 
+/* A QR by panels, and a pass for the long side's vectors. */
+static void plan_short(gx_run *run, const gx_svd_args *args, gx_spectrum_plan *plan)
+{
+    const gx_mat *A = args->A;
+    double m = (double)gx_max(A->rows, A->cols), l = (double)gx_min(A->rows, A->cols);
+    gx_args call = {.m = A->rows, .n = A->cols, .ldc = gx_max(1, A->rows)};
+    gx_plan_dense(run, A, GX_GESDD, &call, plan);
+    plan->driver = run->target == NULL ? "tsqr" : NULL;
+    plan->told = (gx_foretold){2, "whatever its spectrum"};
+    plan->cost.flops = (gx_dtype_is_complex(A->dtype) ? 4 : 1) *
+                       (2 * m * l * l + 22 * l * l * l + 2 * m * l * (double)args->k);
+    plan->cost.bytes_read *= 2;
+    plan->cost.bytes_up *= 2;
+}
+
 gx_code gx_plan_svd(gx_run *run, const gx_svd_args *args, gx_spectrum_plan *plan)
 {
     *plan = (gx_spectrum_plan){0};
@@ -68,7 +83,9 @@ gx_code gx_plan_svd(gx_run *run, const gx_svd_args *args, gx_spectrum_plan *plan
         return run->err.code;
     }
     gx_svd_method method = gx_svd_choose_method(run, args);
-    if (method == GX_SVD_DENSE) {
+    if (gx_svd_short_is_due(run, args)) {
+        plan_short(run, args, plan);
+    } else if (method == GX_SVD_DENSE) {
         plan_dense(run, args, plan);
     } else if (args->k > 0 && args->is_smallest) {
         gx_run_failf(run, GX_UNSUPPORTED,

@@ -61,6 +61,21 @@ bool gx_svd_takes_panels(const gx_svd_args *args);
 /* Does memory_limit leave what gx_svd_dense() takes for all of args->A? */
 bool gx_svd_dense_fits(gx_run *run, const gx_svd_args *args);
 
+/* R, least x least, of the QR of the tall one of A and A^H, by panels: the caller frees *r. */
+gx_code gx_svd_triangle(gx_run *run, const gx_svd_args *args, void **r);
+size_t gx_svd_triangle_bytes(gx_run *run, const gx_svd_args *args); /* and GESDD of it */
+
+/*
+** The k largest of a long matrix in two passes (alg_svd_short.c): is there memory for it, whatever
+** the method; are they to be found so?
+*/
+bool gx_svd_short_fits(gx_run *run, const gx_svd_args *args);
+bool gx_svd_short_is_due(gx_run *run, const gx_svd_args *args);
+gx_code gx_svd_short(gx_run *run, const gx_svd_args *args, gx_svd_result *result);
+
+/* Refuses what gx_alg_svd() would for lack of memory, with what there is now; reads nothing. */
+gx_code gx_svd_check_room(gx_run *run, const gx_svd_args *args);
+
 /* What is asked that makes no sense; who computes it; GX_BUDGET where that is the dense driver and
 ** it does not fit. */
 gx_code gx_svd_check(gx_run *run, const gx_svd_args *args);

@@ -3,7 +3,8 @@
 Plan:
 - Zachary's karate club: 45 triangles, one component, PageRank to networkx's published digits; sparse and dense alike, a value and
   stored, in f32 too;
-- random graphs: PageRank is the fixed point that NumPy finds, with dangling nodes and weights; components are SciPy's;
+- random graphs: PageRank is the fixed point that NumPy finds, with dangling nodes and weights; of seeds, in a column, with weights, all
+  nodes, stored and listed, and seeds that are refused; components are SciPy's;
   triangles the trace of the cube; spreading the sum of powers, and a recursive query of SQL's over the paths; PageRank reads once;
 - thresholds and normalizing against a loop; refusals; graphs without nodes or edges.
 """
@@ -59,6 +60,51 @@ def test_pagerank(db, weights):
     got = to_numpy(q(db, "SELECT gx_pagerank('G', '{\"damping\":0.7,\"tolerance\":1e-14}')"))[:, 0]
     assert np.abs(got - want).max() < 1e-10
     assert q(db, "SELECT gx_pagerank('G', 'R')") == "R" and q(db, "SELECT gx_sum('R')") == pytest.approx(1)
+
+
+def personal_rank(A, share, damping):
+    """The fixed point by power iteration on the dense matrix; nodes without edges go where the seeds are, as NetworkX has it."""
+    v, strength = share / share.sum(), A.sum(axis=1)
+    P = np.where(strength[:, None] > 0, A / np.maximum(strength, 1e-300)[:, None], v)
+    rank = v
+    for _ in range(2000):
+        rank = damping * P.T @ rank + (1 - damping) * v
+    return rank
+
+
+@pytest.mark.parametrize("weights", [False, True])
+def test_pagerank_of_seeds(db, weights):
+    A = graph(150, 0.02, 5, weights)
+    store(db, A)
+    for seeds in ([7], [3, 50, 7, 50], [[4, 2], [99, 1], [4, 3]], [[4, 0.25], [3, 1e-3], [149, 0]], [[i, i % 7 + 0.5] for i in range(150)]):
+        share = np.zeros(150)
+        np.add.at(share, [s[0] if isinstance(s, list) else s for s in seeds], [s[1] if isinstance(s, list) else 1 for s in seeds])
+        db.execute("SELECT gx_store('seeds', ?, '{\"replace\":true}')", (json.dumps(seeds),))
+        for damping in (0, 0.5, 0.85):
+            want = personal_rank(A, share, damping)
+            for given in ("seeds", json.dumps(seeds)):
+                options = {"damping": damping, "tolerance": 1e-14, "seeds": given}
+                got = to_numpy(q(db, "SELECT gx_pagerank('G', ?)", json.dumps(options)))[:, 0]
+                assert np.abs(got - want).max() < 1e-12 and got.sum() == pytest.approx(1)
+    even = to_numpy(q(db, "SELECT gx_pagerank('G', ?)", json.dumps({"seeds": list(range(150)), "tolerance": 1e-14})))
+    assert np.abs(even - to_numpy(q(db, "SELECT gx_pagerank('G', '{\"tolerance\":1e-14}')"))).max() < 1e-12
+    q(db, "SELECT gx_pagerank(gx_dense('G'), 'R', '{\"seeds\":[7]}')")
+    assert np.abs(to_numpy(q(db, "SELECT gx_copy('R')"))[:, 0] - personal_rank(A, np.eye(150)[7], 0.85)).max() < 1e-8
+
+
+@pytest.mark.parametrize("seeds, message", [
+    ([], "what seeds gives its nodes adds up to 0: there is nowhere to go on"),
+    ([[1, 0]], "what seeds gives its nodes adds up to 0: there is nowhere to go on"),
+    ([[1, 2], [3, -1]], "seeds gives node 3 -1, but a share is 0 or more and finite"),
+    ('[[1,"nan"]]', "seeds gives node 1 nan, but a share is 0 or more and finite"),
+    ([10], "seeds has node 10, but the nodes of G are 0 to 9"),
+    ("[0.5]", "seeds has node 0.5, but the nodes of G are 0 to 9"),
+    ([[1, 2, 3]], "seeds is 1x3, but has nodes in a column, and what each is given in a second one or not"),
+    ("nothing", "no matrix named 'nothing'"),
+])
+def test_pagerank_refuses_seeds(db, seeds, message):
+    store(db, graph(10, 0.3, 6))
+    assert error(db, "SELECT gx_pagerank('G', ?)", json.dumps({"seeds": seeds})) == "gx_pagerank: " + message
 
 
 def test_pagerank_reads_once(db):

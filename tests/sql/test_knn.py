@@ -5,8 +5,8 @@ Plan:
    tiles, as values; rows far from the origin; equal rows and zero rows: ties by id;
 2. the same rows, to the bit, for every memory limit and number of threads, and for one query at a time;
 3. queries as raw f32 bytes, at odd addresses too, JSON lists, matrix values;
-4. exclude_self; candidates: scores of a whole search, -1, twice the same, none, of one query as a list; strips without any are not
-   read;
+4. exclude_self; candidates: scores of a whole search, -1, twice the same, none, of one query as a list; few of the rows and nearly
+   all, others without numbers; strips without any are not read;
 5. WHERE, ORDER BY and LIMIT reach the search and change no result;
 6. E is read once for all queries, in batches where these do not fit, as gx_plan foretells; queries that are one large tile are read
    by several helpers, by the caller where only its connection sees them, each byte once: the same lists as from raw bytes;
@@ -251,12 +251,64 @@ def test_candidates_of_many_rows(db):
         assert [r[2] for r in found if r[0] == i] == list(best)
 
 
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.parametrize("metric", METRICS)
+def test_many_candidates(db, metric, backend):
+    """From few of the rows to nearly all: the front of a whole search without the others, ties and rows of zeros with it."""
+    rng = np.random.default_rng(15)
+    db.execute("SELECT gx_config('tile_bytes', 16384), gx_config('backend', ?)", (backend,))
+    E = rng.integers(0, 2 if metric == "hamming" else 4, (700, 6)).astype("<f4")
+    E[5] = E[600] = 0
+    broken = E.copy()
+    broken[[3, 64, 699], [0, 2, 5]] = np.nan, np.inf, 0.5 if metric == "hamming" else np.nan
+    store(db, "E", E), store(db, "broken", broken)
+    for queries in (1, 20):
+        db.execute("SELECT gx_drop('Q', '{\"if_exists\":true}')")
+        store(db, "Q", E[:queries] + (0 if metric == "hamming" else np.float32(0.25)))
+        whole = knn(db, "Q", "E", 700, metric=metric)
+        for share in (0.004, 0.1, 0.5, 0.95):
+            allowed = np.setdiff1d(np.arange(700), [3, 64, 699])
+            C = np.stack([rng.choice(allowed, max(1, int(share * 700)), replace=False) for _ in range(queries)]).astype("<f8")
+            C[:, 0] = np.where(rng.random(queries) < 0.5, -1, C[:, 0])
+            db.execute("SELECT gx_drop('C', '{\"if_exists\":true}')")
+            store(db, "C", C)
+            for k in (5, 650):
+                wanted = []
+                for i in range(queries):
+                    some = set(C[i])
+                    mine = [r for r in whole[700 * i:700 * (i + 1)] if r[2] in some][:k]
+                    wanted += [(i, rank, r[2], r[3]) for rank, r in enumerate(mine)]
+                assert knn(db, "Q", "broken", k, metric=metric, candidates="C") == wanted
+    own = [r[2] for r in knn(db, "E", "E", 2, metric=metric, candidates=[list(range(700))] * 700, exclude_self=True)]
+    assert own == [r[2] for r in knn(db, "E", "E", 2, metric=metric, exclude_self=True)]
+
+
+def test_many_candidates_name_what_is_no_number(db):
+    E = np.ones((500, 3))
+    E[[100, 400]] = np.nan
+    store(db, "E", E)
+    ids = [i for i in range(500) if i != 100]
+    message = error(db, "SELECT id FROM gx_knn('[1,2,3]', 'E', 3, ?)", json.dumps({"candidates": ids}))
+    assert message == "gx_knn: E has NaN at (400, 0)"
+
+
+def test_no_candidates(db):
+    store(db, "E", np.ones((5, 2)))
+    for candidates in ([], "[]", [[]]):
+        assert knn(db, "[1,2]", "E", 3, candidates=candidates) == []
+    assert knn(db, "[[1,2],[3,4]]", "E", 3, candidates=[]) == []
+    assert error(db, "SELECT id FROM gx_knn('[1,2,3]', 'E', 3, '{\"candidates\":[]}')").startswith("gx_knn: Q is 3x1 but E is 5x2")
+
+
 def test_candidates_read_what_they_need(filedb):
     filedb.execute("SELECT gx_config('tile_bytes', 65536)")
     E = np.random.default_rng(13).standard_normal((20000, 16))
     store(filedb, "E", E)
     filedb.execute("SELECT gx_stats_reset()")
     knn(filedb, "[" + ",".join("1" * 16) + "]", "E", 2, candidates="[7,9,19000]")
+    assert 0 < q(filedb, "SELECT value FROM gx_stats WHERE name = 'bytes_read'") < 2 * 65536
+    filedb.execute("SELECT gx_stats_reset()")
+    knn(filedb, "[" + ",".join("1" * 16) + "]", "E", 2, candidates=list(range(400)))
     assert 0 < q(filedb, "SELECT value FROM gx_stats WHERE name = 'bytes_read'") < 2 * 65536
 
 

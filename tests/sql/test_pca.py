@@ -8,9 +8,12 @@ Plan:
   4  One pass over the rows: bytes read.
   5  deterministic: the same bits for every budget and thread count.
   6  Errors: k, ddof, shapes, NaN, options; nothing stored.
-  7  Wide matrices larger than the memory: NumPy's SVD again; methods and their options; moments of the one pass.
+  7  Wide matrices larger than the memory: NumPy's SVD again; methods and their options; moments of the one pass; what an SVD of as
+     many values makes do with; a refusal reads nothing, gx_plan refuses the same, and its advice works.
 """
 import gzip
+import json
+import re
 
 import numpy as np
 import pytest
@@ -231,6 +234,60 @@ def test_wide_in_little_memory(filedb, dtype, tol, standardize):
     ample = to_numpy(q(filedb, "SELECT gx_pca('A', 4, ?)", '{"standardize":%d}' % standardize))
     assert np.abs(model - ample).max() <= 100 * tol * np.abs(ample).max()
     assert q(filedb, "SELECT count(*) FROM gx") == 1
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+@pytest.mark.parametrize("dtype,tol", [("f64", 1e-11), ("f32", 1e-6)])
+def test_wide_in_three_passes(filedb, dtype, tol, standardize):
+    """60 rows and 3000 numbers of memory for each of its five components: moments, a QR by panels, a pass for the vectors."""
+    filedb.execute("PRAGMA synchronous=off")
+    x = wide_sample(60, 6000, dtype)
+    configure(filedb, tile_bytes=64 * 64 * 8)
+    store(filedb, "A", x)
+    configure(filedb, memory_limit="2MiB")
+    filedb.execute("SELECT gx_stats_reset()")
+    check_components(filedb, x, 5, standardize, tol)
+    seen = dict(filedb.execute("SELECT name, value FROM gx_stats"))
+    assert 2 * x.nbytes < seen["bytes_read"] < 3.1 * x.nbytes
+    assert "3 passes" in q(filedb, "SELECT detail FROM gx_plan('pca(A, 5)') WHERE device = 'cpu'")
+
+
+@pytest.mark.parametrize("limit", ["7MiB", "8MiB", "10MiB"])
+def test_large_tiles_in_little_memory(filedb, limit):
+    """Passes go by chunks: four tiles in doubles, 12 MB, are not what they take."""
+    filedb.execute("PRAGMA synchronous=off")
+    x = wide_sample(600, 600, "f32")
+    configure(filedb, tile_bytes=2000000)
+    store(filedb, "A", x)
+    configure(filedb, memory_limit=limit)
+    for options in ('{"method":"krylov"}', '{"method":"krylov","ncv":9}', '{"method":"randomized","power":6}', "{}"):
+        q(filedb, "SELECT gx_pca('A', 4, 'model', json_patch(?, '{\"replace\":true}'))", options)
+    mean, scale, variance, v = reference(x)
+    configure(filedb, memory_limit="64MiB")
+    assert np.abs(to_numpy(q(filedb, "SELECT gx_copy('model')"))[:, 2:] - v[:, :4]).max() < 1e-6
+
+
+def test_a_refusal_reads_nothing(filedb):
+    filedb.execute("PRAGMA synchronous=off")
+    x = wide_sample(60, 6000, "f64")
+    configure(filedb, tile_bytes=64 * 64 * 8)
+    store(filedb, "A", x)
+    configure(filedb, memory_limit="2MiB")
+    for options, k in (({}, 13), ({}, 8), ({"method": "krylov"}, 6), ({"method": "randomized"}, 6)):
+        filedb.execute("SELECT gx_stats_reset()")
+        text = error(filedb, "SELECT gx_pca('A', ?, ?)", k, json.dumps(options))
+        assert q(filedb, "SELECT value FROM gx_stats WHERE name = 'bytes_read'") == 0
+        needed, left = map(int, re.findall(r"\((\d+) bytes\)", text))
+        configure(filedb, memory_limit=2**21 + needed - left)
+        assert q(filedb, "SELECT length(gx_pca('A', ?, ?))", k, json.dumps(options)) > 0
+        configure(filedb, memory_limit="2MiB")
+        advice = re.search(r'ask for (\d+)(?: with (\{.*\})|, with method "(auto)"|), or raise it with', text)
+        options |= json.loads(advice[2] or "{}") | ({"method": "auto"} if advice[3] else {})
+        assert 1 <= int(advice[1]) <= k
+        model = to_numpy(q(filedb, "SELECT gx_pca('A', ?, ?)", int(advice[1]), json.dumps(options)))
+        assert model.shape == (6000, 2 + int(advice[1]))
+    assert error(filedb, "SELECT * FROM gx_plan('pca(A, 13)')")[9:].split(" but ")[0] == \
+        error(filedb, "SELECT gx_pca('A', 13)")[8:].split(" but ")[0]
 
 
 @pytest.mark.parametrize("rows,cols", [(210, 900), (900, 210)])

@@ -13,6 +13,7 @@ Plan:
   7  Destinations; partial; interrupt; NaN and Inf with their place; refusals with their exact texts; memory given back.
 """
 import json
+import re
 import sqlite3
 
 import numpy as np
@@ -287,7 +288,11 @@ def test_routing(filedb):
                          "gx_config('memory_limit', ...)")
     text = error(filedb, "SELECT gx_svd('A', '{\"k\":100,\"method\":\"krylov\"}')")
     assert text.startswith("gx_svd: 100 singular values with a basis of 216 of A (350x300 f64) need ")
-    assert text.endswith("ask for fewer or a smaller ncv, or raise it with gx_config('memory_limit', ...)")
+    advice = re.search(r'ask for (\d+) with (\{"ncv":\d+\}), or raise it with gx_config', text)
+    options = {"k": int(advice[1]), "method": "krylov", "partial": True, "maxiter": 1, **json.loads(advice[2])}
+    filedb.execute("SELECT gx_svd('A', ?)", (json.dumps(options),)).fetchall()  # it works when followed
+    options["k"] += 1
+    assert "need" in error(filedb, "SELECT gx_svd('A', ?)", json.dumps({**options, "ncv": 2 * options["k"] + 1}))
     # A basis that was not asked for gets smaller until it fits; in deterministic mode no choice depends on the memory.
     configure(filedb, memory_limit="800KiB")
     few = [row[0] for row in filedb.execute("SELECT sigma FROM gx_svd('A', '{\"k\":4,\"method\":\"krylov\"}')")]

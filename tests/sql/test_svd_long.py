@@ -5,6 +5,7 @@ Plan:
   2  Nothing is left behind; two results or one; values as of the call in memory.
   3  Deterministic: the same bits for three budgets.
   4  NaN, a name in use, interrupts.
+  5  The k largest with vectors, tall and wide, without full rank: NumPy's values, orthonormal vectors; two passes, as gx_plan says.
 """
 import threading
 
@@ -137,3 +138,28 @@ def test_failures_leave_nothing(filedb):
             filedb.execute("DELETE FROM gx WHERE name IN ('s', 'U', 'Vt')")
         assert temp_is_empty(filedb)
         assert q(filedb, "SELECT group_concat(name) FROM (SELECT name FROM gx ORDER BY name)") == "A,N"
+
+
+@pytest.mark.parametrize("dtype", list(NUMPY))
+@pytest.mark.parametrize("m,n,rank", [(5000, 40, 40), (40, 5000, 40), (30, 4000, 3), (4000, 30, 3), (70, 3000, 70)])
+def test_few_in_two_passes(filedb, dtype, m, n, rank):
+    """A QR by panels and a pass for the long side's vectors, where memory holds neither the matrix nor a Krylov basis."""
+    filedb.execute("PRAGMA synchronous=off")
+    rng = np.random.default_rng(m + n)
+    half = (rng.standard_normal((m, rank)) * np.logspace(0, -2, rank)) @ rng.standard_normal((rank, n))
+    a = (half * (1 + 1j) if dtype.startswith("c") else half).astype(NUMPY[dtype])
+    configure(filedb, tile_bytes=32768)
+    store(filedb, "A", a)
+    configure(filedb, memory_limit={"f32": "600KiB", "f64": "900KiB", "c64": "900KiB", "c128": "1800KiB"}[dtype])
+    assert "panels" in q(filedb, "SELECT detail FROM gx_plan('svd(A, 5)') WHERE device = 'cpu'")
+    filedb.execute("SELECT gx_stats_reset()")
+    q(filedb, "SELECT gx_svd('A', 's', 'u', 'vt', '{\"k\":5}')")
+    seen = dict(filedb.execute("SELECT name, value FROM gx_stats"))
+    assert seen["memory_peak"] <= seen["memory_limit"] and a.nbytes < seen["bytes_read"] < 2.1 * a.nbytes
+    configure(filedb, memory_limit="64MiB")
+    s, u, vt = load(filedb, "s")[:, 0], load(filedb, "u"), load(filedb, "vt")
+    wide = a.astype(np.complex128 if dtype.startswith("c") else np.float64)
+    eps = (1e-13 if dtype in ("f64", "c128") else 1e-5)
+    assert np.abs(s - np.linalg.svd(wide, compute_uv=False)[:5]).max() < eps * s[0]
+    assert np.abs(wide @ vt.conj().T - u * s).max() < 10 * eps * s[0] and np.abs(wide.conj().T @ u - vt.conj().T * s).max() < 10 * eps * s[0]
+    assert np.abs(u.conj().T @ u - np.eye(5)).max() < 10 * eps and np.abs(vt @ vt.conj().T - np.eye(5)).max() < 10 * eps
