@@ -62,9 +62,9 @@ static bool take_options(gx_agg *agg, gx_fn *fn, const gx_agg_options *opt)
     if (opt->sparse && agg->bound->kind->max_args == 2) {
         return gx_fn_fail(fn, "rows make a dense matrix: gx_sparse of it is a sparse one");
     }
-    if (has_imag && !gx_dtype_is_complex(agg->spec.dtype)) {
+    if (has_imag && !gx_number_is_complex(agg->spec.dtype)) {
         return gx_fn_fail(fn, "there are imaginary parts but dtype is %s",
-                          gx_dtype_name(agg->spec.dtype));
+                          gx_number_name(agg->spec.dtype));
     }
     int duplicates;
     if (!take_word(fn, "duplicates", opt->duplicates, (const char *[]){"error", "sum", "last"},

@@ -14,7 +14,7 @@ typedef struct gx_agg gx_agg;
 /* What the first row's options say. */
 typedef struct gx_agg_options {
     int64_t rows, cols;
-    gx_dtype dtype;
+    gx_number dtype;
     char duplicates[64], gaps[64];
     const char *ids;
     bool replace, has_rows, has_cols, has_dtype, sparse, number;

@@ -100,7 +100,7 @@ typedef struct source {
 } source;
 
 /* Elements in memory of out's own. */
-static gx_code own_elements(const source *from, gx_dtype dtype, int64_t rows, int64_t cols,
+static gx_code own_elements(const source *from, gx_number dtype, int64_t rows, int64_t cols,
                             const void *data, gx_mat *out, gx_err *err)
 {
     size_t bytes = 0;
@@ -171,7 +171,7 @@ static gx_code matrix_of_blob(const source *from, sqlite3_value *value, gx_mat *
     if (v.is_sparse) {
         return sparse_of_blob(from, &v, bytes - GX_VALUE_HEADER, out, err);
     }
-    size_t alignment = gx_dtype_is_double(v.dtype) ? sizeof(double) : sizeof(float);
+    size_t alignment = gx_number_is_double(v.dtype) ? sizeof(double) : sizeof(float);
     if (!from->is_borrowed || (uintptr_t)v.data % alignment != 0) {
         return own_elements(from, v.dtype, v.rows, v.cols, v.data, out, err);
     }
@@ -187,7 +187,7 @@ static gx_code matrix_of_text(const source *from, sqlite3_value *value, gx_mat *
     const char *start = skip_blanks(text, bytes);
     char first = start < text + bytes ? *start : '\0';
     if (first == '[') {
-        gx_dtype dtype;
+        gx_number dtype;
         int64_t rows, cols;
         void *data;
         GX_TRY(gx_literal_parse(from->ctx, from->label, start, bytes - (size_t)(start - text),
@@ -359,7 +359,7 @@ bool gx_fn_option_matrix(gx_fn *fn, const char *label, const char *text, gx_mat 
 {
     gx_err err = {0};
     if (text[0] == '[') {
-        gx_dtype dtype;
+        gx_number dtype;
         int64_t rows, cols;
         void *data;
         if (gx_literal_parse(fn->ctx, label, text, strlen(text), &dtype, &rows, &cols, &data,
@@ -564,12 +564,12 @@ bool gx_fn_scalar(gx_fn *fn, int index, const char *label, gx_scalar *out)
 // Rows --------------------------------------------------------------------------------------------
 
 /* count elements, contiguous, as dtype, into *data. */
-static gx_code convert_row(gx_ctx *ctx, const char *label, gx_dtype from, const void *src,
-                           int64_t count, gx_dtype dtype, void **data, gx_err *err)
+static gx_code convert_row(gx_ctx *ctx, const char *label, gx_number from, const void *src,
+                           int64_t count, gx_number dtype, void **data, gx_err *err)
 {
-    if (gx_dtype_is_complex(from) && !gx_dtype_is_complex(dtype)) {
+    if (gx_number_is_complex(from) && !gx_number_is_complex(dtype)) {
         return gx_fail(err, GX_ARG, "%s is complex but the matrix is %s", label,
-                       gx_dtype_name(dtype));
+                       gx_number_name(dtype));
     }
     size_t bytes = 0;
     gx_matrix_bytes(count, 1, dtype, &bytes);
@@ -583,21 +583,21 @@ static gx_code raw_row(gx_ctx *ctx, sqlite3_value *value, const char *label,
                        const gx_row_wish *wish, int64_t *count, void **data, gx_err *err)
 {
     const void *blob = sqlite3_value_blob(value);
-    gx_dtype dtype = wish->dtype;
+    gx_number dtype = wish->dtype;
     const gx_raw raw = {.label = label,
                         .bytes = (size_t)sqlite3_value_bytes(value),
                         .cols = wish->cols,
                         .is_one_row = true,
-                        .may_complex = gx_dtype_is_complex(wish->dtype),
+                        .may_complex = gx_number_is_complex(wish->dtype),
                         .how = wish->how};
     if (!wish->is_stated) {
         GX_TRY(gx_raw_dtype(&raw, &dtype, err));
     }
-    if (raw.bytes % gx_dtype_bytes(dtype) != 0) {
+    if (raw.bytes % gx_number_bytes(dtype) != 0) {
         return gx_fail(err, GX_ARG, "%s is a blob of %zu bytes, not a multiple of %zu (%s)", label,
-                       raw.bytes, gx_dtype_bytes(dtype), gx_dtype_name(dtype));
+                       raw.bytes, gx_number_bytes(dtype), gx_number_name(dtype));
     }
-    *count = (int64_t)(raw.bytes / gx_dtype_bytes(dtype));
+    *count = (int64_t)(raw.bytes / gx_number_bytes(dtype));
     return convert_row(ctx, label, dtype, blob, *count, wish->dtype, data, err);
 }
 

@@ -211,7 +211,7 @@ void gx_hot_free(gx_scan *scan);
 void gx_scan_clear(gx_scan *scan);
 
 /* One element as a complex number. */
-gx_scalar gx_cells_element(gx_dtype dtype, const void *at);
+gx_scalar gx_cells_element(gx_number dtype, const void *at);
 
 // Writing (cells_write.c) -------------------------------------------------------------------------
 

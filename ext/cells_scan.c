@@ -196,7 +196,7 @@ void gx_scan_source(gx_scan *scan, gx_cells_shared *shared, const gx_mat *A)
     }
     scan->shared = shared;
     scan->A = *A;
-    scan->element = gx_dtype_bytes(A->dtype);
+    scan->element = gx_number_bytes(A->dtype);
     if (A->kind == GX_MAT_VALUE) {
         free_buffer(scan);
         scan->window = (gx_window){.rect = {.i1 = A->rows, .j1 = A->cols}, .base = A->data};
@@ -355,14 +355,14 @@ void gx_scan_clear(gx_scan *scan)
     scan->shared = NULL;
 }
 
-gx_scalar gx_cells_element(gx_dtype dtype, const void *at)
+gx_scalar gx_cells_element(gx_number dtype, const void *at)
 {
     double d[2] = {0, 0};
     float f[2] = {0, 0};
-    if (gx_dtype_is_double(dtype)) {
-        memcpy(d, at, gx_dtype_bytes(dtype));
+    if (gx_number_is_double(dtype)) {
+        memcpy(d, at, gx_number_bytes(dtype));
         return (gx_scalar){.re = d[0], .im = d[1]};
     }
-    memcpy(f, at, gx_dtype_bytes(dtype));
+    memcpy(f, at, gx_number_bytes(dtype));
     return (gx_scalar){.re = (double)f[0], .im = (double)f[1]};
 }

@@ -71,9 +71,9 @@ int gx_cells_error(gx_cells_table *table, const gx_err *err, int code)
 // Where a cell is ---------------------------------------------------------------------------------
 
 /* Real numbers of one element. */
-static int parts(gx_dtype dtype)
+static int parts(gx_number dtype)
 {
-    return gx_dtype_is_complex(dtype) ? 2 : 1;
+    return gx_number_is_complex(dtype) ? 2 : 1;
 }
 
 /* The key of the first real number of cell (i, j). */
@@ -181,7 +181,7 @@ static gx_code patch_run(gx_store *store, const gx_meta *meta, const gx_cells_en
                          size_t count, gx_err *err)
 {
     char bytes[PATCH_BYTES];
-    size_t part = gx_dtype_is_double(meta->dtype) ? sizeof(double) : sizeof(float);
+    size_t part = gx_number_is_double(meta->dtype) ? sizeof(double) : sizeof(float);
     for (size_t p = 0; p < count; p++) {
         float single = (float)e[p].value;
         memcpy(bytes + p * part, part == sizeof single ? (const void *)&single : &e[p].value, part);
@@ -342,7 +342,7 @@ static gx_code set_cell(gx_cells_shared *shared, const cell *c, gx_err *err)
     if (c->sets_re) {
         GX_TRY(set_part(shared, key, c->x.re, err));
     }
-    if (c->sets_im && gx_dtype_is_complex(meta->dtype)) {
+    if (c->sets_im && gx_number_is_complex(meta->dtype)) {
         GX_TRY(set_part(shared, key + 1, c->x.im, err));
     }
     return GX_OK;
@@ -352,7 +352,7 @@ static gx_code set_cell(gx_cells_shared *shared, const cell *c, gx_err *err)
 static gx_code set_row(gx_cells_shared *shared, int64_t i, const char *elements, gx_err *err)
 {
     const gx_meta *meta = &shared->batch.meta;
-    size_t element = gx_dtype_bytes(meta->dtype);
+    size_t element = gx_number_bytes(meta->dtype);
     cell c = {.i = i, .sets_re = true, .sets_im = true};
     for (; c.j < meta->cols; c.j++) {
         if (elements != NULL) {
@@ -432,11 +432,11 @@ static gx_code parse_cell(sqlite3_value **columns, bool is_insert, const gx_meta
     if (c->sets_im && (is_given || !is_insert)) { // an INSERT may leave it out
         GX_TRY(parse_real(columns[GX_CELLS_IMAG], "imag", &c->x.im, err));
     }
-    if (c->x.im != 0 && !gx_dtype_is_complex(meta->dtype)) {
+    if (c->x.im != 0 && !gx_number_is_complex(meta->dtype)) {
         char shown[GX_DECIMAL_MAX];
         gx_decimal_format(c->x.im, shown);
         return gx_fail(err, GX_ARG, "imag = %s, but %s is real (%s)", shown, meta->name,
-                       gx_dtype_name(meta->dtype));
+                       gx_number_name(meta->dtype));
     }
     return GX_OK;
 }

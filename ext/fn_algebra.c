@@ -18,7 +18,7 @@
 typedef struct matmul_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
     bool transa, transb, conja, conjb, has_dtype;
-    gx_dtype dtype;
+    gx_number dtype;
     gx_scalar alpha, beta;
 } matmul_options;
 
@@ -65,12 +65,12 @@ static bool is_symmetric_product(const gx_matmul_args *args)
 }
 
 /* A A^T is symmetric, A A^H Hermitian. */
-static uint32_t product_properties(const gx_matmul_args *args, gx_dtype dtype)
+static uint32_t product_properties(const gx_matmul_args *args, gx_number dtype)
 {
     if (!is_symmetric_product(args)) {
         return 0;
     }
-    if (!gx_dtype_is_complex(dtype)) {
+    if (!gx_number_is_complex(dtype)) {
         return GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN;
     }
     bool is_conjugated = args->transa == GX_CONJ_TRANS || args->transb == GX_CONJ_TRANS;
@@ -93,7 +93,7 @@ static void fail_shape(gx_fn *fn, const gx_matmul_args *args, const gx_err *err)
 
 /* One operand is sparse, or both are. */
 static void sparse_product(gx_fn *fn, const gx_matmul_args *args, int64_t m, int64_t n,
-                           gx_dtype dtype, const gx_dest *dest)
+                           gx_number dtype, const gx_dest *dest)
 {
     gx_sink C;
     if (args->C0 != NULL) {
@@ -137,7 +137,7 @@ static void matmul(gx_fn *fn)
         return;
     }
     int64_t m, n;
-    gx_dtype dtype;
+    gx_number dtype;
     gx_err err = {0};
     if (gx_matmul_shape(&args, &m, &n, &dtype, &err) != GX_OK) {
         fail_shape(fn, &args, &err);
@@ -145,7 +145,7 @@ static void matmul(gx_fn *fn)
     }
     if (opt.has_dtype && opt.dtype != dtype) {
         gx_fn_fail(fn, "the product is %s; convert an operand with gx_cast to get %s",
-                   gx_dtype_name(dtype), gx_dtype_name(opt.dtype));
+                   gx_number_name(dtype), gx_number_name(opt.dtype));
         return;
     }
     opt.dest.replace |= args.C0 != NULL;
@@ -255,7 +255,7 @@ static void sums_along(gx_fn *fn, const gx_mat *A, int64_t axis, double divisor)
 {
     gx_sink C;
     gx_sink_begin(&fn->run, NULL, axis == 0 ? 1 : A->rows, axis == 0 ? A->cols : 1,
-                  gx_dtype_wide(A->dtype), 0, 0, 0, &C);
+                  gx_number_wide(A->dtype), 0, 0, 0, &C);
     gx_alg_sums(&fn->run, A, axis == 1, divisor, C.value.data);
     gx_fn_result_sink(fn, &C);
 }
@@ -291,7 +291,7 @@ static void sum_or_mean(gx_fn *fn, bool is_mean)
     double out[2] = {0, 0};
     gx_alg_reduce(&fn->run, &A, GX_REDUCE_SUM, out);
     gx_scalar value = {is_mean ? out[0] / count : out[0], is_mean ? out[1] / count : out[1]};
-    gx_fn_result_scalar(fn, value, gx_dtype_is_complex(A.dtype));
+    gx_fn_result_scalar(fn, value, gx_number_is_complex(A.dtype));
 }
 
 static void sum(gx_fn *fn)
@@ -332,9 +332,9 @@ static void extreme(gx_fn *fn, bool is_max)
         (gx_fn_has(fn, 1) && !take_axis(fn, &axis))) {
         return;
     }
-    if (gx_dtype_is_complex(A.dtype)) {
+    if (gx_number_is_complex(A.dtype)) {
         gx_fn_fail(fn, "%s is complex (%s): complex numbers have no order", A.label,
-                   gx_dtype_name(A.dtype));
+                   gx_number_name(A.dtype));
         return;
     }
     if ((A.rows == 0 && axis != 1) || (A.cols == 0 && axis != 0)) {
@@ -369,7 +369,7 @@ static void trace(gx_fn *fn)
         return;
     }
     gx_alg_trace(&fn->run, &A, &value);
-    gx_fn_result_scalar(fn, value, gx_dtype_is_complex(A.dtype));
+    gx_fn_result_scalar(fn, value, gx_number_is_complex(A.dtype));
 }
 
 const gx_function gx_functions_algebra[] = {

@@ -15,20 +15,20 @@
 
 // gx_from_bytes -----------------------------------------------------------------------------------
 
-static bool take_dtype(gx_fn *fn, gx_dtype *dtype)
+static bool take_dtype(gx_fn *fn, gx_number *dtype)
 {
     const char *name;
     char shown[GX_SHOWN_BYTES];
     if (!gx_fn_text(fn, 1, "dtype", &name)) {
         return false;
     }
-    return gx_dtype_parse(name, dtype) ||
+    return gx_number_parse(name, dtype) ||
            gx_fn_fail(fn, "dtype '%s' is not known (f64, f32, c128, c64)",
                       gx_text_show(name, strlen(name), shown));
 }
 
 /* The elements as a column, aligned; a copy belongs to the call. */
-static bool take_elements(gx_fn *fn, gx_dtype dtype, gx_mat *flat)
+static bool take_elements(gx_fn *fn, gx_number dtype, gx_mat *flat)
 {
     char shown[GX_SHOWN_BYTES];
     sqlite3_value *value = fn->argv[0];
@@ -36,7 +36,7 @@ static bool take_elements(gx_fn *fn, gx_dtype dtype, gx_mat *flat)
         return gx_fn_fail(fn, "bytes must be a blob, not %s", gx_arg_show(value, shown));
     }
     const void *data = sqlite3_value_blob(value);
-    size_t bytes = (size_t)sqlite3_value_bytes(value), size = gx_dtype_bytes(dtype);
+    size_t bytes = (size_t)sqlite3_value_bytes(value), size = gx_number_bytes(dtype);
     gx_value header;
     gx_err err = {0};
     if (data != NULL && gx_value_parse(data, bytes, &header, &err) == GX_OK) {
@@ -44,7 +44,7 @@ static bool take_elements(gx_fn *fn, gx_dtype dtype, gx_mat *flat)
     }
     if (bytes % size != 0) {
         return gx_fn_fail(fn, "bytes is a blob of %zu bytes, not a multiple of %zu (%s)", bytes,
-                          size, gx_dtype_name(dtype));
+                          size, gx_number_name(dtype));
     }
     int64_t count = (int64_t)(bytes / size);
     if ((uintptr_t)data % sizeof(double) != 0) {
@@ -86,7 +86,7 @@ static bool take_cols(gx_fn *fn, int64_t count, int64_t *cols, int *dest_index)
 static void from_bytes(gx_fn *fn)
 {
     gx_dest dest = {0};
-    gx_dtype dtype;
+    gx_number dtype;
     gx_mat flat, by_columns;
     int64_t cols;
     int dest_index;
@@ -116,7 +116,7 @@ static void from_bytes(gx_fn *fn)
 // gx_to_bytes -------------------------------------------------------------------------------------
 
 /* Room for the result, counted while it is filled; NULL: the call has failed. */
-static char *result_room(gx_fn *fn, const gx_mat *A, gx_dtype dtype, size_t *bytes)
+static char *result_room(gx_fn *fn, const gx_mat *A, gx_number dtype, size_t *bytes)
 {
     int64_t limit = gx_store_length_limit(fn->ctx->store);
     gx_err err = {0};
@@ -124,7 +124,7 @@ static char *result_room(gx_fn *fn, const gx_mat *A, gx_dtype dtype, size_t *byt
         gx_run_failf(&fn->run, GX_TOOBIG,
                      "%s is %" PRId64 "x%" PRId64 " %s, more bytes than SQLite's length limit of "
                      "%" PRId64 ": take a slice",
-                     A->label, A->rows, A->cols, gx_dtype_name(dtype), limit);
+                     A->label, A->rows, A->cols, gx_number_name(dtype), limit);
         return NULL;
     }
     void *out;
@@ -143,13 +143,13 @@ static void to_bytes(gx_fn *fn)
     if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A)) {
         return;
     }
-    gx_dtype dtype = A.dtype;
+    gx_number dtype = A.dtype;
     if (gx_fn_has(fn, 1) && !take_dtype(fn, &dtype)) {
         return;
     }
-    if (gx_dtype_is_complex(A.dtype) && !gx_dtype_is_complex(dtype)) {
+    if (gx_number_is_complex(A.dtype) && !gx_number_is_complex(dtype)) {
         gx_fn_fail(fn, "%s is %s and %s would lose the imaginary part", A.label,
-                   gx_dtype_name(A.dtype), gx_dtype_name(dtype));
+                   gx_number_name(A.dtype), gx_number_name(dtype));
         return;
     }
     char *out = result_room(fn, &A, dtype, &bytes);

@@ -12,11 +12,11 @@
 SQLITE_EXTENSION_INIT3
 
 /* The bytes of one element; returns how many. */
-static size_t encode(gx_dtype dtype, gx_scalar x, char bytes[16])
+static size_t encode(gx_number dtype, gx_scalar x, char bytes[16])
 {
     double parts[2] = {x.re, x.im};
     gx_convert(GX_C128, parts, 1, dtype, bytes, 1, 1, 1);
-    return gx_dtype_bytes(dtype);
+    return gx_number_bytes(dtype);
 }
 
 static gx_code write_element(gx_store *store, gx_meta *meta, int64_t i, int64_t j, gx_scalar x,
@@ -64,9 +64,9 @@ static void set(gx_fn *fn)
         gx_run_fail(&fn->run, &err);
         return;
     }
-    if (x.im != 0 && !gx_dtype_is_complex(meta.dtype)) {
+    if (x.im != 0 && !gx_number_is_complex(meta.dtype)) {
         gx_fn_fail(fn, "value is complex, but %s is real (%s)", meta.name,
-                   gx_dtype_name(meta.dtype));
+                   gx_number_name(meta.dtype));
         return;
     }
     if (write_element(store, &meta, i, j, x, &err) != GX_OK) {

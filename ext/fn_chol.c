@@ -131,7 +131,7 @@ static void triangular(gx_fn *fn, gx_code (*driver)(gx_run *, const gx_tri_args 
     tri_options opt = {.alpha = {1, 0}};
     gx_mat A, B;
     gx_tri_args args;
-    gx_dtype dtype;
+    gx_number dtype;
     gx_err err = {0};
     if (!gx_fn_options(fn, tri_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
         !gx_fn_matrix(fn, 1, "B", &B) || !gx_fn_dest(fn, 2, &opt.dest) ||
@@ -181,7 +181,7 @@ static void syrk(gx_fn *fn)
         !gx_fn_dest(fn, 1, &opt.dest)) {
         return;
     }
-    bool is_complex = gx_dtype_is_complex(A.dtype);
+    bool is_complex = gx_number_is_complex(A.dtype);
     if (opt.conj && opt.alpha.im != 0) {
         gx_fn_fail(fn, "alpha has an imaginary part, but a Hermitian product needs a real factor");
         return;
@@ -190,8 +190,8 @@ static void syrk(gx_fn *fn)
     gx_matmul_args args = {.A = &A, .B = &A, .alpha = opt.alpha};
     *(opt.trans ? &args.transa : &args.transb) = trans;
     int64_t n = opt.trans ? A.cols : A.rows;
-    gx_dtype dtype = opt.alpha.im != 0 ? gx_dtype_promote(A.dtype, GX_C64) : A.dtype;
-    uint32_t properties = !gx_dtype_is_complex(dtype) ? GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN
+    gx_number dtype = opt.alpha.im != 0 ? gx_number_promote(A.dtype, GX_C64) : A.dtype;
+    uint32_t properties = !gx_number_is_complex(dtype) ? GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN
                           : trans == GX_CONJ_TRANS    ? GX_PROP_HERMITIAN
                                                       : GX_PROP_SYMMETRIC;
     gx_sink C;

@@ -38,7 +38,7 @@ static void det(gx_fn *fn)
     gx_determinant d;
     if (gx_fn_options(fn, NULL, NULL) && take_matrix(fn, &A, &aux) &&
         gx_alg_determinant(&fn->run, &A, &aux, &d) == GX_OK) {
-        gx_fn_result_scalar(fn, d.det, gx_dtype_is_complex(A.dtype));
+        gx_fn_result_scalar(fn, d.det, gx_number_is_complex(A.dtype));
     }
 }
 

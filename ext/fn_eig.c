@@ -19,29 +19,29 @@
 #include <string.h>
 
 /* count numbers at x, which has room for them as `from`, become dtype in place (a narrower one). */
-static void narrow(gx_dtype from, void *x, int64_t count, gx_dtype dtype)
+static void narrow(gx_number from, void *x, int64_t count, gx_number dtype)
 {
     if (from != dtype) {
         for (int64_t i = 0; i < count; i++) {
             char element[2 * sizeof(double)];
-            memcpy(element, gx_at(x, from, 1, i, 0), gx_dtype_bytes(from));
+            memcpy(element, gx_at(x, from, 1, i, 0), gx_number_bytes(from));
             gx_convert(from, element, 1, dtype, gx_at(x, dtype, 1, i, 0), 1, 1, 1);
         }
     }
 }
 
 /* The real parts of complex values, or all of it. */
-static gx_dtype value_dtype(const gx_eig_result *r, gx_dtype of_a)
+static gx_number value_dtype(const gx_eig_result *r, gx_number of_a)
 {
-    bool is_double = gx_dtype_is_double(of_a);
+    bool is_double = gx_number_is_double(of_a);
     return r->is_real ? (is_double ? GX_F64 : GX_F32) : is_double ? GX_C128 : GX_C64;
 }
 
 /* values, which are complex doubles, become dtype in place. */
-static void pack_values(gx_eig_result *r, gx_dtype dtype)
+static void pack_values(gx_eig_result *r, gx_number dtype)
 {
     double *parts = (double *)(void *)r->values;
-    if (gx_dtype_is_complex(dtype)) {
+    if (gx_number_is_complex(dtype)) {
         narrow(GX_C128, parts, r->count, dtype);
         return;
     }
@@ -62,9 +62,9 @@ static void find_and_store(gx_fn *fn, gx_eig_options *opt, const gx_eig_args *ar
     gx_eig_result r = {0};
     gx_outputs out;
     const gx_dest *dests[] = {&opt->values, &opt->vectors, &opt->left};
-    gx_dtype of_a =
-        args->B == NULL ? args->A->dtype : gx_dtype_promote(args->A->dtype, args->B->dtype);
-    gx_dtype dtype = of_a;
+    gx_number of_a =
+        args->B == NULL ? args->A->dtype : gx_number_promote(args->A->dtype, args->B->dtype);
+    gx_number dtype = of_a;
     if (gx_outputs_begin(&out, fn, dests, 3) && gx_alg_eig(&fn->run, args, &r) == GX_OK) {
         const void *left = r.is_hermitian ? r.right : r.left;
         uint32_t properties = vector_properties(&r, args);
@@ -147,7 +147,7 @@ static void svd(gx_fn *fn)
     }
     opt.s.replace = opt.u.replace = opt.vt.replace = opt.replace;
     const gx_dest *dests[] = {&opt.s, &opt.u, &opt.vt};
-    gx_dtype real = gx_dtype_real(A.dtype);
+    gx_number real = gx_number_real(A.dtype);
     gx_svd_long far = {0};
     if (gx_outputs_begin(&out, fn, dests, 3) && find_svd(&fn->run, &args, &r, &far) == GX_OK) {
         uint32_t square = r.vt_rows == r.n ? GX_PROP_ORTHOGONAL : 0;
@@ -195,7 +195,7 @@ static void *nullspace_of(gx_run *run, const gx_svd_result *r, int64_t rank)
     for (int64_t j = 0; j < cols && gx_ok(run); j++) {
         for (int64_t i = 0; i < r->n; i++) {
             memcpy(gx_at(out, r->dtype, r->n, i, j),
-                   gx_at(r->vt, r->dtype, r->vt_rows, rank + j, i), gx_dtype_bytes(r->dtype));
+                   gx_at(r->vt, r->dtype, r->vt_rows, rank + j, i), gx_number_bytes(r->dtype));
         }
     }
     gx_dense_conj(run, r->dtype, r->n, cols, out);

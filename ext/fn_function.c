@@ -13,7 +13,7 @@
 
 typedef struct function_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
-    gx_dtype dtype;
+    gx_number dtype;
 } function_options;
 
 static const gx_option function_keys[] = {

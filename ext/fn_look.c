@@ -52,7 +52,7 @@ static void dtype(gx_fn *fn)
 {
     gx_mat A;
     if (only_matrix(fn, &A)) {
-        sqlite3_result_text(fn->sql, gx_dtype_name(A.dtype), -1, SQLITE_STATIC);
+        sqlite3_result_text(fn->sql, gx_number_name(A.dtype), -1, SQLITE_STATIC);
     }
 }
 
@@ -106,7 +106,7 @@ static void info(gx_fn *fn)
         gx_text_puts(&text, ",");
     }
     gx_text_printf(&text, "\"rows\":%" PRId64 ",\"cols\":%" PRId64 ",\"dtype\":\"%s\"", A.rows,
-                   A.cols, gx_dtype_name(A.dtype));
+                   A.cols, gx_number_name(A.dtype));
     gx_text_printf(&text, ",\"bytes\":%zu,\"properties\":\"%s\"", bytes,
                    gx_properties_text(A.properties, properties));
     if (A.is_sparse) {
@@ -149,7 +149,8 @@ static void get(gx_fn *fn)
     }
     double element[2];
     if (gx_look_read(fn, &A, reader, i, j, 1, 1, element, 1)) {
-        gx_fn_result_scalar(fn, gx_look_element(A.dtype, element, 0), gx_dtype_is_complex(A.dtype));
+        gx_fn_result_scalar(fn, gx_look_element(A.dtype, element, 0),
+                            gx_number_is_complex(A.dtype));
     }
     gx_reader_close(reader);
 }
@@ -255,7 +256,7 @@ typedef struct stack {
     int count;
     bool is_horizontal;
     int64_t rows, cols;
-    gx_dtype dtype;
+    gx_number dtype;
 } stack;
 
 /* "A", "B", ... "Z", then "argument 27". */
@@ -290,7 +291,7 @@ static bool add_part(gx_fn *fn, stack *s, int index)
     }
     int64_t *sum = s->is_horizontal ? &s->cols : &s->rows;
     *sum += s->is_horizontal ? A->cols : A->rows; // of at most 2^40, of at most 127 arguments
-    s->dtype = gx_dtype_promote(s->dtype, A->dtype);
+    s->dtype = gx_number_promote(s->dtype, A->dtype);
     return true;
 }
 

@@ -66,11 +66,11 @@ static gx_code compute_upper(gx_run *run, const gx_mat *F, const gx_aux *aux, gx
 
 /* Row i of P has its one in column order[i]. */
 static void generate_permutation(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
-                                 gx_dtype dtype, void *dst, int64_t ld)
+                                 gx_number dtype, void *dst, int64_t ld)
 {
     const int64_t *order = arg;
     const double one = 1;
-    size_t element = gx_dtype_bytes(dtype);
+    size_t element = gx_number_bytes(dtype);
     for (int64_t j = 0; j < n; j++) {
         memset(gx_at(dst, dtype, ld, 0, j), 0, (size_t)m * element);
     }

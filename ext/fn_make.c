@@ -24,7 +24,7 @@ enum {
 typedef struct common {
     gx_dest dest;
     bool has_dtype;
-    gx_dtype dtype;
+    gx_number dtype;
 } common;
 
 #define COMMON_KEYS(options)                                                                       \
@@ -130,8 +130,8 @@ static void full(gx_fn *fn)
     if (!opt.base.has_dtype) {
         opt.base.dtype = arg.value.im != 0 ? GX_C128 : GX_F64;
     }
-    if (arg.value.im != 0 && !gx_dtype_is_complex(opt.base.dtype)) {
-        gx_fn_fail(fn, "value is complex but dtype is %s", gx_dtype_name(opt.base.dtype));
+    if (arg.value.im != 0 && !gx_number_is_complex(opt.base.dtype)) {
+        gx_fn_fail(fn, "value is complex but dtype is %s", gx_number_name(opt.base.dtype));
         return;
     }
     make(fn, &opt.base, m, n, constant_properties(m, n, arg.value), gx_constant_generate, &arg);
@@ -188,7 +188,7 @@ static void diag_of_vector(gx_fn *fn, const gx_mat *v, diag_options *opt)
     }
     int64_t n = count + distance;
     uint32_t properties = diagonal_properties(opt->k, n, n);
-    if (opt->k == 0 && !gx_dtype_is_complex(v->dtype)) {
+    if (opt->k == 0 && !gx_number_is_complex(v->dtype)) {
         properties |= GX_PROP_HERMITIAN;
     }
     const gx_diagonal arg = {.offset = opt->k, .dtype = v->dtype, .data = data};
@@ -222,8 +222,8 @@ static void diag(gx_fn *fn)
     if (!opt.base.has_dtype) {
         opt.base.dtype = A.dtype;
     }
-    if (gx_dtype_is_complex(A.dtype) && !gx_dtype_is_complex(opt.base.dtype)) {
-        gx_fn_fail(fn, "%s is complex but dtype is %s", A.label, gx_dtype_name(opt.base.dtype));
+    if (gx_number_is_complex(A.dtype) && !gx_number_is_complex(opt.base.dtype)) {
+        gx_fn_fail(fn, "%s is complex but dtype is %s", A.label, gx_number_name(opt.base.dtype));
         return;
     }
     if (A.rows == 1 || A.cols == 1) {

@@ -17,7 +17,7 @@ typedef struct operands {
     int count;
     gx_mat A[3];
     int64_t rows, cols;
-    gx_dtype dtype, result; /* of the operands, promoted; of the result */
+    gx_number dtype, result; /* of the operands, promoted; of the result */
     gx_sink truth;          /* what a mask of a wider dtype was made to */
 } operands;
 
@@ -59,7 +59,7 @@ static bool take_operands(gx_fn *fn, gx_map_kind kind, operands *x)
             return false;
         }
         bool is_first = k == (kind == GX_MAP_WHERE); // a mask only says which
-        x->dtype = is_first ? x->A[k].dtype : gx_dtype_promote(x->dtype, x->A[k].dtype);
+        x->dtype = is_first ? x->A[k].dtype : gx_number_promote(x->dtype, x->A[k].dtype);
     }
     if (gx_map_dtype(kind, x->dtype, &x->result, &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
@@ -93,7 +93,7 @@ static void run_fused(gx_fn *fn, gx_map_kind kind, const operands *x, gx_sink *C
 static void ask_mask(gx_fn *fn, operands *x)
 {
     gx_mat *mask = &x->A[0];
-    if (gx_dtype_promote(mask->dtype, x->dtype) == x->dtype) {
+    if (gx_number_promote(mask->dtype, x->dtype) == x->dtype) {
         return;
     }
     const gx_mat *source = mask;
@@ -103,10 +103,9 @@ static void ask_mask(gx_fn *fn, operands *x)
     int zero = gx_fused_constant(&f, (gx_scalar){0, 0});
     int truth = gx_fused_step(&f, GX_MAP_NOT_EQUAL, gx_fused_input(&f), zero, GX_FUSED_NONE);
     gx_fused_output(&f, truth, GX_FOLD_NONE, GX_FOLD_OF_ALL);
-    f.output[0].is_real = gx_dtype_is_complex(mask->dtype);
-    if (gx_fused_end(&f) &&
-        gx_sink_begin_scratch(&fn->run, mask->rows, mask->cols, gx_dtype_real(mask->dtype), 0,
-                              sink) == GX_OK) {
+    f.output[0].is_real = gx_number_is_complex(mask->dtype);
+    if (gx_fused_end(&f) && gx_sink_begin_scratch(&fn->run, mask->rows, mask->cols,
+                                                  gx_number_real(mask->dtype), 0, sink) == GX_OK) {
         gx_alg_fused(&fn->run, &f, mask->rows, mask->cols, &source, &sink);
         gx_sink_source(sink, mask->label, mask);
     }
@@ -131,12 +130,12 @@ static uint32_t properties_of(gx_map_kind kind, const operands *x, gx_scalar alp
     if (x->count > 1) {
         return 0;
     }
-    if (!gx_dtype_is_complex(x->dtype) && (keeps & GX_PROP_SYMMETRIC) != 0) {
+    if (!gx_number_is_complex(x->dtype) && (keeps & GX_PROP_SYMMETRIC) != 0) {
         keeps |= GX_PROP_HERMITIAN; // the same of real matrices
     }
     keeps = alpha.im != 0 ? keeps & ~(uint32_t)GX_PROP_HERMITIAN : keeps;
     uint32_t kept = x->A[0].properties & keeps;
-    return !gx_dtype_is_complex(x->result) && (kept & both) != 0 ? kept | both : kept;
+    return !gx_number_is_complex(x->result) && (kept & both) != 0 ? kept | both : kept;
 }
 
 static bool has_sparse(const operands *x)
@@ -170,7 +169,7 @@ static void map_sparse(gx_fn *fn, gx_map_kind kind, gx_scalar alpha, gx_scalar b
 {
     gx_sink C;
     const gx_mat *A = &x->A[0], *B = &x->A[1];
-    bool is_narrowed = gx_dtype_is_complex(x->dtype) && !gx_dtype_is_complex(x->result);
+    bool is_narrowed = gx_number_is_complex(x->dtype) && !gx_number_is_complex(x->result);
     bool is_pair =
         x->count == 2 && A->is_sparse && B->is_sparse && A->rows == B->rows && A->cols == B->cols;
     if (is_pair && kind == GX_MAP_ADD) {
@@ -200,7 +199,7 @@ static void map(gx_fn *fn, gx_map_kind kind, gx_scalar alpha, gx_scalar beta)
         kind = GX_MAP_SQUARE;
         x.count = 1;
     }
-    x.result = alpha.im != 0 ? gx_dtype_promote(x.result, GX_C64) : x.result;
+    x.result = alpha.im != 0 ? gx_number_promote(x.result, GX_C64) : x.result;
     gx_sink C;
     if (has_sparse(&x)) {
         map_sparse(fn, kind, alpha, beta, &x, &dest);
@@ -208,7 +207,7 @@ static void map(gx_fn *fn, gx_map_kind kind, gx_scalar alpha, gx_scalar beta)
     }
     gx_sink_begin(&fn->run, &dest, x.rows, x.cols, x.result, properties_of(kind, &x, alpha), 0, 0,
                   &C);
-    bool is_narrowed = gx_dtype_is_complex(x.dtype) && !gx_dtype_is_complex(x.result);
+    bool is_narrowed = gx_number_is_complex(x.dtype) && !gx_number_is_complex(x.result);
     if (kind == GX_MAP_WHERE) {
         ask_mask(fn, &x);
     }

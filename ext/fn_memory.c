@@ -32,7 +32,7 @@ static bool take(gx_fn *fn, int index, gx_lent **array)
 typedef struct memory_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
     bool has_dtype;
-    gx_dtype dtype;
+    gx_number dtype;
 } memory_options;
 
 static const gx_option memory_keys[] = {
@@ -46,10 +46,10 @@ static void copy_out_of(gx_fn *fn, const gx_lent *array, const memory_options *o
 {
     gx_mat A, turned;
     gx_sink C;
-    gx_dtype dtype = opt->has_dtype ? opt->dtype : array->dtype;
-    if (gx_dtype_is_complex(array->dtype) && !gx_dtype_is_complex(dtype)) {
+    gx_number dtype = opt->has_dtype ? opt->dtype : array->dtype;
+    if (gx_number_is_complex(array->dtype) && !gx_number_is_complex(dtype)) {
         gx_fn_fail(fn, "the memory is %s and %s would lose the imaginary part",
-                   gx_dtype_name(array->dtype), gx_dtype_name(dtype));
+                   gx_number_name(array->dtype), gx_number_name(dtype));
         return;
     }
     gx_sink_begin(&fn->run, &opt->dest, array->rows, array->cols, dtype, 0, 0, 0, &C);
@@ -97,9 +97,9 @@ static void copy_into(gx_fn *fn, const gx_mat *A, const gx_lent *array)
                    array->is_writable ? "not without gaps" : "lent for reading only");
         return;
     }
-    if (gx_dtype_is_complex(A->dtype) && !gx_dtype_is_complex(array->dtype)) {
+    if (gx_number_is_complex(A->dtype) && !gx_number_is_complex(array->dtype)) {
         gx_fn_fail(fn, "%s is %s and %s would lose the imaginary part", A->label,
-                   gx_dtype_name(A->dtype), gx_dtype_name(array->dtype));
+                   gx_number_name(A->dtype), gx_number_name(array->dtype));
         return;
     }
     gx_sink_begin_lent(&fn->run, run, array->by_rows ? array->rows : array->cols, array->dtype,

@@ -48,7 +48,7 @@ static void covariance(gx_fn *fn, const gx_option *keys, bool is_correlation)
         args.A = &view;
     }
     uint32_t symmetric = GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN;
-    uint32_t properties = gx_dtype_is_complex(A.dtype) ? GX_PROP_HERMITIAN : symmetric;
+    uint32_t properties = gx_number_is_complex(A.dtype) ? GX_PROP_HERMITIAN : symmetric;
     gx_sink C;
     gx_sink_begin(&fn->run, &opt.dest, args.A->cols, args.A->cols, A.dtype, properties, 0, 0, &C);
     gx_alg_cov(&fn->run, &args, &C);
@@ -110,9 +110,9 @@ static void store_model(gx_fn *fn, const gx_pca_result *r, gx_sink *sink)
     void *model = NULL;
     int64_t n = r->n, ld = gx_max(1, n);
     if (gx_dense_alloc(&fn->run, sink->dtype, n, r->count + 2, "the model", &model) == GX_OK) {
-        gx_dtype to = sink->dtype;
+        gx_number to = sink->dtype;
         for (int64_t j = 0; j < n; j++) { // one at a time: a complex mean may become a real one
-            bool is_complex = gx_dtype_is_complex(to);
+            bool is_complex = gx_number_is_complex(to);
             const void *mean = &r->mean[j];
             gx_convert(is_complex ? GX_C128 : GX_F64, mean, 1, to, gx_at(model, to, ld, j, 0), 1, 1,
                        1);
@@ -154,7 +154,7 @@ enum { PCA_COMPONENT, PCA_VARIANCE, PCA_RATIO, PCA_VECTOR, PCA_COLUMNS };
 
 typedef struct pca_state {
     gx_pca_result result;
-    gx_dtype dtype; /* of vectors as they are shown: A's */
+    gx_number dtype; /* of vectors as they are shown: A's */
 } pca_state;
 
 static bool pca_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
@@ -180,7 +180,7 @@ static bool pca_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
     if (r->count > 0 && r->dtype != s->dtype) { // in place, from the front: to a narrower one
         for (int64_t i = 0; i < r->n * r->count; i++) {
             double element[2];
-            memcpy(element, gx_at(r->vectors, r->dtype, 1, i, 0), gx_dtype_bytes(r->dtype));
+            memcpy(element, gx_at(r->vectors, r->dtype, 1, i, 0), gx_number_bytes(r->dtype));
             gx_convert(r->dtype, element, 1, s->dtype, gx_at(r->vectors, s->dtype, 1, i, 0), 1, 1,
                        1);
         }
@@ -275,7 +275,7 @@ static void pca_project(gx_fn *fn)
         return;
     }
     gx_mat_view(&V, &model, GX_NO_TRANS, 0, 2, model.rows, model.cols - 2);
-    gx_dtype dtype = gx_dtype_promote(A.dtype, model.dtype);
+    gx_number dtype = gx_number_promote(A.dtype, model.dtype);
     gx_mat_centred(&X, &A, dtype, mean, factor, false);
     gx_sink C;
     gx_sink_begin(&fn->run, &dest, A.rows, V.cols, dtype, 0, 0, 0, &C);

@@ -280,9 +280,9 @@ static void arg_extreme(gx_fn *fn)
     dest.replace = opt.replace;
     if (fn->argc > 1 && axis != 0 && axis != 1) {
         gx_fn_fail(fn, "axis must be 0 or 1, not %lld", (long long)axis);
-    } else if (gx_dtype_is_complex(A.dtype)) {
+    } else if (gx_number_is_complex(A.dtype)) {
         gx_fn_fail(fn, "%s is complex (%s): complex numbers have no order", A.label,
-                   gx_dtype_name(A.dtype));
+                   gx_number_name(A.dtype));
     } else if ((A.rows == 0 && axis != 1) || (A.cols == 0 && axis != 0)) {
         gx_fn_fail(fn, "%s is %lldx%lld, but this is of at least one element", A.label,
                    (long long)A.rows, (long long)A.cols);

@@ -212,7 +212,7 @@ static void lstsq_sparse(gx_fn *fn, lstsq_options *opt, const gx_mat *A, const g
 {
     gx_system_args args = {.A = A, .B = B, .method = GX_SYSTEM_LSQR};
     int64_t rows, cols;
-    gx_dtype dtype;
+    gx_number dtype;
     gx_err err = {0};
     gx_sink X;
     if (opt->rcond != -1) {
@@ -263,7 +263,7 @@ static void lstsq(gx_fn *fn)
     args.is_factored = aux.kind == GX_AUX_QR;
     gx_lstsq_result result;
     int64_t rows, cols, tile_rows, tile_cols;
-    gx_dtype dtype;
+    gx_number dtype;
     gx_err err = {0};
     if (aux.kind == GX_AUX_LU) {
         gx_aux_refuse(A.label, A.properties, &err);

@@ -36,9 +36,9 @@ static const gx_option kmeans_keys[] = {
 
 static bool is_real(gx_fn *fn, const gx_mat *A, const char *label)
 {
-    return !gx_dtype_is_complex(A->dtype) ||
+    return !gx_number_is_complex(A->dtype) ||
            gx_fn_fail(fn, "%s is complex (%s): rows of real numbers are compared", label,
-                      gx_dtype_name(A->dtype));
+                      gx_number_name(A->dtype));
 }
 
 // gx_normalize ------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ static void distance(gx_fn *fn)
                              .metric = measure.metric,
                              .is_root = measure.is_root,
                              .is_binary = measure.is_binary};
-    gx_dtype dtype = gx_dtype_promote(A.dtype, B.dtype);
+    gx_number dtype = gx_number_promote(A.dtype, B.dtype);
     int64_t rows = 0, cols = 0; // of a tile; 0: the default
     if (measure.metric != GX_METRIC_COSINE) {
         gx_err err = {0};
@@ -148,7 +148,8 @@ static void cosine(gx_fn *fn)
         !gx_fn_dest(fn, 2, &dest)) {
         return;
     }
-    gx_sink_begin(&fn->run, &dest, A.rows, B.rows, gx_dtype_promote(A.dtype, B.dtype), 0, 0, 0, &C);
+    gx_sink_begin(&fn->run, &dest, A.rows, B.rows, gx_number_promote(A.dtype, B.dtype), 0, 0, 0,
+                  &C);
     gx_alg_cosine(&fn->run, &A, &B, &C);
     gx_fn_result_sink(fn, &C);
 }

@@ -204,7 +204,7 @@ static void solve_sparse(gx_fn *fn, const solve_options *opt, const gx_mat *A, c
     gx_system_args args = {.A = A, .B = B};
     gx_mat x0;
     int64_t n, cols;
-    gx_dtype dtype;
+    gx_number dtype;
     gx_err err = {0};
     gx_sink X;
     if (!read_sparse_options(fn, opt, &x0, &args)) {
@@ -238,7 +238,7 @@ static void solve(gx_fn *fn)
         return;
     }
     int64_t n, cols;
-    gx_dtype dtype;
+    gx_number dtype;
     gx_err err = {0};
     gx_sink X;
     if (gx_solve_shape(&args, &n, &cols, &dtype, &err) != GX_OK) {

@@ -11,7 +11,7 @@
 typedef struct sparse_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
     bool has_dtype;
-    gx_dtype dtype;
+    gx_number dtype;
 } sparse_options;
 
 static const gx_option keys[] = {
@@ -24,9 +24,9 @@ static const gx_option keys[] = {
 static bool take_dtype(gx_fn *fn, const gx_mat *A, sparse_options *opt)
 {
     opt->dtype = opt->has_dtype ? opt->dtype : A->dtype;
-    return !gx_dtype_is_complex(A->dtype) || gx_dtype_is_complex(opt->dtype) ||
+    return !gx_number_is_complex(A->dtype) || gx_number_is_complex(opt->dtype) ||
            gx_fn_fail(fn, "%s is %s and %s would lose the imaginary part", A->label,
-                      gx_dtype_name(A->dtype), gx_dtype_name(opt->dtype));
+                      gx_number_name(A->dtype), gx_number_name(opt->dtype));
 }
 
 /* What holds of A without its small entries: symmetry and zeros, not what depends on values. */

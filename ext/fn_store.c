@@ -18,7 +18,7 @@ SQLITE_EXTENSION_INIT3
 typedef struct copy_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
     bool has_dtype;
-    gx_dtype dtype;
+    gx_number dtype;
 } copy_options;
 
 static const gx_option copy_keys[] = {
@@ -28,19 +28,19 @@ static const gx_option copy_keys[] = {
 };
 
 /* What A keeps in another dtype: rounding to single precision spoils the last two. */
-static uint32_t kept_properties(const gx_mat *A, gx_dtype dtype)
+static uint32_t kept_properties(const gx_mat *A, gx_number dtype)
 {
-    bool is_narrower = gx_dtype_is_double(A->dtype) && !gx_dtype_is_double(dtype);
+    bool is_narrower = gx_number_is_double(A->dtype) && !gx_number_is_double(dtype);
     uint32_t lost = is_narrower ? GX_PROP_POSITIVE | GX_PROP_ORTHOGONAL : 0;
     return A->properties & ~lost;
 }
 
 static void copy(gx_fn *fn, const gx_mat *A, const copy_options *opt)
 {
-    gx_dtype dtype = opt->has_dtype ? opt->dtype : A->dtype;
-    if (gx_dtype_is_complex(A->dtype) && !gx_dtype_is_complex(dtype)) {
+    gx_number dtype = opt->has_dtype ? opt->dtype : A->dtype;
+    if (gx_number_is_complex(A->dtype) && !gx_number_is_complex(dtype)) {
         gx_fn_fail(fn, "%s is %s and %s would lose the imaginary part", A->label,
-                   gx_dtype_name(A->dtype), gx_dtype_name(dtype));
+                   gx_number_name(A->dtype), gx_number_name(dtype));
         return;
     }
     gx_sink C;
@@ -65,7 +65,7 @@ static void copy_factor(gx_fn *fn, gx_mat *A, gx_aux *factor, const copy_options
     }
     if (opt->has_dtype && opt->dtype != A->dtype) {
         gx_fn_fail(fn, "%s is a stored %s factorisation of dtype %s and cannot become %s", A->label,
-                   which, gx_dtype_name(A->dtype), gx_dtype_name(opt->dtype));
+                   which, gx_number_name(A->dtype), gx_number_name(opt->dtype));
         return;
     }
     gx_sink C;
@@ -140,7 +140,7 @@ static void cast(gx_fn *fn)
         !gx_fn_text(fn, 1, "dtype", &dtype) || !gx_fn_dest(fn, 2, &opt.dest)) {
         return;
     }
-    if (!gx_dtype_parse(dtype, &opt.dtype)) {
+    if (!gx_number_parse(dtype, &opt.dtype)) {
         gx_fn_fail(fn, "dtype '%s' is not known (f64, f32, c128, c64)", dtype);
         return;
     }

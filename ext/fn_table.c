@@ -13,7 +13,7 @@
 
 typedef struct table_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
-    gx_dtype dtype;
+    gx_number dtype;
 } table_options;
 
 static const gx_option table_keys[] = {
@@ -59,8 +59,8 @@ static bool check_dest(gx_fn *fn, const gx_dest *dest)
 }
 
 /* All rows, each through `row`: the numbers, then the elements. */
-static gx_code add_rows(gx_table *table, gx_stack *stack, int64_t cols, gx_dtype dtype, double *row,
-                        gx_err *err)
+static gx_code add_rows(gx_table *table, gx_stack *stack, int64_t cols, gx_number dtype,
+                        double *row, gx_err *err)
 {
     void *elements = row + cols;
     bool is_row;
@@ -74,7 +74,7 @@ static gx_code add_rows(gx_table *table, gx_stack *stack, int64_t cols, gx_dtype
     }
 }
 
-static gx_code collect(gx_fn *fn, const char *name, const char *columns, gx_dtype dtype,
+static gx_code collect(gx_fn *fn, const char *name, const char *columns, gx_number dtype,
                        gx_stack **stack, gx_err *err)
 {
     gx_scatter_spec spec = {.rows = -1, .dtype = dtype};
@@ -82,7 +82,7 @@ static gx_code collect(gx_fn *fn, const char *name, const char *columns, gx_dtyp
     gx_table *table;
     void *row = NULL;
     GX_TRY(gx_table_open(fn->ctx->store, name, columns, &table, &spec.cols, err));
-    gx_code code = gx_mem_alloc(mem, (size_t)spec.cols * (sizeof(double) + gx_dtype_bytes(dtype)),
+    gx_code code = gx_mem_alloc(mem, (size_t)spec.cols * (sizeof(double) + gx_number_bytes(dtype)),
                                 "a row", &row, err);
     if (code == GX_OK) {
         code = gx_stack_create(fn->ctx, &spec, stack, err);

@@ -79,7 +79,7 @@ typedef enum gx_option_type {
     GX_OPT_REAL,   /* double: number, or "nan", "inf", "-inf"               */
     GX_OPT_SCALAR, /* gx_scalar: number, [re, im] or "1+2i"                 */
     GX_OPT_TEXT,   /* char[64]                                              */
-    GX_OPT_DTYPE,  /* gx_dtype                                              */
+    GX_OPT_DTYPE,  /* gx_number                                              */
     GX_OPT_NAME,   /* const char *: a destination, as long as the call lives */
     GX_OPT_LIST,   /* const char *: "0,2,5:9", a number, or a list of these, as such a text */
     GX_OPT_TEXTS,  /* const char *: a text, a whole number, or a list of these, by lines        */
@@ -197,7 +197,7 @@ const char *gx_text_show(const char *text, size_t bytes, char shown[GX_SHOWN_BYT
 ** where dtype is real are refused, and raw ones that can be read in two ways (gx_raw_dtype).
 */
 typedef struct gx_row_wish {
-    gx_dtype dtype; /* of the matrix                                          */
+    gx_number dtype; /* of the matrix                                          */
     bool is_stated; /* raw elements are of it, the statement says             */
     int64_t cols;   /* of the rows; -1: not known                             */
     const char *how; /* the end of a refusal: what states the dtype of raw ones */
@@ -220,7 +220,7 @@ typedef struct gx_raw {
     const char *how;  /* as in gx_row_wish                    */
 } gx_raw;
 
-gx_code gx_raw_dtype(const gx_raw *raw, gx_dtype *dtype, gx_err *err);
+gx_code gx_raw_dtype(const gx_raw *raw, gx_number *dtype, gx_err *err);
 
 /*
 ** A JSON literal (literal.c): '[[1,2],[3,"1+2i"]]', a flat list being a column.  dtype: GX_F64, or
@@ -228,7 +228,7 @@ gx_code gx_raw_dtype(const gx_raw *raw, gx_dtype *dtype, gx_err *err);
 ** on failure.
 */
 gx_code gx_literal_parse(gx_ctx *ctx, const char *label, const char *text, size_t bytes,
-                         gx_dtype *dtype, int64_t *rows, int64_t *cols, void **data, gx_err *err);
+                         gx_number *dtype, int64_t *rows, int64_t *cols, void **data, gx_err *err);
 
 /* A text that begins as PostgreSQL's arrays do, '{0.1' or '{{1', is refused as what it is. */
 gx_code gx_literal_braces(const char *label, const char *text, size_t bytes, gx_err *err);

@@ -48,7 +48,7 @@ static const char *const ascii_shades[] = {" ", ".", ":", "-", "=", "+", "*", "#
 
 // The sums ----------------------------------------------------------------------------------------
 
-static double sum_magnitudes(gx_dtype dtype, const void *data, int64_t count)
+static double sum_magnitudes(gx_number dtype, const void *data, int64_t count)
 {
     double sum = 0;
     switch (dtype) {
@@ -91,8 +91,8 @@ static int64_t first_cell(const int64_t *begin, int64_t cells, int64_t index)
     return low;
 }
 
-static void add_chunk(grid *g, gx_dtype dtype, const void *chunk, int64_t i0, int64_t j0, int64_t m,
-                      int64_t n)
+static void add_chunk(grid *g, gx_number dtype, const void *chunk, int64_t i0, int64_t j0,
+                      int64_t m, int64_t n)
 {
     int64_t gi0 = first_cell(g->row, g->rows, i0), gj = first_cell(g->col, g->cols, j0);
     for (int64_t j = j0; j < j0 + n; j++) {
@@ -110,7 +110,7 @@ static void add_chunk(grid *g, gx_dtype dtype, const void *chunk, int64_t i0, in
 /* Tile by tile, so that each is read once; a tile in chunks that stay in cache. */
 static void add_matrix(gx_fn *fn, const gx_mat *A, gx_reader *reader, grid *g)
 {
-    int64_t elements = CHUNK_BYTES / (int64_t)gx_dtype_bytes(A->dtype);
+    int64_t elements = CHUNK_BYTES / (int64_t)gx_number_bytes(A->dtype);
     int64_t height = gx_max(1, gx_min(elements, gx_min(A->tile_rows, A->rows)));
     int64_t width = gx_max(1, gx_min(elements / height, gx_min(A->tile_cols, A->cols)));
     void *chunk;
@@ -180,7 +180,7 @@ static void put_frame(gx_text *text, bool is_ascii, bool is_top, int64_t width)
 static void put_legend(gx_text *text, const gx_mat *A, const grid *g, const char *const *shades,
                        int count)
 {
-    gx_text_printf(text, "%" PRId64 "x%" PRId64 " %s", A->rows, A->cols, gx_dtype_name(A->dtype));
+    gx_text_printf(text, "%" PRId64 "x%" PRId64 " %s", A->rows, A->cols, gx_number_name(A->dtype));
     if (g->least <= g->most) {
         char least[GX_DECIMAL_MAX], most[GX_DECIMAL_MAX];
         gx_decimal_format_places(g->least, 6, least);

@@ -56,10 +56,10 @@ static char *put_complex(char *to, gx_scalar value, bool is_f32)
 }
 
 /* Row i of the strip. */
-static void put_row(gx_text *text, gx_dtype dtype, const void *strip, int64_t ld, int64_t i,
+static void put_row(gx_text *text, gx_number dtype, const void *strip, int64_t ld, int64_t i,
                     int64_t cols)
 {
-    bool is_complex = gx_dtype_is_complex(dtype), is_f32 = !gx_dtype_is_double(dtype);
+    bool is_complex = gx_number_is_complex(dtype), is_f32 = !gx_number_is_double(dtype);
     gx_text_put(text, "[", 1);
     for (int64_t j = 0; j < cols; j++) {
         char *room = gx_text_room(text, ELEMENT_MAX);
@@ -80,7 +80,7 @@ static void put_row(gx_text *text, gx_dtype dtype, const void *strip, int64_t ld
 /* No text of that shape is shorter: "0.0," or "1.0+0.0i", brackets and commas. */
 static size_t shortest_text(const gx_mat *A)
 {
-    int64_t element = gx_dtype_is_complex(A->dtype) ? 11 : 4;
+    int64_t element = gx_number_is_complex(A->dtype) ? 11 : 4;
     return (size_t)(A->rows * A->cols * element + (A->cols == 0 ? 3 : 2) * A->rows);
 }
 

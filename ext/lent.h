@@ -10,7 +10,7 @@
 typedef struct gx_lent {
     char token[GX_TOKEN_BYTES]; /* "": this place is free */
     void *data;
-    gx_dtype dtype;
+    gx_number dtype;
     int64_t rows, cols, step; /* from column to column, or by_rows from row to row */
     bool by_rows, is_writable;
     int users; /* calls that are at it */

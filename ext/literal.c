@@ -337,7 +337,7 @@ gx_code gx_literal_braces(const char *label, const char *text, size_t bytes, gx_
 }
 
 gx_code gx_literal_parse(gx_ctx *ctx, const char *label, const char *text, size_t bytes,
-                         gx_dtype *dtype, int64_t *rows, int64_t *cols, void **data, gx_err *err)
+                         gx_number *dtype, int64_t *rows, int64_t *cols, void **data, gx_err *err)
 {
     parser p = {
         .ctx = ctx, .label = label, .c = text, .end = text + bytes, .polled = text, .err = err};

@@ -10,13 +10,13 @@
 #include <string.h>
 
 /* Element k of a buffer. */
-static inline gx_scalar gx_look_element(gx_dtype dtype, const void *data, int64_t k)
+static inline gx_scalar gx_look_element(gx_number dtype, const void *data, int64_t k)
 {
     double pair[2] = {0, 0};
     float half[2] = {0, 0};
-    size_t bytes = gx_dtype_bytes(dtype);
+    size_t bytes = gx_number_bytes(dtype);
     const char *at = (const char *)data + (size_t)k * bytes;
-    if (gx_dtype_is_double(dtype)) {
+    if (gx_number_is_double(dtype)) {
         memcpy(pair, at, bytes);
         return (gx_scalar){pair[0], pair[1]};
     }

@@ -287,7 +287,7 @@ static bool take(gx_fn *fn, const gx_option *option, const cJSON *item, char *ou
         is_good = take_text(item, field);
         break;
     case GX_OPT_DTYPE:
-        is_good = cJSON_IsString(item) && gx_dtype_parse(item->valuestring, field);
+        is_good = cJSON_IsString(item) && gx_number_parse(item->valuestring, field);
         break;
     case GX_OPT_NAME:
         is_good = take_name(fn, item, field);

@@ -41,7 +41,7 @@ bool gx_outputs_begin(gx_outputs *out, gx_fn *fn, const gx_dest *const *dests, i
     return gx_ok(&fn->run);
 }
 
-void gx_outputs_store(gx_outputs *out, const gx_dest *dest, uint32_t properties, gx_dtype dtype,
+void gx_outputs_store(gx_outputs *out, const gx_dest *dest, uint32_t properties, gx_number dtype,
                       int64_t rows, int64_t cols, const void *data, int64_t ld)
 {
     gx_run *run = &out->fn->run;
@@ -64,7 +64,7 @@ void gx_outputs_close(gx_outputs *out)
     }
 }
 
-void gx_outputs_finish(gx_outputs *out, const gx_dest *first, uint32_t properties, gx_dtype dtype,
+void gx_outputs_finish(gx_outputs *out, const gx_dest *first, uint32_t properties, gx_number dtype,
                        int64_t rows, int64_t cols, const void *data, int64_t ld)
 {
     gx_fn *fn = out->fn;

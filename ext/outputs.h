@@ -21,14 +21,14 @@ typedef struct gx_outputs {
 bool gx_outputs_begin(gx_outputs *out, gx_fn *fn, const gx_dest *const *dests, int count);
 
 /* Store a matrix; nothing where dest has no name, or the run has failed. */
-void gx_outputs_store(gx_outputs *out, const gx_dest *dest, uint32_t properties, gx_dtype dtype,
+void gx_outputs_store(gx_outputs *out, const gx_dest *dest, uint32_t properties, gx_number dtype,
                       int64_t rows, int64_t cols, const void *data, int64_t ld);
 
 /*
 ** The first result, then commit, or roll back where the run has failed; then the call's own result:
 ** the name of the first destination, or that matrix itself as a value.
 */
-void gx_outputs_finish(gx_outputs *out, const gx_dest *first, uint32_t properties, gx_dtype dtype,
+void gx_outputs_finish(gx_outputs *out, const gx_dest *first, uint32_t properties, gx_number dtype,
                        int64_t rows, int64_t cols, const void *data, int64_t ld);
 
 /* Commit, or roll back where the run has failed, without a result; finish does it too. */

@@ -10,7 +10,7 @@
 /* What a part is, before it is computed. */
 typedef struct gx_part_shape {
     int64_t rows, cols;
-    gx_dtype dtype;
+    gx_number dtype;
     uint32_t properties;
     int64_t tile_rows, tile_cols; /* for its sink; 0: the default */
 } gx_part_shape;

@@ -37,7 +37,7 @@ static void describe_device(gx_run *run, plan_row *row)
 }
 
 /* A sink of the shape a stored result would have, never written. */
-static gx_code imagine_sink(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype, gx_sink *sink)
+static gx_code imagine_sink(gx_run *run, int64_t rows, int64_t cols, gx_number dtype, gx_sink *sink)
 {
     *sink = (gx_sink){.run = run, .rows = rows, .cols = cols, .dtype = dtype, .is_stored = true};
     gx_err err = {0};
@@ -75,7 +75,7 @@ static void cost_program(gx_run *run, gx_prog *prog, plan_row *row)
 }
 
 /* The same of work that has no program, beside what the row has already. */
-static void add_cost(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t edge, plan_row *row)
+static void add_cost(gx_run *run, const gx_cost *cost, gx_number dtype, int64_t edge, plan_row *row)
 {
     gx_terms more, *sum = &row->terms;
     gx_predict_cost(run, run->target, cost, dtype, edge, &more);
@@ -102,7 +102,7 @@ static bool plan_narrow(gx_run *run, const gx_matmul_args *args, const gx_sink *
     gx_narrow_predict(run, &plan, sink, &row->cost, &row->terms);
     snprintf(row->driver, sizeof row->driver, "narrow");
     snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, one pass over %.40s%s",
-             (long long)sink->rows, (long long)sink->cols, gx_dtype_name(sink->dtype),
+             (long long)sink->rows, (long long)sink->cols, gx_number_name(sink->dtype),
              plan.S->label, plan.is_trans ? " transposed" : "");
     snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)plan.tile_rows,
              (long long)plan.tile_cols);
@@ -111,7 +111,7 @@ static bool plan_narrow(gx_run *run, const gx_matmul_args *args, const gx_sink *
 
 /* One operand is sparse. */
 static void plan_sparse_product(gx_run *run, const gx_matmul_args *args, int64_t m, int64_t n,
-                                gx_dtype dtype, plan_row *row)
+                                gx_number dtype, plan_row *row)
 {
     const gx_spmm_args sparse = {.A = args->A,
                                  .B = args->B,
@@ -131,7 +131,7 @@ static void plan_sparse_product(gx_run *run, const gx_matmul_args *args, int64_t
     long long rounds = (long long)gx_ceil_div(plan.lines, gx_max(1, plan.round));
     snprintf(row->driver, sizeof row->driver, "sparse");
     snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, %lld panel%s of %.60s, %lld time%s",
-             (long long)m, (long long)n, gx_dtype_name(dtype), (long long)plan.panels,
+             (long long)m, (long long)n, gx_number_name(dtype), (long long)plan.panels,
              plan.panels == 1 ? "" : "s", S->label, rounds, rounds == 1 ? "" : "s");
     snprintf(row->block, sizeof row->block, "%lld x %lld",
              (long long)(args->A->is_sparse ? m : plan.round),
@@ -146,7 +146,7 @@ static void plan_product(gx_run *run, expression *e, plan_row *row)
                            .transb = e->b.trans,
                            .alpha = {1, 0}};
     int64_t m, n;
-    gx_dtype dtype;
+    gx_number dtype;
     gx_err err = {0};
     gx_sink sink;
     if (gx_matmul_shape(&args, &m, &n, &dtype, &err) != GX_OK) {
@@ -173,7 +173,7 @@ static void plan_product(gx_run *run, expression *e, plan_row *row)
                                : "gemm");
     snprintf(row->detail, sizeof row->detail,
              "%lld x %lld %s, %lld x %lld blocks of the result in memory, k %s", (long long)m,
-             (long long)n, gx_dtype_name(dtype), (long long)plan.super_m, (long long)plan.super_n,
+             (long long)n, gx_number_name(dtype), (long long)plan.super_m, (long long)plan.super_n,
              plan.is_snake ? "back and forth" : "ascending");
     snprintf(row->block, sizeof row->block, "%lld x %lld x %lld", (long long)plan.block_m,
              (long long)plan.block_n, (long long)plan.block_k);
@@ -184,7 +184,7 @@ static void plan_pass(gx_run *run, expression *e, plan_row *row)
 {
     const gx_mat *A = &e->a.mat, *B = e->has_b ? &e->b.mat : NULL;
     gx_sink sink;
-    gx_dtype dtype = B == NULL ? A->dtype : gx_dtype_promote(A->dtype, B->dtype);
+    gx_number dtype = B == NULL ? A->dtype : gx_number_promote(A->dtype, B->dtype);
     int64_t rows = e->op == PLAN_TRANSPOSE ? A->cols : A->rows,
             cols = e->op == PLAN_TRANSPOSE ? A->rows : A->cols;
     if (imagine_sink(run, rows, cols, dtype, &sink) != GX_OK) {
@@ -217,21 +217,21 @@ static void plan_pass(gx_run *run, expression *e, plan_row *row)
                                                    : "map";
     snprintf(row->driver, sizeof row->driver, "%s", driver);
     snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, one pass", (long long)rows,
-             (long long)cols, gx_dtype_name(dtype));
+             (long long)cols, gx_number_name(dtype));
     snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)tile_rows,
              (long long)tile_cols);
 }
 
 // Factorisations ----------------------------------------------------------------------------------
 
-static double unit_of(gx_dtype dtype)
+static double unit_of(gx_number dtype)
 {
-    return gx_dtype_is_complex(dtype) ? 4 : 1;
+    return gx_number_is_complex(dtype) ? 4 : 1;
 }
 
-static double bytes_of(double rows, double cols, gx_dtype dtype)
+static double bytes_of(double rows, double cols, gx_number dtype)
 {
-    return rows * cols * (double)gx_dtype_bytes(dtype);
+    return rows * cols * (double)gx_number_bytes(dtype);
 }
 
 static bool is_square(gx_run *run, const gx_mat *A, const char *advice)
@@ -244,7 +244,7 @@ static bool is_square(gx_run *run, const gx_mat *A, const char *advice)
     return false;
 }
 
-static void plan_cholesky(gx_run *run, const gx_mat *A, gx_dtype dtype, plan_row *row)
+static void plan_cholesky(gx_run *run, const gx_mat *A, gx_number dtype, plan_row *row)
 {
     gx_mat converted;
     gx_mat_view(&converted, A, GX_NO_TRANS, 0, 0, A->rows, A->cols);
@@ -258,7 +258,7 @@ static void plan_cholesky(gx_run *run, const gx_mat *A, gx_dtype dtype, plan_row
     cost_program(run, gx_ok(run) ? gx_cholesky_program(run, &converted, &plan, &sink) : NULL, row);
     snprintf(row->driver, sizeof row->driver, "cholesky");
     snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, %s", (long long)A->rows,
-             (long long)A->cols, gx_dtype_name(dtype),
+             (long long)A->cols, gx_number_name(dtype),
              plan.is_in_memory ? "all in memory"
              : plan.is_panel   ? "panel-left, from the database"
                                : "block-left, from the database");
@@ -266,7 +266,7 @@ static void plan_cholesky(gx_run *run, const gx_mat *A, gx_dtype dtype, plan_row
              (long long)plan.block);
 }
 
-static void plan_lu(gx_run *run, const gx_mat *A, gx_dtype dtype, plan_row *row)
+static void plan_lu(gx_run *run, const gx_mat *A, gx_number dtype, plan_row *row)
 {
     gx_lu_plan plan;
     gx_aux aux = {.kind = GX_AUX_NONE};
@@ -292,7 +292,7 @@ static void plan_lu(gx_run *run, const gx_mat *A, gx_dtype dtype, plan_row *row)
     gx_aux_clear(&aux, mem);
     snprintf(row->driver, sizeof row->driver, "lu");
     snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, %s, partial pivoting",
-             (long long)A->rows, (long long)A->cols, gx_dtype_name(dtype),
+             (long long)A->rows, (long long)A->cols, gx_number_name(dtype),
              plan.is_in_memory ? "all in memory" : "panel-left, from the database");
     snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)A->rows,
              (long long)plan.panel);
@@ -312,7 +312,7 @@ static void plan_qr(gx_run *run, const gx_mat *A, plan_row *row)
                     .tile_rows = gx_max(1, A->rows),
                     .tile_cols = plan.width,
                     .is_stored = true};
-    if (gx_ok(run) && gx_mem_alloc(run->ctx->mem, (size_t)k * gx_dtype_bytes(A->dtype),
+    if (gx_ok(run) && gx_mem_alloc(run->ctx->mem, (size_t)k * gx_number_bytes(A->dtype),
                                    "reflectors", &tau, &err) == GX_OK) {
         cost_program(run, k == 0 ? NULL : gx_qr_program(run, A, &plan, &sink, tau), row);
     }
@@ -320,7 +320,7 @@ static void plan_qr(gx_run *run, const gx_mat *A, plan_row *row)
     gx_mem_free(run->ctx->mem, tau);
     snprintf(row->driver, sizeof row->driver, "qr");
     snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, Householder panels, %lld at a time",
-             (long long)A->rows, (long long)A->cols, gx_dtype_name(A->dtype),
+             (long long)A->rows, (long long)A->cols, gx_number_name(A->dtype),
              (long long)plan.group);
     snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)A->rows,
              (long long)plan.width);
@@ -329,7 +329,7 @@ static void plan_qr(gx_run *run, const gx_mat *A, plan_row *row)
 // Systems -----------------------------------------------------------------------------------------
 
 /* X from the factor: flops, B read and X written; the factor is read where it was not kept. */
-static void add_solve(gx_run *run, const gx_mat *A, int64_t cols, gx_dtype dtype, int sweeps,
+static void add_solve(gx_run *run, const gx_mat *A, int64_t cols, gx_number dtype, int sweeps,
                       bool reads_factor, plan_row *row)
 {
     double n = (double)A->rows, lines = (double)cols;
@@ -348,7 +348,7 @@ static void add_solve(gx_run *run, const gx_mat *A, int64_t cols, gx_dtype dtype
 }
 
 /* The factor of a solve is an intermediate: what is written of it goes to temp, where it must. */
-static void keep_factor(gx_run *run, const gx_mat *A, gx_dtype dtype, plan_row *row)
+static void keep_factor(gx_run *run, const gx_mat *A, gx_number dtype, plan_row *row)
 {
     double bytes = bytes_of((double)A->rows, (double)A->cols, dtype);
     if (2 * bytes < (double)gx_mem_available(run->ctx->mem)) {
@@ -365,7 +365,7 @@ static void say_why(const char *why, int64_t cols, plan_row *row)
              kept[0] == '\0' ? "" : "; ", (long long)cols);
 }
 
-static void plan_solve(gx_run *run, const gx_mat *A, int64_t cols, gx_dtype dtype, plan_row *row)
+static void plan_solve(gx_run *run, const gx_mat *A, int64_t cols, gx_number dtype, plan_row *row)
 {
     static const char *const drivers[] = {[GX_FACTOR_DIAGONAL] = "diagonal",
                                           [GX_FACTOR_LOWER] = "substitution",
@@ -410,7 +410,7 @@ static bool check_lines(gx_run *run, const gx_mat *A, const gx_mat *B)
 
 static void plan_lstsq(gx_run *run, const gx_mat *A, const gx_mat *B, plan_row *row)
 {
-    gx_dtype dtype = gx_dtype_promote(A->dtype, B->dtype);
+    gx_number dtype = gx_number_promote(A->dtype, B->dtype);
     gx_tsqr_plan tsqr;
     double m = (double)A->rows, n = (double)A->cols, p = (double)B->cols;
     gx_plan_tsqr(run, A->rows, A->cols, B->cols, dtype, &tsqr);
@@ -456,7 +456,7 @@ static void plan_system(gx_run *run, const expression *e, plan_row *row)
         break;
     case PLAN_SOLVE:
         if (is_square(run, A, ": gx_lstsq solves by least squares") && check_lines(run, A, B)) {
-            plan_solve(run, A, B->cols, gx_dtype_promote(A->dtype, B->dtype), row);
+            plan_solve(run, A, B->cols, gx_number_promote(A->dtype, B->dtype), row);
         }
         break;
     case PLAN_INVERSE:
@@ -546,7 +546,7 @@ static void plan_columns(gx_run *run, const expression *e, plan_row *row)
     row->cost.bytes_written = bytes_of(n, lines, A->dtype);
     snprintf(row->driver, sizeof row->driver, "%s", plan.driver);
     snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, %lld pass%s over %.40s",
-             (long long)A->rows, (long long)A->cols, gx_dtype_name(A->dtype),
+             (long long)A->rows, (long long)A->cols, gx_number_name(A->dtype),
              (long long)plan.passes, plan.passes == 1 ? "" : "es", A->label);
     snprintf(row->block, sizeof row->block, "%lld x %lld",
              (long long)(plan.height > 0 ? plan.height : A->tile_rows), (long long)A->cols);
@@ -558,7 +558,7 @@ static void plan_topk(gx_run *run, const expression *e, plan_row *row)
     gx_topk_predict(run, A, e->k, &row->cost, &row->terms);
     snprintf(row->driver, sizeof row->driver, "topk");
     snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, one pass over %.40s",
-             (long long)A->rows, (long long)A->cols, gx_dtype_name(A->dtype), A->label);
+             (long long)A->rows, (long long)A->cols, gx_number_name(A->dtype), A->label);
     snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)A->tile_rows,
              (long long)A->tile_cols);
 }

@@ -46,7 +46,7 @@ typedef struct format {
 /* The rows and columns that are shown, and their elements. */
 typedef struct view {
     gx_run *run;
-    gx_dtype dtype;
+    gx_number dtype;
     int64_t rows, cols;       /* shown                                    */
     int64_t row_gap, col_gap; /* "..." stands before this one; -1: nowhere */
     void *data;               /* rows x cols, column-major                */
@@ -194,7 +194,7 @@ static bool wants_scientific(const view *v, bool is_imaginary)
 /* Widths that every number fits in; in scientific notation, the digits that each one shows. */
 static format choose_format(const view *v, bool is_imaginary, int precision)
 {
-    format f = {.is_f32 = !gx_dtype_is_double(v->dtype),
+    format f = {.is_f32 = !gx_number_is_double(v->dtype),
                 .has_plus = is_imaginary,
                 .is_scientific = wants_scientific(v, is_imaginary),
                 .precision = precision};
@@ -253,7 +253,7 @@ static int print_element(const view *v, const format f[2], int64_t k, char word[
 {
     gx_scalar element = gx_look_element(v->dtype, v->data, k);
     int length = print_number(&f[0], element.re, word);
-    if (gx_dtype_is_complex(v->dtype)) {
+    if (gx_number_is_complex(v->dtype)) {
         char part[WORD_MAX];
         print_number(&f[1], element.im, part);
         size_t digits = strlen(part); // the unit stands before the padding

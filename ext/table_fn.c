@@ -400,7 +400,7 @@ int gx_register_table_fns(sqlite3 *db, gx_ctx *ctx)
     return rc;
 }
 
-void gx_table_result_matrix(sqlite3_context *sql, gx_ctx *ctx, const char *name, gx_dtype dtype,
+void gx_table_result_matrix(sqlite3_context *sql, gx_ctx *ctx, const char *name, gx_number dtype,
                             int64_t rows, int64_t cols, const void *data, int64_t stride,
                             int64_t ld)
 {
@@ -411,7 +411,7 @@ void gx_table_result_matrix(sqlite3_context *sql, gx_ctx *ctx, const char *name,
         gx_result_error(sql, name, &err);
         return;
     }
-    size_t es = gx_dtype_bytes(dtype);
+    size_t es = gx_number_bytes(dtype);
     for (int64_t j = 0; j < cols && rows > 0; j++) {
         for (int64_t i = 0; i < rows; i++) {
             memcpy(gx_at(buf.data, dtype, rows, i, j), gx_at(data, dtype, ld, i * stride, j), es);

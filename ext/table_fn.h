@@ -83,7 +83,7 @@ GX_TABLE_FNS(GX_TABLE_DECLARE)
 ** A matrix value as a column's result: rows x cols of dtype, column-major, elements `stride` apart
 ** down a column (1: contiguous), columns ld apart.
 */
-void gx_table_result_matrix(sqlite3_context *sql, gx_ctx *ctx, const char *name, gx_dtype dtype,
+void gx_table_result_matrix(sqlite3_context *sql, gx_ctx *ctx, const char *name, gx_number dtype,
                             int64_t rows, int64_t cols, const void *data, int64_t stride,
                             int64_t ld);
 

@@ -431,7 +431,7 @@ static void result_size(sqlite3_context *sql, gx_ctx *ctx, const gx_meta *row, b
     int64_t entries = 0;
     gx_ctx_hold(ctx); // of a sparse one the directory is read
     bool is_sound = row->is_sparse ? gx_store_measure_sparse(ctx->store, row, &entries, &bytes)
-                                   : !is_entries && (unsigned)row->dtype < GX_DTYPE_COUNT &&
+                                   : !is_entries && (unsigned)row->dtype < GX_NUMBER_COUNT &&
                                          gx_matrix_bytes(row->rows, row->cols, row->dtype, &bytes);
     gx_ctx_release(ctx);
     if (is_sound) {
@@ -458,7 +458,7 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int which)
         sqlite3_result_int64(sql, row->cols);
         break;
     case COL_DTYPE:
-        sqlite3_result_text(sql, gx_dtype_name(row->dtype), -1, SQLITE_STATIC);
+        sqlite3_result_text(sql, gx_number_name(row->dtype), -1, SQLITE_STATIC);
         break;
     case COL_PROPERTIES:
         sqlite3_result_text(sql, gx_properties_text(row->properties, text), -1, SQLITE_TRANSIENT);
@@ -561,10 +561,10 @@ static void store_value(gx_run *run, const char *full, sqlite3_value **columns)
         gx_run_fail(run, &err);
         return;
     }
-    gx_dtype dtype = mat.dtype;
+    gx_number dtype = mat.dtype;
     if (sqlite3_value_type(columns[COL_DTYPE]) != SQLITE_NULL &&
         gx_arg_text(columns[COL_DTYPE], "dtype", &dtype_name, &err) == GX_OK &&
-        !gx_dtype_parse(dtype_name, &dtype)) {
+        !gx_number_parse(dtype_name, &dtype)) {
         gx_fail(&err, GX_ARG, "dtype '%s' is not known (f64, f32, c128, c64)", dtype_name);
     }
     gx_run_fail(run, &err);

@@ -118,7 +118,7 @@ static bool svd_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
     if (gx_alg_svd(&fn->run, &args, r) != GX_OK) {
         return false;
     }
-    if (r->vt != NULL && gx_dtype_is_complex(r->dtype)) {
+    if (r->vt != NULL && gx_number_is_complex(r->dtype)) {
         double *d = r->vt;
         float *f = r->vt;
         for (int64_t i = 0; i < r->vt_rows * r->n; i++) {

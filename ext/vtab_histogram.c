@@ -104,7 +104,7 @@ typedef struct scan {
 /* n elements, side by side: into the part of their unit. */
 static void look_at(const scan *s, const void *x, int64_t n, void *part)
 {
-    bool is_double = gx_dtype_is_double(s->A->dtype);
+    bool is_double = gx_number_is_double(s->A->dtype);
     if (s->h == NULL && is_double) {
         extend_f64(part, x, n);
     } else if (s->h == NULL) {
@@ -168,7 +168,7 @@ static gx_code fold(void *arg, int64_t unit, void *part, gx_err *err)
 static bool run_pass(gx_fn *fn, const gx_mat *A, histogram *h, extent *found)
 {
     enum { ELEMENTS_A_BIN = 8 }; // of a unit, at least: adding up costs little beside them
-    size_t element = gx_dtype_bytes(A->dtype);
+    size_t element = gx_number_bytes(A->dtype);
     double elements = (double)A->rows * (double)A->cols, bins = h == NULL ? 1 : (double)h->bins;
     scan s = {.run = &fn->run, .A = A, .h = h, .found = found};
     if (elements == 0) {
@@ -273,9 +273,9 @@ static bool begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
     if (h->bins < 1) {
         return gx_fn_fail(fn, "bins must be at least 1, not %" PRId64, h->bins);
     }
-    if (gx_dtype_is_complex(A.dtype)) {
+    if (gx_number_is_complex(A.dtype)) {
         return gx_fn_fail(fn, "%s is complex (%s): complex numbers have no order", A.label,
-                          gx_dtype_name(A.dtype));
+                          gx_number_name(A.dtype));
     }
     *rows = h->bins;
     return choose_extent(fn, &opt, &A, &e) && make_bins(fn, e, h) && run_pass(fn, &A, h, NULL);

@@ -20,7 +20,7 @@ typedef struct knn_options {
     char metric[64];
     const char *candidates;
     bool excludes_self;
-    gx_dtype dtype; /* of raw numbers; GX_DTYPE_COUNT: not stated */
+    gx_number dtype; /* of raw numbers; GX_NUMBER_COUNT: not stated */
 } knn_options;
 
 static const gx_option knn_keys[] = {
@@ -52,9 +52,9 @@ static bool take_candidates(gx_fn *fn, const char *text, const gx_mat *Q, gx_mat
     bool is_turned = Q->rows == 1 && base->cols == 1 && base->rows != 1;
     gx_mat_view(C, base, is_turned ? GX_TRANS : GX_NO_TRANS, 0, 0, is_turned ? 1 : base->rows,
                 is_turned ? base->rows : base->cols);
-    if (gx_dtype_is_complex(C->dtype)) {
+    if (gx_number_is_complex(C->dtype)) {
         return gx_fn_fail(fn, "%s is complex (%s), not numbers of rows", C->label,
-                          gx_dtype_name(C->dtype));
+                          gx_number_name(C->dtype));
     }
     bool is_empty = base->rows == 0; // a list of nothing: none for any query
     return is_empty || C->rows == Q->rows ||
@@ -114,7 +114,7 @@ static bool count_rows(gx_fn *fn, knn *k, int64_t *rows)
 static bool begin(gx_fn *fn, const gx_table_wish *wish, void *state, int64_t *rows)
 {
     knn *table = state;
-    knn_options opt = {.metric = "cosine", .dtype = GX_DTYPE_COUNT};
+    knn_options opt = {.metric = "cosine", .dtype = GX_NUMBER_COUNT};
     gx_rows Q;
     gx_mat E, C, listed;
     gx_knn_args args = {.E = &E};

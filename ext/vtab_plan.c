@@ -382,7 +382,7 @@ static void step_column(const gx_program_step *step, int column, sqlite3_context
     case COL_BLOCK: {
         char shape[64];
         sqlite3_snprintf(sizeof shape, shape, "%lldx%lld %s", (long long)step->rows,
-                         (long long)step->cols, gx_dtype_name(step->dtype));
+                         (long long)step->cols, gx_number_name(step->dtype));
         sqlite3_result_text(sql, shape, -1, SQLITE_TRANSIENT);
         break;
     }

@@ -18,7 +18,7 @@
 typedef struct kept {
     gx_mem *mem;
     gx_value_buf value;
-    gx_dtype dtype;
+    gx_number dtype;
     int64_t rows, cols;
 } kept;
 
@@ -148,7 +148,7 @@ static bool lstsq_compute(gx_fn *fn, const gx_lstsq_args *args, lstsq_state *s)
     gx_sink X;
     gx_err err = {0};
     int64_t rows, cols, tile_rows, tile_cols;
-    gx_dtype dtype;
+    gx_number dtype;
     if (gx_lstsq_shape(args, &rows, &cols, &dtype, &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
         return false;

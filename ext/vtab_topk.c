@@ -176,7 +176,7 @@ static void fold(const scan *s, const heaps *h, const rectangle *r, int64_t j, i
                  const void *a, int64_t lda)
 {
     double sign = s->top->is_smallest ? -1 : 1;
-    bool is_double = gx_dtype_is_double(s->A->dtype);
+    bool is_double = gx_number_is_double(s->A->dtype);
     for (int64_t c = 0; c < n; c++) {
         const void *column = gx_at(a, s->A->dtype, lda, 0, c);
         if (s->top->is_down && is_double) {
@@ -249,14 +249,14 @@ static void choose_way(scan *s)
     s->way = length >= (is_down ? A->rows : A->cols) ? OWN_LINES
              : s->top->count <= length / FEW         ? OWN_HEAPS
                                                      : IN_ORDER;
-    s->chunk_cols = GX_PASS_CHUNK_BYTES / (A->tile_rows * (int64_t)gx_dtype_bytes(A->dtype));
+    s->chunk_cols = GX_PASS_CHUNK_BYTES / (A->tile_rows * (int64_t)gx_number_bytes(A->dtype));
     s->chunk_cols = gx_max(1, gx_min(s->chunk_cols, A->tile_cols));
 }
 
 static gx_pass pass_of(scan *s)
 {
     const gx_mat *A = s->A;
-    size_t element = gx_dtype_bytes(A->dtype);
+    size_t element = gx_number_bytes(A->dtype);
     double elements = (double)A->rows * (double)A->cols;
     int64_t lines = s->top->is_down ? A->tile_cols : A->tile_rows;
     return (gx_pass){
@@ -363,9 +363,9 @@ static bool begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
     if (k < 0) {
         return gx_fn_fail(fn, "k must not be negative, not %" PRId64, k);
     }
-    if (gx_dtype_is_complex(A.dtype)) {
+    if (gx_number_is_complex(A.dtype)) {
         return gx_fn_fail(fn, "%s is complex (%s): complex numbers have no order", A.label,
-                          gx_dtype_name(A.dtype));
+                          gx_number_name(A.dtype));
     }
     top->is_smallest = opt.is_smallest;
     top->lines = top->is_down ? A.cols : A.rows;

@@ -93,11 +93,11 @@ GX_SLOTS_DECLARE(gx_cpu_spmm);
 GX_SLOTS_DECLARE(gx_cpu_apart);
 GX_SLOTS_DECLARE(gx_cpu_merit);
 GX_SLOTS_DECLARE(gx_cpu_nearest);
-size_t gx_cpu_nearest_bytes(gx_dtype dtype, const gx_args *args);
+size_t gx_cpu_nearest_bytes(gx_number dtype, const gx_args *args);
 
 /* cpu_mutual.c: neighbours among the queries themselves. */
 GX_SLOTS_DECLARE(gx_cpu_mutual);
-size_t gx_cpu_mutual_bytes(gx_dtype dtype, const gx_args *args);
+size_t gx_cpu_mutual_bytes(gx_number dtype, const gx_args *args);
 
 /* cpu_solve.c: triangles, Cholesky, LU. */
 GX_SLOTS_DECLARE(gx_cpu_triangle);
@@ -121,10 +121,10 @@ GX_SLOTS_DECLARE(gx_cpu_syev);
 GX_SLOTS_DECLARE(gx_cpu_geev);
 GX_SLOTS_DECLARE(gx_cpu_gees);
 GX_SLOTS_DECLARE(gx_cpu_gesdd);
-size_t gx_cpu_svd_bytes(gx_dtype dtype, const gx_args *args);
-size_t gx_cpu_spectrum_bytes(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
+size_t gx_cpu_svd_bytes(gx_number dtype, const gx_args *args);
+size_t gx_cpu_spectrum_bytes(gx_kernel_id kernel, gx_number dtype, const gx_args *args);
 
-size_t gx_cpu_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
+size_t gx_cpu_workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args);
 
 /*
 ** The gate of OpenBLAS.  Its thread count is one number for the process, and 1 except inside a wide

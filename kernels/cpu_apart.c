@@ -140,7 +140,7 @@ DEFINE_STEP(f32, float, INT32_MAX)
         break;                                                                                     \
     }
 
-GX_INLINE gx_code apart(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code apart(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     if (p->n <= 0) {
@@ -157,7 +157,7 @@ GX_INLINE gx_code apart(gx_dtype dtype, const gx_args *p, gx_err *err)
 GX_FMA_SLOT(gx_cpu_apart, f64, GX_F64, apart, apart)
 GX_FMA_SLOT(gx_cpu_apart, f32, GX_F32, apart, apart)
 
-static gx_code refuse_complex(gx_dtype dtype, const gx_args *args, gx_err *err)
+static gx_code refuse_complex(gx_number dtype, const gx_args *args, gx_err *err)
 {
     (void)dtype;
     (void)args;

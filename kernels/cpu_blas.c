@@ -29,20 +29,20 @@ static const int64_t TINY = 5 * 5 * 5;
 /* The longest side handed to BLAS: products of two of them are computed in 64 bits there. */
 static const int64_t SIDE_MAX = (int64_t)1 << 30;
 
-GX_INLINE bool is_zero(gx_dtype dtype, gx_scalar s)
+GX_INLINE bool is_zero(gx_number dtype, gx_scalar s)
 {
     return s.re == 0 && (!has_pairs(dtype) || s.im == 0);
 }
 
 // The plain loop ----------------------------------------------------------------------------------
 
-GX_INLINE gx_scalar load(gx_dtype dtype, const void *x, int64_t at)
+GX_INLINE gx_scalar load(gx_number dtype, const void *x, int64_t at)
 {
     bool d = has_doubles(dtype);
     return has_pairs(dtype) ? get_pair(d, x, at) : (gx_scalar){get(d, x, at), 0};
 }
 
-GX_INLINE void store(gx_dtype dtype, void *x, int64_t at, gx_scalar value)
+GX_INLINE void store(gx_number dtype, void *x, int64_t at, gx_scalar value)
 {
     if (has_pairs(dtype)) {
         put_pair(has_doubles(dtype), x, at, value);
@@ -52,7 +52,7 @@ GX_INLINE void store(gx_dtype dtype, void *x, int64_t at, gx_scalar value)
 }
 
 /* Real dtypes ignore the imaginary part of a scalar. */
-GX_INLINE gx_scalar scalar_of(gx_dtype dtype, gx_scalar s)
+GX_INLINE gx_scalar scalar_of(gx_number dtype, gx_scalar s)
 {
     return (gx_scalar){s.re, has_pairs(dtype) ? s.im : 0};
 }
@@ -70,7 +70,7 @@ GX_INLINE walk walk_of(gx_trans trans, const void *x, int64_t ld)
                                 : (walk){x, ld, 1, trans == GX_CONJ_TRANS ? -1 : 1};
 }
 
-GX_INLINE gx_scalar walk_load(gx_dtype dtype, const walk *w, int64_t i, int64_t l)
+GX_INLINE gx_scalar walk_load(gx_number dtype, const walk *w, int64_t i, int64_t l)
 {
     gx_scalar value = load(dtype, w->x, i * w->row + l * w->col);
     value.im *= w->sign;
@@ -81,7 +81,7 @@ GX_INLINE gx_scalar walk_load(gx_dtype dtype, const walk *w, int64_t i, int64_t 
 ** c = alpha op(a) op(b) + beta c on rows i0(j) .. i1(j) of each column: all, or the triangle of
 ** uplo.
 */
-GX_INLINE gx_code product_loop(gx_dtype dtype, const gx_args *p, bool is_triangle)
+GX_INLINE gx_code product_loop(gx_number dtype, const gx_args *p, bool is_triangle)
 {
     walk a = walk_of(p->transa, p->a, p->lda), b = walk_of(p->transb, p->b, p->ldb);
     int64_t k = is_zero(dtype, p->alpha) ? 0 : p->k;
@@ -112,7 +112,7 @@ GX_INLINE gx_code product_loop(gx_dtype dtype, const gx_args *p, bool is_triangl
 
 // BLAS --------------------------------------------------------------------------------------------
 
-GX_INLINE CBLAS_TRANSPOSE blas_trans(gx_dtype dtype, gx_trans trans)
+GX_INLINE CBLAS_TRANSPOSE blas_trans(gx_number dtype, gx_trans trans)
 {
     if (trans == GX_NO_TRANS) {
         return CblasNoTrans;
@@ -121,7 +121,7 @@ GX_INLINE CBLAS_TRANSPOSE blas_trans(gx_dtype dtype, gx_trans trans)
 }
 
 /* Large products of f32 by matrix tiles, where the processor has them and the numbers are fit. */
-GX_INLINE gx_code try_tiles(gx_dtype dtype, const gx_args *p, bool is_triangle, bool *is_done,
+GX_INLINE gx_code try_tiles(gx_number dtype, const gx_args *p, bool is_triangle, bool *is_done,
                             gx_err *err)
 {
     bool is_unfit = true;
@@ -133,7 +133,7 @@ GX_INLINE gx_code try_tiles(gx_dtype dtype, const gx_args *p, bool is_triangle, 
 }
 
 /* One call of xGEMM; every side fits. */
-GX_INLINE gx_code blas_gemm(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code blas_gemm(gx_number dtype, const gx_args *p, gx_err *err)
 {
     CBLAS_TRANSPOSE ta = blas_trans(dtype, p->transa), tb = blas_trans(dtype, p->transb);
     blasint m = (blasint)p->m, n = (blasint)p->n, k = (blasint)p->k;
@@ -163,7 +163,7 @@ GX_INLINE gx_code blas_gemm(gx_dtype dtype, const gx_args *p, gx_err *err)
     case GX_C64:
         cblas_cgemm(CblasColMajor, ta, tb, m, n, k, alpha, p->a, lda, p->b, ldb, beta, p->c, ldc);
         break;
-    case GX_DTYPE_COUNT:
+    case GX_NUMBER_COUNT:
         break;
     }
     gx_cpu_narrow_end();
@@ -171,7 +171,7 @@ GX_INLINE gx_code blas_gemm(gx_dtype dtype, const gx_args *p, gx_err *err)
 }
 
 /* One call of xSYRK, or of xHERK for complex dtypes when is_herk. */
-GX_INLINE gx_code blas_rank_k(gx_dtype dtype, const gx_args *p, bool is_herk, gx_err *err)
+GX_INLINE gx_code blas_rank_k(gx_number dtype, const gx_args *p, bool is_herk, gx_err *err)
 {
     CBLAS_UPLO uplo = p->uplo == GX_LOWER ? CblasLower : CblasUpper;
     CBLAS_TRANSPOSE trans = blas_trans(dtype, p->transa);
@@ -210,7 +210,7 @@ GX_INLINE gx_code blas_rank_k(gx_dtype dtype, const gx_args *p, bool is_herk, gx
             cblas_csyrk(CblasColMajor, uplo, trans, n, k, alpha, p->a, lda, beta, p->c, ldc);
         }
         break;
-    case GX_DTYPE_COUNT:
+    case GX_NUMBER_COUNT:
         break;
     }
     gx_cpu_narrow_end();
@@ -220,7 +220,7 @@ GX_INLINE gx_code blas_rank_k(gx_dtype dtype, const gx_args *p, bool is_herk, gx
 // The slots ---------------------------------------------------------------------------------------
 
 /* Nothing but beta c to compute, or too little for BLAS, or too long for it. */
-GX_INLINE bool wants_loop(gx_dtype dtype, const gx_args *p, int64_t ld_max)
+GX_INLINE bool wants_loop(gx_number dtype, const gx_args *p, int64_t ld_max)
 {
     return p->k == 0 || is_zero(dtype, p->alpha) || ld_max > INT32_MAX ||
            (p->m <= TINY && p->n <= TINY && p->k <= TINY && p->m * p->n * p->k <= TINY);
@@ -230,7 +230,7 @@ GX_INLINE bool wants_loop(gx_dtype dtype, const gx_args *p, int64_t ld_max)
 ** Cut at SIDE_MAX; the k pieces of one piece of c follow each other, from the second on with beta
 ** = 1.
 */
-GX_INLINE gx_code gemm(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code gemm(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     if (p->m <= 0 || p->n <= 0) {
@@ -268,7 +268,7 @@ enum { INNER_COLUMNS = 128, INNER_ROWS = 4, INNER_GROUP = 8, INNER_BYTES = 512 <
 
 static const gx_kernel pair_of[] = GX_SLOTS(gx_cpu_pair);
 
-GX_INLINE bool wants_inner(gx_dtype dtype, const gx_args *p)
+GX_INLINE bool wants_inner(gx_number dtype, const gx_args *p)
 {
 #ifdef __x86_64__
     return !has_pairs(dtype) && p->transa != GX_NO_TRANS && p->alpha.re == 1 &&
@@ -281,7 +281,7 @@ GX_INLINE bool wants_inner(gx_dtype dtype, const gx_args *p)
 }
 
 /* c += x^T y: rows [r, r + rows) of a's columns from i and j on. */
-GX_INLINE gx_code inner(gx_dtype dtype, const gx_args *p, int64_t r, int64_t rows, int64_t i,
+GX_INLINE gx_code inner(gx_number dtype, const gx_args *p, int64_t r, int64_t rows, int64_t i,
                         int64_t m, int64_t j, int64_t n, void *c, int64_t ldc, gx_err *err)
 {
     gx_args args = {.m = rows, .n = m, .k = n, .lda = p->lda, .ldb2 = p->lda, .c2 = c, .ldc2 = ldc};
@@ -291,7 +291,7 @@ GX_INLINE gx_code inner(gx_dtype dtype, const gx_args *p, int64_t r, int64_t row
 }
 
 /* c += a^T a, or beta c first, the triangle alone. */
-GX_INLINE gx_code inner_products(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code inner_products(gx_number dtype, const gx_args *p, gx_err *err)
 {
     double square[INNER_GROUP * INNER_GROUP]; // of floats, too
     bool is_lower = p->uplo == GX_LOWER, d = has_doubles(dtype);
@@ -324,7 +324,7 @@ GX_INLINE gx_code inner_products(gx_dtype dtype, const gx_args *p, gx_err *err)
 }
 
 /* c n x n with n > SIDE_MAX is beyond any memory, so only k is cut. */
-GX_INLINE gx_code rank_k(gx_dtype dtype, const gx_args *args, bool is_herk, gx_err *err)
+GX_INLINE gx_code rank_k(gx_number dtype, const gx_args *args, bool is_herk, gx_err *err)
 {
     gx_args p = *args;
     p.m = p.n;
@@ -352,7 +352,7 @@ GX_INLINE gx_code rank_k(gx_dtype dtype, const gx_args *args, bool is_herk, gx_e
     return GX_OK;
 }
 
-GX_INLINE gx_code syrk(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code syrk(gx_number dtype, const gx_args *p, gx_err *err)
 {
     if (has_pairs(dtype) && p->transa == GX_CONJ_TRANS) {
         return gx_fail(err, GX_UNSUPPORTED, "syrk has no conjugate transpose: herk has");
@@ -360,7 +360,7 @@ GX_INLINE gx_code syrk(gx_dtype dtype, const gx_args *p, gx_err *err)
     return rank_k(dtype, p, false, err);
 }
 
-GX_INLINE gx_code herk(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code herk(gx_number dtype, const gx_args *p, gx_err *err)
 {
     if (has_pairs(dtype) && p->transa == GX_TRANS) {
         return gx_fail(err, GX_UNSUPPORTED, "herk has no plain transpose: syrk has");

@@ -361,7 +361,7 @@ GX_INLINE void over_pairs(gx_map_kind kind, int operands, bool d, const run *r)
     }
 }
 
-GX_INLINE void over_run(gx_map_kind kind, int operands, gx_map_dtypes dtypes, gx_dtype dtype,
+GX_INLINE void over_run(gx_map_kind kind, int operands, gx_map_dtypes dtypes, gx_number dtype,
                         const run *r)
 {
     bool d = has_doubles(dtype);
@@ -376,7 +376,7 @@ GX_INLINE void over_run(gx_map_kind kind, int operands, gx_map_dtypes dtypes, gx
     }
 }
 
-GX_INLINE void over_any(gx_map_kind kind, gx_dtype dtype, const run *r)
+GX_INLINE void over_any(gx_map_kind kind, gx_number dtype, const run *r)
 {
 #define CASE(KIND, name, operands, numbers, keeps, dtypes, ...)                                    \
     case GX_MAP_##KIND:                                                                            \
@@ -423,7 +423,7 @@ COMPILE_REAL(avx512, __attribute__((WIDE("avx512f,avx512dq,avx512vl"), noinline)
 static const compiled on_avx512[] = COMPILED_FOR(avx512, avx2);
 #endif
 
-static void run_it(gx_map_kind kind, gx_dtype dtype, const run *r)
+static void run_it(gx_map_kind kind, gx_number dtype, const run *r)
 {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
@@ -439,7 +439,7 @@ static void run_it(gx_map_kind kind, gx_dtype dtype, const run *r)
 }
 
 /* The elements behind the last whole UNIT: in one that is filled up with ones. */
-static void run_rest(gx_map_kind kind, gx_dtype dtype, const run *r, int64_t done)
+static void run_rest(gx_map_kind kind, gx_number dtype, const run *r, int64_t done)
 {
     double room[3][2 * UNIT], result[2 * UNIT];
     size_t bytes = bytes_of(dtype), rest = (size_t)(r->count - done) * bytes;
@@ -455,7 +455,7 @@ static void run_rest(gx_map_kind kind, gx_dtype dtype, const run *r, int64_t don
     memcpy((char *)r->dst + (size_t)done * bytes, result, rest);
 }
 
-void gx_cpu_block(gx_map_kind kind, gx_dtype dtype, int64_t count, gx_scalar alpha, gx_scalar beta,
+void gx_cpu_block(gx_map_kind kind, gx_number dtype, int64_t count, gx_scalar alpha, gx_scalar beta,
                   const void *const from[3], void *dst)
 {
     run r = {count, alpha, beta, {from[0], from[1], from[2]}, dst};

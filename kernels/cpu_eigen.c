@@ -33,7 +33,7 @@ static size_t rounded(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-static space lay_out(gx_dtype dtype, void *work, int64_t reals, int64_t integers, int64_t elements)
+static space lay_out(gx_number dtype, void *work, int64_t reals, int64_t integers, int64_t elements)
 {
     space s = {.reals = reals, .integers = integers, .elements = elements};
     size_t real_bytes = rounded((size_t)reals * (has_doubles(dtype) ? 8 : 4));
@@ -46,7 +46,7 @@ static space lay_out(gx_dtype dtype, void *work, int64_t reals, int64_t integers
 }
 
 /* LAPACK's answer to a query, in elements: the first number of an element of dtype, rounded up. */
-static int64_t answer_of(gx_dtype dtype, const void *answer)
+static int64_t answer_of(gx_number dtype, const void *answer)
 {
     double number;
     float narrow;
@@ -61,14 +61,14 @@ static int64_t answer_of(gx_dtype dtype, const void *answer)
 
 /* One call of LAPACK, for gx_cpu_wide(). */
 typedef struct lapack_call {
-    gx_dtype dtype;
+    gx_number dtype;
     const gx_args *args;
     const space *space;
     lapack_int info;
 } lapack_call;
 
 /* Run it; *p->info is 0 where it is good. */
-static gx_code run_wide(gx_cpu_call routine, gx_dtype dtype, const gx_args *p, const space *s,
+static gx_code run_wide(gx_cpu_call routine, gx_number dtype, const gx_args *p, const space *s,
                         gx_err *err)
 {
     lapack_call call = {.dtype = dtype, .args = p, .space = s};
@@ -85,7 +85,7 @@ static bool is_divided(const gx_args *p)
 }
 
 /* What LAPACK's pages ask for, and 64 columns where it blocks. */
-static space syev_space(gx_dtype dtype, const gx_args *p)
+static space syev_space(gx_number dtype, const gx_args *p)
 {
     enum { COLUMNS = 66 };
     int64_t n = gx_max(p->n, 1), square = p->wants_right ? n * n : 0;
@@ -98,7 +98,7 @@ static space syev_space(gx_dtype dtype, const gx_args *p)
                    gx_max(COLUMNS * n, 1 + 6 * n + (is_complex ? 1 : 2) * square));
 }
 
-static lapack_int call_syevd(gx_dtype dtype, const gx_args *p, const space *s)
+static lapack_int call_syevd(gx_number dtype, const gx_args *p, const space *s)
 {
     char job = p->wants_right ? 'V' : 'N', uplo = p->uplo == GX_LOWER ? 'L' : 'U';
     lapack_int n = (lapack_int)p->n, ld = ld_of(p->ldc), lwork = (lapack_int)s->elements;
@@ -120,7 +120,7 @@ static lapack_int call_syevd(gx_dtype dtype, const gx_args *p, const space *s)
     }
 }
 
-static lapack_int call_syev(gx_dtype dtype, const gx_args *p, const space *s)
+static lapack_int call_syev(gx_number dtype, const gx_args *p, const space *s)
 {
     char job = p->wants_right ? 'V' : 'N', uplo = p->uplo == GX_LOWER ? 'L' : 'U';
     lapack_int n = (lapack_int)p->n, ld = ld_of(p->ldc), lwork = (lapack_int)s->elements;
@@ -156,7 +156,7 @@ GX_INLINE bool is_answered(const gx_args *p, gx_code *code, gx_err *err)
     return p->n <= 0;
 }
 
-GX_INLINE gx_code syev(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code syev(gx_number dtype, const gx_args *p, gx_err *err)
 {
     gx_code code;
     if (is_answered(p, &code, err)) {
@@ -169,7 +169,7 @@ GX_INLINE gx_code syev(gx_dtype dtype, const gx_args *p, gx_err *err)
 // General -----------------------------------------------------------------------------------------
 
 /* lwork -1: only asks.  Real matrices: values in two halves of s->real, vectors 2 ld apart. */
-static lapack_int call_geev(gx_dtype dtype, const gx_args *p, const space *s, void *work,
+static lapack_int call_geev(gx_number dtype, const gx_args *p, const space *s, void *work,
                             lapack_int lwork)
 {
     char left = p->wants_left ? 'V' : 'N', right = p->wants_right ? 'V' : 'N';
@@ -211,7 +211,7 @@ static gx_args sizes_of(const gx_args *p)
     return sizes;
 }
 
-static space geev_space(gx_dtype dtype, const gx_args *p)
+static space geev_space(gx_number dtype, const gx_args *p)
 {
     gx_args sizes = sizes_of(p);
     space none = {0};
@@ -253,7 +253,7 @@ GX_INLINE void spread(bool is_double, const void *imag, int64_t n, void *vectors
 }
 
 /* The values of a real matrix, which LAPACK left as real and imaginary parts. */
-GX_INLINE void give_values(gx_dtype dtype, const gx_args *p, const space *s)
+GX_INLINE void give_values(gx_number dtype, const gx_args *p, const space *s)
 {
     bool is_double = has_doubles(dtype);
     const char *imag = s->real + (size_t)p->n * (is_double ? 8 : 4);
@@ -264,7 +264,7 @@ GX_INLINE void give_values(gx_dtype dtype, const gx_args *p, const space *s)
 }
 
 /* What a real matrix's call left, as complex values and columns. */
-GX_INLINE void give_complex(gx_dtype dtype, const gx_args *p, const space *s)
+GX_INLINE void give_complex(gx_number dtype, const gx_args *p, const space *s)
 {
     bool is_double = has_doubles(dtype);
     const char *imag = s->real + (size_t)p->n * (is_double ? 8 : 4);
@@ -277,7 +277,7 @@ GX_INLINE void give_complex(gx_dtype dtype, const gx_args *p, const space *s)
     }
 }
 
-GX_INLINE gx_code geev(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code geev(gx_number dtype, const gx_args *p, gx_err *err)
 {
     gx_code code;
     if (is_answered(p, &code, err)) {
@@ -294,7 +294,7 @@ GX_INLINE gx_code geev(gx_dtype dtype, const gx_args *p, gx_err *err)
 // Schur form --------------------------------------------------------------------------------------
 
 /* Real matrices: values in two halves of s->real. */
-static lapack_int call_gees(gx_dtype dtype, const gx_args *p, void *reals, void *work,
+static lapack_int call_gees(gx_number dtype, const gx_args *p, void *reals, void *work,
                             lapack_int lwork)
 {
     char job = p->wants_right ? 'V' : 'N';
@@ -324,7 +324,7 @@ static void run_gees(void *arg)
                         (lapack_int)x->space->elements);
 }
 
-static space gees_space(gx_dtype dtype, const gx_args *p)
+static space gees_space(gx_number dtype, const gx_args *p)
 {
     gx_args sizes = sizes_of(p);
     double answer[2] = {0, 0}, real[2] = {0, 0};
@@ -333,7 +333,7 @@ static space gees_space(gx_dtype dtype, const gx_args *p)
     return lay_out(dtype, p->work, 2 * p->n, 0, gx_max(least, answer_of(dtype, answer)));
 }
 
-GX_INLINE gx_code gees(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code gees(gx_number dtype, const gx_args *p, gx_err *err)
 {
     gx_code code;
     if (is_answered(p, &code, err)) {
@@ -349,7 +349,7 @@ GX_INLINE gx_code gees(gx_dtype dtype, const gx_args *p, gx_err *err)
 
 // The slots ---------------------------------------------------------------------------------------
 
-size_t gx_cpu_spectrum_bytes(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+size_t gx_cpu_spectrum_bytes(gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
     gx_args sizes = *args;
     sizes.work = NULL;

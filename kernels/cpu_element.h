@@ -12,18 +12,18 @@
 
 #include <math.h>
 
-GX_INLINE bool has_doubles(gx_dtype dtype)
+GX_INLINE bool has_doubles(gx_number dtype)
 {
     return dtype == GX_F64 || dtype == GX_C128;
 }
 
-GX_INLINE bool has_pairs(gx_dtype dtype)
+GX_INLINE bool has_pairs(gx_number dtype)
 {
     return dtype == GX_C128 || dtype == GX_C64;
 }
 
-/* gx_dtype_bytes(), foldable. */
-GX_INLINE size_t bytes_of(gx_dtype dtype)
+/* gx_number_bytes(), foldable. */
+GX_INLINE size_t bytes_of(gx_number dtype)
 {
     return (size_t)(has_doubles(dtype) ? 8 : 4) * (has_pairs(dtype) ? 2 : 1);
 }

@@ -28,7 +28,7 @@ typedef struct rectangle {
 typedef struct machine {
     const gx_args *args;
     const gx_fused *f;
-    gx_dtype dtype;
+    gx_number dtype;
     size_t bytes;                    /* of an element */
     char *room;                      /* registers, constants, inputs, outputs; BLOCK_BYTES each */
     double *part;                    /* of a fold: the lines of one rectangle                 */
@@ -61,7 +61,7 @@ size_t gx_cpu_fused_bytes(const gx_args *args)
 {
     const gx_fused *f = args->fused;
     int registers = f->registers + f->constants + f->inputs + f->outputs;
-    size_t lines = BLOCK_BYTES / gx_dtype_bytes(f->dtype);
+    size_t lines = BLOCK_BYTES / gx_number_bytes(f->dtype);
     return (size_t)registers * BLOCK_BYTES + 2 * lines * sizeof(double);
 }
 
@@ -160,8 +160,8 @@ static void deliver(const machine *x, int output, const rectangle *r, const char
 {
     const gx_fused_place *at = &x->args->out[output];
     size_t bytes = x->bytes;
-    if (x->f->output[output].is_real && gx_dtype_is_complex(x->dtype)) {
-        drop_imaginary(gx_dtype_is_double(x->dtype), src, r->m * r->n, result_of(x, output));
+    if (x->f->output[output].is_real && gx_number_is_complex(x->dtype)) {
+        drop_imaginary(gx_number_is_double(x->dtype), src, r->m * r->n, result_of(x, output));
         src = result_of(x, output);
         bytes /= 2;
     }
@@ -198,7 +198,7 @@ static const gx_reduce_kind whole[] = {[GX_FOLD_SUM] = GX_REDUCE_SUM,
 static void fold_rows_plainly(const machine *x, gx_fold fold, const rectangle *r, const void *a,
                               double *acc)
 {
-    bool is_double = gx_dtype_is_double(x->dtype), is_complex = gx_dtype_is_complex(x->dtype);
+    bool is_double = gx_number_is_double(x->dtype), is_complex = gx_number_is_complex(x->dtype);
     int width = gx_fold_width(fold);
     for (int64_t k = 0; k < r->m * r->n; k++) {
         int64_t at = is_complex ? 2 * k : k;
@@ -321,7 +321,7 @@ static void begin(machine *x)
     for (int k = 0; k < f->constants; k++) {
         double wide[2] = {f->constant[k].re, f->constant[k].im};
         float narrow[2] = {(float)wide[0], (float)wide[1]};
-        const void *value = gx_dtype_is_double(x->dtype) ? (void *)wide : (void *)narrow;
+        const void *value = gx_number_is_double(x->dtype) ? (void *)wide : (void *)narrow;
         repeat(value, x->bytes, BLOCK_BYTES / (int64_t)x->bytes, constant_of(x, k));
     }
     for (int k = 0; k < f->outputs; k++) {
@@ -334,9 +334,9 @@ static void begin(machine *x)
     }
 }
 
-static gx_code fused(gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code fused(gx_number dtype, const gx_args *p, gx_err *err)
 {
-    machine x = {.args = p, .f = p->fused, .dtype = dtype, .bytes = gx_dtype_bytes(dtype)};
+    machine x = {.args = p, .f = p->fused, .dtype = dtype, .bytes = gx_number_bytes(dtype)};
     int registers = x.f->registers + x.f->constants + x.f->inputs + x.f->outputs;
     int64_t m = p->m, n = p->n, most = BLOCK_BYTES / (int64_t)x.bytes;
     x.room = p->work;

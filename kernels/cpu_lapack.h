@@ -49,7 +49,7 @@ GX_INLINE lapack_int ld_of(int64_t ld)
 }
 
 /* The transpose of op(Q) as LAPACK calls it: 'T' for real reflectors, 'C' for complex ones. */
-GX_INLINE char trans_of(gx_dtype dtype, gx_trans trans)
+GX_INLINE char trans_of(gx_number dtype, gx_trans trans)
 {
     return trans == GX_NO_TRANS ? 'N' : has_pairs(dtype) ? 'C' : 'T';
 }
@@ -63,7 +63,7 @@ GX_INLINE gx_code past_lapack(const gx_args *p, gx_err *err)
 }
 
 /* What does not fit LAPACK's integers, in plain loops. */
-GX_INLINE gx_code by_reference(gx_kernel_id kernel, gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code by_reference(gx_kernel_id kernel, gx_number dtype, const gx_args *p, gx_err *err)
 {
     return gx_backend_ref.kernel[kernel][dtype](NULL, NULL, p, err);
 }

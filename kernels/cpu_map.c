@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-GX_INLINE gx_code fill(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code fill(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     bool d = has_doubles(dtype), is_flat = p->ldc == p->m;
@@ -31,7 +31,7 @@ GX_INLINE gx_code fill(gx_dtype dtype, const gx_args *p, gx_err *err)
 GX_SIMD_SLOTS_DEFINE(gx_cpu_fill, fill)
 
 /* from: the operands' columns; ld: 0 past the last of them. */
-GX_INLINE gx_code walk(gx_kernel_id kernel, int operands, gx_dtype dtype, const gx_args *p)
+GX_INLINE gx_code walk(gx_kernel_id kernel, int operands, gx_number dtype, const gx_args *p)
 {
     const void *from[3] = {p->a, p->b, p->b2};
     int64_t ld[3] = {p->lda, p->ldb, p->ldb2}, m = p->m, n = p->n;
@@ -61,16 +61,16 @@ GX_INLINE gx_code walk(gx_kernel_id kernel, int operands, gx_dtype dtype, const 
     return GX_OK;
 }
 
-GX_INLINE gx_code copy(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code copy(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     return walk(GX_COPY, 1, dtype, p);
 }
 GX_SLOTS_DEFINE(, gx_cpu_copy, copy)
 
-GX_INLINE gx_code map(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code map(gx_number dtype, const gx_args *p, gx_err *err)
 {
-    gx_dtype result;
+    gx_number result;
     GX_TRY(gx_map_dtype(p->map, dtype, &result, err));
     gx_cpu_block_open();
     return walk(GX_MAP, gx_map_row(p->map)->operands, dtype, p);

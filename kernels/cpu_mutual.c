@@ -42,7 +42,7 @@ static size_t take(char *work, size_t used, size_t bytes, void *ptr)
     return used + (bytes + 63) / 64 * 64;
 }
 
-static size_t layout(gx_dtype dtype, const gx_args *p, char *work, both *b)
+static size_t layout(gx_number dtype, const gx_args *p, char *work, both *b)
 {
     size_t es = bytes_of(dtype), m = (size_t)gx_max(0, p->m), n = (size_t)gx_max(0, p->n);
     size_t used = take(work, 0, m * es, &b->factor);
@@ -53,7 +53,7 @@ static size_t layout(gx_dtype dtype, const gx_args *p, char *work, both *b)
     return take(work, used, m * n * es, &b->value);
 }
 
-size_t gx_cpu_mutual_bytes(gx_dtype dtype, const gx_args *args)
+size_t gx_cpu_mutual_bytes(gx_number dtype, const gx_args *args)
 {
     both unused = {0};
     return layout(dtype, args, NULL, &unused);
@@ -61,13 +61,13 @@ size_t gx_cpu_mutual_bytes(gx_dtype dtype, const gx_args *args)
 
 // Bounds ------------------------------------------------------------------------------------------
 
-GX_INLINE bool is_foretold(gx_dtype dtype, const gx_nearest *w, int64_t j)
+GX_INLINE bool is_foretold(gx_number dtype, const gx_nearest *w, int64_t j)
 {
     return w->metric != GX_METRIC_ABSOLUTE &&
            !gx_is_extreme_length(has_doubles(dtype), w->length[j]);
 }
 
-GX_INLINE double longest_of(gx_dtype dtype, const gx_nearest *w, int64_t n, double unit)
+GX_INLINE double longest_of(gx_number dtype, const gx_nearest *w, int64_t n, double unit)
 {
     double longest = 0;
     for (int64_t j = 0; j < n; j++) {
@@ -96,7 +96,7 @@ GX_INLINE double factor_of(const gx_nearest *w, int64_t j)
                                            : 1;
 }
 
-GX_INLINE void bound_rows(gx_dtype dtype, const both *b)
+GX_INLINE void bound_rows(gx_number dtype, const both *b)
 {
     const gx_nearest *rows = b->p->nearest->rows;
     bool d = has_doubles(dtype);
@@ -189,7 +189,7 @@ enum { LANES = 64 };
         return n;                                                                                  \
     }                                                                                              \
     /* The same of query j. */                                                                     \
-    GX_INLINE int64_t want_##name(gx_dtype dtype, const both *b, int64_t j, int32_t *wanted)       \
+    GX_INLINE int64_t want_##name(gx_number dtype, const both *b, int64_t j, int32_t *wanted)      \
     {                                                                                              \
         const gx_nearest *w = b->p->nearest;                                                       \
         const real *v = gx_at(b->value, dtype, b->p->m, 0, j);                                     \
@@ -214,7 +214,7 @@ DEFINE_LOOK(f32, float)
 
 // The block ---------------------------------------------------------------------------------------
 
-GX_INLINE gx_code multiply(gx_dtype dtype, const both *b, gx_err *err)
+GX_INLINE gx_code multiply(gx_number dtype, const both *b, gx_err *err)
 {
     const gx_args *p = b->p;
     gx_args q = {.transa = GX_TRANS, .m = p->m, .n = p->n, .k = p->k, .alpha = {1, 0}};
@@ -229,7 +229,7 @@ GX_INLINE gx_code multiply(gx_dtype dtype, const both *b, gx_err *err)
                            : gx_cpu_gemm_f32(NULL, NULL, &q, err);
 }
 
-GX_INLINE gx_code mutual(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code mutual(gx_number dtype, const gx_args *p, gx_err *err)
 {
     const gx_nearest *w = p->nearest;
     both b = {.p = p, .unit = gx_unit_of(has_doubles(dtype), p->k)};

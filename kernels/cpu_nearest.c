@@ -81,14 +81,14 @@ GX_INLINE double own_of(const gx_nearest *w, const double *x, int64_t k)
     return w->metric == GX_METRIC_COSINE ? gx_merit_lanes(GX_METRIC_DOT, x, x, k) : 0;
 }
 
-GX_INLINE void copy_row(gx_dtype dtype, const gx_args *p, int64_t i, double *x)
+GX_INLINE void copy_row(gx_number dtype, const gx_args *p, int64_t i, double *x)
 {
     for (int64_t l = 0; l < p->k; l++) {
         x[l] = get(has_doubles(dtype), p->a, l * p->lda + i);
     }
 }
 
-GX_INLINE gx_code merit(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code merit(gx_number dtype, const gx_args *p, gx_err *err)
 {
     const gx_nearest *w = p->nearest;
     int64_t last = -1;
@@ -120,7 +120,7 @@ static size_t take(char *work, size_t used, size_t bytes, void *ptr)
 }
 
 /* A matrix unit is faster than packed rows are, and these than a BLAS. */
-static bool wants_packed(gx_dtype dtype, const gx_args *p)
+static bool wants_packed(gx_number dtype, const gx_args *p)
 {
     const gx_nearest *w = p->nearest;
     return dtype == GX_F32 && w->given == NULL && w->metric != GX_METRIC_ABSOLUTE &&
@@ -128,7 +128,7 @@ static bool wants_packed(gx_dtype dtype, const gx_args *p)
 }
 
 /* Panels: as high as the block and as wide as the queries, at most; packed or not. */
-static size_t layout(gx_dtype dtype, const gx_args *p, char *work, hunt **out)
+static size_t layout(gx_number dtype, const gx_args *p, char *work, hunt **out)
 {
     const gx_nearest *w = p->nearest;
     size_t es = bytes_of(dtype), rows = (size_t)gx_min(ROWS, p->m), k = (size_t)p->k;
@@ -149,7 +149,7 @@ static size_t layout(gx_dtype dtype, const gx_args *p, char *work, hunt **out)
     return used;
 }
 
-size_t gx_cpu_nearest_bytes(gx_dtype dtype, const gx_args *args)
+size_t gx_cpu_nearest_bytes(gx_number dtype, const gx_args *args)
 {
     hunt *unused;
     return layout(dtype, args, NULL, &unused);
@@ -177,7 +177,7 @@ GX_INLINE bool is_finite(const double *x, int64_t k)
 }
 
 /* The sums of squares of the panel's rows; SQUARED: of the rows without the shift, and these. */
-GX_INLINE void square_rows(gx_dtype dtype, hunt *h)
+GX_INLINE void square_rows(gx_number dtype, hunt *h)
 {
     const gx_args *p = h->p;
     bool d = has_doubles(dtype);
@@ -214,7 +214,7 @@ GX_INLINE void square_rows(gx_dtype dtype, hunt *h)
 }
 
 /* Whether the rows can be foretold, and with what factors.  false: a row has a NaN or an Inf. */
-GX_INLINE bool look_at_rows(gx_dtype dtype, hunt *h)
+GX_INLINE bool look_at_rows(gx_number dtype, hunt *h)
 {
     double longest = 0;
     bool is_cosine = h->w->metric == GX_METRIC_COSINE;
@@ -261,7 +261,7 @@ GX_INLINE void add_to_list(const gx_nearest *w, int64_t j, double merit, int64_t
 }
 
 /* The pairs that wait: row by row.  false: a row has a NaN or an Inf. */
-GX_INLINE bool compute(gx_dtype dtype, hunt *h)
+GX_INLINE bool compute(gx_number dtype, hunt *h)
 {
     const gx_nearest *w = h->w;
     int64_t k = h->p->k;
@@ -394,7 +394,7 @@ DEFINE_SCAN(f64, double)
 DEFINE_SCAN(f32, float)
 
 /* Is nothing foretold of the query j? */
-GX_INLINE bool is_blind(gx_dtype dtype, const hunt *h, int64_t j)
+GX_INLINE bool is_blind(gx_number dtype, const hunt *h, int64_t j)
 {
     return h->is_extreme || gx_is_extreme_length(has_doubles(dtype), h->w->length[j]);
 }
@@ -415,7 +415,7 @@ GX_INLINE double least_of(const hunt *h, int64_t j, gx_sight *how, gx_errors *e)
 }
 
 /* The rows of the panel that query j wants, by values of groups with a mark. */
-GX_INLINE bool hunt_query(gx_dtype dtype, hunt *h, int64_t j, const void *value, unsigned mark)
+GX_INLINE bool hunt_query(gx_number dtype, hunt *h, int64_t j, const void *value, unsigned mark)
 {
     const gx_nearest *w = h->w;
     int64_t count = w->count + (w->self != GX_NO_SELF), n = 0;
@@ -466,7 +466,7 @@ GX_INLINE void look_at_packed(hunt *h, int64_t n)
 }
 
 /* All values of the panel and n queries from j0 on. */
-GX_INLINE gx_code fill_values(gx_dtype dtype, hunt *h, int64_t n, gx_err *err)
+GX_INLINE gx_code fill_values(gx_number dtype, hunt *h, int64_t n, gx_err *err)
 {
     const gx_args *p = h->p;
     bool is_shifted = h->w->shift != NULL, is_apart = h->w->metric == GX_METRIC_ABSOLUTE;
@@ -488,7 +488,7 @@ GX_INLINE gx_code fill_values(gx_dtype dtype, hunt *h, int64_t n, gx_err *err)
 }
 
 /* The panel's rows for all queries.  false: it has failed, or a row has a NaN or an Inf. */
-GX_INLINE bool hunt_panel(gx_dtype dtype, hunt *h, gx_err *err)
+GX_INLINE bool hunt_panel(gx_number dtype, hunt *h, gx_err *err)
 {
     const gx_args *p = h->p;
     const gx_nearest *w = h->w;
@@ -520,7 +520,7 @@ GX_INLINE bool hunt_panel(gx_dtype dtype, hunt *h, gx_err *err)
     return compute(dtype, h);
 }
 
-GX_INLINE gx_code nearest(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code nearest(gx_number dtype, const gx_args *p, gx_err *err)
 {
     const gx_nearest *w = p->nearest;
     hunt *h;

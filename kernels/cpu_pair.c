@@ -174,7 +174,7 @@ typedef struct group {
 DEFINE_GROUPS(double, f64)
 DEFINE_GROUPS(float, f32)
 
-GX_INLINE void multiply_group(gx_dtype dtype, const group *g, int wide, int deep)
+GX_INLINE void multiply_group(gx_number dtype, const group *g, int wide, int deep)
 {
     bool is_complex = has_pairs(dtype);
     if (has_doubles(dtype)) {
@@ -195,7 +195,7 @@ GX_INLINE void multiply_group(gx_dtype dtype, const group *g, int wide, int deep
 }
 
 /* Columns of b from c0 on, `deep` of them, against all of a's columns, in one panel. */
-GX_INLINE void multiply_columns(gx_dtype dtype, const gx_args *p, int64_t i0, int64_t rows,
+GX_INLINE void multiply_columns(gx_number dtype, const gx_args *p, int64_t i0, int64_t rows,
                                 int64_t c0, int wide, int deep)
 {
     int64_t parts = has_pairs(dtype) ? 2 : 1, lines = parts * p->n;
@@ -226,7 +226,7 @@ GX_INLINE void multiply_columns(gx_dtype dtype, const gx_args *p, int64_t i0, in
     }
 }
 
-GX_INLINE gx_code pair(gx_dtype dtype, const gx_args *p, int wide, int deep)
+GX_INLINE gx_code pair(gx_number dtype, const gx_args *p, int wide, int deep)
 {
     int64_t parts = has_pairs(dtype) ? 2 : 1, panel = PANEL_BYTES / (has_doubles(dtype) ? 8 : 4);
     for (int64_t i = 0; i < parts * p->m; i += panel) {
@@ -245,13 +245,13 @@ GX_INLINE gx_code pair(gx_dtype dtype, const gx_args *p, int wide, int deep)
 }
 
 /* The groups that the registers of a processor hold: 16 of 512 bits beside a's, or 8 of 256. */
-GX_INLINE gx_code pair_wide(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code pair_wide(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     return pair(dtype, p, 4, 4);
 }
 
-GX_INLINE gx_code pair_narrow(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code pair_narrow(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     return pair(dtype, p, 2, 2);

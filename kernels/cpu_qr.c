@@ -27,13 +27,13 @@ static const gx_kernel herk[] = GX_SLOTS(gx_cpu_herk);
 // T -----------------------------------------------------------------------------------------------
 
 /* Element (i, j) as a pair, real or complex. */
-GX_INLINE gx_scalar load(gx_dtype dtype, const void *x, int64_t ld, int64_t i, int64_t j)
+GX_INLINE gx_scalar load(gx_number dtype, const void *x, int64_t ld, int64_t i, int64_t j)
 {
     bool d = has_doubles(dtype);
     return has_pairs(dtype) ? get_pair(d, x, j * ld + i) : (gx_scalar){get(d, x, j * ld + i), 0};
 }
 
-GX_INLINE void store(gx_dtype dtype, void *x, int64_t ld, int64_t i, int64_t j, gx_scalar value)
+GX_INLINE void store(gx_number dtype, void *x, int64_t ld, int64_t i, int64_t j, gx_scalar value)
 {
     if (has_pairs(dtype)) {
         put_pair(has_doubles(dtype), x, j * ld + i, value);
@@ -52,7 +52,7 @@ typedef struct reflectors {
 } reflectors;
 
 /* The part of V^H V above the diagonal that the unit triangle at the top of V contributes. */
-GX_INLINE void product_of_triangle(gx_dtype dtype, const reflectors *r, void *t, int64_t ldt)
+GX_INLINE void product_of_triangle(gx_number dtype, const reflectors *r, void *t, int64_t ldt)
 {
     for (int64_t j = 0; j < r->k; j++) {
         for (int64_t i = 0; i <= j; i++) {
@@ -74,7 +74,7 @@ GX_INLINE void product_of_triangle(gx_dtype dtype, const reflectors *r, void *t,
 }
 
 /* Column j of t: x = T x for the j x j T before it, times -tau_j; tau_j on the diagonal. */
-GX_INLINE void finish_column(gx_dtype dtype, void *t, int64_t ldt, int64_t j, gx_scalar tau)
+GX_INLINE void finish_column(gx_number dtype, void *t, int64_t ldt, int64_t j, gx_scalar tau)
 {
     for (int64_t l = 0; l < j; l++) {
         gx_scalar x = load(dtype, t, ldt, l, j);
@@ -96,7 +96,7 @@ GX_INLINE void finish_column(gx_dtype dtype, void *t, int64_t ldt, int64_t j, gx
 ** The upper triangle of t = T.  First V^H V, most of it by HERK; then T(:, j) = -tau_j T V^H v_j.
 ** Takes the gate itself.
 */
-GX_INLINE gx_code triangle_of_block(gx_dtype dtype, const reflectors *r, void *t, int64_t ldt,
+GX_INLINE gx_code triangle_of_block(gx_number dtype, const reflectors *r, void *t, int64_t ldt,
                                     gx_err *err)
 {
     product_of_triangle(dtype, r, t, ldt);
@@ -120,7 +120,7 @@ GX_INLINE gx_code triangle_of_block(gx_dtype dtype, const reflectors *r, void *t
     return GX_OK;
 }
 
-GX_INLINE gx_code larft(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code larft(gx_number dtype, const gx_args *p, gx_err *err)
 {
     if (!fits_lapack(p)) {
         return by_reference(GX_LARFT, dtype, p, err);
@@ -141,7 +141,7 @@ GX_INLINE gx_code larft(gx_dtype dtype, const gx_args *p, gx_err *err)
 // Applying ----------------------------------------------------------------------------------------
 
 /* c = op(I - V T V^H) c or c op(...), m x n and k reflectors; work: (n or m) x k. */
-GX_INLINE void apply_block(gx_dtype dtype, gx_side side, gx_trans trans, int64_t m, int64_t n,
+GX_INLINE void apply_block(gx_number dtype, gx_side side, gx_trans trans, int64_t m, int64_t n,
                            int64_t k, const void *v, int64_t ldv, const void *t, int64_t ldt,
                            void *c, int64_t ldc, void *work)
 {
@@ -155,12 +155,12 @@ GX_INLINE void apply_block(gx_dtype dtype, gx_side side, gx_trans trans, int64_t
 }
 
 /* Complex reflectors have no plain transpose; the reference says so in its words. */
-GX_INLINE bool is_for_reference(gx_dtype dtype, const gx_args *p)
+GX_INLINE bool is_for_reference(gx_number dtype, const gx_args *p)
 {
     return !fits_lapack(p) || (has_pairs(dtype) && p->transa == GX_TRANS);
 }
 
-GX_INLINE gx_code larfb(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code larfb(gx_number dtype, const gx_args *p, gx_err *err)
 {
     if (is_for_reference(dtype, p)) {
         return by_reference(GX_LARFB, dtype, p, err);
@@ -172,7 +172,7 @@ GX_INLINE gx_code larfb(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-GX_INLINE gx_code ormqr(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code ormqr(gx_number dtype, const gx_args *p, gx_err *err)
 {
     if (is_for_reference(dtype, p)) {
         return by_reference(GX_ORMQR, dtype, p, err);
@@ -198,7 +198,7 @@ GX_INLINE gx_code ormqr(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-GX_INLINE gx_code tpmqrt(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code tpmqrt(gx_number dtype, const gx_args *p, gx_err *err)
 {
     if (is_for_reference(dtype, p)) {
         return by_reference(GX_TPMQRT, dtype, p, err);
@@ -230,7 +230,7 @@ GX_INLINE gx_code tpmqrt(gx_dtype dtype, const gx_args *p, gx_err *err)
 // Factorising -------------------------------------------------------------------------------------
 
 /* tau = the diagonal of t. */
-GX_INLINE void take_tau(gx_dtype dtype, const void *t, int64_t ldt, void *tau, int64_t first,
+GX_INLINE void take_tau(gx_number dtype, const void *t, int64_t ldt, void *tau, int64_t first,
                         int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -238,7 +238,7 @@ GX_INLINE void take_tau(gx_dtype dtype, const void *t, int64_t ldt, void *tau, i
     }
 }
 
-GX_INLINE gx_code geqrf(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code geqrf(gx_number dtype, const gx_args *p, gx_err *err)
 {
     if (!fits_lapack(p)) {
         return by_reference(GX_GEQRF, dtype, p, err);
@@ -259,7 +259,7 @@ GX_INLINE gx_code geqrf(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-GX_INLINE gx_code orgqr(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code orgqr(gx_number dtype, const gx_args *p, gx_err *err)
 {
     if (p->m <= 0 || p->n <= 0) {
         return GX_OK;
@@ -275,7 +275,7 @@ GX_INLINE gx_code orgqr(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-GX_INLINE gx_code tpqrt(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code tpqrt(gx_number dtype, const gx_args *p, gx_err *err)
 {
     if (!fits_lapack(p)) {
         return by_reference(GX_TPQRT, dtype, p, err);
@@ -299,7 +299,7 @@ GX_INLINE gx_code tpqrt(gx_dtype dtype, const gx_args *p, gx_err *err)
 
 // The slots ---------------------------------------------------------------------------------------
 
-size_t gx_cpu_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *p)
+size_t gx_cpu_workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *p)
 {
     if (kernel == GX_FUSED) {
         return gx_cpu_fused_bytes(p);
@@ -336,7 +336,7 @@ size_t gx_cpu_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const 
     default:
         return gx_cpu_spectrum_bytes(kernel, dtype, p);
     }
-    return (size_t)elements * gx_dtype_bytes(dtype);
+    return (size_t)elements * gx_number_bytes(dtype);
 }
 
 GX_SLOTS_DEFINE(, gx_cpu_geqrf, geqrf)

@@ -30,7 +30,7 @@ typedef struct columns {
     size_t col_bytes;
 } columns;
 
-GX_INLINE columns columns_of(gx_dtype dtype, const gx_args *p)
+GX_INLINE columns columns_of(gx_number dtype, const gx_args *p)
 {
     bool is_flat = p->lda == p->m;
     return (columns){.a = p->a,
@@ -110,7 +110,7 @@ GX_INLINE gx_scalar sum_magnitudes(bool is_double, const void *x, int64_t n)
 }
 
 /* Add one column of m elements to the tree. */
-GX_INLINE void add_column(gx_dtype dtype, term what, const char *column, int64_t m, tree *t)
+GX_INLINE void add_column(gx_number dtype, term what, const char *column, int64_t m, tree *t)
 {
     bool d = has_doubles(dtype), is_abs = has_pairs(dtype) && what == TERM_ABS;
     int64_t parts = has_pairs(dtype) ? 2 * m : m;
@@ -122,7 +122,7 @@ GX_INLINE void add_column(gx_dtype dtype, term what, const char *column, int64_t
 }
 
 /* Lanes know no elements: a real dtype's sum is the sum of all lanes. */
-GX_INLINE gx_scalar finish(gx_dtype dtype, term what, const tree *t)
+GX_INLINE gx_scalar finish(gx_number dtype, term what, const tree *t)
 {
     gx_scalar sum = tree_sum(t);
     if (!has_pairs(dtype) || what != TERM_PART) {
@@ -131,7 +131,7 @@ GX_INLINE gx_scalar finish(gx_dtype dtype, term what, const tree *t)
     return sum;
 }
 
-GX_INLINE gx_scalar sum_block(gx_dtype dtype, term what, const gx_args *p)
+GX_INLINE gx_scalar sum_block(gx_number dtype, term what, const gx_args *p)
 {
     columns x = columns_of(dtype, p);
     tree t;
@@ -142,7 +142,7 @@ GX_INLINE gx_scalar sum_block(gx_dtype dtype, term what, const gx_args *p)
     return finish(dtype, what, &t);
 }
 
-GX_INLINE void sum_columns(gx_dtype dtype, const gx_args *p)
+GX_INLINE void sum_columns(gx_number dtype, const gx_args *p)
 {
     size_t col_bytes = (size_t)p->lda * bytes_of(dtype);
     bool is_abs = p->reduce_kind == GX_REDUCE_COL_ABS;
@@ -163,7 +163,8 @@ GX_INLINE void sum_columns(gx_dtype dtype, const gx_args *p)
 }
 
 /* Add m elements of a column to the running sums of their rows: of pairs, as pairs. */
-GX_INLINE void add_to_rows(gx_dtype dtype, bool is_abs, const char *column, int64_t m, double *rows)
+GX_INLINE void add_to_rows(gx_number dtype, bool is_abs, const char *column, int64_t m,
+                           double *rows)
 {
     bool d = has_doubles(dtype), pairs = has_pairs(dtype);
     for (int64_t i = 0; i < m; i++) {
@@ -181,7 +182,7 @@ GX_INLINE void add_to_rows(gx_dtype dtype, bool is_abs, const char *column, int6
 }
 
 /* CHUNK rows at a time, so that their sums stay in the first cache. */
-GX_INLINE void sum_rows(gx_dtype dtype, const gx_args *p)
+GX_INLINE void sum_rows(gx_number dtype, const gx_args *p)
 {
     double rows[2 * CHUNK];
     bool is_abs = p->reduce_kind == GX_REDUCE_ROW_ABS, pairs = has_pairs(dtype);
@@ -216,7 +217,8 @@ GX_INLINE double better(extreme what, double best, double x)
     return (wins | (x != x)) ? x : best; // one mask, which the vector unit can make
 }
 
-GX_INLINE double extreme_column(gx_dtype dtype, extreme what, const char *x, int64_t m, double best)
+GX_INLINE double extreme_column(gx_number dtype, extreme what, const char *x, int64_t m,
+                                double best)
 {
     bool d = has_doubles(dtype), is_abs = what == EXTREME_SIZE || what == EXTREME_PART;
     if (has_pairs(dtype) && what == EXTREME_SIZE) {
@@ -249,7 +251,7 @@ GX_INLINE double extreme_column(gx_dtype dtype, extreme what, const char *x, int
 }
 
 /* MIN of nothing is +Inf, MAX of nothing -Inf, so that folding needs no special case. */
-GX_INLINE double extreme_block(gx_dtype dtype, extreme what, const gx_args *p)
+GX_INLINE double extreme_block(gx_number dtype, extreme what, const gx_args *p)
 {
     columns x = columns_of(dtype, p);
     double best = what == EXTREME_MIN ? INFINITY : what == EXTREME_MAX ? -INFINITY : 0;
@@ -262,7 +264,7 @@ GX_INLINE double extreme_block(gx_dtype dtype, extreme what, const gx_args *p)
 // Sums of squares ---------------------------------------------------------------------------------
 
 /* The squares of the parts times factor, a power of two. */
-GX_INLINE double sum_scaled_squares(gx_dtype dtype, const gx_args *p, double factor)
+GX_INLINE double sum_scaled_squares(gx_number dtype, const gx_args *p, double factor)
 {
     columns x = columns_of(dtype, p);
     bool d = has_doubles(dtype);
@@ -284,7 +286,7 @@ GX_INLINE double sum_scaled_squares(gx_dtype dtype, const gx_args *p, double fac
 ** Squares below 2^-1022 lose digits, each less than 2^-1074 in absolute terms: nothing next to a
 ** sum above 2^-900.  Squares that overflow make the sum Inf.
 */
-GX_INLINE void sum_squares(gx_dtype dtype, const gx_args *p)
+GX_INLINE void sum_squares(gx_number dtype, const gx_args *p)
 {
     double ssq = sum_block(dtype, TERM_SQUARE, p).re;
     p->reduce[0] = 1;
@@ -306,7 +308,7 @@ GX_INLINE void sum_squares(gx_dtype dtype, const gx_args *p)
 
 // The kernel --------------------------------------------------------------------------------------
 
-GX_INLINE gx_code reduce(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code reduce(gx_number dtype, const gx_args *p, gx_err *err)
 {
     switch (p->reduce_kind) {
     case GX_REDUCE_SUM: {

@@ -30,7 +30,7 @@ enum { SOLVE_SIDE = 32 };
 
 // Triangles ---------------------------------------------------------------------------------------
 
-GX_INLINE void put_one(gx_dtype dtype, void *x)
+GX_INLINE void put_one(gx_number dtype, void *x)
 {
     if (has_pairs(dtype)) {
         put_pair(has_doubles(dtype), x, 0, (gx_scalar){1, 0});
@@ -39,7 +39,7 @@ GX_INLINE void put_one(gx_dtype dtype, void *x)
     }
 }
 
-GX_INLINE gx_code triangle(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code triangle(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     size_t es = bytes_of(dtype);
@@ -78,7 +78,7 @@ GX_INLINE gx_code triangle(gx_dtype dtype, const gx_args *p, gx_err *err)
         }                                                                                          \
     } while (0)
 
-GX_INLINE gx_code blas_triangular(gx_dtype dtype, const gx_args *p, bool solves, gx_err *err)
+GX_INLINE gx_code blas_triangular(gx_number dtype, const gx_args *p, bool solves, gx_err *err)
 {
     CBLAS_SIDE side = p->side == GX_LEFT ? CblasLeft : CblasRight;
     CBLAS_UPLO uplo = p->uplo == GX_LOWER ? CblasLower : CblasUpper;
@@ -101,7 +101,7 @@ GX_INLINE gx_code blas_triangular(gx_dtype dtype, const gx_args *p, bool solves,
 }
 
 /* Zero and done, or for the reference: what blas_triangular() must not see. */
-GX_INLINE bool is_special(gx_dtype dtype, gx_kernel_id kernel, const gx_args *p, gx_code *code,
+GX_INLINE bool is_special(gx_number dtype, gx_kernel_id kernel, const gx_args *p, gx_code *code,
                           gx_err *err)
 {
     *code = GX_OK;
@@ -122,9 +122,9 @@ GX_INLINE bool is_special(gx_dtype dtype, gx_kernel_id kernel, const gx_args *p,
 }
 
 /* A number on the diagonal whose reciprocal, by which OpenBLAS multiplies, may be infinite. */
-GX_INLINE bool has_subnormal(gx_dtype dtype, const gx_args *p, int64_t count)
+GX_INLINE bool has_subnormal(gx_number dtype, const gx_args *p, int64_t count)
 {
-    double least = gx_dtype_least(dtype);
+    double least = gx_number_least(dtype);
     bool is_double = has_doubles(dtype), is_found = false;
     for (int64_t i = 0; i < count && p->diag != GX_UNIT; i++) {
         const void *x = gx_at(p->a, dtype, p->lda, i, i);
@@ -136,7 +136,7 @@ GX_INLINE bool has_subnormal(gx_dtype dtype, const gx_args *p, int64_t count)
 }
 
 /* TRSM by halves down to SOLVE_SIDE; alpha is not 0. */
-static gx_code solve(gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code solve(gx_number dtype, const gx_args *p, gx_err *err)
 {
     int64_t side = p->side == GX_LEFT ? p->m : p->n;
     if (side > SOLVE_SIDE) {
@@ -152,13 +152,13 @@ static gx_code solve(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-GX_INLINE gx_code trsm(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code trsm(gx_number dtype, const gx_args *p, gx_err *err)
 {
     gx_code code;
     return is_special(dtype, GX_TRSM, p, &code, err) ? code : solve(dtype, p, err);
 }
 
-GX_INLINE gx_code trmm(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code trmm(gx_number dtype, const gx_args *p, gx_err *err)
 {
     gx_code code;
     if (!is_special(dtype, GX_TRMM, p, &code, err)) {
@@ -170,7 +170,7 @@ GX_INLINE gx_code trmm(gx_dtype dtype, const gx_args *p, gx_err *err)
 // Cholesky ----------------------------------------------------------------------------------------
 
 /* Index of the first NaN on the diagonal of c, up to count; count when there is none. */
-GX_INLINE int64_t first_nan(gx_dtype dtype, const gx_args *p, int64_t count)
+GX_INLINE int64_t first_nan(gx_number dtype, const gx_args *p, int64_t count)
 {
     for (int64_t j = 0; j < count; j++) {
         const void *x = gx_at(p->c, dtype, p->ldc, j, j);
@@ -181,7 +181,7 @@ GX_INLINE int64_t first_nan(gx_dtype dtype, const gx_args *p, int64_t count)
     return count;
 }
 
-GX_INLINE gx_code potrf(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code potrf(gx_number dtype, const gx_args *p, gx_err *err)
 {
     *p->info = 0;
     if (p->n <= 0) {
@@ -207,7 +207,7 @@ GX_INLINE gx_code potrf(gx_dtype dtype, const gx_args *p, gx_err *err)
 ** A pivot that is NaN makes all that comes after it NaN, but not through every one of OpenBLAS's
 ** kernels: of f32 some unknowns came out as numbers.  The last column is made to say so.
 */
-GX_INLINE void spread_nan(gx_dtype dtype, const gx_args *p, int64_t count)
+GX_INLINE void spread_nan(gx_number dtype, const gx_args *p, int64_t count)
 {
     bool d = has_doubles(dtype), is_complex = has_pairs(dtype), is_nan = false;
     int64_t parts = is_complex ? 2 : 1;
@@ -221,7 +221,7 @@ GX_INLINE void spread_nan(gx_dtype dtype, const gx_args *p, int64_t count)
     }
 }
 
-GX_INLINE gx_code getrf(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code getrf(gx_number dtype, const gx_args *p, gx_err *err)
 {
     *p->info = 0;
     int64_t count = gx_min(p->m, p->n);
@@ -258,7 +258,7 @@ GX_INLINE void exchange(char *column, size_t size, const gx_args *p)
     }
 }
 
-GX_INLINE gx_code laswp(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code laswp(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     for (int64_t j = 0; j < p->n; j++) {

@@ -347,7 +347,7 @@ DEFINE_REAL(f32, float, 64)
 DEFINE_COMPLEX(c128, double)
 DEFINE_COMPLEX(c64, float)
 
-GX_INLINE void columns(gx_dtype dtype, const gx_args *p, gx_how how)
+GX_INLINE void columns(gx_number dtype, const gx_args *p, gx_how how)
 {
     switch (dtype) {
     case GX_F64:
@@ -364,7 +364,7 @@ GX_INLINE void columns(gx_dtype dtype, const gx_args *p, gx_how how)
     }
 }
 
-GX_INLINE void lines(gx_dtype dtype, const gx_args *p, gx_how how, bool is_scattered)
+GX_INLINE void lines(gx_number dtype, const gx_args *p, gx_how how, bool is_scattered)
 {
     switch (dtype) {
     case GX_F64:
@@ -382,16 +382,16 @@ GX_INLINE void lines(gx_dtype dtype, const gx_args *p, gx_how how, bool is_scatt
 }
 
 /* Of what is added to all the same: what is scattered to, complex numbers, long indexes. */
-static void clear(gx_dtype dtype, const gx_args *p)
+static void clear(gx_number dtype, const gx_args *p)
 {
     bool is_turned = p->transb == GX_TRANS;
-    size_t bytes = (size_t)(is_turned ? p->n : p->m) * gx_dtype_bytes(dtype);
+    size_t bytes = (size_t)(is_turned ? p->n : p->m) * gx_number_bytes(dtype);
     for (int64_t j = 0; j < (is_turned ? p->m : p->n); j++) {
         memset(gx_at(p->c, dtype, p->ldc, 0, j), 0, bytes);
     }
 }
 
-GX_INLINE void spmm_by(gx_dtype dtype, gx_how how, const gx_args *p)
+GX_INLINE void spmm_by(gx_number dtype, gx_how how, const gx_args *p)
 {
     bool is_scattered = p->transa == GX_NO_TRANS;
     if (p->transb == GX_TRANS) {
@@ -409,7 +409,7 @@ GX_INLINE void spmm_by(gx_dtype dtype, gx_how how, const gx_args *p)
 }
 
 /* What is a constant in the loops; long indexes are seldom. */
-GX_INLINE gx_code spmm_of(gx_dtype dtype, bool is_along, int width, const gx_args *p)
+GX_INLINE gx_code spmm_of(gx_number dtype, bool is_along, int width, const gx_args *p)
 {
     if (p->sparse->index_bytes == 8) {
         if (p->is_fresh) {
@@ -424,19 +424,19 @@ GX_INLINE gx_code spmm_of(gx_dtype dtype, bool is_along, int width, const gx_arg
     return GX_OK;
 }
 
-GX_INLINE gx_code spmm_avx512(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code spmm_avx512(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     return spmm_of(dtype, true, 64, p);
 }
 
-GX_INLINE gx_code spmm_avx2(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code spmm_avx2(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     return spmm_of(dtype, true, 32, p);
 }
 
-GX_INLINE gx_code spmm(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code spmm(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     return spmm_of(dtype, false, 32, p);

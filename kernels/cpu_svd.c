@@ -30,7 +30,7 @@ static int64_t asked_for(double answer)
 }
 
 /* One call of LAPACK; lwork -1: only asks. */
-static lapack_int call_gesdd(gx_dtype dtype, const gx_args *a, char job, void *work,
+static lapack_int call_gesdd(gx_number dtype, const gx_args *a, char job, void *work,
                              lapack_int lwork, void *rwork, lapack_int *iwork)
 {
     lapack_int m = (lapack_int)a->m, n = (lapack_int)a->n, ld = ld_of(a->ldc);
@@ -52,7 +52,7 @@ static lapack_int call_gesdd(gx_dtype dtype, const gx_args *a, char job, void *w
     }
 }
 
-static lapack_int call_gesvd(gx_dtype dtype, const gx_args *a, char job, void *work,
+static lapack_int call_gesvd(gx_number dtype, const gx_args *a, char job, void *work,
                              lapack_int lwork, void *rwork)
 {
     lapack_int m = (lapack_int)a->m, n = (lapack_int)a->n, ld = ld_of(a->ldc);
@@ -85,7 +85,7 @@ static gx_args sizes_of(const gx_args *a)
 }
 
 /* LAPACK's own work space, by asking it. */
-static int64_t ask(gx_dtype dtype, const gx_args *a, const plan *p)
+static int64_t ask(gx_number dtype, const gx_args *a, const plan *p)
 {
     gx_args sizes = sizes_of(a);
     double answer[2] = {0, 0};
@@ -110,7 +110,7 @@ static int64_t reals_of(const plan *p)
     return p->job == 'N' ? 7 * q : gx_max(5 * q * q + 7 * q, 2 * p->most * q + 2 * q * q + q);
 }
 
-static plan plan_of(gx_dtype dtype, const gx_args *a)
+static plan plan_of(gx_number dtype, const gx_args *a)
 {
     plan p = {.least = gx_min(a->m, a->n), .most = gx_max(a->m, a->n)};
     p.job = !a->wants_left ? 'N' : a->is_full ? 'A' : 'S';
@@ -124,14 +124,14 @@ static plan plan_of(gx_dtype dtype, const gx_args *a)
     return p;
 }
 
-size_t gx_cpu_svd_bytes(gx_dtype dtype, const gx_args *a)
+size_t gx_cpu_svd_bytes(gx_number dtype, const gx_args *a)
 {
     plan p = plan_of(dtype, a);
     return p.reals_bytes + p.integers_bytes + (size_t)p.elements * bytes_of(dtype);
 }
 
 /* x = the unit matrix, n x n. */
-static void set_unit(gx_dtype dtype, void *x, int64_t ld, int64_t n)
+static void set_unit(gx_number dtype, void *x, int64_t ld, int64_t n)
 {
     for (int64_t j = 0; j < n; j++) {
         char *column = gx_at(x, dtype, ld, 0, j);
@@ -146,7 +146,7 @@ static void set_unit(gx_dtype dtype, void *x, int64_t ld, int64_t n)
 
 /* One call of LAPACK, for gx_cpu_wide(). */
 typedef struct svd_call {
-    gx_dtype dtype;
+    gx_number dtype;
     const gx_args *args;
     const plan *plan;
     lapack_int info;
@@ -164,7 +164,7 @@ static void run_svd(void *arg)
                   : call_gesdd(x->dtype, x->args, p->job, work, lwork, rwork, (void *)iwork);
 }
 
-GX_INLINE gx_code gesdd(gx_dtype dtype, const gx_args *a, gx_err *err)
+GX_INLINE gx_code gesdd(gx_number dtype, const gx_args *a, gx_err *err)
 {
     *a->info = 0;
     if (gx_min(a->m, a->n) <= 0) {

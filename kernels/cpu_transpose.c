@@ -39,13 +39,13 @@ enum { RUN = 256 };
 enum { BUFFER = 64 * 65 * 4 };
 
 /* Elements of a run: the side of a square. */
-GX_INLINE int64_t side_of(gx_dtype dtype)
+GX_INLINE int64_t side_of(gx_number dtype)
 {
     return RUN / (int64_t)bytes_of(dtype);
 }
 
 /* Negate the imaginary parts of count elements. */
-GX_INLINE void flip(gx_dtype dtype, void *x, int64_t count)
+GX_INLINE void flip(gx_number dtype, void *x, int64_t count)
 {
     bool d = has_doubles(dtype);
     for (int64_t i = 0; i < count; i++) {
@@ -53,13 +53,13 @@ GX_INLINE void flip(gx_dtype dtype, void *x, int64_t count)
     }
 }
 
-GX_INLINE bool is_conjugated(gx_dtype dtype, gx_trans trans)
+GX_INLINE bool is_conjugated(gx_number dtype, gx_trans trans)
 {
     return trans == GX_CONJ_TRANS && has_pairs(dtype);
 }
 
 /* c (m x n) = op(a), a n x m, for m, n <= side.  col_a, col_c: bytes from column to column. */
-GX_INLINE void move_square(gx_dtype dtype, bool conj, const char *a, size_t col_a, char *c,
+GX_INLINE void move_square(gx_number dtype, bool conj, const char *a, size_t col_a, char *c,
                            size_t col_c, int64_t m, int64_t n)
 {
     union {
@@ -178,7 +178,7 @@ GX_INLINE void turn_pairs(bool is_past, const char *a, size_t col_a, char *c, si
 }
 
 /* As move_square(), of any size: what is left of whole vectors goes element by element. */
-GX_INLINE void turn_square(gx_dtype dtype, bool is_past, bool conj, const char *a, size_t col_a,
+GX_INLINE void turn_square(gx_number dtype, bool is_past, bool conj, const char *a, size_t col_a,
                            char *c, size_t col_c, int64_t m, int64_t n)
 {
     size_t bytes = bytes_of(dtype);
@@ -231,8 +231,9 @@ GX_INLINE void prefetch_square(const char *next, size_t col_a, const char *c, si
 ** Whole squares have constant sides, which the compiler unrolls; those at the edges are what is
 ** left.
 */
-GX_INLINE void move_any_square(gx_dtype dtype, bool is_wide, bool conj, const char *a, size_t col_a,
-                               char *c, size_t col_c, int64_t m, int64_t n, const char *next)
+GX_INLINE void move_any_square(gx_number dtype, bool is_wide, bool conj, const char *a,
+                               size_t col_a, char *c, size_t col_c, int64_t m, int64_t n,
+                               const char *next)
 {
     int64_t side = side_of(dtype);
     bool is_whole = m == side && n == side;
@@ -260,7 +261,7 @@ enum {
 };
 
 /* No conjugates, which would be read again; no line that two strips have a part of. */
-GX_INLINE bool goes_past(gx_dtype dtype, bool conj, const gx_args *p)
+GX_INLINE bool goes_past(gx_number dtype, bool conj, const gx_args *p)
 {
     int64_t bytes = (int64_t)bytes_of(dtype);
     return !conj && p->m * p->n * bytes >= GX_PAST_BYTES && p->m * bytes >= LINE &&
@@ -268,7 +269,7 @@ GX_INLINE bool goes_past(gx_dtype dtype, bool conj, const gx_args *p)
 }
 
 /* Squares of a line's elements, next to each other in a, from j to end. */
-GX_INLINE void turn_strip(gx_dtype dtype, const gx_args *p, int64_t i, int64_t j, int64_t end)
+GX_INLINE void turn_strip(gx_number dtype, const gx_args *p, int64_t i, int64_t j, int64_t end)
 {
     int64_t bytes = (int64_t)bytes_of(dtype), strip = LINE / bytes, m = gx_min(strip, p->m - i);
     size_t col_a = (size_t)(p->lda * bytes), col_c = (size_t)(p->ldc * bytes);
@@ -286,7 +287,7 @@ GX_INLINE void turn_strip(gx_dtype dtype, const gx_args *p, int64_t i, int64_t j
     }
 }
 
-GX_INLINE void turn_strips(gx_dtype dtype, const gx_args *p)
+GX_INLINE void turn_strips(gx_number dtype, const gx_args *p)
 {
     int64_t bytes = (int64_t)bytes_of(dtype), strip = LINE / bytes, band = BAND / bytes;
     for (int64_t j = 0; j < p->n; j += band) {
@@ -298,7 +299,7 @@ GX_INLINE void turn_strips(gx_dtype dtype, const gx_args *p)
 }
 
 /* A result with room between its columns, and all of it within a second-level cache. */
-GX_INLINE bool is_near_block(gx_dtype dtype, bool conj, const gx_args *p)
+GX_INLINE bool is_near_block(gx_number dtype, bool conj, const gx_args *p)
 {
     int64_t bytes = (int64_t)bytes_of(dtype), result = p->m * p->n * bytes;
     return !conj && p->ldc > p->m && p->ldc * bytes < FAR && result >= NEAR &&
@@ -306,7 +307,7 @@ GX_INLINE bool is_near_block(gx_dtype dtype, bool conj, const gx_args *p)
 }
 
 /* Read along, LINES_AHEAD of them before they are needed, and written line by line. */
-GX_INLINE void turn_block(gx_dtype dtype, const gx_args *p)
+GX_INLINE void turn_block(gx_number dtype, const gx_args *p)
 {
     int64_t bytes = (int64_t)bytes_of(dtype), strip = LINE / bytes;
     size_t col_a = (size_t)(p->lda * bytes), col_c = (size_t)(p->ldc * bytes);
@@ -329,7 +330,7 @@ GX_INLINE void turn_block(gx_dtype dtype, const gx_args *p)
 }
 
 /* Without a transpose it is a copy. */
-GX_INLINE gx_code transpose_by(gx_dtype dtype, bool is_wide, const gx_args *p, gx_err *err)
+GX_INLINE gx_code transpose_by(gx_number dtype, bool is_wide, const gx_args *p, gx_err *err)
 {
     static const gx_kernel copy[] = GX_SLOTS(gx_cpu_copy);
     if (p->transa == GX_NO_TRANS) {
@@ -358,19 +359,19 @@ GX_INLINE gx_code transpose_by(gx_dtype dtype, bool is_wide, const gx_args *p, g
     return GX_OK;
 }
 
-GX_INLINE gx_code transpose_wide(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code transpose_wide(gx_number dtype, const gx_args *p, gx_err *err)
 {
     return transpose_by(dtype, true, p, err);
 }
 
-GX_INLINE gx_code transpose(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code transpose(gx_number dtype, const gx_args *p, gx_err *err)
 {
     return transpose_by(dtype, false, p, err);
 }
 GX_WIDE_SLOTS_DEFINE(gx_cpu_transpose, transpose_wide, transpose)
 
 /* Mirror the diagonal square c, n x n, element by element. */
-GX_INLINE void mirror_diagonal(gx_dtype dtype, gx_uplo uplo, bool conj, char *c, size_t col,
+GX_INLINE void mirror_diagonal(gx_number dtype, gx_uplo uplo, bool conj, char *c, size_t col,
                                int64_t n)
 {
     size_t bytes = bytes_of(dtype);
@@ -387,7 +388,7 @@ GX_INLINE void mirror_diagonal(gx_dtype dtype, gx_uplo uplo, bool conj, char *c,
     }
 }
 
-GX_INLINE gx_code symmetrize_by(gx_dtype dtype, bool is_wide, const gx_args *p)
+GX_INLINE gx_code symmetrize_by(gx_number dtype, bool is_wide, const gx_args *p)
 {
     bool conj = is_conjugated(dtype, p->transa);
     int64_t side = side_of(dtype);
@@ -409,13 +410,13 @@ GX_INLINE gx_code symmetrize_by(gx_dtype dtype, bool is_wide, const gx_args *p)
     return GX_OK;
 }
 
-GX_INLINE gx_code symmetrize_wide(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code symmetrize_wide(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     return symmetrize_by(dtype, true, p);
 }
 
-GX_INLINE gx_code symmetrize(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code symmetrize(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     return symmetrize_by(dtype, false, p);

@@ -140,9 +140,9 @@ static gx_code find_special(gx_dev *dev, int i, const char *name, gx_cuda_handle
                          "cudaFuncSetAttribute", err);
 }
 
-static bool serves(int i, gx_dtype dtype)
+static bool serves(int i, gx_number dtype)
 {
-    return function_names[i].serves == REAL_DTYPES ? !gx_dtype_is_complex(dtype)
+    return function_names[i].serves == REAL_DTYPES ? !gx_number_is_complex(dtype)
            : function_names[i].serves == F32_ALONE ? dtype == GX_F32
                                                    : true;
 }
@@ -157,13 +157,13 @@ static gx_code load_code(gx_dev *dev, gx_err *err)
             return refuse_code(dev, status, "cudaLibraryLoadData", err);
         }
     }
-    static const char *const suffix[GX_DTYPE_COUNT] = {"f64", "f32", "c128", "c64"};
+    static const char *const suffix[GX_NUMBER_COUNT] = {"f64", "f32", "c128", "c64"};
     for (int i = 0; i < GX_CUDA_FUNCTIONS; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
             char name[64];
             bool is_one = function_names[i].serves == ONE_FOR_ALL;
             gx_cuda_handle *function = &dev->function[i][d];
-            if (!serves(i, (gx_dtype)d)) {
+            if (!serves(i, (gx_number)d)) {
                 continue;
             }
             snprintf(name, sizeof name, is_one ? "%s" : "%s_%s", function_names[i].name, suffix[d]);
@@ -567,7 +567,7 @@ static gx_code copy_from(gx_dev *dev, gx_queue *queue, void *dst, gx_dev *other,
 
 // The table ---------------------------------------------------------------------------------------
 
-static size_t own_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+static size_t own_workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
     switch (kernel) {
     case GX_GEMM:
@@ -603,7 +603,7 @@ static size_t own_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, co
 }
 
 /* With room for gx_cuda_aligned(). */
-static size_t workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+static size_t workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
     size_t bytes = own_workspace(dev, kernel, dtype, args);
     if (bytes >= GX_NO_WORKSPACE) {

@@ -78,7 +78,7 @@ struct gx_dev {
     size_t pitch_most; /* of a two-dimensional copy, bytes                      */
     int capability;    /* ten times the compute capability                      */
     gx_cuda_handle library[GX_CUDA_IMAGES_MAX];
-    gx_cuda_handle function[GX_CUDA_FUNCTIONS][GX_DTYPE_COUNT]; /* NULL: this kind has none  */
+    gx_cuda_handle function[GX_CUDA_FUNCTIONS][GX_NUMBER_COUNT]; /* NULL: this kind has none  */
     int room[GX_CUDA_FUNCTIONS]; /* bytes of shared memory that a launch adds to it     */
     pthread_mutex_t lock;  /* over what follows                                   */
     gx_cuda_handle idle_mark[GX_CUDA_MARKS]; /* for the next ones who want some       */
@@ -170,14 +170,14 @@ void gx_cuda_ask_end(gx_dev *dev);
 // Launches ----------------------------------------------------------------------------------------
 
 /* Launch a kernel of ours with the struct that it takes. */
-gx_code gx_cuda_launch(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_dtype dtype,
+gx_code gx_cuda_launch(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_number dtype,
                        gx_cuda_dim grid, gx_cuda_dim block, void *params, gx_err *err);
 
 /* The shape of a launch over an m x n block, a thread for some elements down its columns. */
 void gx_cuda_shape(int64_t m, int64_t n, gx_cuda_dim *grid, gx_cuda_dim *block);
 
 /* A reduction in args->work, enqueued; *out is where the result is then, on the device. */
-gx_code gx_cuda_reduce_to(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *args,
+gx_code gx_cuda_reduce_to(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *args,
                           double **out, gx_err *err);
 
 /* Its second stage alone: three doubles of each of `chunks` parts to *out, all on the device. */
@@ -188,11 +188,11 @@ gx_code gx_cuda_reduce_end(gx_dev *dev, gx_queue *queue, gx_reduce_kind kind, in
 void gx_cuda_forget_programs(gx_dev *dev);
 
 /* A launch over an m x n block, one thread an element; nothing where m or n is 0. */
-gx_code gx_cuda_over_block(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_dtype dtype,
+gx_code gx_cuda_over_block(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_number dtype,
                            gx_cuda_call *call, gx_err *err);
 
 /* c = beta c on a part of the m x n block; see gx_region in cuda_kernels.h. */
-gx_code gx_cuda_region(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_cuda_part part,
+gx_code gx_cuda_region(gx_dev *dev, gx_queue *queue, gx_number dtype, gx_cuda_part part,
                        gx_uplo uplo, int64_t m, int64_t n, gx_scalar beta, void *c, int64_t ldc,
                        gx_err *err);
 
@@ -200,29 +200,30 @@ gx_code gx_cuda_region(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_cuda_par
 ** *largest, in `work` on the device, = the largest magnitude in the m x n block; work has
 ** gx_cuda_measure_bytes().
 */
-gx_code gx_cuda_measure(gx_dev *dev, gx_queue *queue, gx_dtype dtype, int64_t m, int64_t n,
+gx_code gx_cuda_measure(gx_dev *dev, gx_queue *queue, gx_number dtype, int64_t m, int64_t n,
                         const void *c, int64_t ldc, void *work, const double **largest,
                         gx_err *err);
 size_t gx_cuda_measure_bytes(int64_t m, int64_t n);
 
 /* c scaled by the power of two that *largest on the device asks for, or back; see gx_rescale. */
-gx_code gx_cuda_rescale(gx_dev *dev, gx_queue *queue, gx_dtype dtype, bool is_back,
+gx_code gx_cuda_rescale(gx_dev *dev, gx_queue *queue, gx_number dtype, bool is_back,
                         const double *largest, int64_t m, int64_t n, void *c, int64_t ldc,
                         gx_err *err);
 
 /* Triangle uplo of a into c, m x n; see gx_triangle. */
-gx_code gx_cuda_triangle(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_cuda_part part,
+gx_code gx_cuda_triangle(gx_dev *dev, gx_queue *queue, gx_number dtype, gx_cuda_part part,
                          gx_uplo uplo, gx_diag diag, int64_t m, int64_t n, const void *a,
                          int64_t lda, void *c, int64_t ldc, gx_err *err);
 
 /* c = a, m x n; c = op(a) with GX_CUDA_TRANSPOSE's trans. */
-gx_code gx_cuda_copy(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_trans trans, int64_t m,
+gx_code gx_cuda_copy(gx_dev *dev, gx_queue *queue, gx_number dtype, gx_trans trans, int64_t m,
                      int64_t n, const void *a, int64_t lda, void *c, int64_t ldc, gx_err *err);
 
 /* c = alpha op(a) op(b) + beta c, real scalars, by cuBLAS; any of m, n, k may be 0. */
-gx_code gx_cuda_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_trans transa, gx_trans transb,
-                     int64_t m, int64_t n, int64_t k, double alpha, const void *a, int64_t lda,
-                     const void *b, int64_t ldb, double beta, void *c, int64_t ldc, gx_err *err);
+gx_code gx_cuda_gemm(gx_dev *dev, gx_queue *queue, gx_number dtype, gx_trans transa,
+                     gx_trans transb, int64_t m, int64_t n, int64_t k, double alpha, const void *a,
+                     int64_t lda, const void *b, int64_t ldb, double beta, void *c, int64_t ldc,
+                     gx_err *err);
 
 /* c = alpha a b with f16 operands, added up in f32: tensor cores'. */
 gx_code gx_cuda_gemm_f16(gx_dev *dev, gx_queue *queue, int64_t m, int64_t n, int64_t k, float alpha,
@@ -233,14 +234,14 @@ gx_code gx_cuda_gemm_f16(gx_dev *dev, gx_queue *queue, int64_t m, int64_t n, int
 ** Products in parts (cuda_narrow.c): real, with few columns or rows, and few columns
 ** times their own transpose, where args->work has room.  *is_done: false, this is none of those.
 */
-gx_code gx_cuda_narrow_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *args,
+gx_code gx_cuda_narrow_gemm(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *args,
                             bool *is_done, gx_err *err);
-gx_code gx_cuda_narrow_rank_k(gx_dev *dev, gx_queue *queue, gx_dtype dtype, bool is_hermitian,
+gx_code gx_cuda_narrow_rank_k(gx_dev *dev, gx_queue *queue, gx_number dtype, bool is_hermitian,
                               const gx_args *args, bool *is_done, gx_err *err);
 
 // Words of the libraries --------------------------------------------------------------------------
 
-static inline int gx_cuda_type(gx_dtype dtype)
+static inline int gx_cuda_type(gx_number dtype)
 {
     static const int types[] = {GX_CUDA_R_64F, GX_CUDA_R_32F, GX_CUDA_C_64F, GX_CUDA_C_32F};
     return types[dtype];
@@ -255,18 +256,18 @@ typedef struct gx_cuda_scalar {
     _Alignas(8) float narrow[2];
 } gx_cuda_scalar;
 
-static inline const void *gx_cuda_scalar_of(gx_cuda_scalar *room, gx_dtype dtype, gx_scalar value)
+static inline const void *gx_cuda_scalar_of(gx_cuda_scalar *room, gx_number dtype, gx_scalar value)
 {
     room->wide[0] = value.re;
     room->wide[1] = value.im;
     room->narrow[0] = (float)value.re;
     room->narrow[1] = (float)value.im;
-    return gx_dtype_is_double(dtype) ? (const void *)room->wide : (const void *)room->narrow;
+    return gx_number_is_double(dtype) ? (const void *)room->wide : (const void *)room->narrow;
 }
 
-static inline bool gx_cuda_is_zero(gx_dtype dtype, gx_scalar s)
+static inline bool gx_cuda_is_zero(gx_number dtype, gx_scalar s)
 {
-    return s.re == 0 && (!gx_dtype_is_complex(dtype) || s.im == 0);
+    return s.re == 0 && (!gx_number_is_complex(dtype) || s.im == 0);
 }
 
 /* Bytes rounded up, so that what follows in a workspace is aligned. */
@@ -335,16 +336,17 @@ GX_SLOTS_DECLARE(gx_cuda_merit);
 GX_SLOTS_DECLARE(gx_cuda_nearest);
 GX_SLOTS_DECLARE(gx_cuda_spmm);
 
-size_t gx_cuda_narrow_bytes(const gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype,
+size_t gx_cuda_narrow_bytes(const gx_dev *dev, gx_kernel_id kernel, gx_number dtype,
                             const gx_args *args);
 
 /* Bytes of args->work: of cuda_nearest.c, cuda_fused.c, reductions, and the others by name. */
-size_t gx_cuda_spmm_bytes(gx_dtype dtype, const gx_args *args);
-size_t gx_cuda_nearest_bytes(const gx_dev *dev, gx_dtype dtype, const gx_args *args);
+size_t gx_cuda_spmm_bytes(gx_number dtype, const gx_args *args);
+size_t gx_cuda_nearest_bytes(const gx_dev *dev, gx_number dtype, const gx_args *args);
 size_t gx_cuda_fused_bytes(const gx_args *args);
 size_t gx_cuda_reduce_bytes(const gx_args *args);
-size_t gx_cuda_solver_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
-size_t gx_cuda_qr_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
-size_t gx_cuda_spectra_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
+size_t gx_cuda_solver_bytes(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args);
+size_t gx_cuda_qr_bytes(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args);
+size_t gx_cuda_spectra_bytes(gx_dev *dev, gx_kernel_id kernel, gx_number dtype,
+                             const gx_args *args);
 
 #endif

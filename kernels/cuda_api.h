@@ -141,12 +141,12 @@ typedef struct gx_cuda_api {
     int (*blas_stream)(gx_cuda_handle handle, gx_cuda_handle stream);
     int (*blas_workspace)(gx_cuda_handle handle, void *workspace, size_t bytes);
     const char *(*blas_name)(int status);
-    gx_cublas_gemm gemm[GX_DTYPE_COUNT];
+    gx_cublas_gemm gemm[GX_NUMBER_COUNT];
     gx_cublas_gemm_ex gemm_ex;
-    gx_cublas_batch batch[GX_DTYPE_COUNT]; /* gemmStridedBatched */
-    gx_cublas_rank_k syrk[GX_DTYPE_COUNT], herk[GX_DTYPE_COUNT]; /* herk of reals: NULL */
-    gx_cublas_trsm trsm[GX_DTYPE_COUNT];
-    gx_cublas_trmm trmm[GX_DTYPE_COUNT];
+    gx_cublas_batch batch[GX_NUMBER_COUNT]; /* gemmStridedBatched */
+    gx_cublas_rank_k syrk[GX_NUMBER_COUNT], herk[GX_NUMBER_COUNT]; /* herk of reals: NULL */
+    gx_cublas_trsm trsm[GX_NUMBER_COUNT];
+    gx_cublas_trmm trmm[GX_NUMBER_COUNT];
 
     /* libcusolver */
     int (*solver_create)(gx_cuda_handle *handle);

@@ -13,9 +13,9 @@
 */
 #include "cuda.h"
 
-static int op_of(gx_dtype dtype, gx_trans trans)
+static int op_of(gx_number dtype, gx_trans trans)
 {
-    return !gx_dtype_is_complex(dtype) && trans == GX_CONJ_TRANS ? GX_TRANS : (int)trans;
+    return !gx_number_is_complex(dtype) && trans == GX_CONJ_TRANS ? GX_TRANS : (int)trans;
 }
 
 static int64_t ld_of(int64_t ld)
@@ -25,7 +25,7 @@ static int64_t ld_of(int64_t ld)
 
 // Gemm --------------------------------------------------------------------------------------------
 
-static gx_code gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code gemm(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     if (p->m <= 0 || p->n <= 0) {
         return GX_OK;
@@ -49,9 +49,10 @@ static gx_code gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args 
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_gemms, gemm)
 
-gx_code gx_cuda_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_trans transa, gx_trans transb,
-                     int64_t m, int64_t n, int64_t k, double alpha, const void *a, int64_t lda,
-                     const void *b, int64_t ldb, double beta, void *c, int64_t ldc, gx_err *err)
+gx_code gx_cuda_gemm(gx_dev *dev, gx_queue *queue, gx_number dtype, gx_trans transa,
+                     gx_trans transb, int64_t m, int64_t n, int64_t k, double alpha, const void *a,
+                     int64_t lda, const void *b, int64_t ldb, double beta, void *c, int64_t ldc,
+                     gx_err *err)
 {
     gx_args args = {.transa = transa,
                     .transb = transb,
@@ -84,7 +85,7 @@ gx_code gx_cuda_gemm_f16(gx_dev *dev, gx_queue *queue, int64_t m, int64_t n, int
 
 // Syrk, herk --------------------------------------------------------------------------------------
 
-static gx_code rank_k(gx_dev *dev, gx_queue *queue, gx_dtype dtype, bool is_hermitian,
+static gx_code rank_k(gx_dev *dev, gx_queue *queue, gx_number dtype, bool is_hermitian,
                       const gx_args *p, gx_err *err)
 {
     gx_scalar alpha = p->alpha, beta = p->beta;
@@ -113,27 +114,27 @@ static gx_code rank_k(gx_dev *dev, gx_queue *queue, gx_dtype dtype, bool is_herm
     return gx_cublas_check(dev, status, is_hermitian ? "herk" : "syrk", err);
 }
 
-static gx_code syrk(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code syrk(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
-    if (gx_dtype_is_complex(dtype) && p->transa == GX_CONJ_TRANS) {
+    if (gx_number_is_complex(dtype) && p->transa == GX_CONJ_TRANS) {
         return gx_fail(err, GX_UNSUPPORTED, "syrk has no conjugate transpose: herk has");
     }
     return rank_k(dev, queue, dtype, false, p, err);
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_syrk, syrk)
 
-static gx_code herk(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code herk(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
-    if (gx_dtype_is_complex(dtype) && p->transa == GX_TRANS) {
+    if (gx_number_is_complex(dtype) && p->transa == GX_TRANS) {
         return gx_fail(err, GX_UNSUPPORTED, "herk has no plain transpose: syrk has");
     }
-    return rank_k(dev, queue, dtype, gx_dtype_is_complex(dtype), p, err);
+    return rank_k(dev, queue, dtype, gx_number_is_complex(dtype), p, err);
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_herk, herk)
 
 // Triangles ---------------------------------------------------------------------------------------
 
-static gx_code triangular(gx_dev *dev, gx_queue *queue, gx_dtype dtype, bool solves,
+static gx_code triangular(gx_dev *dev, gx_queue *queue, gx_number dtype, bool solves,
                           const gx_args *p, gx_err *err)
 {
     if (p->m <= 0 || p->n <= 0) {
@@ -155,13 +156,13 @@ static gx_code triangular(gx_dev *dev, gx_queue *queue, gx_dtype dtype, bool sol
     return gx_cublas_check(dev, status, solves ? "trsm" : "trmm", err);
 }
 
-static gx_code trsm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code trsm(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     return triangular(dev, queue, dtype, true, p, err);
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_trsm, trsm)
 
-static gx_code trmm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code trmm(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     return triangular(dev, queue, dtype, false, p, err);
 }

@@ -86,8 +86,8 @@ static void say(text *t, const char *format, ...)
     va_end(list);
 }
 
-static const char *const suffix[GX_DTYPE_COUNT] = {"f64", "f32", "c128", "c64"};
-static const char *const element[GX_DTYPE_COUNT] = {"double", "float", "double2", "float2"};
+static const char *const suffix[GX_NUMBER_COUNT] = {"f64", "f32", "c128", "c64"};
+static const char *const element[GX_NUMBER_COUNT] = {"double", "float", "double2", "float2"};
 
 /* A value's name in the text. */
 static const char *name_of(int value, char room[16])
@@ -345,7 +345,7 @@ static const size_t FOLD_BYTES = FOLD_BLOCKS * 3 * sizeof(double);
 
 static size_t matrix_bytes(const gx_args *p)
 {
-    return gx_cuda_round((size_t)(p->m * p->n) * gx_dtype_bytes(p->fused->dtype));
+    return gx_cuda_round((size_t)(p->m * p->n) * gx_number_bytes(p->fused->dtype));
 }
 
 /* What a folded output takes of `work`: before what it comes to, and altogether. */
@@ -371,7 +371,7 @@ size_t gx_cuda_fused_bytes(const gx_args *p)
 }
 
 /* Output k, of which `blocks` thread blocks have left something at `work`, to the caller. */
-static gx_code fold_output(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, int k,
+static gx_code fold_output(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, int k,
                            int blocks, char *work, gx_err *err)
 {
     const gx_fused_result *r = &p->fused->output[k];
@@ -474,7 +474,7 @@ static void shape_call(gx_cuda_fused *call, gx_cuda_dim *grid, gx_cuda_dim *bloc
     call->blocks = (int)(grid->x * grid->y);
 }
 
-static gx_code fused(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code fused(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     gx_cuda_fused call;
     gx_cuda_dim block, grid;

@@ -70,8 +70,8 @@ typedef struct gx_cuda_call {
     int32_t diag;   /* gx_diag                               */
     int32_t part;   /* gx_cuda_part                          */
     int32_t kind;   /* gx_map_kind, gx_reduce_kind; definite, rescale */
-    int32_t from;   /* convert: gx_dtype of a                */
-    int32_t to;     /* convert: gx_dtype of c                */
+    int32_t from;   /* convert: gx_number of a                */
+    int32_t to;     /* convert: gx_number of c                */
     int64_t m, n;
     double alpha[2], beta[2]; /* re, im                      */
     const void *a;
@@ -141,7 +141,7 @@ typedef struct gx_cuda_narrow {
 ** fields of gx_random name, m x n of dtype `to`.
 */
 typedef struct gx_cuda_random {
-    int32_t kind, dtype; /* gx_random_kind, gx_dtype of the matrix */
+    int32_t kind, dtype; /* gx_random_kind, gx_number of the matrix */
     int32_t to, unused;
     uint64_t seed;
     double offset, scale, largest;

@@ -24,7 +24,7 @@ static unsigned clamp(int64_t count, int64_t most)
     return (unsigned)gx_max(1, gx_min(count, most));
 }
 
-gx_code gx_cuda_launch(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_dtype dtype,
+gx_code gx_cuda_launch(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_number dtype,
                        gx_cuda_dim grid, gx_cuda_dim block, void *params, gx_err *err)
 {
     void *list[] = {params};
@@ -45,7 +45,7 @@ void gx_cuda_shape(int64_t m, int64_t n, gx_cuda_dim *grid, gx_cuda_dim *block)
     grid->y = clamp(gx_ceil_div(n, block->y), gx_max(BLOCKS_MOST / grid->x, 1));
 }
 
-gx_code gx_cuda_over_block(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_dtype dtype,
+gx_code gx_cuda_over_block(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_number dtype,
                            gx_cuda_call *call, gx_err *err)
 {
     if (call->m <= 0 || call->n <= 0) {
@@ -59,8 +59,8 @@ gx_code gx_cuda_over_block(gx_dev *dev, gx_queue *queue, gx_cuda_function functi
 // Elementwise -------------------------------------------------------------------------------------
 
 /* operands: how many of a, b, b2 the kernel reads. */
-static gx_code walk(gx_dev *dev, gx_queue *queue, gx_kernel_id kernel, int operands, gx_dtype dtype,
-                    const gx_args *p, gx_err *err)
+static gx_code walk(gx_dev *dev, gx_queue *queue, gx_kernel_id kernel, int operands,
+                    gx_number dtype, const gx_args *p, gx_err *err)
 {
     gx_cuda_call call = {.kernel = kernel,
                          .kind = (int32_t)p->map,
@@ -85,21 +85,21 @@ static gx_code walk(gx_dev *dev, gx_queue *queue, gx_kernel_id kernel, int opera
     return gx_cuda_over_block(dev, queue, GX_CUDA_MAP, dtype, &call, err);
 }
 
-static gx_code fill(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code fill(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     return walk(dev, queue, GX_FILL, 0, dtype, p, err);
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_fill, fill)
 
-static gx_code copy(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code copy(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     return walk(dev, queue, GX_COPY, 1, dtype, p, err);
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_copying, copy)
 
-static gx_code map(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code map(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
-    gx_dtype result;
+    gx_number result;
     GX_TRY(gx_map_dtype(p->map, dtype, &result, err));
     return walk(dev, queue, GX_MAP, gx_map_row(p->map)->operands, dtype, p, err);
 }
@@ -108,7 +108,7 @@ GX_CUDA_SLOTS_DEFINE(gx_cuda_mapping, map)
 // Transposes and triangles ------------------------------------------------------------------------
 
 /* Kernels that walk tiles of 32 x 32 with 32 x 8 threads. */
-static gx_code over_tiles(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_dtype dtype,
+static gx_code over_tiles(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_number dtype,
                           gx_cuda_call *call, gx_err *err)
 {
     if (call->m <= 0 || call->n <= 0) {
@@ -120,7 +120,7 @@ static gx_code over_tiles(gx_dev *dev, gx_queue *queue, gx_cuda_function functio
     return gx_cuda_launch(dev, queue, function, dtype, grid, block, call, err);
 }
 
-gx_code gx_cuda_copy(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_trans trans, int64_t m,
+gx_code gx_cuda_copy(gx_dev *dev, gx_queue *queue, gx_number dtype, gx_trans trans, int64_t m,
                      int64_t n, const void *a, int64_t lda, void *c, int64_t ldc, gx_err *err)
 {
     if (trans == GX_NO_TRANS) {
@@ -132,14 +132,14 @@ gx_code gx_cuda_copy(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_trans tran
     return over_tiles(dev, queue, GX_CUDA_TRANSPOSE, dtype, &call, err);
 }
 
-static gx_code transpose(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p,
+static gx_code transpose(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p,
                          gx_err *err)
 {
     return gx_cuda_copy(dev, queue, dtype, p->transa, p->m, p->n, p->a, p->lda, p->c, p->ldc, err);
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_transposing, transpose)
 
-static gx_code symmetrize(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p,
+static gx_code symmetrize(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p,
                           gx_err *err)
 {
     gx_cuda_call call = {.trans = (int32_t)p->transa,
@@ -152,7 +152,7 @@ static gx_code symmetrize(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_symmetrize, symmetrize)
 
-gx_code gx_cuda_region(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_cuda_part part,
+gx_code gx_cuda_region(gx_dev *dev, gx_queue *queue, gx_number dtype, gx_cuda_part part,
                        gx_uplo uplo, int64_t m, int64_t n, gx_scalar beta, void *c, int64_t ldc,
                        gx_err *err)
 {
@@ -166,7 +166,7 @@ gx_code gx_cuda_region(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_cuda_par
     return gx_cuda_over_block(dev, queue, GX_CUDA_REGION, dtype, &call, err);
 }
 
-gx_code gx_cuda_triangle(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_cuda_part part,
+gx_code gx_cuda_triangle(gx_dev *dev, gx_queue *queue, gx_number dtype, gx_cuda_part part,
                          gx_uplo uplo, gx_diag diag, int64_t m, int64_t n, const void *a,
                          int64_t lda, void *c, int64_t ldc, gx_err *err)
 {
@@ -182,7 +182,8 @@ gx_code gx_cuda_triangle(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_cuda_p
     return gx_cuda_over_block(dev, queue, GX_CUDA_TRIANGLES, dtype, &call, err);
 }
 
-static gx_code triangle(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code triangle(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p,
+                        gx_err *err)
 {
     return gx_cuda_triangle(dev, queue, dtype, GX_CUDA_ALL, p->uplo, p->diag, p->m, p->n, p->a,
                             p->lda, p->c, p->ldc, err);
@@ -203,7 +204,7 @@ static int64_t place_of(gx_cuda_rows *rows, int64_t row)
     return rows->count++;
 }
 
-static gx_code move_rows(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_cuda_rows *rows,
+static gx_code move_rows(gx_dev *dev, gx_queue *queue, gx_number dtype, gx_cuda_rows *rows,
                          gx_err *err)
 {
     gx_code code = GX_OK;
@@ -216,7 +217,7 @@ static gx_code move_rows(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_cuda_r
     return code;
 }
 
-static gx_code laswp(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code laswp(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     if (p->n <= 0) {
         return GX_OK;
@@ -242,7 +243,7 @@ GX_CUDA_SLOTS_DEFINE(gx_cuda_laswp, laswp)
 
 // Conversion, random numbers ----------------------------------------------------------------------
 
-static gx_code convert(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code convert(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     gx_cuda_call call = {.from = (int32_t)p->from,
                          .to = (int32_t)dtype,
@@ -256,7 +257,7 @@ static gx_code convert(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_ar
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_convert, convert)
 
-static gx_code make_random(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p,
+static gx_code make_random(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p,
                            gx_err *err)
 {
     const gx_random *random = p->random;
@@ -325,7 +326,7 @@ size_t gx_cuda_reduce_bytes(const gx_args *args)
     return (size_t)(s.partial + s.width) * sizeof(double);
 }
 
-gx_code gx_cuda_reduce_to(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p,
+gx_code gx_cuda_reduce_to(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p,
                           double **out, gx_err *err)
 {
     sharing s = share_out(p);
@@ -368,11 +369,11 @@ gx_code gx_cuda_reduce_end(gx_dev *dev, gx_queue *queue, gx_reduce_kind kind, in
     return gx_cuda_launch(dev, queue, GX_CUDA_REDUCE_END, GX_F64, grid, block, &call, err);
 }
 
-static gx_code reduce(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code reduce(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     bool is_order = p->reduce_kind == GX_REDUCE_MIN || p->reduce_kind == GX_REDUCE_MAX;
     if ((unsigned)p->reduce_kind >= GX_REDUCE_KIND_COUNT ||
-        (is_order && gx_dtype_is_complex(dtype))) {
+        (is_order && gx_number_is_complex(dtype))) {
         return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no smallest or largest element");
     }
     int64_t width = gx_reduce_width(p->reduce_kind, p->m, p->n);
@@ -395,7 +396,7 @@ size_t gx_cuda_measure_bytes(int64_t m, int64_t n)
     return gx_cuda_round(gx_cuda_reduce_bytes(&args));
 }
 
-gx_code gx_cuda_measure(gx_dev *dev, gx_queue *queue, gx_dtype dtype, int64_t m, int64_t n,
+gx_code gx_cuda_measure(gx_dev *dev, gx_queue *queue, gx_number dtype, int64_t m, int64_t n,
                         const void *c, int64_t ldc, void *work, const double **largest, gx_err *err)
 {
     gx_args args = {
@@ -406,7 +407,7 @@ gx_code gx_cuda_measure(gx_dev *dev, gx_queue *queue, gx_dtype dtype, int64_t m,
     return code;
 }
 
-gx_code gx_cuda_rescale(gx_dev *dev, gx_queue *queue, gx_dtype dtype, bool is_back,
+gx_code gx_cuda_rescale(gx_dev *dev, gx_queue *queue, gx_number dtype, bool is_back,
                         const double *largest, int64_t m, int64_t n, void *c, int64_t ldc,
                         gx_err *err)
 {

@@ -23,7 +23,7 @@
 enum { ROUND = 264, THREADS = 256 };
 
 /* c = beta c + alpha (the sum of the parts), each m x n without gaps. */
-static gx_code add_parts(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_cuda_call *call,
+static gx_code add_parts(gx_dev *dev, gx_queue *queue, gx_number dtype, gx_cuda_call *call,
                          gx_err *err)
 {
     call->lda = call->m;
@@ -57,7 +57,7 @@ static void cut_blocks(gx_cuda_narrow *p, int64_t element, int64_t side, int64_t
 }
 
 /* Columns or rows whose product cuBLAS leaves to us. */
-static bool is_few(gx_dtype dtype, int64_t few, bool is_trans)
+static bool is_few(gx_number dtype, int64_t few, bool is_trans)
 {
     if (dtype == GX_F32) {
         return few >= 1 && few <= GX_CUDA_NARROW;
@@ -87,13 +87,13 @@ static int64_t steps_of(const gx_cuda_narrow *p)
 }
 
 /* How a product is cut, and for which kernel; false: it is not for these. */
-static bool cut_narrow(const gx_dev *dev, gx_dtype dtype, const gx_args *p,
+static bool cut_narrow(const gx_dev *dev, gx_number dtype, const gx_args *p,
                        gx_cuda_function *function, gx_cuda_narrow *out)
 {
     const int64_t LEAST_SIDE = 64, LEAST_BYTES = 4 << 20, MOST_PARTS = 65535;
     const int64_t SPLIT_BYTES = 16 << 20; // from here on it beats cuBLAS
     const int64_t MOST_SIDE = INT32_MAX - GX_CUDA_NARROW_ROWS; // a block may begin before its end
-    int64_t element = (int64_t)gx_dtype_bytes(dtype);
+    int64_t element = (int64_t)gx_number_bytes(dtype);
     bool is_left = p->n <= p->m; // the large matrix is a
     bool is_trans = is_left ? p->transa != GX_NO_TRANS : p->transb == GX_NO_TRANS;
     int64_t few = gx_min(p->m, p->n), side = gx_max(p->m, p->n), k = p->k;
@@ -137,7 +137,7 @@ static gx_code multiply_split(gx_dev *dev, gx_queue *queue, gx_cuda_narrow *call
     return gx_cuda_launch(dev, queue, GX_CUDA_NARROW_SPLIT, GX_F32, grid, block, call, err);
 }
 
-gx_code gx_cuda_narrow_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p,
+gx_code gx_cuda_narrow_gemm(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p,
                             bool *is_done, gx_err *err)
 {
     gx_cuda_narrow call;
@@ -154,7 +154,7 @@ gx_code gx_cuda_narrow_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const 
     call.x = is_left ? p->b : p->a;
     call.x_down = is_plain ? 1 : ldx;
     call.x_across = is_plain ? ldx : 1;
-    int64_t piece = 16 / (int64_t)gx_dtype_bytes(dtype); // loaded at once
+    int64_t piece = 16 / (int64_t)gx_number_bytes(dtype); // loaded at once
     bool is_whole = function == GX_CUDA_NARROW_SPLIT || call.rows % piece == 0;
     call.is_aligned = (uintptr_t)call.s % 16 == 0 && call.lds % piece == 0 && is_whole;
     call.partial = p->work;
@@ -194,7 +194,7 @@ static int64_t cut_rank_k(const gx_args *p, int64_t *chunk)
 }
 
 /* `count` products of `chunk` along k from part `first` on. */
-static gx_code multiply_parts(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_trans trans,
+static gx_code multiply_parts(gx_dev *dev, gx_queue *queue, gx_number dtype, gx_trans trans,
                               const gx_args *p, int64_t first, int64_t count, int64_t chunk,
                               int64_t step, gx_err *err)
 {
@@ -211,7 +211,7 @@ static gx_code multiply_parts(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_t
     return gx_cublas_check(dev, status, "gemmStridedBatched", err);
 }
 
-gx_code gx_cuda_narrow_rank_k(gx_dev *dev, gx_queue *queue, gx_dtype dtype, bool is_hermitian,
+gx_code gx_cuda_narrow_rank_k(gx_dev *dev, gx_queue *queue, gx_number dtype, bool is_hermitian,
                               const gx_args *p, bool *is_done, gx_err *err)
 {
     int64_t chunk, parts = p->work == NULL ? 0 : cut_rank_k(p, &chunk);
@@ -239,7 +239,7 @@ gx_code gx_cuda_narrow_rank_k(gx_dev *dev, gx_queue *queue, gx_dtype dtype, bool
     return add_parts(dev, queue, dtype, &sum, err);
 }
 
-size_t gx_cuda_narrow_bytes(const gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype,
+size_t gx_cuda_narrow_bytes(const gx_dev *dev, gx_kernel_id kernel, gx_number dtype,
                             const gx_args *args)
 {
     gx_cuda_narrow narrow;
@@ -252,5 +252,5 @@ size_t gx_cuda_narrow_bytes(const gx_dev *dev, gx_kernel_id kernel, gx_dtype dty
         bool is_split = function == GX_CUDA_NARROW_SPLIT;
         image = is_split ? steps_of(&narrow) * GX_CUDA_SPLIT_IMAGE : 0;
     }
-    return (size_t)elements * gx_dtype_bytes(dtype) + (size_t)image;
+    return (size_t)elements * gx_number_bytes(dtype) + (size_t)image;
 }

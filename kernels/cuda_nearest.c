@@ -45,7 +45,7 @@ static bool has_gaps(const gx_nearest *w)
 }
 
 /* f32 products by tensor cores: where they are fast, and there is enough to do for them. */
-static bool is_in_pieces(const gx_dev *dev, gx_dtype dtype, const gx_args *p)
+static bool is_in_pieces(const gx_dev *dev, gx_number dtype, const gx_args *p)
 {
     return dtype == GX_F32 && dev->function[GX_CUDA_NEAR_PIECES][GX_F32] != NULL &&
            !has_gaps(p->nearest) && p->n >= PIECES_QUERIES && p->k >= PIECES_LEAST &&
@@ -59,17 +59,17 @@ static int64_t eights(int64_t count)
 }
 
 /* Bytes of a row in pieces; else of one without the shift. */
-static int64_t row_bytes(gx_dtype dtype, const gx_args *p, bool in_pieces)
+static int64_t row_bytes(gx_number dtype, const gx_args *p, bool in_pieces)
 {
     return in_pieces                   ? PIECES * eights(p->k) * F16_BYTES
-           : p->nearest->shift != NULL ? p->k * (int64_t)gx_dtype_bytes(dtype)
+           : p->nearest->shift != NULL ? p->k * (int64_t)gx_number_bytes(dtype)
                                        : 0;
 }
 
 /* Rows of a panel. */
-static int64_t panel_of(gx_dtype dtype, const gx_args *p, bool in_pieces)
+static int64_t panel_of(gx_number dtype, const gx_args *p, bool in_pieces)
 {
-    int64_t rows = VALUE_BYTES / ((int64_t)gx_dtype_bytes(dtype) * gx_max(1, p->n));
+    int64_t rows = VALUE_BYTES / ((int64_t)gx_number_bytes(dtype) * gx_max(1, p->n));
     int64_t row = row_bytes(dtype, p, in_pieces);
     if (row > 0) {
         rows = gx_min(rows, COPIED_BYTES / row);
@@ -90,7 +90,7 @@ static int64_t lanes_of(const gx_args *p, int64_t panel)
     return gx_max(1, gx_min(lanes, gx_ceil_div(panel, STEP)));
 }
 
-static sizes sizes_of(gx_dtype dtype, const gx_args *p, bool in_pieces)
+static sizes sizes_of(gx_number dtype, const gx_args *p, bool in_pieces)
 {
     int64_t panel = panel_of(dtype, p, in_pieces), row = row_bytes(dtype, p, in_pieces);
     int64_t high = in_pieces ? eights(panel) : panel;
@@ -106,9 +106,9 @@ static sizes sizes_of(gx_dtype dtype, const gx_args *p, bool in_pieces)
 ** Enough for every call of as many rows and queries, or fewer, which a driver makes with the same
 ** memory: fewer queries have higher panels, and more lanes.
 */
-static sizes sizes_for(const gx_dev *dev, gx_dtype dtype, const gx_args *p)
+static sizes sizes_for(const gx_dev *dev, gx_number dtype, const gx_args *p)
 {
-    int64_t values = VALUE_BYTES / (int64_t)gx_dtype_bytes(dtype), n = gx_max(1, p->n);
+    int64_t values = VALUE_BYTES / (int64_t)gx_number_bytes(dtype), n = gx_max(1, p->n);
     bool in_pieces = is_in_pieces(dev, dtype, p);
     sizes s = {.values = gx_min(eights(p->m) * n, gx_max(values, ROWS_LEAST * n)),
                .rows = gx_min(p->m, gx_max(values, ROWS_LEAST)),
@@ -130,9 +130,9 @@ static size_t take(char *work, size_t used, int64_t count, size_t size, void **p
     return used + gx_cuda_round((size_t)count * size);
 }
 
-static size_t layout(gx_dtype dtype, const sizes *s, char *work, gx_cuda_near *call)
+static size_t layout(gx_number dtype, const sizes *s, char *work, gx_cuda_near *call)
 {
-    size_t es = gx_dtype_bytes(dtype);
+    size_t es = gx_number_bytes(dtype);
     int64_t room = dtype == GX_F64 ? GX_CUDA_NEAR_ROOM_F64 : GX_CUDA_NEAR_ROOM;
     void *part[11];
     size_t used = take(work, 0, 1, sizeof(gx_cuda_near_state), &part[0]);
@@ -163,7 +163,7 @@ static size_t layout(gx_dtype dtype, const sizes *s, char *work, gx_cuda_near *c
     return used;
 }
 
-size_t gx_cuda_nearest_bytes(const gx_dev *dev, gx_dtype dtype, const gx_args *args)
+size_t gx_cuda_nearest_bytes(const gx_dev *dev, gx_number dtype, const gx_args *args)
 {
     gx_cuda_near unused;
     sizes most = sizes_for(dev, dtype, args);
@@ -172,7 +172,7 @@ size_t gx_cuda_nearest_bytes(const gx_dev *dev, gx_dtype dtype, const gx_args *a
 
 // Launches ----------------------------------------------------------------------------------------
 
-static gx_code launch(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_dtype dtype,
+static gx_code launch(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_number dtype,
                       int64_t x, int64_t y, gx_cuda_near *call, gx_err *err)
 {
     gx_cuda_dim grid = {(unsigned)x, (unsigned)y, 1}, block = {THREADS, 1, 1};
@@ -184,7 +184,7 @@ static gx_code launch(gx_dev *dev, gx_queue *queue, gx_cuda_function function, g
 }
 
 /* The panel's rows, with `few` queries from the j-th on. */
-static gx_code look_at_rows(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_cuda_near *all,
+static gx_code look_at_rows(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_cuda_near *all,
                             int64_t j, int64_t few, gx_err *err)
 {
     gx_cuda_near call = *all;
@@ -206,7 +206,7 @@ static gx_code multiply_pieces(gx_dev *dev, gx_queue *queue, const gx_cuda_near 
                             call->image, PIECES * call->deep, call->value, call->ldv, err);
 }
 
-static gx_code fill_values(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_cuda_near *call,
+static gx_code fill_values(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_cuda_near *call,
                            gx_err *err)
 {
     if (call->pieces != NULL) {
@@ -260,7 +260,7 @@ static gx_cuda_near call_of(const gx_args *p)
                           .column = w->column};
 }
 
-static gx_code nearest(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code nearest(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     const gx_nearest *w = p->nearest;
     gx_cuda_near call = call_of(p);
@@ -301,7 +301,7 @@ static gx_code nearest(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_ar
 GX_CUDA_SLOT(gx_cuda_nearest, f64, GX_F64, nearest)
 GX_CUDA_SLOT(gx_cuda_nearest, f32, GX_F32, nearest)
 
-static gx_code merit(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code merit(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     gx_cuda_near call = call_of(p);
     enum { BLOCKS_MOST = 16384 };

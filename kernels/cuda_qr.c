@@ -30,7 +30,7 @@ enum { NB = 256, INFO_BYTES = 256 };
 typedef struct place {
     gx_dev *dev;
     gx_queue *queue;
-    gx_dtype dtype;
+    gx_number dtype;
     gx_err *err;
 } place;
 
@@ -43,9 +43,9 @@ typedef struct reflectors {
     bool is_pentagon;
 } reflectors;
 
-static size_t area(gx_dtype dtype, int64_t m, int64_t n)
+static size_t area(gx_number dtype, int64_t m, int64_t n)
 {
-    return gx_cuda_round((size_t)(gx_max(m, 0) * gx_max(n, 0)) * gx_dtype_bytes(dtype));
+    return gx_cuda_round((size_t)(gx_max(m, 0) * gx_max(n, 0)) * gx_number_bytes(dtype));
 }
 
 static gx_code times(const place *at, gx_trans transa, gx_trans transb, int64_t m, int64_t n,
@@ -192,15 +192,15 @@ static gx_code apply_block(const place *at, const reflectors *r, const target *x
 
 // Larft, larfb ------------------------------------------------------------------------------------
 
-static gx_code refuse_plain(gx_kernel_id kernel, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code refuse_plain(gx_kernel_id kernel, gx_number dtype, const gx_args *p, gx_err *err)
 {
-    return gx_dtype_is_complex(dtype) && p->transa == GX_TRANS
+    return gx_number_is_complex(dtype) && p->transa == GX_TRANS
                ? gx_fail(err, GX_UNSUPPORTED, "%s has no plain transpose of complex reflectors",
                          gx_kernel_name(kernel))
                : GX_OK;
 }
 
-static gx_code larft(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code larft(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     place at = {dev, queue, dtype, err};
     reflectors r = {.k = gx_max(p->k, 0),
@@ -229,7 +229,7 @@ static target target_of(const place *at, const gx_args *p, int64_t first, int64_
         .ldc2 = p->ldc};
 }
 
-static gx_code larfb(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code larfb(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     GX_TRY(refuse_plain(GX_LARFB, dtype, p, err));
     place at = {dev, queue, dtype, err};
@@ -252,13 +252,13 @@ typedef struct rooms {
     char *top, *gram, *t, *w;
 } rooms;
 
-static size_t rooms_bytes(gx_dtype dtype, int64_t k, int64_t lines)
+static size_t rooms_bytes(gx_number dtype, int64_t k, int64_t lines)
 {
     int64_t nb = gx_min(NB, gx_max(k, 0));
     return 3 * area(dtype, nb, nb) + area(dtype, nb, lines);
 }
 
-static rooms rooms_of(gx_dtype dtype, int64_t k, void *work)
+static rooms rooms_of(gx_number dtype, int64_t k, void *work)
 {
     int64_t nb = gx_min(NB, gx_max(k, 0));
     size_t square = area(dtype, nb, nb);
@@ -275,9 +275,9 @@ static gx_code apply_reflectors(const place *at, const reflectors *r, const targ
     return apply_block(at, r, x, room->top, room->t, r->k, room->w);
 }
 
-static const void *tau_at(gx_dtype dtype, const void *tau, int64_t i)
+static const void *tau_at(gx_number dtype, const void *tau, int64_t i)
 {
-    return (const char *)tau + (size_t)i * gx_dtype_bytes(dtype);
+    return (const char *)tau + (size_t)i * gx_number_bytes(dtype);
 }
 
 /* c = op(Q) c or c op(Q), v = a, whatever transa. */
@@ -305,7 +305,7 @@ static gx_code apply_all(const place *at, const gx_args *p, bool is_pentagon)
     return GX_OK;
 }
 
-static gx_code ormqr(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code ormqr(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     GX_TRY(refuse_plain(GX_ORMQR, dtype, p, err));
     place at = {dev, queue, dtype, err};
@@ -313,7 +313,7 @@ static gx_code ormqr(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_ormqr, ormqr)
 
-static gx_code tpmqrt(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code tpmqrt(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     GX_TRY(refuse_plain(GX_TPMQRT, dtype, p, err));
     place at = {dev, queue, dtype, err};
@@ -321,7 +321,7 @@ static gx_code tpmqrt(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_arg
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_tpmqrt, tpmqrt)
 
-static gx_code orgqr(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code orgqr(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     if (p->m <= 0 || p->n <= 0) {
         return GX_OK;
@@ -354,7 +354,7 @@ GX_CUDA_SLOTS_DEFINE(gx_cuda_orgqr, orgqr)
 
 // Factorising -------------------------------------------------------------------------------------
 
-static gx_code ask(gx_dev *dev, gx_cuda_handle solver, gx_cuda_handle params, gx_dtype dtype,
+static gx_code ask(gx_dev *dev, gx_cuda_handle solver, gx_cuda_handle params, gx_number dtype,
                    int64_t m, int64_t n, const void *c, int64_t ldc, size_t *device, size_t *host,
                    gx_err *err)
 {
@@ -384,7 +384,7 @@ static gx_code factorise(const place *at, int64_t m, int64_t n, void *c, int64_t
     return gx_cusolver_check(dev, status, "Xgeqrf", err);
 }
 
-static gx_code geqrf(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code geqrf(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     place at = {dev, queue, dtype, err};
     return p->m <= 0 || p->n <= 0 ? GX_OK
@@ -392,7 +392,7 @@ static gx_code geqrf(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_geqrf, geqrf)
 
-static gx_code tpqrt(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code tpqrt(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     place at = {dev, queue, dtype, err};
     int64_t m = p->m, n = p->n, ld = n + gx_max(m, 0);
@@ -417,7 +417,7 @@ GX_CUDA_SLOTS_DEFINE(gx_cuda_tpqrt, tpqrt)
 
 // Workspaces --------------------------------------------------------------------------------------
 
-static size_t factorise_bytes(gx_dev *dev, gx_dtype dtype, int64_t m, int64_t n)
+static size_t factorise_bytes(gx_dev *dev, gx_number dtype, int64_t m, int64_t n)
 {
     size_t device_bytes = 0, host_bytes = 0;
     if (m <= 0 || n <= 0) {
@@ -428,7 +428,7 @@ static size_t factorise_bytes(gx_dev *dev, gx_dtype dtype, int64_t m, int64_t n)
     return INFO_BYTES + gx_cuda_round(device_bytes);
 }
 
-size_t gx_cuda_qr_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *p)
+size_t gx_cuda_qr_bytes(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *p)
 {
     int64_t m = gx_max(p->m, 0), n = gx_max(p->n, 0), k = gx_max(p->k, 0);
     int64_t lines = p->side == GX_LEFT ? n : m;

@@ -27,7 +27,7 @@ typedef struct appetite {
 } appetite;
 
 static gx_code ask(const gx_cuda_api *api, gx_dev *dev, gx_cuda_handle solver,
-                   gx_cuda_handle params, gx_kernel_id kernel, gx_dtype dtype, const gx_args *p,
+                   gx_cuda_handle params, gx_kernel_id kernel, gx_number dtype, const gx_args *p,
                    appetite *a, gx_err *err)
 {
     int type = gx_cuda_type(dtype);
@@ -63,7 +63,7 @@ static size_t measure_bytes(gx_kernel_id kernel, const gx_args *p)
     return kernel == GX_GETRF ? gx_cuda_measure_bytes(p->m, p->n) : 0;
 }
 
-size_t gx_cuda_solver_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+size_t gx_cuda_solver_bytes(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
     appetite a = {0, 0};
     if (is_empty(kernel, args)) {
@@ -75,7 +75,7 @@ size_t gx_cuda_solver_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, co
 }
 
 /* info as the factor's diagonal has it; is_alone: n = 1, which is factored here. */
-static gx_code look_at_diagonal(gx_dev *dev, gx_queue *queue, gx_dtype dtype, bool is_alone,
+static gx_code look_at_diagonal(gx_dev *dev, gx_queue *queue, gx_number dtype, bool is_alone,
                                 const gx_args *p, gx_err *err)
 {
     gx_cuda_call call = {.kind = is_alone ? 1 : 0,
@@ -90,7 +90,7 @@ static gx_code look_at_diagonal(gx_dev *dev, gx_queue *queue, gx_dtype dtype, bo
     return gx_cuda_post(dev, queue, p->work, p->info, err);
 }
 
-static gx_code potrf(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code potrf(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     *p->info = 0;
     if (is_empty(GX_POTRF, p)) {
@@ -106,7 +106,7 @@ static gx_code potrf(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args
     GX_TRY(gx_cuda_solver(dev, queue, err));
     GX_TRY(ask(dev->api, dev, queue->solver, queue->params, GX_POTRF, dtype, p, &a, err));
     GX_TRY(gx_cuda_host_work(dev, queue, a.host, &host, err));
-    if (gx_dtype_is_complex(dtype)) {
+    if (gx_number_is_complex(dtype)) {
         GX_TRY(gx_cuda_region(dev, queue, dtype, GX_CUDA_DIAGONAL, p->uplo, p->n, p->n,
                               (gx_scalar){1, 0}, p->c, p->ldc, err));
     }
@@ -120,7 +120,7 @@ static gx_code potrf(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args
 GX_CUDA_SLOTS_DEFINE(gx_cuda_potrf, potrf)
 
 /* The last column of factors of a block that had a NaN. */
-static gx_code poison(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const double *largest,
+static gx_code poison(gx_dev *dev, gx_queue *queue, gx_number dtype, const double *largest,
                       const gx_args *p, int32_t *info, gx_err *err)
 {
     gx_cuda_call call = {.m = p->m,
@@ -134,7 +134,7 @@ static gx_code poison(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const double
     return gx_cuda_over_block(dev, queue, GX_CUDA_POISON, dtype, &call, err);
 }
 
-static gx_code getrf(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code getrf(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     *p->info = 0;
     if (is_empty(GX_GETRF, p)) {

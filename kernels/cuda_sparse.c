@@ -25,7 +25,7 @@ static bool is_gathered(const gx_args *p)
 }
 
 /* Where a panel is cut; the workspace's parts, of which work may be NULL. */
-static size_t lay_out(gx_dtype dtype, const gx_args *p, char *work, gx_cuda_spmm *call)
+static size_t lay_out(gx_number dtype, const gx_args *p, char *work, gx_cuda_spmm *call)
 {
     int64_t items = p->sparse->rows + p->sparse->entries;
     int64_t least = p->m < LINES_LEAST ? CHUNK_LINE : CHUNK_LEAST;
@@ -34,31 +34,31 @@ static size_t lay_out(gx_dtype dtype, const gx_args *p, char *work, gx_cuda_spmm
     if (!is_gathered(p)) {
         return 0;
     }
-    size_t slots = gx_cuda_round((size_t)(2 * call->parts * p->m) * gx_dtype_bytes(dtype));
+    size_t slots = gx_cuda_round((size_t)(2 * call->parts * p->m) * gx_number_bytes(dtype));
     call->slot = work;
     call->ended = work == NULL ? NULL : (int64_t *)(void *)(work + slots);
     return slots + (size_t)call->parts * sizeof *call->ended;
 }
 
-size_t gx_cuda_spmm_bytes(gx_dtype dtype, const gx_args *args)
+size_t gx_cuda_spmm_bytes(gx_number dtype, const gx_args *args)
 {
     gx_cuda_spmm unused;
     return args->m <= 0 || args->sparse->rows <= 0 ? 0 : lay_out(dtype, args, NULL, &unused);
 }
 
 /* Can lanes load 16 bytes at a time, of b, c and what parts leave? */
-static bool is_packed(gx_dtype dtype, const gx_args *p)
+static bool is_packed(gx_number dtype, const gx_args *p)
 {
-    size_t element = gx_dtype_bytes(dtype), misfit = (uintptr_t)p->b | (uintptr_t)p->c;
+    size_t element = gx_number_bytes(dtype), misfit = (uintptr_t)p->b | (uintptr_t)p->c;
     misfit |= (size_t)(p->ldb | p->ldc | p->m) * element;
-    return !gx_dtype_is_complex(dtype) && p->sparse->index_bytes == 4 && misfit % 16 == 0;
+    return !gx_number_is_complex(dtype) && p->sparse->index_bytes == 4 && misfit % 16 == 0;
 }
 
 /* Teams of lanes, as many as the lines want: 8, 16 or a warp. */
-static void choose_lanes(gx_dtype dtype, const gx_args *p, gx_cuda_spmm *call)
+static void choose_lanes(gx_number dtype, const gx_args *p, gx_cuda_spmm *call)
 {
     call->side_by_side =
-        is_gathered(p) && is_packed(dtype, p) ? (int32_t)(16 / gx_dtype_bytes(dtype)) : 1;
+        is_gathered(p) && is_packed(dtype, p) ? (int32_t)(16 / gx_number_bytes(dtype)) : 1;
     call->lanes = 8;
     while (call->lanes < WARP && call->lanes * call->side_by_side < p->m) {
         call->lanes *= 2;
@@ -68,14 +68,14 @@ static void choose_lanes(gx_dtype dtype, const gx_args *p, gx_cuda_spmm *call)
     }
 }
 
-static gx_code launch(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_dtype dtype,
+static gx_code launch(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_number dtype,
                       int64_t x, int64_t y, gx_cuda_spmm *call, gx_err *err)
 {
     gx_cuda_dim grid = {(unsigned)x, (unsigned)y, 1}, block = {GX_CUDA_SPARSE_THREADS, 1, 1};
     return gx_cuda_launch(dev, queue, function, dtype, grid, block, call, err);
 }
 
-static gx_code spmm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code spmm(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     enum { THREADS = GX_CUDA_SPARSE_THREADS, GRID_Y_MOST = 65535 };
     const gx_csr *s = p->sparse;

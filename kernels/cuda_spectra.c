@@ -24,19 +24,19 @@
 enum { INFO_BYTES = 256, SYEV_SIDE = 24000, SVD_SIDE = 19000 };
 enum { NO_VECTORS = 0, VECTORS = 1 }; /* cusolverEigMode_t */
 
-static gx_dtype real_of(gx_dtype dtype)
+static gx_number real_of(gx_number dtype)
 {
-    return gx_dtype_is_double(dtype) ? GX_F64 : GX_F32;
+    return gx_number_is_double(dtype) ? GX_F64 : GX_F32;
 }
 
-static int real_type(gx_dtype dtype)
+static int real_type(gx_number dtype)
 {
-    return gx_dtype_is_double(dtype) ? GX_CUDA_R_64F : GX_CUDA_R_32F;
+    return gx_number_is_double(dtype) ? GX_CUDA_R_64F : GX_CUDA_R_32F;
 }
 
-static size_t area(gx_dtype dtype, int64_t m, int64_t n)
+static size_t area(gx_number dtype, int64_t m, int64_t n)
 {
-    return gx_cuda_round((size_t)(gx_max(m, 0) * gx_max(n, 0)) * gx_dtype_bytes(dtype));
+    return gx_cuda_round((size_t)(gx_max(m, 0) * gx_max(n, 0)) * gx_number_bytes(dtype));
 }
 
 /* A call of cuSOLVER with its workspaces, device and host. */
@@ -46,7 +46,7 @@ typedef struct appetite {
 
 // Hermitian ---------------------------------------------------------------------------------------
 
-static gx_code ask_syevd(gx_dev *dev, gx_cuda_handle solver, gx_cuda_handle params, gx_dtype dtype,
+static gx_code ask_syevd(gx_dev *dev, gx_cuda_handle solver, gx_cuda_handle params, gx_number dtype,
                          const gx_args *p, appetite *a, gx_err *err)
 {
     int type = gx_cuda_type(dtype);
@@ -58,12 +58,12 @@ static gx_code ask_syevd(gx_dev *dev, gx_cuda_handle solver, gx_cuda_handle para
 }
 
 /* c = the triangle that counts, of a size that cuSOLVER takes, with zeros in the other one. */
-static gx_code scale_hermitian(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p,
+static gx_code scale_hermitian(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p,
                                void *work, const double **largest, gx_err *err)
 {
     GX_TRY(gx_cuda_triangle(dev, queue, dtype, GX_CUDA_ALL, p->uplo, GX_NON_UNIT, p->n, p->n, p->c,
                             p->ldc, p->c, p->ldc, err));
-    if (gx_dtype_is_complex(dtype)) {
+    if (gx_number_is_complex(dtype)) {
         GX_TRY(gx_cuda_region(dev, queue, dtype, GX_CUDA_DIAGONAL, p->uplo, p->n, p->n,
                               (gx_scalar){1, 0}, p->c, p->ldc, err));
     }
@@ -71,7 +71,7 @@ static gx_code scale_hermitian(gx_dev *dev, gx_queue *queue, gx_dtype dtype, con
     return gx_cuda_rescale(dev, queue, dtype, false, *largest, p->n, p->n, p->c, p->ldc, err);
 }
 
-static gx_code syev(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code syev(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     *p->info = 0;
     if (p->n <= 0) {
@@ -107,24 +107,24 @@ GX_CUDA_SLOTS_DEFINE(gx_cuda_syev, syev)
 /* Where the parts of `work` are. */
 typedef struct general {
     char *info, *measure, *vectors, *rest;
-    gx_dtype wide;
+    gx_number wide;
     bool is_real;
 } general;
 
-static general general_of(gx_dtype dtype, const gx_args *p)
+static general general_of(gx_number dtype, const gx_args *p)
 {
-    general g = {.info = p->work, .is_real = !gx_dtype_is_complex(dtype)};
-    g.wide = gx_dtype_promote(dtype, GX_C64);
+    general g = {.info = p->work, .is_real = !gx_number_is_complex(dtype)};
+    g.wide = gx_number_promote(dtype, GX_C64);
     g.measure = g.info + INFO_BYTES;
     g.vectors = g.measure + gx_cuda_measure_bytes(p->n, p->n);
     g.rest = g.vectors + (g.is_real && p->wants_right ? area(dtype, p->n, p->n) : 0);
     return g;
 }
 
-static gx_code ask_geev(gx_dev *dev, gx_cuda_handle solver, gx_cuda_handle params, gx_dtype dtype,
+static gx_code ask_geev(gx_dev *dev, gx_cuda_handle solver, gx_cuda_handle params, gx_number dtype,
                         const gx_args *p, appetite *a, gx_err *err)
 {
-    int type = gx_cuda_type(dtype), wide = gx_cuda_type(gx_dtype_promote(dtype, GX_C64));
+    int type = gx_cuda_type(dtype), wide = gx_cuda_type(gx_number_promote(dtype, GX_C64));
     int64_t ld = gx_max(p->n, 1);
     *a = (appetite){0, 0};
     int status =
@@ -143,7 +143,7 @@ static gx_code refuse_geev(const gx_dev *dev, const gx_args *p, gx_err *err)
                          : GX_OK;
 }
 
-static gx_code geev(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code geev(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     *p->info = 0;
     if (p->n <= 0) {
@@ -195,7 +195,7 @@ typedef struct svd {
     char *rest; /* info, the largest magnitude, then cuSOLVER's */
 } svd;
 
-static svd svd_of(gx_dtype dtype, const gx_args *p)
+static svd svd_of(gx_number dtype, const gx_args *p)
 {
     svd s = {.is_wide = p->m < p->n,
              .m = gx_max(p->m, p->n),
@@ -227,7 +227,7 @@ static svd svd_of(gx_dtype dtype, const gx_args *p)
     return s;
 }
 
-static gx_code ask_gesvd(gx_dev *dev, gx_cuda_handle solver, gx_cuda_handle params, gx_dtype dtype,
+static gx_code ask_gesvd(gx_dev *dev, gx_cuda_handle solver, gx_cuda_handle params, gx_number dtype,
                          const svd *s, appetite *a, gx_err *err)
 {
     int type = gx_cuda_type(dtype);
@@ -240,7 +240,7 @@ static gx_code ask_gesvd(gx_dev *dev, gx_cuda_handle solver, gx_cuda_handle para
 }
 
 /* Nothing to factorise: full vectors of an empty matrix are unit matrices. */
-static gx_code empty_svd(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p,
+static gx_code empty_svd(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p,
                          gx_err *err)
 {
     if (!p->wants_left || !p->is_full) {
@@ -253,7 +253,7 @@ static gx_code empty_svd(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_
 }
 
 /* left = (V^H of c^H)^H, right = (U of c^H)^H. */
-static gx_code turn_back(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p,
+static gx_code turn_back(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p,
                          const svd *s, gx_err *err)
 {
     int64_t columns = s->job == 'A' ? s->m : s->n;
@@ -263,7 +263,7 @@ static gx_code turn_back(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_
                         p->ldright, err);
 }
 
-static gx_code gesdd(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code gesdd(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     *p->info = 0;
     if (p->m <= 0 || p->n <= 0) {
@@ -303,7 +303,7 @@ GX_CUDA_SLOTS_DEFINE(gx_cuda_gesdd, gesdd)
 
 // Workspaces --------------------------------------------------------------------------------------
 
-size_t gx_cuda_spectra_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *p)
+size_t gx_cuda_spectra_bytes(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *p)
 {
     appetite a = {0, 0};
     gx_args args = *p;

@@ -26,7 +26,7 @@
 // Products ----------------------------------------------------------------------------------------
 
 /* c(i,j) = alpha * (row i of op(a) times column j of op(b)) + beta c(i,j). */
-GX_INLINE void product_element(gx_dtype dtype, const gx_args *p, gx_trans transa, gx_trans transb,
+GX_INLINE void product_element(gx_number dtype, const gx_args *p, gx_trans transa, gx_trans transb,
                                const void *b, int64_t ldb, int64_t i, int64_t j)
 {
     gx_scalar alpha = scalar_of(dtype, p->alpha), beta = scalar_of(dtype, p->beta);
@@ -45,7 +45,7 @@ GX_INLINE void product_element(gx_dtype dtype, const gx_args *p, gx_trans transa
     store(dtype, p->c, p->ldc, i, j, value);
 }
 
-GX_INLINE gx_code gemm(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code gemm(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     for (int64_t j = 0; j < p->n; j++) {
@@ -57,7 +57,7 @@ GX_INLINE gx_code gemm(gx_dtype dtype, const gx_args *p, gx_err *err)
 }
 GX_SLOTS_DEFINE(static, gemm, gemm)
 
-GX_INLINE gx_code pair(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code pair(gx_number dtype, const gx_args *p, gx_err *err)
 {
     const gx_scalar one = {1, 0};
     gx_args plain = *p, adjoint = *p;
@@ -79,9 +79,9 @@ GX_INLINE gx_code pair(gx_dtype dtype, const gx_args *p, gx_err *err)
 }
 GX_SLOTS_DEFINE(static, pair, pair)
 
-GX_INLINE gx_code syrk(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code syrk(gx_number dtype, const gx_args *p, gx_err *err)
 {
-    if (gx_dtype_is_complex(dtype) && p->transa == GX_CONJ_TRANS) {
+    if (gx_number_is_complex(dtype) && p->transa == GX_CONJ_TRANS) {
         return gx_fail(err, GX_UNSUPPORTED, "syrk has no conjugate transpose: herk has");
     }
     gx_trans other = p->transa == GX_NO_TRANS ? GX_TRANS : GX_NO_TRANS;
@@ -96,9 +96,9 @@ GX_INLINE gx_code syrk(gx_dtype dtype, const gx_args *p, gx_err *err)
 }
 GX_SLOTS_DEFINE(static, syrk, syrk)
 
-GX_INLINE gx_code herk(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code herk(gx_number dtype, const gx_args *p, gx_err *err)
 {
-    if (gx_dtype_is_complex(dtype) && p->transa == GX_TRANS) {
+    if (gx_number_is_complex(dtype) && p->transa == GX_TRANS) {
         return gx_fail(err, GX_UNSUPPORTED, "herk has no plain transpose: syrk has");
     }
     gx_args real = *p;
@@ -122,7 +122,7 @@ GX_SLOTS_DEFINE(static, herk, herk)
 
 // Elementwise -------------------------------------------------------------------------------------
 
-GX_INLINE gx_code fill(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code fill(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     for (int64_t j = 0; j < p->n; j++) {
@@ -134,7 +134,7 @@ GX_INLINE gx_code fill(gx_dtype dtype, const gx_args *p, gx_err *err)
 }
 GX_SLOTS_DEFINE(static, fill, fill)
 
-GX_INLINE gx_code transpose(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code transpose(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     for (int64_t j = 0; j < p->n; j++) {
@@ -146,7 +146,7 @@ GX_INLINE gx_code transpose(gx_dtype dtype, const gx_args *p, gx_err *err)
 }
 GX_SLOTS_DEFINE(static, transpose, transpose)
 
-GX_INLINE gx_code copy(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code copy(gx_number dtype, const gx_args *p, gx_err *err)
 {
     gx_args plain = *p;
     plain.transa = GX_NO_TRANS;
@@ -154,7 +154,7 @@ GX_INLINE gx_code copy(gx_dtype dtype, const gx_args *p, gx_err *err)
 }
 GX_SLOTS_DEFINE(static, copy, copy)
 
-GX_INLINE gx_code symmetrize(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code symmetrize(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     for (int64_t j = 0; j < p->n; j++) {
@@ -179,7 +179,7 @@ typedef struct sums {
     long double re, im, abs;
 } sums;
 
-GX_INLINE sums sum_of(gx_dtype dtype, const gx_args *p, bool is_abs, int64_t i0, int64_t i1,
+GX_INLINE sums sum_of(gx_number dtype, const gx_args *p, bool is_abs, int64_t i0, int64_t i1,
                       int64_t j0, int64_t j1)
 {
     sums s = {0, 0, 0};
@@ -209,7 +209,7 @@ typedef struct extremes {
     double max_part;          /* of |re| and |im| */
 } extremes;
 
-GX_INLINE extremes extremes_of(gx_dtype dtype, const gx_args *p)
+GX_INLINE extremes extremes_of(gx_number dtype, const gx_args *p)
 {
     extremes x = {INFINITY, -INFINITY, 0, 0};
     for (int64_t j = 0; j < p->n; j++) {
@@ -228,7 +228,7 @@ GX_INLINE extremes extremes_of(gx_dtype dtype, const gx_args *p)
 ** Everything is divided by the largest part first, so no square overflows or all of them
 ** underflow.
 */
-GX_INLINE void reduce_sumsq(gx_dtype dtype, const gx_args *p)
+GX_INLINE void reduce_sumsq(gx_number dtype, const gx_args *p)
 {
     double largest = extremes_of(dtype, p).max_part;
     p->reduce[0] = 1;
@@ -249,7 +249,7 @@ GX_INLINE void reduce_sumsq(gx_dtype dtype, const gx_args *p)
     p->reduce[1] = (double)ssq;
 }
 
-GX_INLINE void reduce_lines(gx_dtype dtype, const gx_args *p)
+GX_INLINE void reduce_lines(gx_number dtype, const gx_args *p)
 {
     bool by_col = p->reduce_kind == GX_REDUCE_COL_ABS || p->reduce_kind == GX_REDUCE_COL_SUM;
     bool is_abs = p->reduce_kind == GX_REDUCE_COL_ABS || p->reduce_kind == GX_REDUCE_ROW_ABS;
@@ -266,7 +266,7 @@ GX_INLINE void reduce_lines(gx_dtype dtype, const gx_args *p)
     }
 }
 
-GX_INLINE gx_code reduce(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code reduce(gx_number dtype, const gx_args *p, gx_err *err)
 {
     switch (p->reduce_kind) {
     case GX_REDUCE_SUM: {
@@ -283,7 +283,7 @@ GX_INLINE gx_code reduce(gx_dtype dtype, const gx_args *p, gx_err *err)
         return GX_OK;
     case GX_REDUCE_MIN:
     case GX_REDUCE_MAX:
-        if (gx_dtype_is_complex(dtype)) {
+        if (gx_number_is_complex(dtype)) {
             break;
         }
         p->reduce[0] =

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-GX_INLINE gx_scalar load(gx_dtype dtype, const void *x, int64_t ld, int64_t i, int64_t j)
+GX_INLINE gx_scalar load(gx_number dtype, const void *x, int64_t ld, int64_t i, int64_t j)
 {
     int64_t at = j * ld + i;
     switch (dtype) {
@@ -25,13 +25,13 @@ GX_INLINE gx_scalar load(gx_dtype dtype, const void *x, int64_t ld, int64_t i, i
     case GX_C64:
         return (gx_scalar){(double)((const float *)x)[2 * at],
                            (double)((const float *)x)[2 * at + 1]};
-    case GX_DTYPE_COUNT:
+    case GX_NUMBER_COUNT:
         break;
     }
     return (gx_scalar){0, 0};
 }
 
-GX_INLINE void store(gx_dtype dtype, void *x, int64_t ld, int64_t i, int64_t j, gx_scalar value)
+GX_INLINE void store(gx_number dtype, void *x, int64_t ld, int64_t i, int64_t j, gx_scalar value)
 {
     int64_t at = j * ld + i;
     switch (dtype) {
@@ -49,13 +49,13 @@ GX_INLINE void store(gx_dtype dtype, void *x, int64_t ld, int64_t i, int64_t j, 
         ((float *)x)[2 * at] = (float)value.re;
         ((float *)x)[2 * at + 1] = (float)value.im;
         break;
-    case GX_DTYPE_COUNT:
+    case GX_NUMBER_COUNT:
         break;
     }
 }
 
 /* Element (i, j) of op(x). */
-GX_INLINE gx_scalar load_op(gx_dtype dtype, gx_trans trans, const void *x, int64_t ld, int64_t i,
+GX_INLINE gx_scalar load_op(gx_number dtype, gx_trans trans, const void *x, int64_t ld, int64_t i,
                             int64_t j)
 {
     if (trans == GX_NO_TRANS) {
@@ -69,9 +69,9 @@ GX_INLINE gx_scalar load_op(gx_dtype dtype, gx_trans trans, const void *x, int64
 }
 
 /* A scalar argument as this dtype sees it: the imaginary part is ignored by real kernels. */
-GX_INLINE gx_scalar scalar_of(gx_dtype dtype, gx_scalar s)
+GX_INLINE gx_scalar scalar_of(gx_number dtype, gx_scalar s)
 {
-    return (gx_scalar){s.re, gx_dtype_is_complex(dtype) ? s.im : 0};
+    return (gx_scalar){s.re, gx_number_is_complex(dtype) ? s.im : 0};
 }
 
 GX_INLINE bool is_zero(gx_scalar s)
@@ -107,17 +107,17 @@ GX_INLINE gx_scalar scalar_from(double complex z)
     return (gx_scalar){creal(z), cimag(z)};
 }
 
-GX_INLINE gx_scalar divide(gx_dtype dtype, gx_scalar x, gx_scalar y)
+GX_INLINE gx_scalar divide(gx_number dtype, gx_scalar x, gx_scalar y)
 {
-    if (!gx_dtype_is_complex(dtype)) {
+    if (!gx_number_is_complex(dtype)) {
         return (gx_scalar){x.re / y.re, 0};
     }
     return scalar_from(complex_of(x) / complex_of(y));
 }
 
-GX_INLINE double magnitude(gx_dtype dtype, gx_scalar x)
+GX_INLINE double magnitude(gx_number dtype, gx_scalar x)
 {
-    return gx_dtype_is_complex(dtype) ? hypot(x.re, x.im) : fabs(x.re);
+    return gx_number_is_complex(dtype) ? hypot(x.re, x.im) : fabs(x.re);
 }
 
 GX_INLINE bool in_triangle(gx_uplo uplo, int64_t i, int64_t j)
@@ -160,7 +160,7 @@ GX_SLOTS_DECLARE(gx_ref_tpmqrt);
 GX_SLOTS_DECLARE(gx_ref_convert);
 GX_SLOTS_DECLARE(gx_ref_random);
 
-size_t gx_ref_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
+size_t gx_ref_workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args);
 
 /* ref_nearest.c */
 GX_SLOTS_DECLARE(gx_ref_apart);

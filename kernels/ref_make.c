@@ -8,7 +8,7 @@
 
 #include "../core/base/random.h"
 
-GX_INLINE gx_code convert(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code convert(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     for (int64_t j = 0; j < p->n; j++) {
@@ -20,7 +20,7 @@ GX_INLINE gx_code convert(gx_dtype dtype, const gx_args *p, gx_err *err)
 }
 GX_SLOTS_DEFINE(, gx_ref_convert, convert)
 
-GX_INLINE gx_code make_random(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code make_random(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     gx_random_generate(p->random, p->first_row, p->first_col, p->m, p->n, dtype, p->c, p->ldc);

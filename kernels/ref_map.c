@@ -167,10 +167,10 @@ static double complex of_pair(gx_map_kind kind, double complex a, double complex
 }
 
 /* One element under a function; operands that it does not have are not looked at. */
-GX_INLINE gx_scalar map_element(gx_dtype dtype, gx_map_kind kind, gx_scalar alpha, gx_scalar beta,
+GX_INLINE gx_scalar map_element(gx_number dtype, gx_map_kind kind, gx_scalar alpha, gx_scalar beta,
                                 const gx_scalar x[3])
 {
-    if (!gx_dtype_is_complex(dtype)) {
+    if (!gx_number_is_complex(dtype)) {
         return (gx_scalar){of_real(kind, alpha.re, beta.re, x[0].re, x[1].re, x[2].re), 0};
     }
     switch (kind) { // what C's multiplication would do otherwise
@@ -186,12 +186,12 @@ GX_INLINE gx_scalar map_element(gx_dtype dtype, gx_map_kind kind, gx_scalar alph
     }
 }
 
-GX_INLINE gx_code map(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code map(gx_number dtype, const gx_args *p, gx_err *err)
 {
     int operands = gx_map_row(p->map)->operands;
     const void *from[3] = {p->a, p->b, p->b2};
     int64_t ld[3] = {p->lda, p->ldb, p->ldb2};
-    gx_dtype result;
+    gx_number result;
     GX_TRY(gx_map_dtype(p->map, dtype, &result, err));
     for (int64_t j = 0; j < p->n; j++) {
         for (int64_t i = 0; i < p->m; i++) {
@@ -209,10 +209,10 @@ GX_SLOTS_DEFINE(, gx_ref_map, map)
 // Programs ----------------------------------------------------------------------------------------
 
 /* As the dtype holds it.  Through memory: vectorising, gcc 12 loses (double)(float) of pairs. */
-GX_INLINE gx_scalar rounded(gx_dtype dtype, gx_scalar x)
+GX_INLINE gx_scalar rounded(gx_number dtype, gx_scalar x)
 {
-    double im = gx_dtype_is_complex(dtype) ? x.im : 0;
-    if (gx_dtype_is_double(dtype)) {
+    double im = gx_number_is_complex(dtype) ? x.im : 0;
+    if (gx_number_is_double(dtype)) {
         return (gx_scalar){x.re, im};
     }
     volatile float narrow[2] = {(float)x.re, (float)im};
@@ -220,7 +220,7 @@ GX_INLINE gx_scalar rounded(gx_dtype dtype, gx_scalar x)
 }
 
 /* The value of every output at element (i, j). */
-GX_INLINE void run_element(gx_dtype dtype, const gx_args *p, int64_t i, int64_t j,
+GX_INLINE void run_element(gx_number dtype, const gx_args *p, int64_t i, int64_t j,
                            gx_scalar out[GX_FUSED_OUTPUTS])
 {
     const gx_fused *f = p->fused;
@@ -247,7 +247,7 @@ GX_INLINE void run_element(gx_dtype dtype, const gx_args *p, int64_t i, int64_t 
 }
 
 /* Output k folded over a rectangle. */
-GX_INLINE void fold_over(gx_dtype dtype, const gx_args *p, int k, int64_t i0, int64_t i1,
+GX_INLINE void fold_over(gx_number dtype, const gx_args *p, int k, int64_t i0, int64_t i1,
                          int64_t j0, int64_t j1, double *line)
 {
     gx_fold fold = (gx_fold)p->fused->output[k].fold;
@@ -277,7 +277,7 @@ GX_INLINE void fold_over(gx_dtype dtype, const gx_args *p, int k, int64_t i0, in
     }
 }
 
-GX_INLINE void fold_lines(gx_dtype dtype, const gx_args *p, int k)
+GX_INLINE void fold_lines(gx_number dtype, const gx_args *p, int k)
 {
     gx_fold_of of = (gx_fold_of)p->fused->output[k].fold_of;
     int width = gx_fold_width((gx_fold)p->fused->output[k].fold);
@@ -289,7 +289,7 @@ GX_INLINE void fold_lines(gx_dtype dtype, const gx_args *p, int k)
     }
 }
 
-GX_INLINE gx_code fused(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code fused(gx_number dtype, const gx_args *p, gx_err *err)
 {
     const gx_fused *f = p->fused;
     (void)err;
@@ -305,7 +305,7 @@ GX_INLINE gx_code fused(gx_dtype dtype, const gx_args *p, gx_err *err)
             for (int k = 0; k < f->outputs; k++) {
                 const gx_fused_place *at = &p->out[k];
                 if (f->output[k].fold == GX_FOLD_NONE) {
-                    store(f->output[k].is_real ? gx_dtype_real(dtype) : dtype, at->data, 1,
+                    store(f->output[k].is_real ? gx_number_real(dtype) : dtype, at->data, 1,
                           i * at->row + j * at->col, 0, out[k]);
                 }
             }

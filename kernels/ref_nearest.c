@@ -8,9 +8,9 @@
 
 #include "../core/base/best.h"
 
-GX_INLINE gx_code apart(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code apart(gx_number dtype, const gx_args *p, gx_err *err)
 {
-    if (gx_dtype_is_complex(dtype)) {
+    if (gx_number_is_complex(dtype)) {
         return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no neighbours");
     }
     gx_metric metric = p->nearest->metric;
@@ -45,7 +45,7 @@ static double term(gx_metric metric, double x, double y)
 }
 
 /* COSINE of row i of a and query j, whose squares are not plain. */
-GX_INLINE double scaled_cosine(gx_dtype dtype, const gx_args *p, int64_t i, int64_t j)
+GX_INLINE double scaled_cosine(gx_number dtype, const gx_args *p, int64_t i, int64_t j)
 {
     const double *y = p->nearest->query + j * p->k;
     double both[GX_MERIT_LANES] = {0}, own[GX_MERIT_LANES] = {0}, other[GX_MERIT_LANES] = {0};
@@ -70,7 +70,7 @@ GX_INLINE double scaled_cosine(gx_dtype dtype, const gx_args *p, int64_t i, int6
 }
 
 /* Row i of a and query j. */
-GX_INLINE double merit_of(gx_dtype dtype, const gx_args *p, int64_t i, int64_t j)
+GX_INLINE double merit_of(gx_number dtype, const gx_args *p, int64_t i, int64_t j)
 {
     double lane[GX_MERIT_LANES] = {0}, square[GX_MERIT_LANES] = {0};
     gx_metric metric = p->nearest->metric;
@@ -88,10 +88,10 @@ GX_INLINE double merit_of(gx_dtype dtype, const gx_args *p, int64_t i, int64_t j
     return metric == GX_METRIC_DOT ? sum : -sum;
 }
 
-GX_INLINE gx_code merit(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code merit(gx_number dtype, const gx_args *p, gx_err *err)
 {
     const gx_nearest *w = p->nearest;
-    if (gx_dtype_is_complex(dtype)) {
+    if (gx_number_is_complex(dtype)) {
         return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no neighbours");
     }
     for (int64_t e = 0; e < w->count; e++) {
@@ -101,7 +101,7 @@ GX_INLINE gx_code merit(gx_dtype dtype, const gx_args *p, gx_err *err)
 }
 GX_SLOTS_DEFINE(, gx_ref_merit, merit)
 
-GX_INLINE bool is_finite(gx_dtype dtype, const gx_args *p, int64_t i)
+GX_INLINE bool is_finite(gx_number dtype, const gx_args *p, int64_t i)
 {
     bool all = true;
     for (int64_t l = 0; l < p->k; l++) {
@@ -110,10 +110,10 @@ GX_INLINE bool is_finite(gx_dtype dtype, const gx_args *p, int64_t i)
     return all;
 }
 
-GX_INLINE gx_code nearest(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code nearest(gx_number dtype, const gx_args *p, gx_err *err)
 {
     const gx_nearest *w = p->nearest;
-    if (gx_dtype_is_complex(dtype)) {
+    if (gx_number_is_complex(dtype)) {
         return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no neighbours");
     }
     *p->info = 0;
@@ -141,12 +141,12 @@ GX_INLINE gx_code nearest(gx_dtype dtype, const gx_args *p, gx_err *err)
 GX_SLOTS_DEFINE(, gx_ref_nearest, nearest)
 
 /* Columns of a are looked at as the queries that they are. */
-GX_INLINE gx_code mutual(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code mutual(gx_number dtype, const gx_args *p, gx_err *err)
 {
     const gx_nearest *w = p->nearest;
     gx_args turned = *p;
     int64_t found = 0;
-    if (gx_dtype_is_complex(dtype)) {
+    if (gx_number_is_complex(dtype)) {
         return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no neighbours");
     }
     turned.transa = GX_TRANS;

@@ -27,7 +27,7 @@ GX_INLINE stack stack_of(const gx_args *p, bool is_pentagon)
     return (stack){p, is_pentagon, is_pentagon ? p->k + rows : rows};
 }
 
-GX_INLINE gx_scalar component(gx_dtype dtype, const stack *s, int64_t i, int64_t l)
+GX_INLINE gx_scalar component(gx_number dtype, const stack *s, int64_t i, int64_t l)
 {
     if (i == l || i < (s->is_pentagon ? s->p->k : l)) {
         return (gx_scalar){i == l ? 1 : 0, 0};
@@ -36,7 +36,7 @@ GX_INLINE gx_scalar component(gx_dtype dtype, const stack *s, int64_t i, int64_t
 }
 
 /* Element i of line `at`: a column of [c; c2] on the left, a row of [c c2] on the right. */
-GX_INLINE gx_scalar get(gx_dtype dtype, const stack *s, int64_t i, int64_t at)
+GX_INLINE gx_scalar get(gx_number dtype, const stack *s, int64_t i, int64_t at)
 {
     const gx_args *p = s->p;
     bool is_second = s->is_pentagon && i >= p->k, is_left = p->side == GX_LEFT;
@@ -45,7 +45,7 @@ GX_INLINE gx_scalar get(gx_dtype dtype, const stack *s, int64_t i, int64_t at)
                 is_left ? at : q);
 }
 
-GX_INLINE void put(gx_dtype dtype, const stack *s, int64_t i, int64_t at, gx_scalar value)
+GX_INLINE void put(gx_number dtype, const stack *s, int64_t i, int64_t at, gx_scalar value)
 {
     const gx_args *p = s->p;
     bool is_second = s->is_pentagon && i >= p->k, is_left = p->side == GX_LEFT;
@@ -54,14 +54,14 @@ GX_INLINE void put(gx_dtype dtype, const stack *s, int64_t i, int64_t at, gx_sca
           is_left ? at : q, value);
 }
 
-GX_INLINE gx_scalar tau_of(gx_dtype dtype, const gx_args *p, int64_t l)
+GX_INLINE gx_scalar tau_of(gx_number dtype, const gx_args *p, int64_t l)
 {
     return load(dtype, p->tau, 1, 0, l);
 }
 
-GX_INLINE bool is_plain(gx_dtype dtype, const gx_args *p)
+GX_INLINE bool is_plain(gx_number dtype, const gx_args *p)
 {
-    return gx_dtype_is_complex(dtype) && p->transa == GX_TRANS;
+    return gx_number_is_complex(dtype) && p->transa == GX_TRANS;
 }
 
 // Making reflectors -------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ GX_INLINE bool is_plain(gx_dtype dtype, const gx_args *p)
 ** Make the reflector of (c(row, col), x(first .. last - 1, col)): v replaces x, beta c(row, col).
 ** Returns tau.
 */
-GX_INLINE gx_scalar reflect(gx_dtype dtype, const gx_args *p, int64_t row, void *x, int64_t ldx,
+GX_INLINE gx_scalar reflect(gx_number dtype, const gx_args *p, int64_t row, void *x, int64_t ldx,
                             int64_t first, int64_t last, int64_t col)
 {
     gx_scalar head = load(dtype, p->c, p->ldc, row, col);
@@ -94,8 +94,9 @@ GX_INLINE gx_scalar reflect(gx_dtype dtype, const gx_args *p, int64_t row, void 
 }
 
 /* Apply H^H of that reflector to a later column. */
-GX_INLINE void reflect_column(gx_dtype dtype, const gx_args *p, gx_scalar tau, int64_t row, void *x,
-                              int64_t ldx, int64_t first, int64_t last, int64_t col, int64_t later)
+GX_INLINE void reflect_column(gx_number dtype, const gx_args *p, gx_scalar tau, int64_t row,
+                              void *x, int64_t ldx, int64_t first, int64_t last, int64_t col,
+                              int64_t later)
 {
     gx_scalar sum = load(dtype, p->c, p->ldc, row, later);
     for (int64_t i = first; i < last; i++) {
@@ -111,7 +112,7 @@ GX_INLINE void reflect_column(gx_dtype dtype, const gx_args *p, gx_scalar tau, i
     }
 }
 
-GX_INLINE gx_code geqrf(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code geqrf(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     for (int64_t j = 0; j < gx_min(p->m, p->n); j++) {
@@ -124,7 +125,7 @@ GX_INLINE gx_code geqrf(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-GX_INLINE gx_code tpqrt(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code tpqrt(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     for (int64_t j = 0; j < p->n; j++) {
@@ -140,7 +141,7 @@ GX_INLINE gx_code tpqrt(gx_dtype dtype, const gx_args *p, gx_err *err)
 // Applying them -----------------------------------------------------------------------------------
 
 /* One line through H or H^H: x - tau v (v^H x) on the left, x - (x v) tau v^H on the right. */
-GX_INLINE void apply_one(gx_dtype dtype, const stack *s, gx_scalar tau, int64_t l, int64_t at)
+GX_INLINE void apply_one(gx_number dtype, const stack *s, gx_scalar tau, int64_t l, int64_t at)
 {
     bool is_left = s->p->side == GX_LEFT;
     gx_scalar sum = {0, 0};
@@ -156,7 +157,7 @@ GX_INLINE void apply_one(gx_dtype dtype, const stack *s, gx_scalar tau, int64_t 
     }
 }
 
-GX_INLINE gx_code apply_all(gx_dtype dtype, const gx_args *p, bool is_pentagon)
+GX_INLINE gx_code apply_all(gx_number dtype, const gx_args *p, bool is_pentagon)
 {
     stack s = stack_of(p, is_pentagon);
     bool is_plain_q = p->transa == GX_NO_TRANS;
@@ -172,7 +173,7 @@ GX_INLINE gx_code apply_all(gx_dtype dtype, const gx_args *p, bool is_pentagon)
     return GX_OK;
 }
 
-GX_INLINE gx_code ormqr(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code ormqr(gx_number dtype, const gx_args *p, gx_err *err)
 {
     if (is_plain(dtype, p)) {
         return gx_fail(err, GX_UNSUPPORTED, "ormqr has no plain transpose of complex reflectors");
@@ -180,7 +181,7 @@ GX_INLINE gx_code ormqr(gx_dtype dtype, const gx_args *p, gx_err *err)
     return apply_all(dtype, p, false);
 }
 
-GX_INLINE gx_code tpmqrt(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code tpmqrt(gx_number dtype, const gx_args *p, gx_err *err)
 {
     if (is_plain(dtype, p)) {
         return gx_fail(err, GX_UNSUPPORTED, "tpmqrt has no plain transpose of complex reflectors");
@@ -189,7 +190,7 @@ GX_INLINE gx_code tpmqrt(gx_dtype dtype, const gx_args *p, gx_err *err)
 }
 
 /* Column l of Q from v_l, which is in c; the columns after it are done. */
-GX_INLINE void generate_column(gx_dtype dtype, const gx_args *p, int64_t l)
+GX_INLINE void generate_column(gx_number dtype, const gx_args *p, int64_t l)
 {
     gx_scalar tau = tau_of(dtype, p, l);
     for (int64_t j = l + 1; j < p->n; j++) {
@@ -206,7 +207,7 @@ GX_INLINE void generate_column(gx_dtype dtype, const gx_args *p, int64_t l)
     }
 }
 
-GX_INLINE gx_code orgqr(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code orgqr(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     for (int64_t j = p->k; j < p->n; j++) {
@@ -223,7 +224,7 @@ GX_INLINE gx_code orgqr(gx_dtype dtype, const gx_args *p, gx_err *err)
 // Blocks of reflectors ----------------------------------------------------------------------------
 
 /* T(0 .. j-1, j) = -tau_j T (V^H v_j), T(j, j) = tau_j. */
-GX_INLINE void larft_column(gx_dtype dtype, const gx_args *p, int64_t j)
+GX_INLINE void larft_column(gx_number dtype, const gx_args *p, int64_t j)
 {
     gx_args left = *p;
     left.side = GX_LEFT;
@@ -248,7 +249,7 @@ GX_INLINE void larft_column(gx_dtype dtype, const gx_args *p, int64_t j)
     store(dtype, p->c, p->ldc, j, j, tau);
 }
 
-GX_INLINE gx_code larft(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code larft(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     for (int64_t j = 0; j < p->k; j++) {
@@ -261,7 +262,7 @@ GX_INLINE gx_code larft(gx_dtype dtype, const gx_args *p, gx_err *err)
 }
 
 /* One line through I - V op(T) V^H; w: k elements. */
-GX_INLINE void apply_block(gx_dtype dtype, const stack *s, int64_t at, void *w)
+GX_INLINE void apply_block(gx_number dtype, const stack *s, int64_t at, void *w)
 {
     const gx_args *p = s->p;
     bool is_left = p->side == GX_LEFT;
@@ -290,7 +291,7 @@ GX_INLINE void apply_block(gx_dtype dtype, const stack *s, int64_t at, void *w)
     }
 }
 
-GX_INLINE gx_code larfb(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code larfb(gx_number dtype, const gx_args *p, gx_err *err)
 {
     if (is_plain(dtype, p)) {
         return gx_fail(err, GX_UNSUPPORTED, "larfb has no plain transpose of complex reflectors");
@@ -303,7 +304,7 @@ GX_INLINE gx_code larfb(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-size_t gx_ref_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+size_t gx_ref_workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
     (void)dev;
     (void)dtype;

@@ -14,7 +14,7 @@
 
 // Triangles ---------------------------------------------------------------------------------------
 
-GX_INLINE gx_code triangle(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code triangle(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     for (int64_t j = 0; j < p->n; j++) {
@@ -49,20 +49,20 @@ GX_INLINE line line_of(const gx_args *p, int64_t at)
     return (line){p, at, is_right ? p->n : p->m, is_lower != is_right};
 }
 
-GX_INLINE gx_scalar line_get(gx_dtype dtype, const line *x, int64_t i)
+GX_INLINE gx_scalar line_get(gx_number dtype, const line *x, int64_t i)
 {
     return x->p->side == GX_LEFT ? load(dtype, x->p->c, x->p->ldc, i, x->at)
                                  : load(dtype, x->p->c, x->p->ldc, x->at, i);
 }
 
-GX_INLINE void line_set(gx_dtype dtype, const line *x, int64_t i, gx_scalar value)
+GX_INLINE void line_set(gx_number dtype, const line *x, int64_t i, gx_scalar value)
 {
     store(dtype, x->p->c, x->p->ldc, x->p->side == GX_LEFT ? i : x->at,
           x->p->side == GX_LEFT ? x->at : i, value);
 }
 
 /* Element (i, l) of t. */
-GX_INLINE gx_scalar factor(gx_dtype dtype, const line *x, int64_t i, int64_t l)
+GX_INLINE gx_scalar factor(gx_number dtype, const line *x, int64_t i, int64_t l)
 {
     const gx_args *p = x->p;
     if (i == l && p->diag == GX_UNIT) {
@@ -73,7 +73,7 @@ GX_INLINE gx_scalar factor(gx_dtype dtype, const line *x, int64_t i, int64_t l)
 }
 
 /* The sum of t(i, l) x(l) over the triangle, without the diagonal. */
-GX_INLINE gx_scalar row_times_line(gx_dtype dtype, const line *x, int64_t i)
+GX_INLINE gx_scalar row_times_line(gx_number dtype, const line *x, int64_t i)
 {
     gx_scalar sum = {0, 0};
     for (int64_t l = x->is_lower ? 0 : i + 1; l < (x->is_lower ? i : x->count); l++) {
@@ -82,7 +82,7 @@ GX_INLINE gx_scalar row_times_line(gx_dtype dtype, const line *x, int64_t i)
     return sum;
 }
 
-GX_INLINE void solve_line(gx_dtype dtype, const line *x, gx_scalar alpha)
+GX_INLINE void solve_line(gx_number dtype, const line *x, gx_scalar alpha)
 {
     for (int64_t q = 0; q < x->count; q++) {
         int64_t i = x->is_lower ? q : x->count - 1 - q;
@@ -95,7 +95,7 @@ GX_INLINE void solve_line(gx_dtype dtype, const line *x, gx_scalar alpha)
     }
 }
 
-GX_INLINE void multiply_line(gx_dtype dtype, const line *x, gx_scalar alpha)
+GX_INLINE void multiply_line(gx_number dtype, const line *x, gx_scalar alpha)
 {
     for (int64_t q = 0; q < x->count; q++) {
         int64_t i = x->is_lower ? x->count - 1 - q : q;
@@ -104,7 +104,7 @@ GX_INLINE void multiply_line(gx_dtype dtype, const line *x, gx_scalar alpha)
     }
 }
 
-GX_INLINE gx_code triangular(gx_dtype dtype, const gx_args *p, bool solves)
+GX_INLINE gx_code triangular(gx_number dtype, const gx_args *p, bool solves)
 {
     gx_scalar alpha = scalar_of(dtype, p->alpha);
     int64_t lines = p->side == GX_LEFT ? p->n : p->m;
@@ -123,13 +123,13 @@ GX_INLINE gx_code triangular(gx_dtype dtype, const gx_args *p, bool solves)
     return GX_OK;
 }
 
-GX_INLINE gx_code trsm(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code trsm(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     return triangular(dtype, p, true);
 }
 
-GX_INLINE gx_code trmm(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code trmm(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     return triangular(dtype, p, false);
@@ -138,13 +138,13 @@ GX_INLINE gx_code trmm(gx_dtype dtype, const gx_args *p, gx_err *err)
 // Cholesky ----------------------------------------------------------------------------------------
 
 /* Element (i, j), i >= j, of the lower factor: of c, or of c^H. */
-GX_INLINE gx_scalar lower_get(gx_dtype dtype, const gx_args *p, int64_t i, int64_t j)
+GX_INLINE gx_scalar lower_get(gx_number dtype, const gx_args *p, int64_t i, int64_t j)
 {
     return p->uplo == GX_LOWER ? load(dtype, p->c, p->ldc, i, j)
                                : conjugate(load(dtype, p->c, p->ldc, j, i));
 }
 
-GX_INLINE void lower_set(gx_dtype dtype, const gx_args *p, int64_t i, int64_t j, gx_scalar value)
+GX_INLINE void lower_set(gx_number dtype, const gx_args *p, int64_t i, int64_t j, gx_scalar value)
 {
     if (p->uplo == GX_LOWER) {
         store(dtype, p->c, p->ldc, i, j, value);
@@ -154,7 +154,7 @@ GX_INLINE void lower_set(gx_dtype dtype, const gx_args *p, int64_t i, int64_t j,
 }
 
 /* l(i, j) before its division: c(i, j) - sum of l(i, k) conj(l(j, k)), k < j. */
-GX_INLINE gx_scalar remainder_of(gx_dtype dtype, const gx_args *p, int64_t i, int64_t j)
+GX_INLINE gx_scalar remainder_of(gx_number dtype, const gx_args *p, int64_t i, int64_t j)
 {
     gx_scalar value = lower_get(dtype, p, i, j);
     for (int64_t k = 0; k < j; k++) {
@@ -164,7 +164,7 @@ GX_INLINE gx_scalar remainder_of(gx_dtype dtype, const gx_args *p, int64_t i, in
     return value;
 }
 
-GX_INLINE gx_code potrf(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code potrf(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     *p->info = 0;
@@ -186,7 +186,7 @@ GX_INLINE gx_code potrf(gx_dtype dtype, const gx_args *p, gx_err *err)
 
 // LU ----------------------------------------------------------------------------------------------
 
-GX_INLINE void swap_rows(gx_dtype dtype, const gx_args *p, int64_t i, int64_t k)
+GX_INLINE void swap_rows(gx_number dtype, const gx_args *p, int64_t i, int64_t k)
 {
     for (int64_t j = 0; i != k && j < p->n; j++) {
         gx_scalar x = load(dtype, p->c, p->ldc, i, j);
@@ -195,7 +195,7 @@ GX_INLINE void swap_rows(gx_dtype dtype, const gx_args *p, int64_t i, int64_t k)
     }
 }
 
-GX_INLINE int64_t largest_below(gx_dtype dtype, const gx_args *p, int64_t j)
+GX_INLINE int64_t largest_below(gx_number dtype, const gx_args *p, int64_t j)
 {
     int64_t best = j;
     double most = 0;
@@ -210,7 +210,7 @@ GX_INLINE int64_t largest_below(gx_dtype dtype, const gx_args *p, int64_t j)
     return best;
 }
 
-GX_INLINE gx_code getrf(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code getrf(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     *p->info = 0;
@@ -237,7 +237,7 @@ GX_INLINE gx_code getrf(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-GX_INLINE gx_code laswp(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code laswp(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     for (int64_t q = p->pivot_first; q < p->pivot_last; q++) {

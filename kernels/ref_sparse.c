@@ -6,7 +6,7 @@
 */
 #include "ref.h"
 
-GX_INLINE void add_entry(gx_dtype dtype, const gx_args *p, gx_scalar v, int64_t from, int64_t to)
+GX_INLINE void add_entry(gx_number dtype, const gx_args *p, gx_scalar v, int64_t from, int64_t to)
 {
     bool is_turned = p->transb == GX_TRANS;
     for (int64_t l = 0; l < p->m; l++) {
@@ -17,7 +17,7 @@ GX_INLINE void add_entry(gx_dtype dtype, const gx_args *p, gx_scalar v, int64_t 
     }
 }
 
-GX_INLINE gx_code spmm(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code spmm(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     const gx_csr *s = p->sparse;

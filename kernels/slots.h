@@ -2,12 +2,12 @@
 ** How a loop written once fills the four dtype slots of the kernel table.
 **
 ** A slot carries no dtype, so each needs a function of its own.  The loop is a static inline
-** gx_code NAME(gx_dtype dtype, const gx_args *args, gx_err *err) whose dtype is a constant once
+** gx_code NAME(gx_number dtype, const gx_args *args, gx_err *err) whose dtype is a constant once
 ** it is inlined into the four functions NAME_f64, NAME_f32, NAME_c128, NAME_c64 that
 ** GX_SLOTS_DEFINE makes: the compiler then folds every test of the dtype away and vectorises what
 ** is left.
 **
-**     static inline gx_code fill(gx_dtype dtype, const gx_args *args, gx_err *err) { ... }
+**     static inline gx_code fill(gx_number dtype, const gx_args *args, gx_err *err) { ... }
 **     GX_SLOTS_DEFINE(static, fill, fill)
 **     ...  [GX_FILL] = GX_SLOTS(fill)
 */

@@ -27,7 +27,7 @@ typedef struct gx_matmul_args {
 } gx_matmul_args;
 
 /* Shape and dtype of the result; GX_ARG "A is 300x20 but B is 30x5" when they do not fit. */
-gx_code gx_matmul_shape(const gx_matmul_args *args, int64_t *m, int64_t *n, gx_dtype *dtype,
+gx_code gx_matmul_shape(const gx_matmul_args *args, int64_t *m, int64_t *n, gx_number *dtype,
                         gx_err *err);
 
 /*
@@ -65,7 +65,7 @@ gx_code gx_alg_transpose(gx_run *run, const gx_mat *A, gx_trans trans, gx_sink *
 */
 gx_code gx_alg_reduce(gx_run *run, const gx_mat *A, gx_reduce_kind kind, double *out);
 
-/* Sums down the columns, or along the rows, over divisor: as many of gx_dtype_wide(A->dtype). */
+/* Sums down the columns, or along the rows, over divisor: as many of gx_number_wide(A->dtype). */
 gx_code gx_alg_sums(gx_run *run, const gx_mat *A, bool is_by_row, double divisor, double *out);
 
 /* ||A||: kind 'F' Frobenius, '1' max column sum, 'I' max row sum, 'M' max |a|. */
@@ -99,7 +99,7 @@ typedef struct gx_tri_args {
 } gx_tri_args;
 
 /* Dtype of the result (its shape is B's); GX_ARG "A is 300x300 but B is 30x5", "... square". */
-gx_code gx_tri_shape(const gx_tri_args *args, gx_dtype *dtype, gx_err *err);
+gx_code gx_tri_shape(const gx_tri_args *args, gx_number *dtype, gx_err *err);
 
 /*
 ** Triangular solve, op(A) X = alpha B (side LEFT) or X op(A) = alpha B (RIGHT), and triangular

@@ -39,8 +39,8 @@ static int64_t square_tile(const gx_sink *F)
 static void check_factor(gx_run *run, const gx_mat *A, const gx_cholesky_plan *plan, gx_uplo uplo,
                          const gx_sink *F)
 {
-    double n = (double)plan->n, bytes = n * n * (double)gx_dtype_bytes(plan->dtype);
-    double flops = n * n * n / 3 * (gx_dtype_is_complex(plan->dtype) ? 4 : 1);
+    double n = (double)plan->n, bytes = n * n * (double)gx_number_bytes(plan->dtype);
+    double flops = n * n * n / 3 * (gx_number_is_complex(plan->dtype) ? 4 : 1);
     gx_mat factor;
     if (gx_ok(run) && gx_probe_is_due(run, plan->dtype, flops, bytes, 2 * n * n, 2 * bytes)) {
         gx_sink_source(F, "the factor", &factor);

@@ -23,7 +23,7 @@ enum { ITERATIONS_MOST = 5 };
 typedef struct walk {
     gx_factor *factor;
     gx_run *run;
-    gx_dtype wide; /* f64 or c128                    */
+    gx_number wide; /* f64 or c128                    */
     int64_t n;
     int64_t step; /* doubles of an element          */
     double *x;    /* the vector; n elements of wide */
@@ -147,7 +147,7 @@ static double alternate(walk *w)
 gx_code gx_alg_inverse_norm(gx_factor *factor, bool is_infinity, double *norm)
 {
     gx_run *run = factor->run;
-    bool is_complex = gx_dtype_is_complex(factor->dtype);
+    bool is_complex = gx_number_is_complex(factor->dtype);
     gx_trans adjoint = is_complex ? GX_CONJ_TRANS : GX_TRANS;
     walk w = {.factor = factor,
               .run = run,

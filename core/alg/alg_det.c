@@ -165,7 +165,7 @@ static void invert_diagonal(gx_run *run, const gx_mat *A, gx_sink *C)
         double bottom = is_steep ? x[0] * ratio + x[1] : x[0] + x[1] * ratio;
         y[0] = is_steep ? ratio / bottom : 1 / bottom;
         y[1] = is_steep ? -1 / bottom : -ratio / bottom;
-        gx_convert(gx_dtype_wide(A->dtype), y, 1, A->dtype, at, 1, 1, 1);
+        gx_convert(gx_number_wide(A->dtype), y, 1, A->dtype, at, 1, 1, 1);
     }
     gx_diagonal diagonal = {.dtype = A->dtype, .data = data};
     gx_mat_generated(&inverse, A->label, A->dtype, A->rows, A->cols, gx_diagonal_generate,

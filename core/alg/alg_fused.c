@@ -71,7 +71,7 @@ static bool find_in_memory(const fusion *x, const gx_mat *s, gx_fused_place *at)
 {
     const gx_mat *base = s->kind == GX_MAT_VIEW ? s->base : s;
     bool is_turned = s->kind == GX_MAT_VIEW && s->trans != GX_NO_TRANS;
-    bool is_conjugated = is_turned && s->trans == GX_CONJ_TRANS && gx_dtype_is_complex(s->dtype);
+    bool is_conjugated = is_turned && s->trans == GX_CONJ_TRANS && gx_number_is_complex(s->dtype);
     if (base->kind != GX_MAT_VALUE || base->dtype != x->f->dtype || is_conjugated) {
         return false;
     }
@@ -97,8 +97,8 @@ static rectangle needed_of(const fusion *x, const gx_mat *s, const rectangle *r)
 static gx_code place_operands(const fusion *x, const rectangle *r, gx_pass_thread *thread,
                               char *work, gx_fused_place in[GX_FUSED_INPUTS], gx_err *err)
 {
-    gx_dtype dtype = x->f->dtype;
-    int64_t bytes = (int64_t)gx_dtype_bytes(dtype);
+    gx_number dtype = x->f->dtype;
+    int64_t bytes = (int64_t)gx_number_bytes(dtype);
     for (int k = 0; k < x->f->inputs; k++) {
         const gx_mat *s = x->source[k];
         if (find_in_memory(x, s, &in[k])) {
@@ -230,7 +230,7 @@ static gx_code fold_unit(void *arg, int64_t unit, void *part, gx_err *err)
 /* Tiles of a stored result, or of a stored operand; columns where nothing has tiles. */
 static void choose_units(fusion *x)
 {
-    int64_t element = (int64_t)gx_dtype_bytes(x->f->dtype);
+    int64_t element = (int64_t)gx_number_bytes(x->f->dtype);
     x->unit_rows = gx_min(x->rows, ROWS_MOST);
     x->unit_cols = gx_max(1, PIECE_BYTES / element / x->unit_rows);
     for (int k = 0; k < x->f->inputs; k++) {
@@ -252,7 +252,7 @@ static void choose_units(fusion *x)
 /* A thread's memory for chunks of so many elements. */
 static size_t lay_out_work(fusion *x, int64_t elements, size_t kernel_bytes)
 {
-    size_t at = 0, element = gx_dtype_bytes(x->f->dtype);
+    size_t at = 0, element = gx_number_bytes(x->f->dtype);
     x->chunk_rows = gx_min(gx_min(x->unit_rows, x->rows), elements);
     x->chunk_cols = gx_max(1, gx_min(gx_min(x->unit_cols, x->cols), elements / x->chunk_rows));
     for (int k = 0; k < x->f->inputs; k++) {
@@ -278,7 +278,7 @@ static size_t lay_out_part(fusion *x)
     int64_t m = gx_min(x->unit_rows, x->rows), n = gx_min(x->unit_cols, x->cols);
     for (int k = 0; k < x->f->outputs; k++) {
         x->part_at[k] = at;
-        at += is_tile(x, k) ? rounded((size_t)(m * n) * gx_dtype_bytes(x->sink[k]->dtype)) : 0;
+        at += is_tile(x, k) ? rounded((size_t)(m * n) * gx_number_bytes(x->sink[k]->dtype)) : 0;
         at += rounded((size_t)doubles_of(x, k, m, n) * sizeof(double));
     }
     return at;
@@ -293,7 +293,7 @@ static void choose_chunks(fusion *x, gx_pass *pass, size_t kernel_bytes)
         gx_fused_place there;
         read += find_in_memory(x, x->source[k], &there) ? 0 : 1;
     }
-    int64_t element = (int64_t)gx_dtype_bytes(x->f->dtype);
+    int64_t element = (int64_t)gx_number_bytes(x->f->dtype);
     int64_t elements = read == 0 ? all : gx_min(all, GX_PASS_CHUNK_BYTES / element / read);
     pass->work_bytes = lay_out_work(x, elements, kernel_bytes);
     while (elements > CHUNK_LEAST && gx_pass_least_bytes(pass) > gx_mem_available(mem) / 2) {
@@ -448,10 +448,10 @@ static void predict(const fusion *x, const gx_pass *pass, gx_terms *terms)
     for (int k = 0; k < x->f->inputs; k++) {
         const gx_mat *base = gx_mat_base_stored(x->source[k]);
         double all = (double)x->source[k]->rows * (double)x->source[k]->cols;
-        cost.bytes_read += base == NULL ? 0 : all * (double)gx_dtype_bytes(base->dtype);
+        cost.bytes_read += base == NULL ? 0 : all * (double)gx_number_bytes(base->dtype);
     }
     for (int k = 0; k < x->f->outputs; k++) {
-        double bytes = elements * (double)gx_dtype_bytes(x->sink[k]->dtype);
+        double bytes = elements * (double)gx_number_bytes(x->sink[k]->dtype);
         cost.bytes_down += fold_of(x, k) == GX_FOLD_NONE ? bytes : 0;
         cost.bytes_written += is_tile(x, k) && x->sink[k]->is_stored ? bytes : 0;
     }
@@ -474,7 +474,7 @@ static void run_pass(fusion *x, const gx_backend *backend)
     gx_pass pass = {.sources = x->source,
                     .source_count = x->f->inputs,
                     .units = x->row_units * gx_ceil_div(x->cols, x->unit_cols),
-                    .bytes = elements * (double)gx_dtype_bytes(x->f->dtype) *
+                    .bytes = elements * (double)gx_number_bytes(x->f->dtype) *
                              (x->f->inputs + x->f->outputs),
                     .flops = elements * gx_fused_flops(x->f),
                     .part_bytes = lay_out_part(x),
@@ -505,8 +505,8 @@ static void write_fold(fusion *x, int output)
     int64_t lines = lines_of(x, output, x->rows, x->cols);
     gx_err err = {0};
     void *numbers = NULL;
-    if (gx_mem_alloc(x->run->ctx->mem, (size_t)lines * gx_dtype_bytes(C->dtype), "a fold", &numbers,
-                     &err) == GX_OK) {
+    if (gx_mem_alloc(x->run->ctx->mem, (size_t)lines * gx_number_bytes(C->dtype), "a fold",
+                     &numbers, &err) == GX_OK) {
         for (int64_t l = 0; l < lines; l++) {
             gx_scalar value = gx_fold_value(fold, x->total[output] + l * gx_fold_width(fold));
             double pair[2] = {value.re, value.im};

@@ -68,13 +68,13 @@ static size_t kernel_bytes(const gx_knn_search *s, int64_t m, int64_t n)
 
 static size_t strip_bytes(const gx_knn_search *s, int64_t m)
 {
-    return rounded((size_t)(m * s->args->E->cols) * gx_dtype_bytes(s->dtype));
+    return rounded((size_t)(m * s->args->E->cols) * gx_number_bytes(s->dtype));
 }
 
 /* One column beside the queries: the rows' squares. */
 static size_t given_bytes(const gx_knn_search *s, int64_t m, int64_t n)
 {
-    return s->plan.is_few ? rounded((size_t)(m * (n + 1)) * gx_dtype_bytes(s->dtype)) : 0;
+    return s->plan.is_few ? rounded((size_t)(m * (n + 1)) * gx_number_bytes(s->dtype)) : 0;
 }
 
 /* A thread's: the strip, the floors, what is given, the kernel's. */
@@ -92,7 +92,7 @@ static size_t part_bytes(const gx_knn_search *s, int64_t m, int64_t n)
 
 static size_t batch_bytes(const gx_knn_search *s, int64_t n)
 {
-    size_t number = sizeof(double) + gx_dtype_bytes(s->dtype);
+    size_t number = sizeof(double) + gx_number_bytes(s->dtype);
     size_t listed = s->args->C != NULL ? (size_t)(n * s->args->C->cols) * 4 * sizeof(double) : 0;
     return (size_t)(n * s->args->E->cols) * number + (size_t)n * 4 * sizeof(double) + listed;
 }
@@ -173,7 +173,7 @@ static void cost_of(const gx_knn_search *s, gx_cost *cost, gx_terms *terms)
 {
     const gx_mat *Q = s->args->Q, *E = s->args->E;
     double queries = (double)s->out->queries, numbers = (double)E->rows * (double)E->cols;
-    double es = (double)gx_dtype_bytes(E->dtype);
+    double es = (double)gx_number_bytes(E->dtype);
     bool is_stored = gx_mat_base_stored(E) != NULL;
     gx_args all = {.m = E->rows, .n = s->out->queries, .k = E->cols};
     gx_nearest w = {.metric = s->args->metric};
@@ -194,7 +194,7 @@ static void cost_of(const gx_knn_search *s, gx_cost *cost, gx_terms *terms)
     cost->bytes_read = (is_stored ? cost->bytes_up : 0) +
                        (gx_mat_base_stored(Q) == NULL
                             ? 0
-                            : queries * (double)Q->cols * (double)gx_dtype_bytes(Q->dtype));
+                            : queries * (double)Q->cols * (double)gx_number_bytes(Q->dtype));
     cost->calls = s->plan.batches * gx_knn_strips(s);
     cost->loads = cost->calls;
     gx_predict_pass(s->run, cost, s->dtype, gx_min(s->plan.batch, INT32_MAX), terms);
@@ -224,7 +224,7 @@ static gx_code read_strip(gx_knn_search *s, gx_knn_strip at, gx_pass_thread *thr
                           void *given, gx_err *err)
 {
     const gx_mat *E = s->args->E;
-    size_t es = gx_dtype_bytes(s->dtype);
+    size_t es = gx_number_bytes(s->dtype);
     int64_t bytes = s->plan.is_few ? GX_PASS_CHUNK_BYTES : 8 << 20;
     int64_t step = gx_max(1, bytes / (int64_t)es / at.m);
     if (s->plan.is_few) {
@@ -348,7 +348,7 @@ static void pass_over(gx_knn_search *s)
     gx_pass pass = {.sources = &E,
                     .source_count = 1,
                     .units = gx_knn_strips(s),
-                    .bytes = numbers * (double)gx_dtype_bytes(E->dtype),
+                    .bytes = numbers * (double)gx_number_bytes(E->dtype),
                     .flops = 2 * numbers * (double)s->batch.n,
                     .work_bytes = work_bytes(s, s->plan.strip, s->batch.n),
                     .part_bytes = part_bytes(s, s->plan.strip, s->batch.n),
@@ -394,9 +394,9 @@ static bool check_operands(gx_run *run, const gx_knn_args *args)
 {
     const gx_mat *both[] = {args->Q, args->E};
     for (int k = 0; k < 2; k++) {
-        if (gx_dtype_is_complex(both[k]->dtype)) {
+        if (gx_number_is_complex(both[k]->dtype)) {
             gx_run_failf(run, GX_ARG, "%s is complex (%s): complex numbers have no order",
-                         both[k]->label, gx_dtype_name(both[k]->dtype));
+                         both[k]->label, gx_number_name(both[k]->dtype));
             return false;
         }
     }

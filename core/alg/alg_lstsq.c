@@ -30,9 +30,9 @@ static gx_code code_of(const gx_run *run)
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-double gx_rank_rcond(gx_dtype dtype, int64_t m, int64_t n)
+double gx_rank_rcond(gx_number dtype, int64_t m, int64_t n)
 {
-    double eps = gx_dtype_eps(dtype);
+    double eps = gx_number_eps(dtype);
     return fmin(eps * (double)gx_max(1, gx_max(m, n)), sqrt(eps));
 }
 
@@ -60,14 +60,14 @@ typedef struct tall {
 } tall;
 
 /* What is kept free for R, its rank and its inverse when an intermediate asks for memory. */
-static size_t triangle_bytes(int64_t n, gx_dtype dtype)
+static size_t triangle_bytes(int64_t n, gx_number dtype)
 {
     size_t bytes = 0;
     return gx_matrix_bytes(n, n, dtype, &bytes) && bytes < SIZE_MAX / 8 ? 4 * bytes : SIZE_MAX / 2;
 }
 
 /* R and what its rank wants: R^-1, and slack for the kernels. */
-static bool triangle_fits(gx_run *run, int64_t n, gx_dtype dtype)
+static bool triangle_fits(gx_run *run, int64_t n, gx_number dtype)
 {
     size_t bytes;
     return gx_matrix_bytes(n, n, dtype, &bytes) && bytes < gx_mem_available(run->ctx->mem) / 3;
@@ -85,7 +85,7 @@ static gx_code factor_tree(tall *t, const gx_mat *T)
     gx_run *run = t->run;
     gx_sink R;
     gx_mat r;
-    gx_dtype dtype = t->F.dtype;
+    gx_number dtype = t->F.dtype;
     t->has_r = true;
     gx_sink_begin_scratch(run, T->cols, T->cols, dtype, 0, &R);
     gx_plan_tsqr(run, T->rows, T->cols, T->cols, dtype, &t->plan);
@@ -118,7 +118,7 @@ static gx_code factor_panels(tall *t, const gx_mat *T)
 ** Factor T, which has at least as many rows as columns.  Cleared by the caller in any case.
 ** may_be_tree: Q will be applied, never Q^H.
 */
-static gx_code tall_factor(gx_run *run, const gx_mat *T, gx_dtype dtype, bool may_be_tree, tall *t)
+static gx_code tall_factor(gx_run *run, const gx_mat *T, gx_number dtype, bool may_be_tree, tall *t)
 {
     int64_t tile_rows, tile_cols;
     memset(t, 0, sizeof *t);
@@ -170,7 +170,7 @@ static gx_code tall_apply(tall *t, const gx_mat *X, gx_sink *Y)
 
 // Least squares -----------------------------------------------------------------------------------
 
-gx_code gx_lstsq_shape(const gx_lstsq_args *args, int64_t *rows, int64_t *cols, gx_dtype *dtype,
+gx_code gx_lstsq_shape(const gx_lstsq_args *args, int64_t *rows, int64_t *cols, gx_number *dtype,
                        gx_err *err)
 {
     const gx_mat *A = args->A, *B = args->B;
@@ -187,10 +187,10 @@ gx_code gx_lstsq_shape(const gx_lstsq_args *args, int64_t *rows, int64_t *cols, 
     }
     *rows = A->cols;
     *cols = B->cols;
-    *dtype = gx_dtype_promote(A->dtype, B->dtype);
+    *dtype = gx_number_promote(A->dtype, B->dtype);
     if (args->is_factored && *dtype != A->dtype) {
         return gx_fail(err, GX_ARG, "%s is a factorisation in %s but %s is %s", A->label,
-                       gx_dtype_name(A->dtype), B->label, gx_dtype_name(B->dtype));
+                       gx_number_name(A->dtype), B->label, gx_number_name(B->dtype));
     }
     return GX_OK;
 }
@@ -198,7 +198,7 @@ gx_code gx_lstsq_shape(const gx_lstsq_args *args, int64_t *rows, int64_t *cols, 
 void gx_lstsq_tiles(gx_run *run, const gx_lstsq_args *args, int64_t *tile_rows, int64_t *tile_cols)
 {
     const gx_mat *A = args->A;
-    gx_dtype dtype = gx_dtype_promote(A->dtype, args->B->dtype);
+    gx_number dtype = gx_number_promote(A->dtype, args->B->dtype);
     *tile_rows = *tile_cols = 0;
     if (A->rows < A->cols) {
         gx_plan_q_tiles(run, A->cols, A->rows, args->B->cols, dtype, tile_rows, tile_cols);
@@ -211,7 +211,7 @@ typedef struct problem {
     const gx_lstsq_args *args;
     gx_lstsq_result *result;
     gx_sink *X;
-    gx_dtype dtype;
+    gx_number dtype;
     double rcond;
     bool is_ranked; /* result has rank and rcond */
 } problem;

@@ -195,8 +195,8 @@ static void check_factor(gx_run *run, const gx_mat *A, const gx_lu_plan *plan, c
                          const gx_aux *aux)
 {
     double m = (double)plan->m, n = (double)plan->n;
-    double bytes = m * n * (double)gx_dtype_bytes(plan->dtype);
-    double flops = 2 * m * n * fmin(m, n) / 3 * (gx_dtype_is_complex(plan->dtype) ? 4 : 1);
+    double bytes = m * n * (double)gx_number_bytes(plan->dtype);
+    double flops = 2 * m * n * fmin(m, n) / 3 * (gx_number_is_complex(plan->dtype) ? 4 : 1);
     gx_mat factor;
     if (gx_ok(run) && gx_probe_is_due(run, plan->dtype, flops, bytes, 3 * m * n, 3 * bytes)) {
         gx_sink_source(F, "the factor", &factor);
@@ -205,14 +205,14 @@ static void check_factor(gx_run *run, const gx_mat *A, const gx_lu_plan *plan, c
 }
 
 /* Is one of count pivots at x, x + step, ... (in elements) subnormal? */
-static bool is_subnormal(gx_dtype dtype, const void *x, int64_t step, int64_t count)
+static bool is_subnormal(gx_number dtype, const void *x, int64_t step, int64_t count)
 {
     bool is_found = false;
     for (int64_t i = 0; i < count; i++) {
         gx_scalar pivot;
         gx_convert(dtype, gx_at(x, dtype, step, 0, i), 1, GX_C128, &pivot, 1, 1, 1);
         double size = fmax(fabs(pivot.re), fabs(pivot.im));
-        is_found = is_found || (size > 0 && size < gx_dtype_least(dtype));
+        is_found = is_found || (size > 0 && size < gx_number_least(dtype));
     }
     return is_found;
 }
@@ -234,7 +234,7 @@ static bool has_subnormal_pivot(gx_run *run, const gx_sink *F)
     return is_found;
 }
 
-gx_code gx_lu_in_memory(gx_run *run, gx_dtype dtype, int64_t n, void *(*load)(void *arg),
+gx_code gx_lu_in_memory(gx_run *run, gx_number dtype, int64_t n, void *(*load)(void *arg),
                         void *arg, int64_t *pivots, int64_t *info)
 {
     gx_args args = {.m = n, .n = n, .ldc = gx_max(1, n), .pivots = pivots, .info = info};
@@ -296,7 +296,7 @@ gx_code gx_alg_lu(gx_run *run, const gx_mat *A, gx_sink *F, gx_aux *aux)
 }
 
 /* The panel, in what is left when the pivots, the sums and the sink are there. */
-static void plan_beside(gx_run *run, int64_t m, int64_t n, gx_dtype dtype, gx_lu_plan *plan)
+static void plan_beside(gx_run *run, int64_t m, int64_t n, gx_number dtype, gx_lu_plan *plan)
 {
     size_t opened = ((size_t)8 << 10) + 2 * (size_t)gx_min(m, n) * sizeof(int64_t);
     gx_err err = {0};
@@ -311,7 +311,7 @@ static void plan_beside(gx_run *run, int64_t m, int64_t n, gx_dtype dtype, gx_lu
 ** Choose the panel for an intermediate, which is in memory where half of its size is left beside
 ** it.  *keep: what gx_sink_begin_scratch() is to leave.
 */
-static void plan_scratch(gx_run *run, int64_t m, int64_t n, gx_dtype dtype, gx_lu_plan *plan,
+static void plan_scratch(gx_run *run, int64_t m, int64_t n, gx_number dtype, gx_lu_plan *plan,
                          size_t *keep)
 {
     const size_t LISTS = (size_t)256 << 10; // of a small program, generously
@@ -324,7 +324,7 @@ static void plan_scratch(gx_run *run, int64_t m, int64_t n, gx_dtype dtype, gx_l
     plan_beside(run, m, n, dtype, plan);
     if (fits) {
         gx_mem_return(mem, bytes);
-        size_t panels = 3 * (size_t)(m * plan->panel) * gx_dtype_bytes(dtype);
+        size_t panels = 3 * (size_t)(m * plan->panel) * gx_number_bytes(dtype);
         if (bytes + panels + LISTS > left) { // panels of a fixed width may be large beside it
             fits = false;
             plan_beside(run, m, n, dtype, plan);
@@ -333,7 +333,7 @@ static void plan_scratch(gx_run *run, int64_t m, int64_t n, gx_dtype dtype, gx_l
     *keep = fits ? bytes / 4 : left;
 }
 
-gx_code gx_alg_lu_begin_scratch(gx_run *run, int64_t m, int64_t n, gx_dtype dtype, gx_sink *F,
+gx_code gx_alg_lu_begin_scratch(gx_run *run, int64_t m, int64_t n, gx_number dtype, gx_sink *F,
                                 gx_aux *aux)
 {
     *aux = (gx_aux){.kind = GX_AUX_NONE};
@@ -352,7 +352,7 @@ gx_code gx_alg_lu_begin_scratch(gx_run *run, int64_t m, int64_t n, gx_dtype dtyp
     return gx_sink_begin_scratch_tiles(run, m, n, dtype, keep, plan.tile_rows, plan.tile_cols, F);
 }
 
-gx_code gx_alg_lu_scratch(gx_run *run, const gx_mat *A, gx_dtype dtype, gx_sink *F, gx_aux *aux)
+gx_code gx_alg_lu_scratch(gx_run *run, const gx_mat *A, gx_number dtype, gx_sink *F, gx_aux *aux)
 {
     gx_alg_lu_begin_scratch(run, A->rows, A->cols, dtype, F, aux);
     return gx_alg_lu(run, A, F, aux);

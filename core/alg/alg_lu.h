@@ -19,7 +19,7 @@
 /* How an LU factorisation is cut. */
 typedef struct gx_lu_plan {
     int64_t m, n; /* elements */
-    gx_dtype dtype;
+    gx_number dtype;
     int64_t panel;     /* columns of a panel, which is as high as the matrix; 1 .. n    */
     int64_t group;     /* panels that stay in memory while the finished ones pass by    */
     bool is_in_memory; /* everything fits                                               */
@@ -30,7 +30,7 @@ typedef struct gx_lu_plan {
 } gx_lu_plan;
 
 /* Chooses all of it; deterministic mode: panel by the shape alone. */
-void gx_plan_lu(gx_run *run, int64_t m, int64_t n, gx_dtype dtype, gx_lu_plan *plan);
+void gx_plan_lu(gx_run *run, int64_t m, int64_t n, gx_number dtype, gx_lu_plan *plan);
 
 /* The group and the rest for a panel and a sink that are given. */
 void gx_plan_lu_again(gx_run *run, const gx_aux *aux, const gx_sink *F, gx_lu_plan *plan);
@@ -52,9 +52,9 @@ gx_code gx_alg_lu(gx_run *run, const gx_mat *A, gx_sink *F, gx_aux *aux);
 ** The same into an intermediate of dtype.  F is to be dropped with gx_sink_drop() and aux to be
 ** cleared, whatever this returns.
 */
-gx_code gx_alg_lu_scratch(gx_run *run, const gx_mat *A, gx_dtype dtype, gx_sink *F, gx_aux *aux);
+gx_code gx_alg_lu_scratch(gx_run *run, const gx_mat *A, gx_number dtype, gx_sink *F, gx_aux *aux);
 /* Its first half, for an A that is an intermediate itself, which is begun after F. */
-gx_code gx_alg_lu_begin_scratch(gx_run *run, int64_t m, int64_t n, gx_dtype dtype, gx_sink *F,
+gx_code gx_alg_lu_begin_scratch(gx_run *run, int64_t m, int64_t n, gx_number dtype, gx_sink *F,
                                 gx_aux *aux);
 
 /*
@@ -92,7 +92,7 @@ bool gx_lu_is_odd(const gx_aux *aux);
 ** it returns (leading dimension max(n, 1)), where the factors are afterwards; it is called again
 ** where a pivot is subnormal.  *info: as GETRF's.
 */
-gx_code gx_lu_in_memory(gx_run *run, gx_dtype dtype, int64_t n, void *(*load)(void *arg),
+gx_code gx_lu_in_memory(gx_run *run, gx_number dtype, int64_t n, void *(*load)(void *arg),
                         void *arg, int64_t *pivots, int64_t *info);
 
 #endif

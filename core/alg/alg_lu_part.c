@@ -16,7 +16,7 @@
 static int64_t strip_width(gx_run *run, const gx_aux *aux)
 {
     size_t available = gx_mem_available(run->ctx->mem);
-    size_t column = (size_t)gx_max(1, aux->rows) * gx_dtype_bytes(aux->dtype);
+    size_t column = (size_t)gx_max(1, aux->rows) * gx_number_bytes(aux->dtype);
     int64_t width = aux->panel;
     while (width > 1 && width % 2 == 0 && 4 * (size_t)width * column > available) {
         width /= 2;
@@ -28,7 +28,7 @@ void gx_lu_part_tiles(gx_run *run, const gx_aux *aux, int64_t rows, int64_t cols
                       int64_t *tile_rows, int64_t *tile_cols)
 {
     int64_t elements =
-        (int64_t)(gx_store_max_tile_bytes(run->ctx->store) / gx_dtype_bytes(aux->dtype));
+        (int64_t)(gx_store_max_tile_bytes(run->ctx->store) / gx_number_bytes(aux->dtype));
     int64_t wide = strip_width(run, aux);
     while (wide > 1 && wide > elements / gx_max(1, gx_min(wide, rows))) {
         wide = wide % 2 == 0 ? wide / 2 : 1;

@@ -184,7 +184,7 @@ static int64_t slot_elements(const solve_plan *plan)
 }
 
 /* What a triangular solve wants beside its blocks. */
-static size_t workspace_bytes(gx_run *run, const solve_plan *plan, gx_dtype dtype)
+static size_t workspace_bytes(gx_run *run, const solve_plan *plan, gx_number dtype)
 {
     const gx_backend *backend;
     gx_dev *dev;
@@ -204,7 +204,7 @@ static int64_t count_slots(gx_run *run, const solve_plan *plan, const gx_sink *X
     int64_t calls = count_calls(plan, strips);
     int64_t blocks = gx_ceil_div(plan->n, plan->width) * gx_ceil_div(plan->n, plan->height) +
                      gx_ceil_div(plan->lines, plan->strip);
-    size_t element = gx_dtype_bytes(X->dtype);
+    size_t element = gx_number_bytes(X->dtype);
     size_t tile = X->is_stored ? (size_t)(X->tile_rows * X->tile_cols) * element : 0;
     size_t overhead = gx_prog_overhead(calls, blocks) + gx_prog_parts_overhead(calls) + tile +
                       workspace_bytes(run, plan, X->dtype);

@@ -80,7 +80,7 @@ static bool is_fillable(const gx_run *run, const gx_sink *C)
 }
 
 /* Elements as the kernel takes them, where they are; NULL: they must be read. */
-static const void *in_place(const gx_mat *X, gx_dtype dtype, int64_t i, int64_t j)
+static const void *in_place(const gx_mat *X, gx_number dtype, int64_t i, int64_t j)
 {
     bool is_there = X->kind == GX_MAT_VALUE && X->dtype == dtype;
     return is_there ? gx_at(X->data, dtype, X->ld, i, j) : NULL;
@@ -96,7 +96,7 @@ static bool choose_strips(filling *f)
     enum { TILES = 12, STRIP_BYTES = 5 << 19, LONG_RUN = 128 << 10 };
     const gx_mat *A = f->A, *stored = gx_mat_base_stored(A);
     bool is_view = A->kind == GX_MAT_VIEW && A->trans == GX_NO_TRANS && A->base == stored;
-    int64_t element = (int64_t)gx_dtype_bytes(f->C->dtype);
+    int64_t element = (int64_t)gx_number_bytes(f->C->dtype);
     int64_t below = gx_ceil_div(A->rows, A->tile_rows);
     if (f->call->kernel != GX_KERNEL_COUNT || stored == NULL ||
         (stored != A && !is_view) || A->dtype != f->C->dtype || below < 2 ||
@@ -115,7 +115,7 @@ static bool choose_strips(filling *f)
 static void choose_units(filling *f)
 {
     const gx_mat *A = f->A;
-    int64_t element = (int64_t)gx_dtype_bytes(f->C->dtype), piece = PIECE_BYTES / element;
+    int64_t element = (int64_t)gx_number_bytes(f->C->dtype), piece = PIECE_BYTES / element;
     bool is_view = A->kind == GX_MAT_VIEW && A->trans == GX_NO_TRANS;
     bool has_tiles = gx_mat_base_stored(A) != NULL || A->kind == GX_MAT_VIEW;
     bool is_turned = f->call->kernel == GX_TRANSPOSE;
@@ -199,7 +199,7 @@ static gx_code fill(gx_run *run, const gx_call *call, const gx_mat *A, const gx_
     }
     const gx_mat *sources[] = {A, B};
     bool is_copy = call->kernel == GX_KERNEL_COUNT, is_turned = call->kernel == GX_TRANSPOSE;
-    size_t element = gx_dtype_bytes(C->dtype);
+    size_t element = gx_number_bytes(C->dtype);
     gx_args size = {.map = call->map, .m = A->rows, .n = A->cols};
     choose_units(&f);
     bool holds_chunk = is_turned ? in_place(A, C->dtype, 0, 0) == NULL
@@ -272,9 +272,9 @@ static gx_code write_piece(const making *x, gx_pass_thread *thread, int64_t tile
                            gx_err *err)
 {
     const gx_mat *A = x->A;
-    gx_dtype dtype = x->C->dtype;
+    gx_number dtype = x->C->dtype;
     gx_args args = {.transa = x->call->transa, .m = at->m, .n = width, .c = work, .ldc = at->m};
-    size_t column = (size_t)at->m * gx_dtype_bytes(dtype);
+    size_t column = (size_t)at->m * gx_number_bytes(dtype);
     const void *from = work;
     if (x->kernel != NULL) {
         args.a = in_place(A, dtype, at->j0 + j, at->i0);
@@ -314,7 +314,7 @@ enum { ROW_BYTES = 256 };
 /* Columns of a piece: about GX_PASS_CHUNK_BYTES. */
 static int64_t piece_width(const gx_sink *C)
 {
-    int64_t element = (int64_t)gx_dtype_bytes(C->dtype), step = ROW_BYTES / element;
+    int64_t element = (int64_t)gx_number_bytes(C->dtype), step = ROW_BYTES / element;
     int64_t width = GX_PASS_CHUNK_BYTES / (C->tile_rows * element);
     width = width > step ? (width + step / 2) / step * step : width;
     return gx_max(1, gx_min(C->tile_cols, width));
@@ -323,7 +323,7 @@ static int64_t piece_width(const gx_sink *C)
 static void make_and_write(gx_run *run, making *x, gx_pass *pass)
 {
     gx_err err = {0};
-    size_t column = (size_t)x->C->tile_rows * gx_dtype_bytes(x->C->dtype);
+    size_t column = (size_t)x->C->tile_rows * gx_number_bytes(x->C->dtype);
     x->width = piece_width(x->C);
     pass->part_bytes = 0;
     pass->work_bytes = (size_t)x->width * column;
@@ -349,7 +349,7 @@ static bool make_stored(gx_run *run, const gx_call *call, const gx_mat *A, gx_si
         gx_run_device(run, &backend, &x.dev) != GX_OK) {
         return false;
     }
-    size_t element = gx_dtype_bytes(C->dtype);
+    size_t element = gx_number_bytes(C->dtype);
     x.kernel = is_copy ? NULL : backend->kernel[GX_TRANSPOSE][C->dtype];
     const gx_mat *sources[] = {A};
     int64_t tiles = gx_ceil_div(C->rows, C->tile_rows) * gx_ceil_div(C->cols, C->tile_cols);

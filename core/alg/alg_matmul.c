@@ -25,7 +25,7 @@
 #include "plan.h"
 #include "probe.h"
 
-gx_code gx_matmul_shape(const gx_matmul_args *args, int64_t *m, int64_t *n, gx_dtype *dtype,
+gx_code gx_matmul_shape(const gx_matmul_args *args, int64_t *m, int64_t *n, gx_number *dtype,
                         gx_err *err)
 {
     const gx_mat *A = args->A, *B = args->B, *C0 = args->C0;
@@ -44,19 +44,19 @@ gx_code gx_matmul_shape(const gx_matmul_args *args, int64_t *m, int64_t *n, gx_d
                        "%s to accumulate into is %lldx%lld but the product is %lldx%lld", C0->label,
                        (long long)C0->rows, (long long)C0->cols, (long long)*m, (long long)*n);
     }
-    *dtype = gx_dtype_promote(A->dtype, B->dtype);
+    *dtype = gx_number_promote(A->dtype, B->dtype);
     if (C0 != NULL) {
-        *dtype = gx_dtype_promote(*dtype, C0->dtype);
+        *dtype = gx_number_promote(*dtype, C0->dtype);
     }
     if (args->alpha.im != 0 || args->beta.im != 0) {
-        *dtype = gx_dtype_promote(*dtype, GX_C64);
+        *dtype = gx_number_promote(*dtype, GX_C64);
     }
     return GX_OK;
 }
 
 // Everything in memory ----------------------------------------------------------------------------
 
-static bool is_in_memory(const gx_mat *X, gx_dtype dtype)
+static bool is_in_memory(const gx_mat *X, gx_number dtype)
 {
     return X->kind == GX_MAT_VALUE && X->dtype == dtype;
 }
@@ -331,7 +331,7 @@ static void check_product(gx_run *run, const gx_matmul_args *args, int64_t inner
 {
     double m = (double)C->rows, n = (double)C->cols, k = (double)inner;
     double elements = m * k + k * n + m * n;
-    double bytes = elements * (double)gx_dtype_bytes(C->dtype);
+    double bytes = elements * (double)gx_number_bytes(C->dtype);
     gx_mat result;
     if (gx_ok(run) && args->after == NULL &&
         gx_probe_is_due(run, C->dtype, 2 * m * n * k, bytes, elements, bytes)) {

@@ -79,7 +79,7 @@ static void take_sides(const gx_matmul_args *args, bool is_left, gx_narrow *n)
     const gx_mat *X = is_left ? args->A : args->B;
     gx_trans of_s = is_left ? args->transb : args->transa;
     gx_trans of_x = is_left ? args->transa : args->transb;
-    bool is_complex = gx_dtype_is_complex(n->dtype);
+    bool is_complex = gx_number_is_complex(n->dtype);
     bool s_conj = of_s == GX_CONJ_TRANS && is_complex;
     bool x_turned = is_left ? of_x == GX_NO_TRANS : of_x != GX_NO_TRANS;
     take_tiles(is_left ? args->B : args->A, n);
@@ -121,14 +121,14 @@ static bool is_narrow(const gx_narrow *n)
 
 static size_t bytes_of(const gx_narrow *n, int64_t rows, int64_t cols)
 {
-    return (size_t)(rows * cols) * gx_dtype_bytes(n->dtype);
+    return (size_t)(rows * cols) * gx_number_bytes(n->dtype);
 }
 
 /* Columns of a tile that are read and multiplied together; all, of a piece of rows, for S^H S. */
 static void choose_chunks(gx_narrow *n)
 {
     const gx_mat *S = n->S;
-    int64_t element = (int64_t)gx_dtype_bytes(n->dtype);
+    int64_t element = (int64_t)gx_number_bytes(n->dtype);
     int64_t rows = gx_min(n->tile_rows, S->rows), cols = gx_min(n->tile_cols, S->cols);
     n->chunk_rows = rows;
     if (n->is_gram && n->is_trans) {
@@ -261,13 +261,13 @@ static double stored_bytes(const gx_mat *mat)
 {
     return gx_mat_base_stored(mat) == NULL
                ? 0
-               : (double)mat->rows * (double)mat->cols * (double)gx_dtype_bytes(mat->dtype);
+               : (double)mat->rows * (double)mat->cols * (double)gx_number_bytes(mat->dtype);
 }
 
 void gx_narrow_predict(gx_run *run, const gx_narrow *n, const gx_sink *C, gx_cost *cost,
                        gx_terms *terms)
 {
-    double element = (double)gx_dtype_bytes(n->dtype);
+    double element = (double)gx_number_bytes(n->dtype);
     *cost = (gx_cost){.flops = flops_of(n),
                       .bytes_read = stored_bytes(n->S) + (n->is_gram ? 0 : stored_bytes(&n->x)),
                       .bytes_up = (double)n->p * (double)n->q * element,
@@ -507,13 +507,13 @@ static gx_code empty_window(product *p, gx_err *err)
 static void add_part(const gx_narrow *n, bool is_first, int64_t rows, const void *part, void *to,
                      int64_t ld)
 {
-    int64_t numbers = rows * (gx_dtype_is_complex(n->dtype) ? 2 : 1);
+    int64_t numbers = rows * (gx_number_is_complex(n->dtype) ? 2 : 1);
     for (int64_t c = 0; c < n->k; c++) {
         const void *from = gx_at(part, n->dtype, rows, 0, c);
         void *column = gx_at(to, n->dtype, ld, 0, c);
         if (is_first) {
             memcpy(column, from, bytes_of(n, rows, 1));
-        } else if (gx_dtype_is_double(n->dtype)) {
+        } else if (gx_number_is_double(n->dtype)) {
             for (int64_t i = 0; i < numbers; i++) {
                 ((double *)column)[i] += ((const double *)from)[i];
             }

@@ -117,7 +117,7 @@ static void pass_over(norms *x)
                     .work = look_at_tile,
                     .fold = fold_tile,
                     .arg = x};
-    pass.bytes = (double)A->rows * (double)A->cols * (double)gx_dtype_bytes(A->dtype);
+    pass.bytes = (double)A->rows * (double)A->cols * (double)gx_number_bytes(A->dtype);
     gx_pass_run(x->run, &pass);
 }
 

@@ -82,9 +82,9 @@ static bool has_all(uint32_t bits, uint32_t wanted)
     return (bits & wanted) == wanted;
 }
 
-uint32_t gx_properties_closed(uint32_t bits, gx_dtype dtype, int64_t rows, int64_t cols)
+uint32_t gx_properties_closed(uint32_t bits, gx_number dtype, int64_t rows, int64_t cols)
 {
-    bool is_real = !gx_dtype_is_complex(dtype);
+    bool is_real = !gx_number_is_complex(dtype);
     if (rows == cols && has_all(bits, GX_PROPS_DIAGONAL)) {
         bits |= GX_PROP_SYMMETRIC;
         if ((bits & GX_PROP_UNIT) != 0) {
@@ -100,7 +100,7 @@ uint32_t gx_properties_closed(uint32_t bits, gx_dtype dtype, int64_t rows, int64
     return bits;
 }
 
-uint32_t gx_properties_without(uint32_t bits, uint32_t gone, gx_dtype dtype, int64_t rows,
+uint32_t gx_properties_without(uint32_t bits, uint32_t gone, gx_number dtype, int64_t rows,
                                int64_t cols)
 {
     bits &= ~gone;
@@ -123,7 +123,7 @@ typedef struct look {
     uint32_t bits;
     bool is_identity;   /* the question is instead: is A the identity? */
     double bound;       /* of a difference                             */
-    gx_dtype wide;      /* f64 or c128: elements as they are compared  */
+    gx_number wide;      /* f64 or c128: elements as they are compared  */
     int64_t edge;       /* of a block                                  */
     double *low, *high; /* blocks (i, j) and (j, i)                  */
     gx_reader *reader;
@@ -237,7 +237,7 @@ static void look_at_all(look *l)
 /* Two blocks of at most half of the memory that is left; tiles where they fit. */
 static int64_t choose_edge(const look *l)
 {
-    size_t element = gx_dtype_bytes(l->wide);
+    size_t element = gx_number_bytes(l->wide);
     double elements = (double)(gx_mem_available(l->run->ctx->mem) / 4 / element);
     int64_t fits = (int64_t)sqrt(elements);
     int64_t tile = gx_max(l->A->tile_rows, l->A->tile_cols);
@@ -249,9 +249,9 @@ static void take_look(look *l)
     gx_mem *mem = l->run->ctx->mem;
     void *low = NULL, *high = NULL;
     gx_err err = {0};
-    l->wide = gx_dtype_wide(l->A->dtype);
+    l->wide = gx_number_wide(l->A->dtype);
     l->edge = choose_edge(l);
-    size_t bytes = (size_t)(l->edge * l->edge) * gx_dtype_bytes(l->wide);
+    size_t bytes = (size_t)(l->edge * l->edge) * gx_number_bytes(l->wide);
     if (gx_mem_alloc(mem, bytes, "a block to look at", &low, &err) == GX_OK &&
         gx_mem_alloc(mem, bytes, "a block to look at", &high, &err) == GX_OK &&
         gx_reader_own(l->run->ctx->store, &l->reader, &err) == GX_OK) {

@@ -161,8 +161,8 @@ gx_prog *gx_qr_program(gx_run *run, const gx_mat *A, const gx_panel_plan *plan, 
 static void check_factor(gx_run *run, const gx_mat *A, const gx_sink *F)
 {
     double m = (double)F->rows, n = (double)F->cols, elements = 2 * m * n + n * n;
-    double bytes = elements * (double)gx_dtype_bytes(F->dtype);
-    double flops = 2 * m * n * n * (gx_dtype_is_complex(F->dtype) ? 4 : 1);
+    double bytes = elements * (double)gx_number_bytes(F->dtype);
+    double flops = 2 * m * n * n * (gx_number_is_complex(F->dtype) ? 4 : 1);
     gx_mat factor;
     if (gx_ok(run) && m >= n && n > 0 &&
         gx_probe_is_due(run, F->dtype, flops, bytes, elements, bytes)) {
@@ -382,7 +382,7 @@ gx_code gx_alg_qr_r(gx_run *run, const gx_mat *F, gx_sink *R)
 
 // Intermediates -----------------------------------------------------------------------------------
 
-gx_code gx_qr_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
+gx_code gx_qr_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_number dtype,
                             int64_t tile_rows, int64_t tile_cols, size_t keep_bytes, gx_sink *sink)
 {
     const size_t SLACK = 1 << 20;
@@ -392,7 +392,7 @@ gx_code gx_qr_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_dtype dt
                                        tile_rows, tile_cols, sink);
 }
 
-gx_code gx_qr_take_tau(gx_run *run, int64_t count, gx_dtype dtype, void **tau)
+gx_code gx_qr_take_tau(gx_run *run, int64_t count, gx_number dtype, void **tau)
 {
     gx_err err = {0};
     size_t bytes = 0;

@@ -44,27 +44,27 @@ typedef struct gx_tsqr_plan {
 ** k: reflectors.  width: 0, or the panel width that tiles dictate.  Deterministic mode: the width
 ** follows from the shape and tile_bytes alone, unless not even three such panels fit.
 */
-void gx_plan_panels(gx_run *run, int64_t rows, int64_t cols, int64_t k, gx_dtype dtype,
+void gx_plan_panels(gx_run *run, int64_t rows, int64_t cols, int64_t k, gx_number dtype,
                     int64_t width, gx_panel_plan *plan);
 
 /* extra_cols: the right-hand sides that pass by with A, or what Q is applied to. */
-void gx_plan_tsqr(gx_run *run, int64_t rows, int64_t cols, int64_t extra_cols, gx_dtype dtype,
+void gx_plan_tsqr(gx_run *run, int64_t rows, int64_t cols, int64_t extra_cols, gx_number dtype,
                   gx_tsqr_plan *plan);
 
 /* Row blocks are multiples of this, whatever the budget: the height of tiles that hold them. */
-int64_t gx_plan_tsqr_step(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype);
+int64_t gx_plan_tsqr_step(gx_run *run, int64_t rows, int64_t cols, gx_number dtype);
 
 /* Is TSQR better than panels where Q is wanted too: R fits, and panels of full height do badly? */
-bool gx_plan_prefers_tsqr(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype);
+bool gx_plan_prefers_tsqr(gx_run *run, int64_t rows, int64_t cols, gx_number dtype);
 
 /*
 ** The tile shapes that sinks want, for gx_sink_begin().  panel: the packed F of a rows x cols
 ** matrix with k reflectors, or what such a Q is applied to; q: a rows x width matrix that either
 ** driver's Q (of cols columns) is applied to, and V of the tree.
 */
-void gx_plan_panel_tiles(gx_run *run, int64_t rows, int64_t cols, int64_t k, gx_dtype dtype,
+void gx_plan_panel_tiles(gx_run *run, int64_t rows, int64_t cols, int64_t k, gx_number dtype,
                          int64_t *tile_rows, int64_t *tile_cols);
-void gx_plan_q_tiles(gx_run *run, int64_t rows, int64_t cols, int64_t width, gx_dtype dtype,
+void gx_plan_q_tiles(gx_run *run, int64_t rows, int64_t cols, int64_t width, gx_number dtype,
                      int64_t *tile_rows, int64_t *tile_cols);
 
 // Panels ------------------------------------------------------------------------------------------
@@ -105,9 +105,9 @@ gx_code gx_alg_qr_parts(gx_run *run, const gx_mat *A, gx_sink *Q, gx_sink *R);
 gx_code gx_alg_qr_parts_of(gx_run *run, const gx_mat *F, const void *tau, gx_sink *Q, gx_sink *R);
 
 /* Intermediates: in memory only where the work on them finds as much again, and keep_bytes more. */
-gx_code gx_qr_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
+gx_code gx_qr_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_number dtype,
                             int64_t tile_rows, int64_t tile_cols, size_t keep_bytes, gx_sink *sink);
-gx_code gx_qr_take_tau(gx_run *run, int64_t count, gx_dtype dtype, void **tau);
+gx_code gx_qr_take_tau(gx_run *run, int64_t count, gx_number dtype, void **tau);
 
 // TSQR --------------------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ typedef struct gx_lstsq_result {
 gx_code gx_alg_lstsq(gx_run *run, const gx_lstsq_args *args, gx_sink *X, gx_lstsq_result *result);
 
 /* GX_ARG "A is 300x20 but B is 30x5" when they do not fit. */
-gx_code gx_lstsq_shape(const gx_lstsq_args *args, int64_t *rows, int64_t *cols, gx_dtype *dtype,
+gx_code gx_lstsq_shape(const gx_lstsq_args *args, int64_t *rows, int64_t *cols, gx_number *dtype,
                        gx_err *err);
 void gx_lstsq_tiles(gx_run *run, const gx_lstsq_args *args, int64_t *tile_rows, int64_t *tile_cols);
 
@@ -167,7 +167,7 @@ void gx_lstsq_tiles(gx_run *run, const gx_lstsq_args *args, int64_t *tile_rows, 
 ** NumPy, but at most sqrt(eps).  (Rounding errors grow with the root of a long side at most; eps
 ** times it passes 1 at 8.4 million rows of single precision.)
 */
-double gx_rank_rcond(gx_dtype dtype, int64_t m, int64_t n);
+double gx_rank_rcond(gx_number dtype, int64_t m, int64_t n);
 
 /* Number of singular values above tol; < 0: the largest times gx_rank_rcond(). */
 gx_code gx_alg_rank(gx_run *run, const gx_mat *A, double tol, int64_t *rank);

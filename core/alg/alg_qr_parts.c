@@ -29,7 +29,7 @@ gx_code gx_alg_qr_parts_of(gx_run *run, const gx_mat *F, const void *tau, gx_sin
     return code_of(run);
 }
 
-static gx_code by_panels(gx_run *run, const gx_mat *A, gx_dtype dtype, gx_sink *Q, gx_sink *R)
+static gx_code by_panels(gx_run *run, const gx_mat *A, gx_number dtype, gx_sink *Q, gx_sink *R)
 {
     gx_sink F = {0};
     gx_mat source;
@@ -59,7 +59,7 @@ static gx_code form_by_tree(gx_run *run, const gx_sink *V, const void *tau,
 }
 
 /* *is_done false: it does not fit, nothing was done. */
-static gx_code by_tree(gx_run *run, const gx_mat *A, gx_dtype dtype, gx_sink *Q, gx_sink *R,
+static gx_code by_tree(gx_run *run, const gx_mat *A, gx_number dtype, gx_sink *Q, gx_sink *R,
                        bool *is_done)
 {
     gx_sink V = {0}, top;
@@ -99,7 +99,7 @@ gx_code gx_alg_qr_parts(gx_run *run, const gx_mat *A, gx_sink *Q, gx_sink *R)
         return run->err.code;
     }
     int64_t k = gx_min(A->rows, A->cols);
-    gx_dtype dtype = R != NULL ? R->dtype : Q->dtype;
+    gx_number dtype = R != NULL ? R->dtype : Q->dtype;
     bool is_full = R != NULL ? R->rows > k : Q->cols > k;
     bool is_tall = k > 0 && (Q == NULL ? A->rows >= 2 * A->cols
                                        : gx_plan_prefers_tsqr(run, A->rows, A->cols, dtype));

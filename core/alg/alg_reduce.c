@@ -109,7 +109,7 @@ static gx_tile_place tile_of(const gx_mat *A, int64_t tile)
 /* The result of one kernel call lies behind the chunk. */
 static size_t chunk_bytes(const scan *s)
 {
-    size_t bytes = (size_t)(s->chunk_rows * s->chunk_cols) * gx_dtype_bytes(s->A->dtype);
+    size_t bytes = (size_t)(s->chunk_rows * s->chunk_cols) * gx_number_bytes(s->A->dtype);
     return (bytes + 63) / 64 * 64;
 }
 
@@ -183,7 +183,7 @@ static gx_code fold_tile(void *arg, int64_t tile, void *part, gx_err *err)
 /* By the tile's shape alone. */
 static void choose_chunks(scan *s)
 {
-    int64_t element = (int64_t)gx_dtype_bytes(s->A->dtype);
+    int64_t element = (int64_t)gx_number_bytes(s->A->dtype);
     int64_t elements = GX_PASS_CHUNK_BYTES / element;
     if (is_row_kind(s->kind) && s->A->tile_rows > ROWS_MOST) {
         elements = PIECE_BYTES / element;
@@ -242,7 +242,7 @@ static gx_code reduce(scan *s)
 static gx_code sums_of_sparse(gx_run *run, const gx_mat *A, bool is_by_row, double divisor,
                               double *out)
 {
-    int64_t count = is_by_row ? A->rows : A->cols, parts = gx_dtype_is_complex(A->dtype) ? 2 : 1;
+    int64_t count = is_by_row ? A->rows : A->cols, parts = gx_number_is_complex(A->dtype) ? 2 : 1;
     gx_err err = {0};
     void *memory;
     if (gx_mem_alloc(run->ctx->mem, (size_t)count * 2 * sizeof(double), "sums", &memory, &err) !=
@@ -274,7 +274,7 @@ gx_code gx_alg_sums(gx_run *run, const gx_mat *A, bool is_by_row, double divisor
     }
     scan s = {.run = run, .A = A, .out = out, .divisor = divisor};
     s.kind = is_by_row ? GX_REDUCE_ROW_SUM : GX_REDUCE_COL_SUM;
-    s.is_real = !gx_dtype_is_complex(A->dtype);
+    s.is_real = !gx_number_is_complex(A->dtype);
     if (reduce(&s) == GX_OK && !s.is_direct) {
         divide(out, width_of(&s, A->rows, A->cols), divisor);
     }

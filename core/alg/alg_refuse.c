@@ -64,17 +64,17 @@ static gx_code read_window(window *w, int64_t i0, int64_t j0, int64_t m, int64_t
     return gx_mat_read(w->run, w->A, w->own, i0, j0, m, n, GX_C128, x, gx_max(1, m), err);
 }
 
-static int format_real(gx_dtype dtype, double x, char *text)
+static int format_real(gx_number dtype, double x, char *text)
 {
-    return gx_dtype_is_double(dtype) ? gx_decimal_format(x, text)
+    return gx_number_is_double(dtype) ? gx_decimal_format(x, text)
                                      : gx_decimal_format_f32((float)x, text);
 }
 
 /* "2.5", "1+2i". */
-static const char *format_element(gx_dtype dtype, gx_scalar x, char text[ELEMENT_TEXT])
+static const char *format_element(gx_number dtype, gx_scalar x, char text[ELEMENT_TEXT])
 {
     int used = format_real(dtype, x.re, text);
-    if (gx_dtype_is_complex(dtype)) {
+    if (gx_number_is_complex(dtype)) {
         if (!(x.im < 0)) {
             text[used++] = '+';
         }
@@ -256,7 +256,7 @@ static gx_code compare(const gx_mat *A, const gx_scalar *x, const gx_scalar *y, 
                 continue;
             }
             char first[ELEMENT_TEXT], second[ELEMENT_TEXT];
-            bool is_complex = gx_dtype_is_complex(A->dtype);
+            bool is_complex = gx_number_is_complex(A->dtype);
             return gx_fail(err, GX_ARG, "%s is not %s (%s[%lld,%lld] = %s, %s[%lld,%lld] = %s)",
                            A->label, is_complex ? "Hermitian" : "symmetric", A->label,
                            (long long)(i0 + i), (long long)(j0 + j),

@@ -22,7 +22,7 @@
 #include <math.h>
 #include <string.h>
 
-gx_code gx_solve_shape(const gx_solve_args *args, int64_t *n, int64_t *cols, gx_dtype *dtype,
+gx_code gx_solve_shape(const gx_solve_args *args, int64_t *n, int64_t *cols, gx_number *dtype,
                        gx_err *err)
 {
     const gx_mat *A = args->A, *B = args->B;
@@ -43,10 +43,10 @@ gx_code gx_solve_shape(const gx_solve_args *args, int64_t *n, int64_t *cols, gx_
     }
     *n = A->rows;
     *cols = B->cols;
-    *dtype = gx_dtype_promote(A->dtype, B->dtype);
-    if (args->is_mixed && !gx_dtype_is_double(*dtype)) {
+    *dtype = gx_number_promote(A->dtype, B->dtype);
+    if (args->is_mixed && !gx_number_is_double(*dtype)) {
         return gx_fail(err, GX_ARG, "\"precision\":\"mixed\" is for f64 and c128, but X is %s",
-                       gx_dtype_name(*dtype));
+                       gx_number_name(*dtype));
     }
     return GX_OK;
 }
@@ -57,14 +57,14 @@ typedef struct refinement {
     gx_run *run;
     const gx_solve_args *args;
     gx_factor *factor;
-    gx_dtype wide; /* of X and R            */
+    gx_number wide; /* of X and R            */
     int64_t n, cols;
     double norm_a;  /* ||op(A)||_1           */
     double *norm_b; /* of each column, ||.||_1 */
     double *norm_x, *norm_r;
 } refinement;
 
-static void begin(const refinement *s, gx_dtype dtype, gx_sink *sink)
+static void begin(const refinement *s, gx_number dtype, gx_sink *sink)
 {
     gx_sink_begin_scratch(s->run, s->n, s->cols, dtype, gx_mem_available(s->run->ctx->mem) / 2,
                           sink);
@@ -233,7 +233,7 @@ static bool solve_refined(gx_run *run, const gx_solve_args *args, gx_factor *fac
     refinement s = {.run = run,
                     .args = args,
                     .factor = factor,
-                    .wide = gx_dtype_promote(X->dtype, GX_F64),
+                    .wide = gx_number_promote(X->dtype, GX_F64),
                     .n = X->rows,
                     .cols = X->cols};
     void *memory = NULL;
@@ -258,7 +258,7 @@ static bool solve_refined(gx_run *run, const gx_solve_args *args, gx_factor *fac
 /* Flops of the factorisation and of the solves. */
 static double flops_of(const gx_factor *factor, int64_t cols)
 {
-    double n = (double)factor->n, unit = gx_dtype_is_complex(factor->dtype) ? 4 : 1;
+    double n = (double)factor->n, unit = gx_number_is_complex(factor->dtype) ? 4 : 1;
     double cube = factor->kind == GX_FACTOR_CHOLESKY ? n * n * n / 3
                   : factor->kind == GX_FACTOR_LU     ? 2 * n * n * n / 3
                                                      : 0;
@@ -275,11 +275,11 @@ static void check_solution(gx_run *run, const gx_solve_args *args, const gx_fact
                          : factor->diag == GX_UNIT          ? GX_PART_LOWER_UNIT
                                                             : GX_PART_LOWER;
     bool is_conjugated =
-        part == GX_PART_HERMITIAN && args->trans == GX_TRANS && gx_dtype_is_complex(factor->dtype);
+        part == GX_PART_HERMITIAN && args->trans == GX_TRANS && gx_number_is_complex(factor->dtype);
     bool is_known = gx_ok(run) && !args->is_factor && args->aux == NULL && !is_conjugated &&
                     factor->kind != GX_FACTOR_DIAGONAL;
     double n = (double)X->rows, elements = n * n + 2 * n * (double)X->cols;
-    double bytes = elements * (double)gx_dtype_bytes(X->dtype);
+    double bytes = elements * (double)gx_number_bytes(X->dtype);
     gx_mat x;
     if (is_known &&
         gx_probe_is_due(run, X->dtype, flops_of(factor, X->cols), bytes, elements, bytes)) {
@@ -290,7 +290,7 @@ static void check_solution(gx_run *run, const gx_solve_args *args, const gx_fact
 
 // Solving -----------------------------------------------------------------------------------------
 
-static gx_dtype half_of(gx_dtype dtype)
+static gx_number half_of(gx_number dtype)
 {
     return dtype == GX_C128 ? GX_C64 : GX_F32;
 }
@@ -314,7 +314,7 @@ static bool solve_mixed(gx_run *run, const gx_solve_args *args, gx_sink *X)
         gx_stats_note(&run->ctx->stats, "mixed precision: %s; solved in %s",
                       is_failed ? "the single precision factorisation failed"
                                 : "refinement stagnated",
-                      gx_dtype_name(X->dtype));
+                      gx_number_name(X->dtype));
     }
     return is_done;
 }

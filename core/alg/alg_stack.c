@@ -77,19 +77,19 @@ static const gx_mat *base_of(const gx_mat *A)
 static void choose_heights(gx_stack *s)
 {
     const gx_mat *base = base_of(s->A);
-    int64_t element = (int64_t)gx_dtype_bytes(base->dtype), row = gx_max(1, base->cols) * element;
+    int64_t element = (int64_t)gx_number_bytes(base->dtype), row = gx_max(1, base->cols) * element;
     int64_t least = ROWS_PER_COLUMN * s->cols;
     int64_t most = (base->kind == GX_MAT_VALUE ? VALUE_BYTES : PIECE_BYTES) / row / 64 * 64;
     int64_t tile = gx_max(1, gx_min(base->tile_rows, s->A->rows));
     s->height = tile < least ? tile * gx_ceil_div(least, tile) : tile;
     s->height = gx_min(gx_min(s->height, gx_max(most, least)), s->A->rows);
-    int64_t panel = PANEL_BYTES / (s->cols * (int64_t)gx_dtype_bytes(s->dtype)) / 64 * 64;
+    int64_t panel = PANEL_BYTES / (s->cols * (int64_t)gx_number_bytes(s->dtype)) / 64 * 64;
     s->panel = gx_min(gx_max(panel, 2 * s->cols), s->height);
 }
 
-static size_t rounded(int64_t elements, gx_dtype dtype)
+static size_t rounded(int64_t elements, gx_number dtype)
 {
-    return ((size_t)elements * gx_dtype_bytes(dtype) + 63) / 64 * 64;
+    return ((size_t)elements * gx_number_bytes(dtype) + 63) / 64 * 64;
 }
 
 /* Where the parts of a thread's memory begin; the last is its size. */
@@ -125,17 +125,17 @@ static gx_pass pass_of(const gx_stack *s)
 {
     double bytes = (double)s->A->rows * (double)base_of(s->A)->cols;
     return (gx_pass){.units = gx_ceil_div(s->A->rows, s->height),
-                     .bytes = bytes * (double)gx_dtype_bytes(base_of(s->A)->dtype),
+                     .bytes = bytes * (double)gx_number_bytes(base_of(s->A)->dtype),
                      .flops = s->flops,
                      .work_bytes = layout_of(s).end,
                      .part_bytes = rounded(s->cols * s->cols, s->dtype)};
 }
 
-bool gx_stack_plan(gx_run *run, const gx_mat *A, const gx_mat *B, gx_dtype dtype, gx_stack *s)
+bool gx_stack_plan(gx_run *run, const gx_mat *A, const gx_mat *B, gx_number dtype, gx_stack *s)
 {
     *s = (gx_stack){.A = A, .B = B, .dtype = dtype, .cols = A->cols + (B == NULL ? 0 : B->cols)};
     double pairs = (double)A->rows * (double)s->cols * (double)s->cols;
-    s->flops = pairs * (gx_dtype_is_complex(dtype) ? 8 : 2);
+    s->flops = pairs * (gx_number_is_complex(dtype) ? 8 : 2);
     if (!gx_ok(run) || gx_run_device(run, &s->backend, &s->dev) != GX_OK || s->cols == 0 ||
         s->cols > MOST_COLUMNS || A->rows < ROWS_PER_COLUMN * s->cols) {
         return false;
@@ -228,7 +228,7 @@ typedef struct desk {
 /* What the columns' condition may be for that. */
 static double plain_condition(const gx_stack *s)
 {
-    bool is_widened = gx_dtype_is_double(s->dtype) && !gx_dtype_is_double(base_of(s->A)->dtype);
+    bool is_widened = gx_number_is_double(s->dtype) && !gx_number_is_double(base_of(s->A)->dtype);
     return is_widened ? NARROW_CONDITION : CONDITION;
 }
 
@@ -246,7 +246,7 @@ static void make_unit(const gx_stack *s, void *c)
     const double one[2] = {1, 0};
     memset(c, 0, rounded(s->cols * s->cols, s->dtype));
     for (int64_t j = 0; j < s->cols; j++) {
-        gx_convert(gx_dtype_is_complex(s->dtype) ? GX_C128 : GX_F64, one, 1, s->dtype,
+        gx_convert(gx_number_is_complex(s->dtype) ? GX_C128 : GX_F64, one, 1, s->dtype,
                    gx_at(c, s->dtype, s->cols, j, j), 1, 1, 1);
     }
 }
@@ -292,7 +292,7 @@ static gx_code take_panel(const desk *d, int64_t i, int64_t m, gx_err *err)
 static gx_code add_squares(const desk *d, const void *X, int64_t m, double beta, gx_err *err)
 {
     const gx_stack *s = d->x->plan;
-    bool is_complex = gx_dtype_is_complex(s->dtype);
+    bool is_complex = gx_number_is_complex(s->dtype);
     return call(d, is_complex ? GX_HERK : GX_SYRK,
                 (gx_args){.transa = is_complex ? GX_CONJ_TRANS : GX_TRANS,
                           .m = s->cols,

@@ -9,7 +9,7 @@
 
 typedef struct gx_stack {
     const gx_mat *A, *B; /* B NULL: none                                            */
-    gx_dtype dtype;      /* computed in                                             */
+    gx_number dtype;      /* computed in                                             */
     int64_t cols;        /* of [A B]                                                */
     int64_t height;      /* rows of a unit                                          */
     int64_t panel;       /* rows that are factored together                         */
@@ -20,7 +20,7 @@ typedef struct gx_stack {
 } gx_stack;
 
 /* Is this the way for [A B] on the host?  Narrow, tall, and one thread's memory is free. */
-bool gx_stack_plan(gx_run *run, const gx_mat *A, const gx_mat *B, gx_dtype dtype, gx_stack *plan);
+bool gx_stack_plan(gx_run *run, const gx_mat *A, const gx_mat *B, gx_number dtype, gx_stack *plan);
 
 void gx_stack_predict(gx_run *run, const gx_stack *plan, gx_cost *cost, gx_terms *terms);
 

@@ -23,9 +23,9 @@
 #include "alg.h"
 #include "plan.h"
 
-static bool is_zero(gx_scalar x, gx_dtype dtype)
+static bool is_zero(gx_scalar x, gx_number dtype)
 {
-    return x.re == 0 && (x.im == 0 || !gx_dtype_is_complex(dtype));
+    return x.re == 0 && (x.im == 0 || !gx_number_is_complex(dtype));
 }
 
 // Sweeps ------------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ void gx_sweep_multiply(const gx_sweep *sweep, int64_t first, int64_t last)
 
 // Drivers -----------------------------------------------------------------------------------------
 
-gx_code gx_tri_shape(const gx_tri_args *args, gx_dtype *dtype, gx_err *err)
+gx_code gx_tri_shape(const gx_tri_args *args, gx_number *dtype, gx_err *err)
 {
     const gx_mat *A = args->A, *B = args->B;
     int64_t side = args->side == GX_LEFT ? B->rows : B->cols;
@@ -269,9 +269,9 @@ gx_code gx_tri_shape(const gx_tri_args *args, gx_dtype *dtype, gx_err *err)
                        (long long)A->rows, (long long)A->cols, B->label, (long long)B->rows,
                        (long long)B->cols);
     }
-    *dtype = gx_dtype_promote(A->dtype, B->dtype);
+    *dtype = gx_number_promote(A->dtype, B->dtype);
     if (args->alpha.im != 0) {
-        *dtype = gx_dtype_promote(*dtype, GX_C64);
+        *dtype = gx_number_promote(*dtype, GX_C64);
     }
     return GX_OK;
 }
@@ -358,7 +358,7 @@ static gx_code run_one(gx_run *run, const gx_tri_args *args, bool multiplies, gx
                 .count = 1,
                 .multiplies = multiplies};
     gx_err err = {0};
-    gx_dtype dtype;
+    gx_number dtype;
     if (!gx_ok(run) || gx_tri_shape(args, &dtype, &err) != GX_OK) {
         return gx_run_fail(run, &err);
     }
@@ -389,7 +389,7 @@ gx_code gx_alg_cholesky_solve(gx_run *run, const gx_mat *F, gx_uplo uplo, const 
     sweeps w = {.sweep = {down, up}, .count = 2};
     gx_tri_args args = {.A = F, .B = B, .uplo = uplo, .alpha = GX_ONE};
     gx_err err = {0};
-    gx_dtype dtype;
+    gx_number dtype;
     if (!gx_ok(run) || gx_tri_shape(&args, &dtype, &err) != GX_OK) {
         return gx_run_fail(run, &err);
     }

@@ -119,7 +119,7 @@ static void reduce_rhs(const tree *t, int64_t i, int64_t j)
 static void declare(gx_run *run, const gx_tsqr_args *args, tree *t, void *tau, void *strip_tau)
 {
     const gx_tsqr_plan *plan = t->plan;
-    gx_dtype dtype = args->R->dtype;
+    gx_number dtype = args->R->dtype;
     int64_t n = plan->cols, strip = gx_max(GX_TSQR_STRIP, n / GX_TSQR_STRIP * GX_TSQR_STRIP);
     t->is_kept = args->V != NULL;
     t->V = gx_prog_operand(t->prog, args->A, args->V, dtype, plan->rows, n, plan->height, n);
@@ -154,7 +154,7 @@ static void write_down(gx_run *run, tree *t)
 static void hand_out(gx_run *run, const gx_tsqr_args *args, const gx_stack *stack, const void *r)
 {
     gx_err err = {0};
-    gx_dtype dtype = stack->dtype;
+    gx_number dtype = stack->dtype;
     int64_t n = stack->A->cols, p = stack->cols - n;
     gx_sink_write(args->R, 0, 0, n, n, r, stack->cols, &err);
     if (p > 0) {
@@ -164,7 +164,7 @@ static void hand_out(gx_run *run, const gx_tsqr_args *args, const gx_stack *stac
         const void *below = gx_at(r, dtype, stack->cols, n, n + j);
         double norm[2] = {gx_small_norm(dtype, below, stack->cols, j + 1, 1), 0};
         char column[GX_TSQR_STRIP * 2 * sizeof(double)] = {0};
-        gx_convert(gx_dtype_is_complex(dtype) ? GX_C128 : GX_F64, norm, 1, dtype, column, 1, 1, 1);
+        gx_convert(gx_number_is_complex(dtype) ? GX_C128 : GX_F64, norm, 1, dtype, column, 1, 1, 1);
         gx_sink_write(args->E, 0, j, GX_TSQR_STRIP, 1, column, GX_TSQR_STRIP, &err);
     }
     gx_run_fail(run, &err);

@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-gx_code gx_dense_alloc(gx_run *run, gx_dtype dtype, int64_t rows, int64_t cols, const char *what,
+gx_code gx_dense_alloc(gx_run *run, gx_number dtype, int64_t rows, int64_t cols, const char *what,
                        void **ptr)
 {
     gx_err err = {0};
@@ -42,7 +42,7 @@ typedef struct loading {
     gx_run *run;
     const gx_mat *mat;
     int64_t i0, m; /* rows wanted                     */
-    gx_dtype dtype;
+    gx_number dtype;
     void *dst;
     int64_t ld;
     int64_t row_tiles, tiles;
@@ -133,7 +133,7 @@ static void load_all(loading *l)
     gx_run_fail(run, &err);
 }
 
-gx_code gx_dense_load_rows(gx_run *run, const gx_mat *mat, int64_t i0, int64_t m, gx_dtype dtype,
+gx_code gx_dense_load_rows(gx_run *run, const gx_mat *mat, int64_t i0, int64_t m, gx_number dtype,
                            void *dst, int64_t ld)
 {
     if (!gx_ok(run) || m == 0 || mat->cols == 0) {
@@ -147,7 +147,7 @@ gx_code gx_dense_load_rows(gx_run *run, const gx_mat *mat, int64_t i0, int64_t m
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-gx_code gx_dense_load(gx_run *run, const gx_mat *mat, gx_dtype dtype, void *dst, int64_t ld)
+gx_code gx_dense_load(gx_run *run, const gx_mat *mat, gx_number dtype, void *dst, int64_t ld)
 {
     return gx_dense_load_rows(run, mat, 0, mat->rows, dtype, dst, ld);
 }
@@ -196,7 +196,7 @@ static bool are_finite(bool is_double, const void *x, int64_t count)
 
 /* Of a look at columns, some at a time: the first that is not as it should be. */
 typedef struct look {
-    gx_dtype dtype;
+    gx_number dtype;
     const void *x;
     int64_t ld, m, n;
     int64_t width;      /* columns of a piece           */
@@ -204,9 +204,9 @@ typedef struct look {
 } look;
 
 /* Columns of some 256 KiB: soon over, and few enough to hand out. */
-static int64_t look_width(gx_dtype dtype, int64_t m)
+static int64_t look_width(gx_number dtype, int64_t m)
 {
-    return gx_max(1, (int64_t)(256 << 10) / gx_max(1, m * (int64_t)gx_dtype_bytes(dtype)));
+    return gx_max(1, (int64_t)(256 << 10) / gx_max(1, m * (int64_t)gx_number_bytes(dtype)));
 }
 
 static void found_wrong(look *l, int64_t j)
@@ -219,11 +219,11 @@ static void found_wrong(look *l, int64_t j)
 static gx_code look_for_finite(void *arg, int64_t piece, int member, gx_err *err)
 {
     look *l = arg;
-    int64_t parts = gx_dtype_is_complex(l->dtype) ? 2 : 1, j = piece * l->width;
+    int64_t parts = gx_number_is_complex(l->dtype) ? 2 : 1, j = piece * l->width;
     int64_t end = gx_min(l->n, j + l->width);
     (void)member, (void)err;
     for (; j < end && j < atomic_load(&l->wrong); j++) {
-        if (!are_finite(gx_dtype_is_double(l->dtype), gx_at(l->x, l->dtype, l->ld, 0, j),
+        if (!are_finite(gx_number_is_double(l->dtype), gx_at(l->x, l->dtype, l->ld, 0, j),
                         l->m * parts)) {
             found_wrong(l, j);
         }
@@ -231,17 +231,17 @@ static gx_code look_for_finite(void *arg, int64_t piece, int member, gx_err *err
     return GX_OK;
 }
 
-gx_code gx_dense_finite(gx_run *run, const char *label, gx_dtype dtype, const void *x, int64_t ld,
+gx_code gx_dense_finite(gx_run *run, const char *label, gx_number dtype, const void *x, int64_t ld,
                         int64_t m, int64_t n)
 {
     return gx_dense_finite_part(run, label, dtype, x, ld, m, n, 0, 0);
 }
 
-gx_code gx_dense_finite_part(gx_run *run, const char *label, gx_dtype dtype, const void *x,
+gx_code gx_dense_finite_part(gx_run *run, const char *label, gx_number dtype, const void *x,
                              int64_t ld, int64_t m, int64_t n, int64_t i0, int64_t j0)
 {
-    bool is_double = gx_dtype_is_double(dtype);
-    int64_t parts = gx_dtype_is_complex(dtype) ? 2 : 1, at = 0;
+    bool is_double = gx_number_is_double(dtype);
+    int64_t parts = gx_number_is_complex(dtype) ? 2 : 1, at = 0;
     if (m == 0 || n == 0 || !gx_ok(run)) {
         return run->err.code; // the other side may be 2^40
     }
@@ -324,7 +324,7 @@ static gx_code look_for_mirrored(void *arg, int64_t piece, int member, gx_err *e
     return GX_OK;
 }
 
-bool gx_dense_is_hermitian(gx_run *run, gx_dtype dtype, const void *x, int64_t ld, int64_t n)
+bool gx_dense_is_hermitian(gx_run *run, gx_number dtype, const void *x, int64_t ld, int64_t n)
 {
     look l = {.dtype = dtype, .x = x, .ld = ld, .m = n, .n = n, .width = SIDE};
     atomic_init(&l.wrong, n);
@@ -334,7 +334,7 @@ bool gx_dense_is_hermitian(gx_run *run, gx_dtype dtype, const void *x, int64_t l
     return gx_ok(run) && atomic_load(&l.wrong) == n;
 }
 
-gx_code gx_dense_sums_of(gx_run *run, gx_dtype dtype, const void *x, int64_t ld, int64_t m,
+gx_code gx_dense_sums_of(gx_run *run, gx_number dtype, const void *x, int64_t ld, int64_t m,
                          int64_t n, gx_dense_sums *sums)
 {
     double out[2] = {0, 0};
@@ -356,13 +356,13 @@ gx_code gx_dense_sums_of(gx_run *run, gx_dtype dtype, const void *x, int64_t ld,
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-gx_code gx_dense_check_sums(gx_run *run, const char *label, const char *what, gx_dtype dtype,
+gx_code gx_dense_check_sums(gx_run *run, const char *label, const char *what, gx_number dtype,
                             const gx_dense_sums *sums, const gx_scalar *values, int64_t count,
                             bool has_trace, bool has_squares)
 {
-    double eps = gx_dtype_eps(dtype), n = (double)gx_max(count, 1);
+    double eps = gx_number_eps(dtype), n = (double)gx_max(count, 1);
     double unit = sums->norm == 0 ? 1 : sums->norm;
-    double limit = 10 * n * n * eps + n * gx_dtype_least(dtype) / unit; // and what underflows
+    double limit = 10 * n * n * eps + n * gx_number_least(dtype) / unit; // and what underflows
     double re = -sums->trace.re / unit, im = -sums->trace.im / unit;
     double squares = sums->norm == 0 ? 0 : -1;
     for (int64_t i = 0; i < count && gx_ok(run); i++) {
@@ -382,7 +382,7 @@ gx_code gx_dense_check_sums(gx_run *run, const char *label, const char *what, gx
 
 // Calling -----------------------------------------------------------------------------------------
 
-gx_code gx_dense_call(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+gx_code gx_dense_call(gx_run *run, gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
     int64_t info = 0;
     gx_args call = *args;
@@ -394,7 +394,7 @@ gx_code gx_dense_call(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-gx_code gx_dense_gemm(gx_run *run, gx_dtype dtype, gx_trans ta, gx_trans tb, int64_t m, int64_t n,
+gx_code gx_dense_gemm(gx_run *run, gx_number dtype, gx_trans ta, gx_trans tb, int64_t m, int64_t n,
                       int64_t k, double alpha, const void *a, int64_t lda, const void *b,
                       int64_t ldb, double beta, void *c, int64_t ldc)
 {
@@ -410,7 +410,7 @@ gx_code gx_dense_gemm(gx_run *run, gx_dtype dtype, gx_trans ta, gx_trans tb, int
     return gx_dense_call(run, GX_GEMM, dtype, &args);
 }
 
-gx_code gx_dense_svd(gx_run *run, gx_dtype dtype, int64_t n, void *c, void *values, void *left,
+gx_code gx_dense_svd(gx_run *run, gx_number dtype, int64_t n, void *c, void *values, void *left,
                      void *right)
 {
     gx_args args = {.m = n, .n = n, .c = c, .values = values, .left = left, .right = right};
@@ -420,8 +420,8 @@ gx_code gx_dense_svd(gx_run *run, gx_dtype dtype, int64_t n, void *c, void *valu
 }
 
 /* A GX_MAP of x, and y where there is one, into x. */
-static gx_code map_onto(gx_run *run, gx_map_kind map, gx_dtype dtype, int64_t m, int64_t n, void *x,
-                        gx_scalar beta, const void *y)
+static gx_code map_onto(gx_run *run, gx_map_kind map, gx_number dtype, int64_t m, int64_t n,
+                        void *x, gx_scalar beta, const void *y)
 {
     gx_args args = {.map = map, .m = m, .n = n, .a = x, .b = y, .c = x};
     args.alpha.re = 1;
@@ -430,19 +430,19 @@ static gx_code map_onto(gx_run *run, gx_map_kind map, gx_dtype dtype, int64_t m,
     return gx_dense_call(run, GX_MAP, dtype, &args);
 }
 
-gx_code gx_dense_add(gx_run *run, gx_dtype dtype, int64_t m, int64_t n, void *x, gx_scalar beta,
+gx_code gx_dense_add(gx_run *run, gx_number dtype, int64_t m, int64_t n, void *x, gx_scalar beta,
                      const void *y)
 {
     return map_onto(run, GX_MAP_ADD, dtype, m, n, x, beta, y);
 }
 
-gx_code gx_dense_conj(gx_run *run, gx_dtype dtype, int64_t m, int64_t n, void *x)
+gx_code gx_dense_conj(gx_run *run, gx_number dtype, int64_t m, int64_t n, void *x)
 {
-    bool is_needed = gx_dtype_is_complex(dtype) && m > 0 && n > 0;
+    bool is_needed = gx_number_is_complex(dtype) && m > 0 && n > 0;
     return is_needed ? map_onto(run, GX_MAP_CONJ, dtype, m, n, x, (gx_scalar){0, 0}, NULL) : GX_OK;
 }
 
-size_t gx_dense_call_bytes(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+size_t gx_dense_call_bytes(gx_run *run, gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
     const gx_backend *backend;
     gx_dev *dev;
@@ -451,13 +451,13 @@ size_t gx_dense_call_bytes(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, con
                : gx_team_call_bytes(backend, dev, kernel, dtype, args);
 }
 
-void gx_dense_mirror(gx_run *run, gx_dtype dtype, void *x, int64_t ld, int64_t n)
+void gx_dense_mirror(gx_run *run, gx_number dtype, void *x, int64_t ld, int64_t n)
 {
     gx_dense_call(
         run, GX_SYMMETRIZE, dtype,
         &(gx_args){.transa = GX_CONJ_TRANS, .uplo = GX_LOWER, .m = n, .n = n, .c = x, .ldc = ld});
-    for (int64_t i = 0; i < n && gx_dtype_is_complex(dtype); i++) {
-        size_t part = gx_dtype_bytes(dtype) / 2;
+    for (int64_t i = 0; i < n && gx_number_is_complex(dtype); i++) {
+        size_t part = gx_number_bytes(dtype) / 2;
         memset((char *)gx_at(x, dtype, ld, i, i) + part, 0, part);
     }
 }
@@ -487,5 +487,5 @@ gx_code gx_dense_fits(gx_run *run, size_t bytes, const char *what, const gx_mat 
                         "%s of %s (%lldx%lld %s) need %s (%zu bytes) in memory but memory_limit "
                         "leaves %s (%zu bytes): %s",
                         what, A->label, (long long)A->rows, (long long)A->cols,
-                        gx_dtype_name(A->dtype), needed, bytes, available, free_bytes, advice);
+                        gx_number_name(A->dtype), needed, bytes, available, free_bytes, advice);
 }

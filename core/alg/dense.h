@@ -14,41 +14,41 @@
 ** Memory of rows x cols elements of dtype, however they are used: the product is checked here, so
 ** callers give its factors.  *ptr NULL on failure.  Freed with gx_mem_free(run->ctx->mem, ptr).
 */
-gx_code gx_dense_alloc(gx_run *run, gx_dtype dtype, int64_t rows, int64_t cols, const char *what,
+gx_code gx_dense_alloc(gx_run *run, gx_number dtype, int64_t rows, int64_t cols, const char *what,
                        void **ptr);
 
 /*
 ** Fill dst (column-major, leading dimension ld) with all of mat, as dtype.  Helper threads read
 ** where they can.  Reads each tile once.
 */
-gx_code gx_dense_load(gx_run *run, const gx_mat *mat, gx_dtype dtype, void *dst, int64_t ld);
+gx_code gx_dense_load(gx_run *run, const gx_mat *mat, gx_number dtype, void *dst, int64_t ld);
 
 /* The same of rows i0 .. i0 + m - 1. */
-gx_code gx_dense_load_rows(gx_run *run, const gx_mat *mat, int64_t i0, int64_t m, gx_dtype dtype,
+gx_code gx_dense_load_rows(gx_run *run, const gx_mat *mat, int64_t i0, int64_t m, gx_number dtype,
                            void *dst, int64_t ld);
 
 /* Write all of a sink from src, leading dimension ld, a tile column at a time. */
 gx_code gx_dense_write(gx_run *run, gx_sink *sink, const void *src, int64_t ld);
 
 /* GX_NUMERIC "LABEL has NaN at (2, 3)" (or Inf), the first one down the columns. */
-gx_code gx_dense_finite(gx_run *run, const char *label, gx_dtype dtype, const void *x, int64_t ld,
+gx_code gx_dense_finite(gx_run *run, const char *label, gx_number dtype, const void *x, int64_t ld,
                         int64_t m, int64_t n);
 /* The same of a piece whose first element is (i0, j0) of the matrix. */
-gx_code gx_dense_finite_part(gx_run *run, const char *label, gx_dtype dtype, const void *x,
+gx_code gx_dense_finite_part(gx_run *run, const char *label, gx_number dtype, const void *x,
                              int64_t ld, int64_t m, int64_t n, int64_t i0, int64_t j0);
 
 /* The lower triangle of x over the upper one, conjugated; a real diagonal; n x n. */
-void gx_dense_mirror(gx_run *run, gx_dtype dtype, void *x, int64_t ld, int64_t n);
+void gx_dense_mirror(gx_run *run, gx_number dtype, void *x, int64_t ld, int64_t n);
 
 /* x = x^H to the bit; n x n. */
-bool gx_dense_is_hermitian(gx_run *run, gx_dtype dtype, const void *x, int64_t ld, int64_t n);
+bool gx_dense_is_hermitian(gx_run *run, gx_number dtype, const void *x, int64_t ld, int64_t n);
 
 /* The sum of the diagonal, and the Frobenius norm: what eigenvalues and singular values keep. */
 typedef struct gx_dense_sums {
     gx_scalar trace;
     double norm;
 } gx_dense_sums;
-gx_code gx_dense_sums_of(gx_run *run, gx_dtype dtype, const void *x, int64_t ld, int64_t m,
+gx_code gx_dense_sums_of(gx_run *run, gx_number dtype, const void *x, int64_t ld, int64_t m,
                          int64_t n, gx_dense_sums *sums);
 
 /*
@@ -56,7 +56,7 @@ gx_code gx_dense_sums_of(gx_run *run, gx_dtype dtype, const void *x, int64_t ld,
 ** trace (has_trace), or their squares to the square of the norm (has_squares), within 10 count^2
 ** roundings.  Costs nothing beside the call, and sees a backend that returns wrong numbers.
 */
-gx_code gx_dense_check_sums(gx_run *run, const char *label, const char *what, gx_dtype dtype,
+gx_code gx_dense_check_sums(gx_run *run, const char *label, const char *what, gx_number dtype,
                             const gx_dense_sums *sums, const gx_scalar *values, int64_t count,
                             bool has_trace, bool has_squares);
 
@@ -64,24 +64,24 @@ gx_code gx_dense_check_sums(gx_run *run, const char *label, const char *what, gx
 ** One kernel call on host memory, over the team; `work`, `threads` are filled in.  args->info may
 ** be NULL: then info > 0 fails the run (GX_NUMERIC, "the iteration did not converge").
 */
-gx_code gx_dense_call(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
+gx_code gx_dense_call(gx_run *run, gx_kernel_id kernel, gx_number dtype, const gx_args *args);
 
 /* c = alpha op(a) op(b) + beta c, real factors. */
-gx_code gx_dense_gemm(gx_run *run, gx_dtype dtype, gx_trans ta, gx_trans tb, int64_t m, int64_t n,
+gx_code gx_dense_gemm(gx_run *run, gx_number dtype, gx_trans ta, gx_trans tb, int64_t m, int64_t n,
                       int64_t k, double alpha, const void *a, int64_t lda, const void *b,
                       int64_t ldb, double beta, void *c, int64_t ldc);
 
 /* The SVD of c, n x n, which is destroyed: all values and vectors; leading dimensions n. */
-gx_code gx_dense_svd(gx_run *run, gx_dtype dtype, int64_t n, void *c, void *values, void *left,
+gx_code gx_dense_svd(gx_run *run, gx_number dtype, int64_t n, void *c, void *values, void *left,
                      void *right);
 
 /* x += beta y, and x = conj(x), which does nothing to real numbers; leading dimensions m. */
-gx_code gx_dense_add(gx_run *run, gx_dtype dtype, int64_t m, int64_t n, void *x, gx_scalar beta,
+gx_code gx_dense_add(gx_run *run, gx_number dtype, int64_t m, int64_t n, void *x, gx_scalar beta,
                      const void *y);
-gx_code gx_dense_conj(gx_run *run, gx_dtype dtype, int64_t m, int64_t n, void *x);
+gx_code gx_dense_conj(gx_run *run, gx_number dtype, int64_t m, int64_t n, void *x);
 
 /* What gx_dense_call() takes beside its operands. */
-size_t gx_dense_call_bytes(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
+size_t gx_dense_call_bytes(gx_run *run, gx_kernel_id kernel, gx_number dtype, const gx_args *args);
 
 /*
 ** Refuse early what memory_limit does not allow: what, its bytes, what is available, and the

@@ -24,41 +24,41 @@ enum { VECTORS = 2, SPARE = 6 };
 typedef struct checking {
     gx_run *run;
     gx_kernel_id kernel;
-    gx_dtype dtype, real, wide; /* wide: of values and vectors of GEEV, else dtype */
+    gx_number dtype, real, wide; /* wide: of values and vectors of GEEV, else dtype */
     const gx_args *args;
     int64_t m, n, least, most;
     void *room[SPARE]; /* most x 2 VECTORS each, of wide */
     double worst;      /* difference / scale            */
 } checking;
 
-static double norm(const checking *k, gx_dtype dtype, const void *x, int64_t rows)
+static double norm(const checking *k, gx_number dtype, const void *x, int64_t rows)
 {
     return gx_small_norm(dtype, x, k->most, rows, VECTORS);
 }
 
 /* y = op(a) x, VECTORS columns, a rows x inner after op; leading dimensions of x, y: most. */
-static void multiply(const checking *k, gx_dtype dtype, gx_trans trans, const void *a, int64_t lda,
+static void multiply(const checking *k, gx_number dtype, gx_trans trans, const void *a, int64_t lda,
                      int64_t rows, int64_t inner, const void *x, void *y)
 {
     gx_dense_gemm(k->run, dtype, trans, GX_NO_TRANS, rows, VECTORS, inner, 1, a, lda, x, k->most, 0,
                   y, k->most);
 }
 
-static gx_scalar get(gx_dtype dtype, const void *x, int64_t i)
+static gx_scalar get(gx_number dtype, const void *x, int64_t i)
 {
     double pair[2];
     gx_convert(dtype, gx_at(x, dtype, 1, i, 0), 1, GX_C128, pair, 1, 1, 1);
     return (gx_scalar){pair[0], pair[1]};
 }
 
-static void put(gx_dtype dtype, void *x, int64_t i, gx_scalar value)
+static void put(gx_number dtype, void *x, int64_t i, gx_scalar value)
 {
     double pair[2] = {value.re, value.im};
     gx_convert(GX_C128, pair, 1, dtype, gx_at(x, dtype, 1, i, 0), 1, 1, 1);
 }
 
 /* x(i) = values(i) x(i); values of value_dtype. */
-static void scale_rows(const checking *k, gx_dtype dtype, gx_dtype value_dtype, void *x)
+static void scale_rows(const checking *k, gx_number dtype, gx_number value_dtype, void *x)
 {
     for (int64_t j = 0; j < VECTORS; j++) {
         for (int64_t i = 0; i < k->least; i++) {
@@ -71,7 +71,7 @@ static void scale_rows(const checking *k, gx_dtype dtype, gx_dtype value_dtype, 
 }
 
 /* Signs, the same on every run. */
-static void draw(const checking *k, gx_dtype dtype, int64_t rows, void *x)
+static void draw(const checking *k, gx_number dtype, int64_t rows, void *x)
 {
     uint64_t state = 20261121;
     for (int64_t j = 0; j < VECTORS; j++) {
@@ -83,7 +83,7 @@ static void draw(const checking *k, gx_dtype dtype, int64_t rows, void *x)
 }
 
 /* The difference of x and y beside a scale. */
-static void compare(checking *k, gx_dtype dtype, const void *x, const void *y, int64_t rows,
+static void compare(checking *k, gx_number dtype, const void *x, const void *y, int64_t rows,
                     double scale)
 {
     double worst = 0;
@@ -106,7 +106,7 @@ static void compare_numbers(checking *k, double x, double y, double scale)
 
 // Hermitian ---------------------------------------------------------------------------------------
 
-static double largest_value(const checking *k, gx_dtype dtype)
+static double largest_value(const checking *k, gx_number dtype)
 {
     double largest = 0;
     for (int64_t i = 0; i < k->least; i++) {
@@ -119,7 +119,7 @@ static double largest_value(const checking *k, gx_dtype dtype)
 /* y = A w of the triangle: T w + (T^H w - D w); z is spoilt. */
 static void multiply_hermitian(const checking *k, const void *w, void *y, void *z)
 {
-    size_t bytes = (size_t)(k->most * VECTORS) * gx_dtype_bytes(k->dtype);
+    size_t bytes = (size_t)(k->most * VECTORS) * gx_number_bytes(k->dtype);
     for (int side = 0; side < 2; side++) {
         gx_args args = {.side = GX_LEFT,
                         .uplo = k->args->uplo,
@@ -292,13 +292,13 @@ static void check_all(checking *k)
     }
 }
 
-double gx_dense_ratio(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+double gx_dense_ratio(gx_run *run, gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
     checking k = {.run = run,
                   .kernel = kernel,
                   .dtype = dtype,
-                  .real = gx_dtype_real(dtype),
-                  .wide = kernel == GX_GEEV ? gx_dtype_promote(dtype, GX_C64) : dtype,
+                  .real = gx_number_real(dtype),
+                  .wide = kernel == GX_GEEV ? gx_number_promote(dtype, GX_C64) : dtype,
                   .args = args,
                   .m = args->m,
                   .n = args->n,
@@ -308,7 +308,7 @@ double gx_dense_ratio(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx
     for (int i = 0; i < SPARE && gx_ok(run); i++) {
         gx_dense_alloc(run, k.wide, k.most, VECTORS, "a check", &k.room[i]);
         if (k.room[i] != NULL) {
-            memset(k.room[i], 0, (size_t)(k.most * VECTORS) * gx_dtype_bytes(k.wide));
+            memset(k.room[i], 0, (size_t)(k.most * VECTORS) * gx_number_bytes(k.wide));
         }
     }
     if (gx_ok(run)) {
@@ -318,6 +318,6 @@ double gx_dense_ratio(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx
         gx_mem_free(run->ctx->mem, k.room[i]);
     }
     gx_stats_close(&run->ctx->stats, GX_STAT_CHECK_NS, span);
-    double eps = gx_dtype_eps(dtype);
+    double eps = gx_number_eps(dtype);
     return k.worst / ((double)k.most * eps);
 }

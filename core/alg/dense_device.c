@@ -49,7 +49,7 @@ enum { PART_C, PART_VALUES, PART_LEFT, PART_RIGHT, PART_WORK, PARTS };
 typedef struct spectrum {
     gx_run *run;
     gx_kernel_id kernel;
-    gx_dtype dtype, real, wide;
+    gx_number dtype, real, wide;
     const gx_args *host;
     gx_accel *accel;
     size_t limit;
@@ -66,7 +66,7 @@ static bool is_svd(const spectrum *s)
     return s->kernel == GX_GESDD;
 }
 
-static gx_dtype vector_dtype(const spectrum *s)
+static gx_number vector_dtype(const spectrum *s)
 {
     return s->kernel == GX_GEEV ? s->wide : s->dtype;
 }
@@ -89,15 +89,15 @@ static gx_args device_args(const spectrum *s)
 static void measure(spectrum *s)
 {
     const gx_args *a = s->host;
-    size_t element = gx_dtype_bytes(s->dtype), vector = gx_dtype_bytes(vector_dtype(s));
-    s->real = gx_dtype_real(s->dtype);
+    size_t element = gx_number_bytes(s->dtype), vector = gx_number_bytes(vector_dtype(s));
+    s->real = gx_number_real(s->dtype);
     s->least = gx_min(a->m, a->n);
     s->left_cols = is_svd(s) ? (a->is_full ? a->m : s->least) : a->n;
     s->right_rows = is_svd(s) && !a->is_full ? s->least : a->n;
     bool has_right = a->wants_right && s->kernel != GX_SYEV;
     s->bytes[PART_C] = (size_t)(a->m * a->n) * element;
     s->bytes[PART_VALUES] =
-        (size_t)s->least * gx_dtype_bytes(s->kernel == GX_GEEV ? s->wide : s->real);
+        (size_t)s->least * gx_number_bytes(s->kernel == GX_GEEV ? s->wide : s->real);
     s->bytes[PART_LEFT] = a->wants_left ? (size_t)(a->m * s->left_cols) * vector : 0;
     s->bytes[PART_RIGHT] = has_right ? (size_t)(s->right_rows * a->n) * vector : 0;
     gx_args args = device_args(s);
@@ -161,13 +161,13 @@ static bool choose(spectrum *s)
     return is_faster(s);
 }
 
-double gx_dense_spectrum_seconds(gx_run *run, gx_kernel_id kernel, gx_dtype dtype,
+double gx_dense_spectrum_seconds(gx_run *run, gx_kernel_id kernel, gx_number dtype,
                                  const gx_args *args, bool *is_chosen)
 {
     spectrum s = {.run = run,
                   .kernel = kernel,
                   .dtype = dtype,
-                  .wide = gx_dtype_promote(dtype, GX_C64),
+                  .wide = gx_number_promote(dtype, GX_C64),
                   .host = args,
                   .accel = run->target};
     *is_chosen = false;
@@ -214,7 +214,7 @@ static gx_code fetch(const spectrum *s, gx_err *err)
 {
     const gx_args *a = s->host;
     gx_run *run = s->run;
-    gx_dtype vector = vector_dtype(s), value = s->kernel == GX_GEEV ? s->wide : s->real;
+    gx_number vector = vector_dtype(s), value = s->kernel == GX_GEEV ? s->wide : s->real;
     GX_TRY(gx_device_get(run, s->accel, value, s->least, 1, s->part[PART_VALUES], a->values,
                          s->least, err));
     if (s->vectors != NULL) {
@@ -271,12 +271,12 @@ static gx_code check(const spectrum *s, gx_err *err)
 }
 
 /* true: done, or the run has failed.  false: the host has to do it, args->c is as it was. */
-static bool run_on_device(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+static bool run_on_device(gx_run *run, gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
     int64_t info = 0;
     spectrum s = {.run = run, .kernel = kernel, .dtype = dtype, .host = args};
     gx_err err = {0};
-    s.wide = gx_dtype_promote(dtype, GX_C64);
+    s.wide = gx_number_promote(dtype, GX_C64);
     if (!gx_ok(run) || !choose(&s)) {
         return false;
     }
@@ -293,7 +293,7 @@ static bool run_on_device(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, cons
         for (int64_t j = 0; j < args->n; j += cols) {
             gx_device_memcpy(run, gx_at(args->c, dtype, args->ldc, 0, j),
                              gx_at(s.vectors, dtype, args->n, 0, j),
-                             (size_t)(args->n * cols) * gx_dtype_bytes(dtype));
+                             (size_t)(args->n * cols) * gx_number_bytes(dtype));
         }
         gx_stats_close(&run->ctx->stats, GX_STAT_COPY_NS, span);
     }
@@ -311,7 +311,7 @@ static bool run_on_device(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, cons
     return true;
 }
 
-gx_code gx_dense_spectrum(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+gx_code gx_dense_spectrum(gx_run *run, gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
     return run_on_device(run, kernel, dtype, args) ? gx_run_poll(run)
                                                    : gx_dense_call(run, kernel, dtype, args);

@@ -109,7 +109,7 @@ gx_code gx_umfpack_make(gx_direct *F, gx_err *err)
     void *memory;
     GX_TRY(gx_mem_calloc(F->run->ctx->mem, sizeof(umfpack), "a factorisation", &memory, err));
     umfpack *u = F->state = memory;
-    u->is_complex = gx_dtype_is_complex(A->dtype);
+    u->is_complex = gx_number_is_complex(A->dtype);
     GX_TRY(bind(F, u, err));
     u->defaults(u->control);
     // For the analysis: some 20 numbers a row and 3 an entry.

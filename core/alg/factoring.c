@@ -241,7 +241,7 @@ static void read_diagonal(gx_factor *f, const gx_mat *A)
     gx_run *run = f->run;
     gx_reader *own = NULL;
     gx_err err = {0};
-    if (gx_mem_alloc(run->ctx->mem, (size_t)f->n * gx_dtype_bytes(f->dtype), "a diagonal",
+    if (gx_mem_alloc(run->ctx->mem, (size_t)f->n * gx_number_bytes(f->dtype), "a diagonal",
                      &f->memory, &err) == GX_OK &&
         gx_reader_own(run->ctx->store, &own, &err) == GX_OK) {
         for (int64_t i = 0; i < f->n && err.code == GX_OK && gx_run_poll(run) == GX_OK; i++) {
@@ -267,7 +267,7 @@ static void solve_diagonal(gx_factor *f, gx_trans trans, const gx_mat *B, gx_sin
     gx_mat conjugated, repeated;
     gx_sink scratch = {0};
     const gx_mat *d = &f->mat;
-    if (trans == GX_CONJ_TRANS && gx_dtype_is_complex(f->dtype)) {
+    if (trans == GX_CONJ_TRANS && gx_number_is_complex(f->dtype)) {
         gx_sink_begin_scratch(f->run, f->n, 1, f->dtype, 0, &scratch);
         gx_alg_map1(f->run, GX_MAP_CONJ, GX_ONE, &f->mat, &scratch);
         if (gx_ok(f->run)) {
@@ -322,7 +322,7 @@ static void conjugate(gx_factor *f, void *x, int64_t cols)
 /* A = L L^H is Hermitian: A^T is its conjugate, and so conj(X) solves with conj(B). */
 static void apply_cholesky(gx_factor *f, gx_trans trans, void *x, int64_t cols)
 {
-    bool is_conjugated = trans == GX_TRANS && gx_dtype_is_complex(f->dtype);
+    bool is_conjugated = trans == GX_TRANS && gx_number_is_complex(f->dtype);
     gx_trans adjoint = gx_adjoint(f->dtype);
     if (is_conjugated) {
         conjugate(f, x, cols);
@@ -361,7 +361,7 @@ static void apply_resident(gx_factor *f, gx_trans trans, void *x, int64_t cols)
 /* Columns of B at a time: all, or as many whole tiles as a third of the memory takes. */
 static int64_t panel_width(const gx_factor *f, const gx_mat *B, const gx_sink *X)
 {
-    size_t column = (size_t)gx_max(1, f->n) * gx_dtype_bytes(f->dtype);
+    size_t column = (size_t)gx_max(1, f->n) * gx_number_bytes(f->dtype);
     int64_t fits = (int64_t)(gx_mem_available(f->run->ctx->mem) / 3 / column);
     int64_t tile = gx_max(1, X->tile_cols);
     return fits >= B->cols ? gx_max(1, B->cols) : gx_max(tile, fits / tile * tile);
@@ -420,7 +420,7 @@ static void take_tau(gx_factor *f)
     if (aux->dtype == f->dtype || aux->count == 0) {
         return;
     }
-    if (gx_mem_alloc(f->run->ctx->mem, (size_t)aux->count * gx_dtype_bytes(f->dtype), "reflectors",
+    if (gx_mem_alloc(f->run->ctx->mem, (size_t)aux->count * gx_number_bytes(f->dtype), "reflectors",
                      &f->memory, &err) != GX_OK) {
         gx_run_fail(f->run, &err);
         return;
@@ -516,7 +516,7 @@ gx_code gx_factor_solve(gx_factor *factor, gx_trans trans, const gx_mat *B, gx_s
     if (!gx_ok(run)) {
         return run->err.code;
     }
-    if (!gx_dtype_is_complex(factor->dtype) && trans == GX_CONJ_TRANS) {
+    if (!gx_number_is_complex(factor->dtype) && trans == GX_CONJ_TRANS) {
         trans = GX_TRANS;
     }
     if (X->rows == 0 || X->cols == 0) {

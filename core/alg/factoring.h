@@ -25,7 +25,7 @@ typedef enum gx_factor_kind {
 
 typedef struct gx_factor_choice {
     gx_factor_kind kind;
-    gx_dtype dtype;    /* of the factor and of what is solved with it                    */
+    gx_number dtype;    /* of the factor and of what is solved with it                    */
     bool is_factor;    /* A is a Cholesky factor: kind LOWER or UPPER                    */
     const gx_aux *aux; /* A is a stored factorisation, and this its pivots or tau; else NULL */
 } gx_factor_choice;
@@ -33,7 +33,7 @@ typedef struct gx_factor_choice {
 typedef struct gx_factor {
     gx_run *run;
     gx_factor_kind kind;
-    gx_dtype dtype;
+    gx_number dtype;
     int64_t n;
     gx_uplo uplo;
     gx_diag diag;

@@ -131,7 +131,7 @@ static void solve_conjugated(gx_factor *f, const gx_mat *B, gx_sink *X)
 
 void gx_factor_large_solve(gx_factor *factor, gx_trans trans, const gx_mat *B, gx_sink *X)
 {
-    bool is_transposed = trans == GX_TRANS && gx_dtype_is_complex(factor->dtype);
+    bool is_transposed = trans == GX_TRANS && gx_number_is_complex(factor->dtype);
     if (!gx_ok(factor->run)) {
         return;
     }

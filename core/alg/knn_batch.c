@@ -53,7 +53,7 @@ static bool is_taken(const gx_knn_search *s, double x)
     return s->args->is_binary ? x == 0 || x == 1 : isfinite(x);
 }
 
-static void put(gx_dtype dtype, void *x, int64_t at, double value)
+static void put(gx_number dtype, void *x, int64_t at, double value)
 {
     if (dtype == GX_F64) {
         ((double *)x)[at] = value;
@@ -62,7 +62,7 @@ static void put(gx_dtype dtype, void *x, int64_t at, double value)
     }
 }
 
-static double get(gx_dtype dtype, const void *x, int64_t at)
+static double get(gx_number dtype, const void *x, int64_t at)
 {
     return dtype == GX_F64 ? ((const double *)x)[at] : (double)((const float *)x)[at];
 }
@@ -126,7 +126,7 @@ static void turn_some(gx_knn_search *s, int64_t first, int64_t end)
     enum { STRETCH = 16 };
     const gx_knn_batch *b = &s->batch;
     int64_t d = s->args->E->cols;
-    gx_dtype dtype = s->args->Q->dtype;
+    gx_number dtype = s->args->Q->dtype;
     for (int64_t j0 = first; j0 < end; j0 += STRETCH) {
         int64_t count = gx_min(STRETCH, end - j0);
         for (int64_t l = 0; l < d; l++) {
@@ -154,7 +154,7 @@ static void load_queries(gx_knn_search *s)
     const gx_mat *Q = s->args->Q;
     int64_t d = s->args->E->cols, n = b->some, first = b->first + b->made;
     gx_err refusal = {0};
-    size_t bytes = (size_t)(n * d) * gx_dtype_bytes(Q->dtype);
+    size_t bytes = (size_t)(n * d) * gx_number_bytes(Q->dtype);
     if (n > QUERIES && gx_mem_alloc(run->ctx->mem, bytes, "queries", &b->rows, &refusal) == GX_OK) {
         gx_dense_load_rows(run, Q, first, n, Q->dtype, b->rows, n);
         return;
@@ -187,7 +187,7 @@ static void make_shift(gx_knn_search *s)
 }
 
 /* |x|.  Where the squares vanish and x does not it is so small that nothing is foretold of it. */
-static double length_of(double square, gx_dtype dtype, const void *x, int64_t d)
+static double length_of(double square, gx_number dtype, const void *x, int64_t d)
 {
     bool is_nothing = square == 0;
     for (int64_t l = 0; l < d && is_nothing; l++) {

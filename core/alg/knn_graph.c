@@ -134,7 +134,7 @@ static gx_code put_rows(const graph *g, gx_sparse_out *out, gx_err *err)
 }
 
 gx_code gx_knn_graph_store(gx_run *run, gx_neighbours *found, gx_knn_edges edges,
-                           const gx_dest *dest, gx_dtype dtype, gx_sink *sink)
+                           const gx_dest *dest, gx_number dtype, gx_sink *sink)
 {
     graph g = {.run = run, .found = found, .edges = edges};
     gx_sparse_out out;

@@ -19,6 +19,6 @@ typedef enum gx_knn_edges {
 ** the matrix, are sorted by index.  Memory: for UNION and MUTUAL once more what the lists take.
 */
 gx_code gx_knn_graph_store(gx_run *run, gx_neighbours *found, gx_knn_edges edges,
-                           const gx_dest *dest, gx_dtype dtype, gx_sink *sink);
+                           const gx_dest *dest, gx_number dtype, gx_sink *sink);
 
 #endif

@@ -30,7 +30,7 @@ typedef struct gx_knn_search {
     const gx_knn_args *args;
     const gx_backend *backend;
     gx_dev *dev;
-    gx_dtype dtype; /* merits are foretold in it                             */
+    gx_number dtype; /* merits are foretold in it                             */
     gx_knn_plan plan;
     gx_knn_batch batch;
     gx_neighbours *out;

@@ -276,7 +276,7 @@ static void pass_over_pairs(listed *x)
     const gx_mat *E = s->args->E;
     gx_args args = {.m = s->plan.strip, .k = E->cols};
     x->merit_bytes = (s->backend->workspace(s->dev, GX_MERIT, s->dtype, &args) + 63) / 64 * 64;
-    size_t strip = (size_t)(gx_min(s->plan.strip, E->rows) * E->cols) * gx_dtype_bytes(s->dtype);
+    size_t strip = (size_t)(gx_min(s->plan.strip, E->rows) * E->cols) * gx_number_bytes(s->dtype);
     gx_pass pass = {.sources = &E,
                     .source_count = 1,
                     .units = gx_knn_strips(s),
@@ -285,7 +285,7 @@ static void pass_over_pairs(listed *x)
                     .work = look_at_strip,
                     .arg = x};
     double read = (double)gx_min(x->pairs * s->plan.strip, E->rows);
-    pass.bytes = read * (double)E->cols * (double)gx_dtype_bytes(E->dtype);
+    pass.bytes = read * (double)E->cols * (double)gx_number_bytes(E->dtype);
     gx_pass_run(s->run, &pass);
 }
 

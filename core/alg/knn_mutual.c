@@ -67,7 +67,7 @@ int64_t gx_knn_mutual_height(const gx_knn_search *s)
 
 static int64_t columns_of(const gx_knn_search *s, int64_t height)
 {
-    int64_t es = (int64_t)gx_dtype_bytes(s->dtype);
+    int64_t es = (int64_t)gx_number_bytes(s->dtype);
     return gx_min(height, gx_max(1, PRODUCT_BYTES / (height * es)));
 }
 
@@ -198,7 +198,7 @@ static void look_at_units(mutual *x, int64_t first, int64_t units)
     double d = (double)s->args->E->cols, rows = (double)s->args->E->rows;
     double height = (double)s->plan.strip;
     gx_pass pass = {.units = units,
-                    .bytes = rows * d * (double)gx_dtype_bytes(s->dtype),
+                    .bytes = rows * d * (double)gx_number_bytes(s->dtype),
                     .flops = first == 0 ? 2 * rows * height * d : rows * (rows - height) * d,
                     .work_bytes = gx_knn_mutual_bytes(s, s->plan.strip),
                     .work = look_at_pair,

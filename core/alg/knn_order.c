@@ -26,7 +26,7 @@ static gx_code meet(gx_knn_device *d, int64_t t, const void *a, int64_t lda, int
     int64_t k = s->args->E->cols, count = s->out->count, j = t * d->group->each;
     gx_knn_turn *turn = &d->turn[t];
     gx_knn_call *call = &d->call[t * d->most_calls + turn->calls];
-    size_t es = gx_dtype_bytes(s->dtype), q = (size_t)j, doubles = q * sizeof(double);
+    size_t es = gx_number_bytes(s->dtype), q = (size_t)j, doubles = q * sizeof(double);
     gx_knn_piece from =
         d->at[GX_KNN_MERIT] > d->at[GX_KNN_B] ? GX_KNN_B : GX_KNN_QUERY; // which is b
     size_t column = (size_t)k * (from == GX_KNN_B ? es : sizeof(double));

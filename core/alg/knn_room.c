@@ -30,7 +30,7 @@ static size_t rounded(size_t bytes)
 
 size_t gx_knn_rows_bytes(const gx_knn_device *d, int64_t rows)
 {
-    return (size_t)(rows * d->s->args->E->cols) * gx_dtype_bytes(d->s->dtype);
+    return (size_t)(rows * d->s->args->E->cols) * gx_number_bytes(d->s->dtype);
 }
 
 int64_t gx_knn_turns(int64_t n)
@@ -48,7 +48,7 @@ int64_t gx_knn_each(int64_t n)
 /* Where the pieces of a batch lie. */
 size_t gx_knn_lay_out(gx_knn_device *d, int64_t n)
 {
-    size_t k = (size_t)d->s->args->E->cols, es = gx_dtype_bytes(d->s->dtype), q = (size_t)n;
+    size_t k = (size_t)d->s->args->E->cols, es = gx_number_bytes(d->s->dtype), q = (size_t)n;
     size_t entries = gx_knn_is_listed(d) ? 0 : q * (size_t)d->s->out->count;
     bool has_b = d->s->dtype != GX_F64 || gx_knn_is_shifted(d->s);
     size_t bytes[GX_KNN_PIECES] = {[GX_KNN_QUERY] = q * k * sizeof(double),
@@ -160,7 +160,7 @@ static double kernel_seconds(const gx_knn_device *d)
 {
     const gx_mat *E = d->s->args->E;
     const gx_device_profile *device = &d->accel->profile;
-    double n = (double)d->s->out->queries, es = (double)gx_dtype_bytes(d->s->dtype);
+    double n = (double)d->s->out->queries, es = (double)gx_number_bytes(d->s->dtype);
     gx_args product = {.m = d->height, .n = d->batch, .k = E->cols};
     if (gx_knn_is_listed(d)) { // a row's numbers are as many columns' sectors
         double sectors = 8 * es * n * (double)d->s->args->C->cols * (double)E->cols;
@@ -179,7 +179,7 @@ static void foresee(gx_knn_device *d, bool is_there, gx_cost *cost, gx_terms *te
 {
     const gx_mat *E = d->s->args->E, *Q = d->s->args->Q;
     const gx_device_profile *device = &d->accel->profile;
-    double n = (double)d->s->out->queries, stored = (double)gx_dtype_bytes(E->dtype);
+    double n = (double)d->s->out->queries, stored = (double)gx_number_bytes(E->dtype);
     double times = d->is_whole ? 1 : (double)d->batches;
     double e = is_there ? 0 : times * (double)gx_knn_rows_bytes(d, d->height);
     double batch = (double)gx_knn_lay_out(d, d->batch);
@@ -199,7 +199,7 @@ static void foresee(gx_knn_device *d, bool is_there, gx_cost *cost, gx_terms *te
                            ? 0
                            : times * (double)d->height * (double)E->cols * stored;
     if (gx_mat_base_stored(Q) != NULL) {
-        cost->bytes_read += n * (double)Q->cols * (double)gx_dtype_bytes(Q->dtype);
+        cost->bytes_read += n * (double)Q->cols * (double)gx_number_bytes(Q->dtype);
     }
     cost->slots = d->is_whole ? 1 : GX_KNN_RING;
     cost->slot_bytes = gx_knn_rows_bytes(d, d->is_whole ? d->height : d->rows);

@@ -76,7 +76,7 @@ typedef struct slice {
 static slice slice_of(const gx_knn_device *d, gx_knn_piece piece, int64_t j, int64_t n)
 {
     const gx_knn_batch *b = &d->s->batch;
-    size_t k = (size_t)d->s->args->E->cols, es = gx_dtype_bytes(d->s->dtype);
+    size_t k = (size_t)d->s->args->E->cols, es = gx_number_bytes(d->s->dtype);
     const struct {
         const void *from;
         size_t each;

@@ -21,7 +21,7 @@ typedef struct gx_narrow {
     bool conj_x;   /* X is the conjugate of x                                       */
     bool is_left;  /* Y = C^T                                                       */
     bool is_gram, is_hermitian;
-    gx_dtype dtype;
+    gx_number dtype;
     int64_t p, q, k;              /* op(S) is p x q, X q x k                           */
     int64_t tile_rows, tile_cols; /* of S                                           */
     int64_t strip, per_strip;     /* rows of Y that a tile gives; tiles that share them */

@@ -58,7 +58,7 @@ static bool is_same_source(const gx_mat *A, const gx_mat *B)
     return A->kind == GX_MAT_VALUE && A->data == B->data && A->ld == B->ld;
 }
 
-bool gx_plan_is_gram(const gx_matmul_args *args, gx_dtype dtype, bool *is_hermitian)
+bool gx_plan_is_gram(const gx_matmul_args *args, gx_number dtype, bool *is_hermitian)
 {
     *is_hermitian = false;
     bool is_beta_zero = args->beta.re == 0 && args->beta.im == 0;
@@ -67,7 +67,7 @@ bool gx_plan_is_gram(const gx_matmul_args *args, gx_dtype dtype, bool *is_hermit
         return false;
     }
     gx_trans trans = args->transa == GX_NO_TRANS ? args->transb : args->transa;
-    *is_hermitian = gx_dtype_is_complex(dtype) && trans == GX_CONJ_TRANS;
+    *is_hermitian = gx_number_is_complex(dtype) && trans == GX_CONJ_TRANS;
     return !*is_hermitian || args->alpha.im == 0;
 }
 
@@ -199,7 +199,7 @@ static bool choose_strips(const gx_run *run, const gx_matmul_args *args, int64_t
     bool has_tiles = S->kind != GX_MAT_VALUE, is_down = is_plain != is_right;
     s.along_p = !has_tiles ? 1 : gx_max(1, is_down ? S->tile_rows : S->tile_cols);
     s.along_q = !has_tiles ? 1 : gx_max(1, is_down ? S->tile_cols : S->tile_rows);
-    int64_t element = (int64_t)gx_dtype_bytes(plan->dtype);
+    int64_t element = (int64_t)gx_number_bytes(plan->dtype);
     int64_t room = (int64_t)(gx_plan_memory(run) / (size_t)(ENOUGH_SLOTS * element));
     int64_t part = gx_max(LEAST_BYTES / element, gx_min(MOST_BYTES / element, all / PARTS));
     part = gx_max(1, gx_min(part, room));
@@ -223,7 +223,7 @@ void gx_plan_matmul_result(const gx_sink *C, gx_matmul_plan *plan)
 {
     const double SMALL = 1 << 20;
     bool is_in_memory = !C->is_stored && C->value.data != NULL;
-    double bytes = (double)C->rows * (double)C->cols * (double)gx_dtype_bytes(C->dtype);
+    double bytes = (double)C->rows * (double)C->cols * (double)gx_number_bytes(C->dtype);
     plan->is_gathered = plan->is_gathered && !(is_in_memory && bytes > SMALL);
 }
 
@@ -234,7 +234,7 @@ static void choose_blocks(gx_run *run, const gx_matmul_args *args, int64_t tile_
     if (!is_fixed && run->target != NULL && choose_strips(run, args, tile_m, tile_n, plan)) {
         return;
     }
-    size_t element = gx_dtype_bytes(plan->dtype);
+    size_t element = gx_number_bytes(plan->dtype);
     size_t available = gx_plan_memory(run);
     int64_t edge_m = 1, edge_n = 1;
     if (!is_fixed && run->target != NULL) {
@@ -273,7 +273,7 @@ static void choose_blocks(gx_run *run, const gx_matmul_args *args, int64_t tile_
 
 double gx_plan_matmul_reads(const gx_matmul_plan *plan, int64_t super_m, int64_t super_n)
 {
-    double element = (double)gx_dtype_bytes(plan->dtype);
+    double element = (double)gx_number_bytes(plan->dtype);
     int64_t grid_m = gx_ceil_div(plan->m, plan->block_m),
             grid_n = gx_ceil_div(plan->n, plan->block_n);
     return element * (double)plan->k *
@@ -301,7 +301,7 @@ static int64_t count_slots(gx_run *run, const gx_matmul_args *args, const gx_mat
     int64_t grid_k = gx_ceil_div(plan->k, plan->block_k);
     int64_t m = gx_min(plan->block_m, plan->m), n = gx_min(plan->block_n, plan->n);
     int64_t largest = gx_max(1, gx_max(m * n, plan->block_k * gx_max(m, n)));
-    size_t slot_bytes = (size_t)largest * gx_dtype_bytes(plan->dtype);
+    size_t slot_bytes = (size_t)largest * gx_number_bytes(plan->dtype);
     size_t overhead = gx_prog_overhead(gx_plan_matmul_calls(plan),
                                        grid_m * grid_k + grid_k * grid_n + grid_m * grid_n);
     size_t available = gx_plan_memory(run);
@@ -360,12 +360,12 @@ void gx_plan_matmul(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int
     plan->m = args->transa == GX_NO_TRANS ? A->rows : A->cols;
     plan->k = args->transa == GX_NO_TRANS ? A->cols : A->rows;
     plan->n = args->transb == GX_NO_TRANS ? B->cols : B->rows;
-    plan->dtype = gx_dtype_promote(A->dtype, B->dtype);
+    plan->dtype = gx_number_promote(A->dtype, B->dtype);
     if (args->C0 != NULL) {
-        plan->dtype = gx_dtype_promote(plan->dtype, args->C0->dtype);
+        plan->dtype = gx_number_promote(plan->dtype, args->C0->dtype);
     }
-    if (gx_dtype_is_complex(plan->dtype) == false && (args->alpha.im != 0 || args->beta.im != 0)) {
-        plan->dtype = gx_dtype_promote(plan->dtype, GX_C64);
+    if (gx_number_is_complex(plan->dtype) == false && (args->alpha.im != 0 || args->beta.im != 0)) {
+        plan->dtype = gx_number_promote(plan->dtype, GX_C64);
     }
     plan->joined = args->after == NULL ? 0 : args->after->f->inputs;
     if (tile_m == tile_n) {
@@ -387,7 +387,7 @@ double gx_plan_read_rate(gx_run *run)
     return gx_predict_read_rate(run, (double)run->ctx->config.number[GX_SET_READERS]);
 }
 
-double gx_plan_seconds(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t edge)
+double gx_plan_seconds(gx_run *run, const gx_cost *cost, gx_number dtype, int64_t edge)
 {
     gx_terms terms;
     gx_predict_cost(run, NULL, cost, dtype, edge, &terms);

@@ -13,7 +13,7 @@
 /* How a product is cut.  All in elements unless said otherwise. */
 typedef struct gx_matmul_plan {
     int64_t m, n, k;
-    gx_dtype dtype;
+    gx_number dtype;
     bool is_syrk;                      /* op(B) is op(A)^T or ^H of the same source          */
     bool is_hermitian;                 /* ... conjugated: herk                               */
     int64_t block_m, block_n, block_k; /* a block of C, A, B                         */
@@ -27,7 +27,7 @@ typedef struct gx_matmul_plan {
 } gx_matmul_plan;
 
 /* alpha op(A) op(A)^T, or ^H (is_hermitian), without a C0: half the flops. */
-bool gx_plan_is_gram(const gx_matmul_args *args, gx_dtype dtype, bool *is_hermitian);
+bool gx_plan_is_gram(const gx_matmul_args *args, gx_number dtype, bool *is_hermitian);
 
 /* C's tile shape is that of the sink, or of one it would have. */
 void gx_plan_matmul(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int64_t tile_n,
@@ -71,7 +71,7 @@ gx_prog *gx_matmul_program(gx_run *run, const gx_matmul_args *args, const gx_mat
 /* How a Cholesky factorisation is cut (plan_factor.c).  In blocks unless said otherwise. */
 typedef struct gx_cholesky_plan {
     int64_t n; /* elements */
-    gx_dtype dtype;
+    gx_number dtype;
     gx_uplo uplo;
     int64_t block;            /* edge of a block, elements                                      */
     int64_t super_m, super_n; /* the rectangle of the factor that stays in memory               */
@@ -93,7 +93,7 @@ gx_prog *gx_cholesky_program(gx_run *run, const gx_mat *A, gx_cholesky_plan *pla
 /* How a triangular solve or product is cut: A n x n, X with `lines` right-hand sides. */
 typedef struct gx_tri_plan {
     int64_t n, lines; /* elements */
-    gx_dtype dtype;
+    gx_number dtype;
     int64_t edge;                /* of A's blocks, elements                                    */
     int64_t block_n, block_line; /* of X's blocks, along the triangle and across, elements     */
     int64_t super;               /* X's blocks along the triangle that stay in memory ...      */
@@ -104,7 +104,7 @@ typedef struct gx_tri_plan {
 } gx_tri_plan;
 
 /* tile_n, tile_line: the sink's tile, along A's side and across. */
-void gx_plan_tri(gx_run *run, const gx_mat *A, int64_t lines, gx_dtype dtype, int64_t tile_n,
+void gx_plan_tri(gx_run *run, const gx_mat *A, int64_t lines, gx_number dtype, int64_t tile_n,
                  int64_t tile_line, int64_t sweeps, gx_tri_plan *plan);
 
 /* Calls of its program, at most. */
@@ -114,6 +114,6 @@ int64_t gx_plan_tri_calls(const gx_tri_plan *plan);
 double gx_plan_read_rate(gx_run *run);
 
 /* Seconds of work without a program on the host.  edge: smallest side of its blocks, elements. */
-double gx_plan_seconds(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t edge);
+double gx_plan_seconds(gx_run *run, const gx_cost *cost, gx_number dtype, int64_t edge);
 
 #endif

@@ -56,20 +56,20 @@ static gx_cut cut_of(const gx_run *run)
 }
 
 /* The edge that suits this much memory, or this many threads, for a side of n. */
-static int64_t target_edge(gx_run *run, gx_dtype dtype, int64_t n)
+static int64_t target_edge(gx_run *run, gx_number dtype, int64_t n)
 {
     int64_t threads = run->ctx->config.number[GX_SET_THREADS];
     size_t available = gx_plan_memory(run);
     int64_t edge = BLOCK_EDGE;
     if (run->target != NULL && !is_fixed(run)) {
-        return gx_plan_device_edge(available, gx_dtype_bytes(dtype), n);
+        return gx_plan_device_edge(available, gx_number_bytes(dtype), n);
     }
     if (is_fixed(run)) {
         return edge;
     }
     edge *= gx_max(1, (int64_t)lround(sqrt((double)threads / 8.0)));
     while (edge > 16 &&
-           available / ((size_t)(edge * edge) * gx_dtype_bytes(dtype)) < (size_t)ENOUGH_SLOTS) {
+           available / ((size_t)(edge * edge) * gx_number_bytes(dtype)) < (size_t)ENOUGH_SLOTS) {
         edge /= 2;
     }
     return edge;
@@ -84,10 +84,10 @@ static int64_t round_to_tiles(int64_t edge, int64_t tile, int64_t side)
 }
 
 /* Slots of so many bytes beside a program; at least the three that a call needs. */
-static int64_t count_slots(gx_run *run, int64_t elements, gx_dtype dtype, int64_t calls,
+static int64_t count_slots(gx_run *run, int64_t elements, gx_number dtype, int64_t calls,
                            int64_t blocks)
 {
-    size_t slot_bytes = (size_t)gx_max(1, elements) * gx_dtype_bytes(dtype);
+    size_t slot_bytes = (size_t)gx_max(1, elements) * gx_number_bytes(dtype);
     size_t available = gx_plan_memory(run);
     size_t overhead = gx_plan_reserve(run, gx_prog_overhead(calls, blocks));
     return gx_max(3, available > overhead ? (int64_t)((available - overhead) / slot_bytes) : 0);
@@ -273,7 +273,7 @@ int64_t gx_plan_tri_calls(const gx_tri_plan *plan)
     return (int64_t)fmin(calls, (double)INT32_MAX);
 }
 
-void gx_plan_tri(gx_run *run, const gx_mat *A, int64_t lines, gx_dtype dtype, int64_t tile_n,
+void gx_plan_tri(gx_run *run, const gx_mat *A, int64_t lines, gx_number dtype, int64_t tile_n,
                  int64_t tile_line, int64_t sweeps, gx_tri_plan *plan)
 {
     memset(plan, 0, sizeof *plan);

@@ -59,7 +59,7 @@ static size_t workspace_bytes(gx_run *run, const gx_lu_plan *plan)
 static size_t panel_bytes(const gx_lu_plan *plan)
 {
     size_t elements = (size_t)(plan->m * gx_min(plan->panel, plan->n));
-    return gx_max(1, elements * gx_dtype_bytes(plan->dtype));
+    return gx_max(1, elements * gx_number_bytes(plan->dtype));
 }
 
 /* What the program takes beside its panels. */
@@ -67,7 +67,7 @@ static size_t overhead_bytes(gx_run *run, const gx_lu_plan *plan)
 {
     int64_t panels = gx_ceil_div(plan->n, plan->panel);
     int64_t calls = CALLS_EACH * count_pairs(plan, panels) + 2 * panels;
-    size_t tile = (size_t)(plan->tile_rows * plan->tile_cols) * gx_dtype_bytes(plan->dtype);
+    size_t tile = (size_t)(plan->tile_rows * plan->tile_cols) * gx_number_bytes(plan->dtype);
     return gx_prog_overhead(calls, panels) + gx_prog_parts_overhead(calls) + tile +
            workspace_bytes(run, plan);
 }
@@ -83,7 +83,7 @@ static int64_t count_slots(gx_run *run, const gx_lu_plan *plan)
 /* About the bytes that tiles have, one panel or a whole part of it wide. */
 static void choose_tiles(gx_run *run, gx_lu_plan *plan)
 {
-    int64_t element = (int64_t)gx_dtype_bytes(plan->dtype), w = plan->panel;
+    int64_t element = (int64_t)gx_number_bytes(plan->dtype), w = plan->panel;
     int64_t elements = gx_max(1, (int64_t)gx_store_max_tile_bytes(run->ctx->store) / element);
     int64_t wide = w;
     while (wide > 1 && wide > elements / gx_max(1, gx_min(wide, plan->m))) {
@@ -101,7 +101,7 @@ static void choose_tiles(gx_run *run, gx_lu_plan *plan)
         gx_run_failf(run, GX_TOOBIG,
                      "a matrix of %lldx%lld %s has more than 2^32 - 1 tiles of %lld bytes: raise "
                      "it with gx_config('tile_bytes', ...)",
-                     (long long)plan->m, (long long)plan->n, gx_dtype_name(plan->dtype),
+                     (long long)plan->m, (long long)plan->n, gx_number_name(plan->dtype),
                      (long long)(elements * element));
     }
 }
@@ -114,7 +114,7 @@ static void set_width(gx_run *run, gx_lu_plan *plan, int64_t width)
 
 static void choose_width(gx_run *run, gx_lu_plan *plan, bool is_fixed)
 {
-    size_t column_bytes = (size_t)gx_max(1, plan->m) * gx_dtype_bytes(plan->dtype);
+    size_t column_bytes = (size_t)gx_max(1, plan->m) * gx_number_bytes(plan->dtype);
     int64_t width = WIDTH;
     if (is_fixed) {
         width /= 2;
@@ -157,7 +157,7 @@ static void choose_group(gx_run *run, gx_lu_plan *plan)
 }
 
 /* Shape and cut; whether the mode is deterministic. */
-static bool begin_plan(gx_run *run, int64_t m, int64_t n, gx_dtype dtype, gx_lu_plan *plan)
+static bool begin_plan(gx_run *run, int64_t m, int64_t n, gx_number dtype, gx_lu_plan *plan)
 {
     bool is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
     *plan = (gx_lu_plan){.m = m, .n = n, .dtype = dtype};
@@ -168,7 +168,7 @@ static bool begin_plan(gx_run *run, int64_t m, int64_t n, gx_dtype dtype, gx_lu_
     return is_fixed;
 }
 
-void gx_plan_lu(gx_run *run, int64_t m, int64_t n, gx_dtype dtype, gx_lu_plan *plan)
+void gx_plan_lu(gx_run *run, int64_t m, int64_t n, gx_number dtype, gx_lu_plan *plan)
 {
     bool is_fixed = begin_plan(run, m, n, dtype, plan);
     choose_width(run, plan, is_fixed);

@@ -34,7 +34,7 @@ static const size_t ROW_BLOCK_BYTES = 32 << 20;
 static const int64_t FIXED_PIECE = 512;
 
 /* What kernels take beside the blocks, for reflectors of m x k applied to n columns. */
-static size_t kernel_bytes(gx_run *run, int64_t m, int64_t n, int64_t k, gx_dtype dtype,
+static size_t kernel_bytes(gx_run *run, int64_t m, int64_t n, int64_t k, gx_number dtype,
                            bool is_tree)
 {
     static const gx_kernel_id panel[] = {GX_GEQRF, GX_LARFT, GX_LARFB, GX_ORMQR};
@@ -76,10 +76,10 @@ static int64_t lookahead_of(const gx_run *run)
 
 /* Blocks of that many elements that fit beside the program, its kernels and one tile to pack. */
 static int64_t count_slots(gx_run *run, int64_t elements, int64_t calls, int64_t blocks,
-                           size_t kernel, gx_dtype dtype)
+                           size_t kernel, gx_number dtype)
 {
     const size_t EXTRA = 512; // a call's parts and vectors, while their list grows
-    size_t element = gx_dtype_bytes(dtype), available = gx_plan_memory(run);
+    size_t element = gx_number_bytes(dtype), available = gx_plan_memory(run);
     size_t slot = ((size_t)elements * element + 63) / 64 * 64;
     size_t tile = gx_store_max_tile_bytes(run->ctx->store);
     size_t other = gx_prog_overhead(calls, blocks) + (size_t)calls * EXTRA + kernel +
@@ -98,10 +98,10 @@ static int64_t round_width(int64_t width, int64_t cols)
 }
 
 /* The width that the shape alone asks for; a panel's row of a tile must fit into a tile. */
-static int64_t target_width(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype)
+static int64_t target_width(gx_run *run, int64_t rows, int64_t cols, gx_number dtype)
 {
     size_t tile = gx_store_max_tile_bytes(run->ctx->store);
-    int64_t most = gx_max(1, (int64_t)(tile / gx_dtype_bytes(dtype))); // elements of a tile
+    int64_t most = gx_max(1, (int64_t)(tile / gx_number_bytes(dtype))); // elements of a tile
     int64_t height = gx_max(1, rows);
     if (is_fixed(run)) {
         int64_t width = gx_max(1, gx_min(gx_max(most / 2 / height, 16), most));
@@ -121,7 +121,7 @@ static int64_t enough_slots(int64_t width)
     return width > 64 ? 8 : width > 8 ? 6 : 3;
 }
 
-static int64_t panel_slots(gx_run *run, int64_t rows, int64_t cols, int64_t k, gx_dtype dtype,
+static int64_t panel_slots(gx_run *run, int64_t rows, int64_t cols, int64_t k, gx_number dtype,
                            int64_t width)
 {
     int64_t panels = gx_ceil_div(cols, width), height = gx_max(rows, gx_min(k, width));
@@ -134,7 +134,7 @@ static int64_t panel_slots(gx_run *run, int64_t rows, int64_t cols, int64_t k, g
 ** The widest panel, from the shape's own on by halves, of which enough fit; else the one of which
 ** most do (narrow panels make long programs, which take memory too).
 */
-static int64_t choose_width(gx_run *run, int64_t rows, int64_t cols, int64_t k, gx_dtype dtype,
+static int64_t choose_width(gx_run *run, int64_t rows, int64_t cols, int64_t k, gx_number dtype,
                             int64_t *slots)
 {
     int64_t best = 0;
@@ -153,7 +153,7 @@ static int64_t choose_width(gx_run *run, int64_t rows, int64_t cols, int64_t k, 
     }
 }
 
-void gx_plan_panels(gx_run *run, int64_t rows, int64_t cols, int64_t k, gx_dtype dtype,
+void gx_plan_panels(gx_run *run, int64_t rows, int64_t cols, int64_t k, gx_number dtype,
                     int64_t width, gx_panel_plan *plan)
 {
     memset(plan, 0, sizeof *plan);
@@ -176,15 +176,15 @@ void gx_plan_panels(gx_run *run, int64_t rows, int64_t cols, int64_t k, gx_dtype
 }
 
 /* The tallest tile of that width, in multiples of 64 where it is not the whole height. */
-static int64_t tile_height(gx_run *run, int64_t rows, int64_t width, gx_dtype dtype)
+static int64_t tile_height(gx_run *run, int64_t rows, int64_t width, gx_number dtype)
 {
     size_t tile = gx_store_max_tile_bytes(run->ctx->store);
-    int64_t most = (int64_t)(tile / ((size_t)width * gx_dtype_bytes(dtype)));
+    int64_t most = (int64_t)(tile / ((size_t)width * gx_number_bytes(dtype)));
     most = most > 64 ? most / 64 * 64 : gx_max(1, most);
     return gx_max(1, gx_min(most, rows));
 }
 
-void gx_plan_panel_tiles(gx_run *run, int64_t rows, int64_t cols, int64_t k, gx_dtype dtype,
+void gx_plan_panel_tiles(gx_run *run, int64_t rows, int64_t cols, int64_t k, gx_number dtype,
                          int64_t *tile_rows, int64_t *tile_cols)
 {
     gx_panel_plan plan;
@@ -202,7 +202,7 @@ static int64_t resident_blocks(int64_t cols, int64_t extra_cols)
 }
 
 static int64_t tsqr_slots(gx_run *run, const gx_tsqr_plan *plan, int64_t height, int64_t extra_cols,
-                          gx_dtype dtype)
+                          gx_number dtype)
 {
     int64_t cols = gx_max(1, plan->cols), blocks = gx_ceil_div(gx_max(1, plan->rows), height);
     int64_t groups = 1 + gx_ceil_div(extra_cols, cols);
@@ -214,9 +214,9 @@ static int64_t tsqr_slots(gx_run *run, const gx_tsqr_plan *plan, int64_t height,
                        dtype);
 }
 
-int64_t gx_plan_tsqr_step(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype)
+int64_t gx_plan_tsqr_step(gx_run *run, int64_t rows, int64_t cols, gx_number dtype)
 {
-    int64_t element = (int64_t)gx_dtype_bytes(dtype);
+    int64_t element = (int64_t)gx_number_bytes(dtype);
     int64_t tile = (int64_t)gx_store_max_tile_bytes(run->ctx->store);
     int64_t step = tile / (gx_max(1, cols) * element);
     step = step > 64 ? step / 64 * 64 : gx_min(64, gx_max(1, tile / element));
@@ -229,7 +229,7 @@ static int64_t round_height(int64_t height, int64_t step, int64_t cols)
     return gx_max(gx_ceil_div(gx_max(1, cols), step), height / step) * step;
 }
 
-void gx_plan_tsqr(gx_run *run, int64_t rows, int64_t cols, int64_t extra_cols, gx_dtype dtype,
+void gx_plan_tsqr(gx_run *run, int64_t rows, int64_t cols, int64_t extra_cols, gx_number dtype,
                   gx_tsqr_plan *plan)
 {
     memset(plan, 0, sizeof *plan);
@@ -242,7 +242,7 @@ void gx_plan_tsqr(gx_run *run, int64_t rows, int64_t cols, int64_t extra_cols, g
     int64_t step = gx_plan_tsqr_step(run, rows, cols, dtype);
     int64_t least = round_height(0, step, cols), height = least;
     if (!is_fixed(run)) {
-        int64_t bytes = (int64_t)ROW_BLOCK_BYTES / (row * (int64_t)gx_dtype_bytes(dtype));
+        int64_t bytes = (int64_t)ROW_BLOCK_BYTES / (row * (int64_t)gx_number_bytes(dtype));
         height = round_height(bytes, step, cols);
     }
     plan->slots = tsqr_slots(run, plan, gx_min(height, gx_max(1, rows)), extra_cols, dtype);
@@ -261,7 +261,7 @@ static const double PANELS_BESIDE = 10;
 /* Rows to columns from which the tree is looked at where Q is wanted. */
 static const int64_t TALL = 4;
 
-bool gx_plan_prefers_tsqr(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype)
+bool gx_plan_prefers_tsqr(gx_run *run, int64_t rows, int64_t cols, gx_number dtype)
 {
     const int64_t NARROW = 32;
     if (rows < TALL * cols || cols == 0) {
@@ -277,12 +277,12 @@ bool gx_plan_prefers_tsqr(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtyp
     return tsqr.is_possible;
 }
 
-void gx_plan_q_tiles(gx_run *run, int64_t rows, int64_t cols, int64_t width, gx_dtype dtype,
+void gx_plan_q_tiles(gx_run *run, int64_t rows, int64_t cols, int64_t width, gx_number dtype,
                      int64_t *tile_rows, int64_t *tile_cols)
 {
     gx_plan_panel_tiles(run, rows, width, gx_min(rows, cols), dtype, tile_rows, tile_cols);
     // An intermediate will take its part of the memory, and three such panels must fit in the rest.
-    double panel = (double)rows * (double)gx_dtype_bytes(dtype);
+    double panel = (double)rows * (double)gx_number_bytes(dtype);
     double most_bytes = (double)gx_mem_available(run->ctx->mem) / PANELS_BESIDE;
     while (!is_fixed(run) && *tile_cols > 1 && panel * (double)*tile_cols > most_bytes) {
         *tile_cols = round_width(*tile_cols / 2, *tile_cols);
@@ -291,7 +291,7 @@ void gx_plan_q_tiles(gx_run *run, int64_t rows, int64_t cols, int64_t width, gx_
     if (rows >= TALL * cols) {
         size_t tile = gx_store_max_tile_bytes(run->ctx->store);
         int64_t step = gx_plan_tsqr_step(run, rows, cols, dtype);
-        int64_t most = (int64_t)(tile / ((size_t)step * gx_dtype_bytes(dtype)));
+        int64_t most = (int64_t)(tile / ((size_t)step * gx_number_bytes(dtype)));
         *tile_rows = step;
         *tile_cols = gx_max(1, gx_min(most, *tile_cols));
     }

@@ -130,16 +130,16 @@ static void add_row(const multiplication *p, int64_t i)
 }
 
 /* Tiles, or what lets three of them fit into half of the memory. */
-static int64_t choose_edge(gx_run *run, const gx_mat *M, gx_dtype dtype)
+static int64_t choose_edge(gx_run *run, const gx_mat *M, gx_number dtype)
 {
-    double elements = (double)(gx_mem_available(run->ctx->mem) / 8 / gx_dtype_bytes(dtype));
+    double elements = (double)(gx_mem_available(run->ctx->mem) / 8 / gx_number_bytes(dtype));
     int64_t tile = gx_max(M->tile_rows, M->tile_cols);
     return gx_max(1, gx_min(tile, (int64_t)sqrt(elements)));
 }
 
 /* Y = op(M) W into memory; Y is begun here and dropped by the caller. */
 static void multiply(gx_run *run, const gx_mat *M, gx_probe_part part, gx_trans trans,
-                     const gx_mat *W, gx_dtype dtype, gx_sink *Y)
+                     const gx_mat *W, gx_number dtype, gx_sink *Y)
 {
     int64_t rows = trans == GX_NO_TRANS ? M->rows : M->cols;
     int64_t edge = choose_edge(run, M, dtype);
@@ -192,7 +192,7 @@ static double vector_at(int64_t i, int64_t j)
 }
 
 static void generate_vectors(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
-                             gx_dtype dtype, void *dst, int64_t ld)
+                             gx_number dtype, void *dst, int64_t ld)
 {
     (void)arg;
     for (int64_t j = 0; j < n; j++) {
@@ -203,7 +203,7 @@ static void generate_vectors(const void *arg, int64_t i0, int64_t j0, int64_t m,
     }
 }
 
-static void start_vectors(gx_mat *W, int64_t rows, gx_dtype dtype)
+static void start_vectors(gx_mat *W, int64_t rows, gx_number dtype)
 {
     gx_mat_generated(W, "random vectors", dtype, rows, COLUMNS, generate_vectors, NULL);
 }
@@ -251,7 +251,7 @@ static gx_scalar times(gx_scalar a, gx_scalar b)
 /* left = alpha right + beta more, right = M z; z = N w. */
 typedef struct comparison {
     gx_run *run;
-    gx_dtype dtype;
+    gx_number dtype;
     int64_t n; /* of the ratio's n eps */
     gx_sink z, left, right, more;
     gx_scalar alpha, beta;
@@ -278,7 +278,7 @@ static double difference(const comparison *c, int64_t j)
 /* What rounding is relative to, and what products that underflow lose. */
 static double scale_of(const comparison *c, int64_t j)
 {
-    double eps = gx_dtype_eps(c->dtype), least = gx_dtype_least(c->dtype);
+    double eps = gx_number_eps(c->dtype), least = gx_number_least(c->dtype);
     double outer = hypot(c->alpha.re, c->alpha.im) * c->outer_norm;
     double scale = outer * fmax(c->inner_norm, column_norm(&c->z, j)) + column_norm(&c->left, j);
     if (c->more.run != NULL) {
@@ -290,8 +290,8 @@ static double scale_of(const comparison *c, int64_t j)
 /* The largest ratio; -1: what was given cannot be compared with, or the result is out of range. */
 static double find_ratio(comparison *c)
 {
-    double eps = gx_dtype_eps(c->dtype) / 2, worst = 0;
-    double most = gx_dtype_is_double(c->dtype) ? DBL_MAX : (double)FLT_MAX;
+    double eps = gx_number_eps(c->dtype) / 2, worst = 0;
+    double most = gx_number_is_double(c->dtype) ? DBL_MAX : (double)FLT_MAX;
     c->outer_norm = estimate_norm(&c->right);
     for (int64_t j = 0; j < GX_PROBE_VECTORS; j++) {
         double left = column_norm(&c->left, j), right = column_norm(&c->right, j);
@@ -340,7 +340,7 @@ static gx_code finish(comparison *c)
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-static comparison begin(gx_run *run, gx_dtype dtype, int64_t n)
+static comparison begin(gx_run *run, gx_number dtype, int64_t n)
 {
     return (comparison){.run = run, .dtype = dtype, .n = n, .alpha = GX_ONE};
 }
@@ -367,7 +367,7 @@ static void second(comparison *c, const gx_mat *M, gx_probe_part part, gx_trans 
 
 // The probes --------------------------------------------------------------------------------------
 
-bool gx_probe_is_due(gx_run *run, gx_dtype dtype, double driver_flops, double driver_bytes,
+bool gx_probe_is_due(gx_run *run, gx_number dtype, double driver_flops, double driver_bytes,
                      double elements, double bytes)
 {
     int64_t choice = run->ctx->config.number[GX_SET_PROBE];

@@ -25,7 +25,7 @@ enum { GX_PROBE_VECTORS = 2, GX_PROBE_MOST = 100 };
 ** Whether to probe: as the setting 'probe' says; auto: when reading `bytes` once more and 4 flops
 ** for each of `elements` take less than 3 % of the driver's predicted time.
 */
-bool gx_probe_is_due(gx_run *run, gx_dtype dtype, double driver_flops, double driver_bytes,
+bool gx_probe_is_due(gx_run *run, gx_number dtype, double driver_flops, double driver_bytes,
                      double elements, double bytes);
 
 /* C = alpha op(A) op(B) + beta C0. */

@@ -25,10 +25,10 @@ gx_code gx_properties_parse(const char *list, uint32_t *bits, gx_err *err);
 ** symmetric and Hermitian are the same for a real one; a diagonal square one is symmetric; one with
 ** ones on the diagonal and zeros elsewhere is the identity: positive and orthogonal.
 */
-uint32_t gx_properties_closed(uint32_t bits, gx_dtype dtype, int64_t rows, int64_t cols);
+uint32_t gx_properties_closed(uint32_t bits, gx_number dtype, int64_t rows, int64_t cols);
 
 /* bits without `gone`, and without whatever implies one of those. */
-uint32_t gx_properties_without(uint32_t bits, uint32_t gone, gx_dtype dtype, int64_t rows,
+uint32_t gx_properties_without(uint32_t bits, uint32_t gone, gx_number dtype, int64_t rows,
                                int64_t cols);
 
 /*

@@ -54,18 +54,18 @@ static void give(gx_small_r *r, void *ptr)
 }
 
 /* Real element at index k of floats or doubles. */
-static double real_at(gx_dtype dtype, const void *x, int64_t k)
+static double real_at(gx_number dtype, const void *x, int64_t k)
 {
-    return gx_dtype_is_double(dtype) ? ((const double *)x)[k] : (double)((const float *)x)[k];
+    return gx_number_is_double(dtype) ? ((const double *)x)[k] : (double)((const float *)x)[k];
 }
 
 /* The sum of squares as it comes, in four parts, which processors add side by side. */
-static double plain_squares(gx_dtype dtype, const void *x, int64_t count)
+static double plain_squares(gx_number dtype, const void *x, int64_t count)
 {
     enum { PARTS = 4 };
     double part[PARTS] = {0};
     int64_t i = 0;
-    if (gx_dtype_is_double(dtype)) {
+    if (gx_number_is_double(dtype)) {
         const double *v = x;
         for (; i + PARTS <= count; i += PARTS) {
             for (int p = 0; p < PARTS; p++) {
@@ -87,9 +87,9 @@ static double plain_squares(gx_dtype dtype, const void *x, int64_t count)
 }
 
 /* Of numbers of any size. */
-static double scaled_norm(gx_dtype dtype, const void *x, int64_t ld, int64_t m, int64_t n)
+static double scaled_norm(gx_number dtype, const void *x, int64_t ld, int64_t m, int64_t n)
 {
-    int64_t parts = gx_dtype_is_complex(dtype) ? 2 : 1;
+    int64_t parts = gx_number_is_complex(dtype) ? 2 : 1;
     double scale = 0, sum = 1; // scale^2 * sum, as LAPACK's lassq
     for (int64_t j = 0; j < n; j++) {
         const void *column = gx_at(x, dtype, ld, 0, j);
@@ -108,19 +108,20 @@ static double scaled_norm(gx_dtype dtype, const void *x, int64_t ld, int64_t m, 
     return scale == 0 ? 0 : scale * sqrt(sum);
 }
 
-double gx_small_norm(gx_dtype dtype, const void *x, int64_t ld, int64_t m, int64_t n)
+double gx_small_norm(gx_number dtype, const void *x, int64_t ld, int64_t m, int64_t n)
 {
     // Between these nothing has overflowed, and what has underflowed does not count.
     const double LEAST = 1e-280, MOST = 1e300;
     double squares = 0;
     for (int64_t j = 0; j < n; j++) {
-        int64_t reals = gx_dtype_is_complex(dtype) ? 2 * m : m;
+        int64_t reals = gx_number_is_complex(dtype) ? 2 * m : m;
         squares += plain_squares(dtype, gx_at(x, dtype, ld, 0, j), reals);
     }
     return squares > LEAST && squares < MOST ? sqrt(squares) : scaled_norm(dtype, x, ld, m, n);
 }
 
-gx_code gx_small_r_take(gx_run *run, const gx_mat *source, int64_t n, gx_dtype dtype, gx_small_r *r)
+gx_code gx_small_r_take(gx_run *run, const gx_mat *source, int64_t n, gx_number dtype,
+                        gx_small_r *r)
 {
     gx_err err = {0};
     gx_reader *reader = NULL;
@@ -166,7 +167,7 @@ static gx_code make_unit(gx_small_r *r, void *c)
 
 static bool has_zero_pivot(const gx_small_r *r)
 {
-    int64_t parts = gx_dtype_is_complex(r->dtype) ? 2 : 1;
+    int64_t parts = gx_number_is_complex(r->dtype) ? 2 : 1;
     for (int64_t i = 0; i < r->n; i++) {
         const void *pivot = gx_at(r->r, r->dtype, r->n, i, i);
         if (real_at(r->dtype, pivot, 0) == 0 && (parts == 1 || real_at(r->dtype, pivot, 1) == 0)) {
@@ -250,7 +251,7 @@ static gx_code decompose_all(gx_small_r *r, double rcond)
 {
     void *block;
     GX_TRY(take(r, r->n, r->n, "a copy of R", &block));
-    memcpy(block, r->r, (size_t)(r->n * r->n) * gx_dtype_bytes(r->dtype));
+    memcpy(block, r->r, (size_t)(r->n * r->n) * gx_number_bytes(r->dtype));
     if (take(r, r->n, r->n, "singular vectors of R", &r->u) == GX_OK &&
         take(r, r->n, r->n, "singular vectors of R", &r->vt) == GX_OK &&
         decompose(r, block, r->u, r->vt) == GX_OK) {
@@ -283,7 +284,7 @@ static gx_code decompose_values(gx_small_r *r)
 {
     void *block;
     GX_TRY(take(r, r->n, r->n, "a copy of R", &block));
-    memcpy(block, r->r, (size_t)(r->n * r->n) * gx_dtype_bytes(r->dtype));
+    memcpy(block, r->r, (size_t)(r->n * r->n) * gx_number_bytes(r->dtype));
     if (decompose(r, block, NULL, NULL) == GX_OK) {
         r->rcond = r->sigma[0] > 0 ? r->sigma[r->n - 1] / r->sigma[0] : 0;
     }
@@ -346,13 +347,13 @@ static gx_code multiply(gx_small_r *r, gx_trans trans, const void *a, const void
 /* Rows of y by 1 / sigma, those past the rank by 0. */
 static void scale_rows(const gx_small_r *r, void *y, int64_t p)
 {
-    int64_t parts = gx_dtype_is_complex(r->dtype) ? 2 : 1;
+    int64_t parts = gx_number_is_complex(r->dtype) ? 2 : 1;
     for (int64_t j = 0; j < p; j++) {
         void *column = gx_at(y, r->dtype, r->n, 0, j);
         for (int64_t i = 0; i < parts * r->n; i++) {
             double sigma = r->sigma[i / parts];
             bool is_kept = i / parts < r->rank;
-            if (gx_dtype_is_double(r->dtype)) {
+            if (gx_number_is_double(r->dtype)) {
                 double *value = (double *)column + i;
                 *value = is_kept ? *value / sigma : 0;
             } else {

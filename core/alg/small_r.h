@@ -15,7 +15,7 @@
 typedef struct gx_small_r {
     gx_run *run;
     int64_t n;
-    gx_dtype dtype;
+    gx_number dtype;
     void *r;       /* n x n, zeros below the diagonal                                          */
     double *sigma; /* n singular values, descending; NULL: not computed                        */
     void *u, *vt;  /* of R; NULL: R has full rank and is solved with as it is                  */
@@ -28,7 +28,7 @@ typedef struct gx_small_r {
 ** The upper triangle of the first n rows and columns of a source.  GX_NUMERIC "A has NaN or Inf"
 ** where it holds any.  *r must be cleared whatever this returns.
 */
-gx_code gx_small_r_take(gx_run *run, const gx_mat *source, int64_t n, gx_dtype dtype,
+gx_code gx_small_r_take(gx_run *run, const gx_mat *source, int64_t n, gx_number dtype,
                         gx_small_r *r);
 
 /*
@@ -51,6 +51,6 @@ gx_code gx_small_r_solve(gx_small_r *r, gx_trans trans, void *x, int64_t p, doub
 void gx_small_r_clear(gx_small_r *r);
 
 /* sqrt(a^2 + b^2) is hypot(); the Frobenius norm of a block in memory. */
-double gx_small_norm(gx_dtype dtype, const void *x, int64_t ld, int64_t m, int64_t n);
+double gx_small_norm(gx_number dtype, const void *x, int64_t ld, int64_t m, int64_t n);
 
 #endif

@@ -21,7 +21,7 @@ typedef struct gx_solve_args {
 /*
 ** Shape and dtype of X; GX_ARG where A is not square, B does not fit, options do not go together.
 */
-gx_code gx_solve_shape(const gx_solve_args *args, int64_t *n, int64_t *cols, gx_dtype *dtype,
+gx_code gx_solve_shape(const gx_solve_args *args, int64_t *n, int64_t *cols, gx_number *dtype,
                        gx_err *err);
 
 /*

@@ -237,7 +237,7 @@ static gx_code merge_rows(gx_run *run, merging *m, gx_err *err)
     return GX_OK;
 }
 
-static gx_code merge(gx_run *run, merging *m, const gx_mat *A, const gx_mat *B, gx_dtype dtype,
+static gx_code merge(gx_run *run, merging *m, const gx_mat *A, const gx_mat *B, gx_number dtype,
                      const gx_dest *dest, gx_sink *sink)
 {
     gx_err err = {0};
@@ -254,14 +254,14 @@ static gx_code merge(gx_run *run, merging *m, const gx_mat *A, const gx_mat *B, 
 }
 
 gx_code gx_sparse_add(gx_run *run, gx_scalar alpha, const gx_mat *A, gx_scalar beta,
-                      const gx_mat *B, gx_dtype dtype, const gx_dest *dest, gx_sink *sink)
+                      const gx_mat *B, gx_number dtype, const gx_dest *dest, gx_sink *sink)
 {
     merging m = {.alpha = alpha, .beta = beta};
     return merge(run, &m, A, B, dtype, dest, sink);
 }
 
 gx_code gx_sparse_times(gx_run *run, gx_scalar alpha, const gx_mat *A, const gx_mat *B,
-                        gx_dtype dtype, const gx_dest *dest, gx_sink *sink)
+                        gx_number dtype, const gx_dest *dest, gx_sink *sink)
 {
     merging m = {.alpha = alpha, .is_product = true};
     return merge(run, &m, A, B, dtype, dest, sink);
@@ -292,7 +292,7 @@ static gx_code map_panel(void *arg, const gx_csr *csr, int64_t row0, gx_err *err
     gx_args args = {.map = x->kind,
                     .m = csr->entries,
                     .n = 1,
-                    .a = (const char *)csr->value + (size_t)first * gx_dtype_bytes(csr->dtype),
+                    .a = (const char *)csr->value + (size_t)first * gx_number_bytes(csr->dtype),
                     .lda = gx_max(1, csr->entries),
                     .alpha = x->alpha,
                     .beta = {1, 0},
@@ -312,11 +312,11 @@ static gx_code map_panel(void *arg, const gx_csr *csr, int64_t row0, gx_err *err
 }
 
 gx_code gx_sparse_map(gx_run *run, gx_map_kind kind, gx_scalar alpha, const gx_mat *A,
-                      gx_dtype dtype, uint32_t properties, const gx_dest *dest, gx_sink *sink)
+                      gx_number dtype, uint32_t properties, const gx_dest *dest, gx_sink *sink)
 {
     mapping x = {.run = run, .kind = kind, .alpha = alpha};
     gx_err err = {0};
-    size_t bytes = (size_t)gx_sparse_most_entries(A) * gx_dtype_bytes(A->dtype);
+    size_t bytes = (size_t)gx_sparse_most_entries(A) * gx_number_bytes(A->dtype);
     if (gx_sparse_out_begin(run, dest, A->rows, A->cols, dtype, properties, sink, &x.out) ==
             GX_OK &&
         gx_mem_alloc(run->ctx->mem, bytes, "values of a panel", &x.values, &err) == GX_OK &&

@@ -30,20 +30,20 @@ gx_code gx_sparse_pick(gx_run *run, const gx_mat *A, bool is_rows, const int64_t
 /* f of each entry: a kind of one operand that makes 0 of 0 (gx_sparse_keeps_zero). */
 bool gx_sparse_keeps_zero(gx_map_kind kind);
 gx_code gx_sparse_map(gx_run *run, gx_map_kind kind, gx_scalar alpha, const gx_mat *A,
-                      gx_dtype dtype, uint32_t properties, const gx_dest *dest, gx_sink *sink);
+                      gx_number dtype, uint32_t properties, const gx_dest *dest, gx_sink *sink);
 
 /* alpha A + beta B, or alpha A times B by element, of the same shape. */
 gx_code gx_sparse_add(gx_run *run, gx_scalar alpha, const gx_mat *A, gx_scalar beta,
-                      const gx_mat *B, gx_dtype dtype, const gx_dest *dest, gx_sink *sink);
+                      const gx_mat *B, gx_number dtype, const gx_dest *dest, gx_sink *sink);
 gx_code gx_sparse_times(gx_run *run, gx_scalar alpha, const gx_mat *A, const gx_mat *B,
-                        gx_dtype dtype, const gx_dest *dest, gx_sink *sink);
+                        gx_number dtype, const gx_dest *dest, gx_sink *sink);
 
 /*
 ** C = alpha A B.  Memory: B's panels, and for each column of C a number, a mark and an index:
 ** GX_BUDGET where it does not hold these.
 */
 gx_code gx_alg_spgemm(gx_run *run, gx_scalar alpha, const gx_mat *A, const gx_mat *B,
-                      gx_dtype dtype, const gx_dest *dest, gx_sink *sink);
+                      gx_number dtype, const gx_dest *dest, gx_sink *sink);
 
 /* As gx_alg_reduce() and gx_alg_trace() (alg.h), which call them for a sparse A. */
 gx_code gx_sparse_reduce(gx_run *run, const gx_mat *A, gx_reduce_kind kind, double *out);

@@ -60,11 +60,11 @@ static size_t aligned(size_t bytes)
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-gx_sparse_layout gx_sparse_lay_out(const gx_mat *S, gx_dtype dtype, int64_t rows, int64_t entries)
+gx_sparse_layout gx_sparse_lay_out(const gx_mat *S, gx_number dtype, int64_t rows, int64_t entries)
 {
     gx_sparse_layout l = {.index = aligned((size_t)(rows + 1) * sizeof(uint32_t))};
     l.value = l.index + aligned((size_t)entries * (size_t)gx_csr_index_bytes(S->cols));
-    l.bytes = l.value + aligned((size_t)entries * gx_dtype_bytes(dtype));
+    l.bytes = l.value + aligned((size_t)entries * gx_number_bytes(dtype));
     return l;
 }
 
@@ -183,7 +183,7 @@ static gx_code send_head(gx_sparse_device *d, const gx_csr *csr, const gx_csr *t
 static gx_code send_values(gx_sparse_device *d, const void *values, int64_t count, const gx_csr *to,
                            int64_t entry, gx_err *err)
 {
-    size_t element = gx_dtype_bytes(d->dtype);
+    size_t element = gx_number_bytes(d->dtype);
     return send_bytes(d, to->value, (size_t)entry * element, values, (size_t)count * element, err);
 }
 
@@ -237,7 +237,7 @@ static gx_code multiply_piece(loading *l, int64_t piece, gx_err *err)
     there.entries = gx_sparse_piece_entries(d->S, piece);
     there.start = (const uint32_t *)d->block[1].data + row0 + piece;
     there.index = (const char *)d->csr.index + first * there.index_bytes;
-    there.value = (const char *)d->csr.value + (size_t)first * gx_dtype_bytes(d->dtype);
+    there.value = (const char *)d->csr.value + (size_t)first * gx_number_bytes(d->dtype);
     GX_TRY(gx_sparse_call(d, &there, &l->follow->product, row0, err));
     GX_TRY(turn_rows(l, row0, there.rows, err));
     l->done[l->dones++] = piece;
@@ -314,7 +314,7 @@ static gx_code bring_head(loading *l, int64_t piece, gx_pass_thread *thread, con
                        ? gx_pass_read_head(thread, d->S, piece, s->memory.data, &csr, err)
                        : gx_pass_read_piece(thread, d->S, piece, s->memory.data, &csr, err);
     if (code == GX_OK) {
-        size_t before = (size_t)csr.start[0] * gx_dtype_bytes(csr.dtype);
+        size_t before = (size_t)csr.start[0] * gx_number_bytes(csr.dtype);
         *values = csr.value == NULL ? NULL : (const char *)csr.value + before;
         up = prepare_head(l, s, &csr, l->first[piece]);
     }
@@ -347,7 +347,7 @@ static gx_code bring_values(loading *l, int64_t piece, int64_t first, int64_t co
     }
     const char *up = s->memory.data, *from = s->memory.data;
     if (values != NULL) {
-        from = values + (size_t)first * gx_dtype_bytes(d->S->dtype);
+        from = values + (size_t)first * gx_number_bytes(d->S->dtype);
     } else if (count > 0) {
         code = gx_pass_read_values(thread, d->S, piece, first, count, s->memory.data, err);
     }
@@ -385,7 +385,7 @@ static gx_code bring_piece(loading *l, int64_t piece, gx_pass_thread *thread, gx
 static void cut_dense(loading *l)
 {
     const gx_mat *D = l->follow->dense;
-    int64_t most = CHUNK_BYTES / (int64_t)gx_dtype_bytes(l->d->dtype);
+    int64_t most = CHUNK_BYTES / (int64_t)gx_number_bytes(l->d->dtype);
     int64_t rows = gx_max(1, gx_min(D->tile_rows, D->rows));
     int64_t cols = gx_max(1, gx_min(D->tile_cols, D->cols));
     l->dense_cols = gx_max(1, gx_min(cols, most / rows));
@@ -400,7 +400,7 @@ static gx_code bring_some(loading *l, int64_t i, int64_t m, int64_t j, int64_t n
     gx_sparse_device *d = l->d;
     const gx_accel *accel = d->accel;
     const gx_mat *D = l->follow->dense;
-    size_t column = (size_t)m * gx_dtype_bytes(d->dtype);
+    size_t column = (size_t)m * gx_number_bytes(d->dtype);
     stage *s = take_stage(l);
     gx_err fault = {0};
     if (s == NULL) {
@@ -409,7 +409,7 @@ static gx_code bring_some(loading *l, int64_t i, int64_t m, int64_t j, int64_t n
     gx_code code = gx_pass_read(thread, D, i, j, m, n, d->dtype, s->memory.data, m, err);
     if (begin_sending(l, s, code) &&
         accel->backend->upload(accel->dev, accel->up, gx_at(l->follow->at, d->dtype, D->rows, i, j),
-                               (size_t)D->rows * gx_dtype_bytes(d->dtype), s->memory.data, column,
+                               (size_t)D->rows * gx_number_bytes(d->dtype), s->memory.data, column,
                                column, (size_t)n, &fault) == GX_OK) {
         gx_stats_add(&d->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)column * n);
         if (set_mark(l, s, &fault) == GX_OK && is_last && --l->dense_left == 0) {
@@ -438,7 +438,7 @@ static gx_code bring_dense(loading *l, int64_t unit, gx_pass_thread *thread, gx_
 static void cut_result(loading *l)
 {
     const gx_mat *S = l->d->S;
-    int64_t row = l->follow->product.lines * (int64_t)gx_dtype_bytes(l->d->dtype);
+    int64_t row = l->follow->product.lines * (int64_t)gx_number_bytes(l->d->dtype);
     l->down_rows = gx_max(1, gx_min(CHUNK_BYTES / row, gx_sparse_most_rows(S)));
     for (int64_t p = 0; p < gx_sparse_pieces(S); p++) {
         l->down_units += gx_ceil_div(gx_sparse_piece_rows(S, p), l->down_rows);
@@ -471,7 +471,7 @@ static gx_code fetch_rows(loading *l, stage *s, int64_t row, int64_t rows, gx_er
 {
     gx_sparse_device *d = l->d;
     const gx_accel *accel = d->accel;
-    size_t element = gx_dtype_bytes(d->dtype), column = (size_t)rows * element;
+    size_t element = gx_number_bytes(d->dtype), column = (size_t)rows * element;
     int64_t lines = l->follow->product.lines;
     s->turn = ++l->turn;
     GX_TRY(accel->backend->mark_set(accel->dev, accel->run, s->mark, err));
@@ -498,7 +498,7 @@ static gx_code bring_down(loading *l)
     bool is_coming = next_rows(l, &row, &rows) && fetch_rows(l, s, row, rows, &fault) == GX_OK;
     pthread_mutex_unlock(&l->lock);
     if (is_coming && accel->backend->mark_wait(accel->dev, s->mark, &fault) == GX_OK) {
-        size_t bytes = (size_t)rows * gx_dtype_bytes(l->d->dtype);
+        size_t bytes = (size_t)rows * gx_number_bytes(l->d->dtype);
         for (int64_t j = 0; j < f->product.lines; j++) {
             memcpy(gx_at(f->result, l->d->dtype, f->ldr, row, j),
                    (const char *)s->memory.data + (size_t)j * bytes, bytes);
@@ -520,7 +520,7 @@ static gx_csr prepare_ring(const loading *l, const stage *s, const gx_csr *csr)
     gx_csr up = prepare_head(l, s, csr, 0);
     if (converts(l)) {
         char *to = (char *)s->memory.data + l->block_bytes;
-        const char *values = (const char *)csr->value + (size_t)first * gx_dtype_bytes(csr->dtype);
+        const char *values = (const char *)csr->value + (size_t)first * gx_number_bytes(csr->dtype);
         gx_convert(csr->dtype, values, ld, d->dtype, to, ld, csr->entries, 1);
         up.value = to;
     }
@@ -584,7 +584,7 @@ static size_t lay_out_stage(loading *l)
     size_t rows = (size_t)gx_sparse_most_rows(S) + 1, entries = (size_t)gx_sparse_most_entries(S);
     size_t starts = aligned(rows * sizeof(uint32_t));
     size_t head = starts + aligned(entries * (size_t)gx_csr_index_bytes(S->cols));
-    size_t element = gx_dtype_bytes(l->d->dtype), stored = gx_dtype_bytes(S->dtype);
+    size_t element = gx_number_bytes(l->d->dtype), stored = gx_number_bytes(S->dtype);
     size_t chunk = CHUNK_BYTES / (element > stored ? element : stored);
     l->chunk = (int64_t)(l->product != NULL || entries < chunk ? entries : chunk);
     size_t values = aligned((size_t)l->chunk * stored);
@@ -649,7 +649,7 @@ static void run_pass(loading *l, int64_t units)
     double bytes = (double)gx_sparse_bytes(d->S);
     if (l->dense_units > 0) {
         bytes +=
-            (double)sources[1]->rows * (double)sources[1]->cols * (double)gx_dtype_bytes(d->dtype);
+            (double)sources[1]->rows * (double)sources[1]->cols * (double)gx_number_bytes(d->dtype);
     }
     gx_pass pass = {.sources = sources,
                     .source_count = 2,

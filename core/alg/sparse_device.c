@@ -46,7 +46,7 @@ static size_t work_bytes(const gx_sparse_device *d, int64_t lines)
                                       : backend->workspace(d->accel->dev, GX_SPMM, d->dtype, &args);
 }
 
-bool gx_sparse_device_offers(const gx_accel *accel, const gx_mat *S, gx_dtype dtype)
+bool gx_sparse_device_offers(const gx_accel *accel, const gx_mat *S, gx_number dtype)
 {
     return gx_accel_offers(accel, GX_SPMM, dtype) && gx_accel_offers(accel, GX_TRANSPOSE, dtype) &&
            gx_accel_offers(accel, GX_FILL, dtype) && gx_sparse_pieces(S) > 0;
@@ -224,14 +224,14 @@ bool gx_sparse_device_finish(gx_sparse_device *d, void *const *buffers, const si
 ** Bytes that pass through memory: S, lines of both operands, lines that entries name, half of which
 ** a cache has.
 */
-static double traffic(const gx_mat *S, gx_dtype dtype, int64_t lines)
+static double traffic(const gx_mat *S, gx_number dtype, int64_t lines)
 {
-    double line = (double)lines * (double)gx_dtype_bytes(dtype);
+    double line = (double)lines * (double)gx_number_bytes(dtype);
     return (double)gx_sparse_bytes(S) + line * (double)(S->rows + S->cols) +
            line * (double)gx_sparse_entries(S) / 2;
 }
 
-double gx_sparse_host_seconds(gx_run *run, const gx_mat *S, gx_dtype dtype, int64_t lines)
+double gx_sparse_host_seconds(gx_run *run, const gx_mat *S, gx_number dtype, int64_t lines)
 {
     const double ENTRY_S = 1.5e-9, PASS_S = 20e-6; // of a thread: an entry of one line; a pass
     int64_t threads = run->ctx->config.number[GX_SET_THREADS];

@@ -59,7 +59,7 @@ typedef struct gx_sparse_device {
     gx_run *run;
     gx_accel *accel;
     const gx_mat *S;
-    gx_dtype dtype; /* of the product; S's values are converted on the way */
+    gx_number dtype; /* of the product; S's values are converted on the way */
     size_t limit;   /* of the pool's memory                                */
     uint64_t stamp; /* of the file; 0: S is not kept                       */
     bool is_whole;  /* S has a buffer; else its panels go through two      */
@@ -70,7 +70,7 @@ typedef struct gx_sparse_device {
 } gx_sparse_device;
 
 /* Does the device have the kernel, and can S be multiplied there at all? */
-bool gx_sparse_device_offers(const gx_accel *accel, const gx_mat *S, gx_dtype dtype);
+bool gx_sparse_device_offers(const gx_accel *accel, const gx_mat *S, gx_number dtype);
 
 /*
 ** Is there room for S beside `count` other buffers and what products of so many lines take?  As a
@@ -104,7 +104,7 @@ bool gx_sparse_device_finish(gx_sparse_device *d, void *const *buffers, const si
 // Whether -----------------------------------------------------------------------------------------
 
 /* Seconds of a product of so many lines on the host, S in memory; on the device, S there. */
-double gx_sparse_host_seconds(gx_run *run, const gx_mat *S, gx_dtype dtype, int64_t lines);
+double gx_sparse_host_seconds(gx_run *run, const gx_mat *S, gx_number dtype, int64_t lines);
 double gx_sparse_device_seconds(const gx_sparse_device *d, int64_t lines);
 
 /*

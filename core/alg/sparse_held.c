@@ -36,7 +36,7 @@ static gx_code place_piece(void *arg, int64_t unit, gx_pass_thread *thread, void
 {
     const loading *l = arg;
     const gx_mat *A = l->A;
-    size_t index_bytes = (size_t)gx_csr_index_bytes(A->cols), element = gx_dtype_bytes(A->dtype);
+    size_t index_bytes = (size_t)gx_csr_index_bytes(A->cols), element = gx_number_bytes(A->dtype);
     gx_csr csr;
     (void)part;
     GX_TRY(gx_pass_read_piece(thread, A, unit, memory, &csr, err));

@@ -12,7 +12,7 @@ typedef struct gx_sparse_layout {
     size_t index, value, bytes;
 } gx_sparse_layout;
 
-gx_sparse_layout gx_sparse_lay_out(const gx_mat *S, gx_dtype dtype, int64_t rows, int64_t entries);
+gx_sparse_layout gx_sparse_lay_out(const gx_mat *S, gx_number dtype, int64_t rows, int64_t entries);
 
 /* The panel of a block that is laid out so. */
 gx_csr gx_sparse_panel_at(const gx_sparse_device *d, void *block, int64_t rows, int64_t entries);

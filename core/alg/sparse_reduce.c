@@ -79,7 +79,7 @@ static gx_code work(void *arg, int64_t unit, gx_pass_thread *thread, void *memor
     if (is_by_row(s->kind) || is_by_column(s->kind)) {
         return GX_OK;
     }
-    size_t first = (size_t)p->csr.start[0] * gx_dtype_bytes(s->A->dtype);
+    size_t first = (size_t)p->csr.start[0] * gx_number_bytes(s->A->dtype);
     gx_args args = {.m = p->csr.entries,
                     .n = 1,
                     .a = (const char *)p->csr.value + first,

@@ -172,13 +172,13 @@ static gx_code multiply_panel(void *arg, const gx_csr *A, int64_t row0, gx_err *
 }
 
 gx_code gx_alg_spgemm(gx_run *run, gx_scalar alpha, const gx_mat *A, const gx_mat *B,
-                      gx_dtype dtype, const gx_dest *dest, gx_sink *sink)
+                      gx_number dtype, const gx_dest *dest, gx_sink *sink)
 {
     product p = {.run = run, .alpha = alpha};
     gx_err err = {0};
     if (gx_sparse_out_begin(run, dest, A->rows, B->cols, dtype, 0, sink, &p.out) == GX_OK &&
         open_whole(run, B, &p.B, &err) == GX_OK &&
-        open_row(run, B->cols, gx_dtype_is_complex(dtype), &p.row, &err) == GX_OK &&
+        open_row(run, B->cols, gx_number_is_complex(dtype), &p.row, &err) == GX_OK &&
         gx_sparse_each_panel(run, A, multiply_panel, &p, &err) == GX_OK) {
         gx_sparse_out_end(&p.out);
     }

@@ -49,7 +49,7 @@ typedef gx_spmm_engine engine;
 // A piece -----------------------------------------------------------------------------------------
 
 /* The imaginary parts of count elements. */
-static void negate_imaginary(gx_dtype dtype, void *values, int64_t count)
+static void negate_imaginary(gx_number dtype, void *values, int64_t count)
 {
     for (int64_t e = 0; e < count; e++) {
         if (dtype == GX_C128) {
@@ -65,7 +65,7 @@ static void prepare_values(const engine *x, gx_csr *csr, char *values)
 {
     if (x->value_bytes > 0) {
         int64_t first = csr->start[0], ld = gx_max(1, csr->entries);
-        const char *from = (const char *)csr->value + (size_t)first * gx_dtype_bytes(csr->dtype);
+        const char *from = (const char *)csr->value + (size_t)first * gx_number_bytes(csr->dtype);
         gx_convert(csr->dtype, from, ld, x->dtype, values, ld, csr->entries, 1);
         if (x->is_conjugated) {
             negate_imaginary(x->dtype, values, csr->entries);
@@ -364,12 +364,12 @@ gx_code gx_spmm_run(gx_spmm_engine *x)
 }
 
 void gx_spmm_set_up(gx_spmm_engine *x, gx_run *run, const gx_mat *S, gx_trans op, bool is_left,
-                   gx_dtype dtype)
+                   gx_number dtype)
 {
     bool is_own_transpose = (op == GX_TRANS && (S->properties & GX_PROP_SYMMETRIC) != 0) ||
                             (op == GX_CONJ_TRANS && (S->properties & GX_PROP_HERMITIAN) != 0);
     op = is_own_transpose ? GX_NO_TRANS : op;
-    *x = (engine){.run = run, .S = S, .dtype = dtype, .element = gx_dtype_bytes(dtype)};
+    *x = (engine){.run = run, .S = S, .dtype = dtype, .element = gx_number_bytes(dtype)};
     x->alpha = (gx_scalar){1, 0};
     x->is_turned = is_left;
     // The transpose of S D is D^T S^T, that of S^T D is D^T S, that of S^H D is D^T conj(S).
@@ -379,7 +379,7 @@ void gx_spmm_set_up(gx_spmm_engine *x, gx_run *run, const gx_mat *S, gx_trans op
                 : (S->properties & GX_PROP_HERMITIAN) != 0 ? GX_CONJ_TRANS
                                                            : GX_NO_TRANS;
     }
-    x->is_conjugated = is_left && op == GX_CONJ_TRANS && gx_dtype_is_complex(S->dtype);
+    x->is_conjugated = is_left && op == GX_CONJ_TRANS && gx_number_is_complex(S->dtype);
     x->n = op == GX_NO_TRANS ? (is_left ? S->rows : S->cols) : (is_left ? S->cols : S->rows);
     x->is_ordered = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
     gx_spmm_read_from(x, S);
@@ -486,7 +486,7 @@ static gx_code apply_lines(engine *x, const void *X, int64_t ldx, gx_err *err)
     return GX_OK;
 }
 
-gx_code gx_sparse_apply(gx_run *run, const gx_mat *S, gx_trans op, gx_dtype dtype, int64_t count,
+gx_code gx_sparse_apply(gx_run *run, const gx_mat *S, gx_trans op, gx_number dtype, int64_t count,
                         const void *X, int64_t ldx, void *Y, int64_t ldy)
 {
     engine x;
@@ -510,7 +510,7 @@ size_t gx_spmm_thread_bytes(gx_spmm_engine *x)
     return gx_pass_thread_bytes(&pass);
 }
 
-size_t gx_sparse_apply_bytes(gx_run *run, const gx_mat *S, gx_trans op, gx_dtype dtype,
+size_t gx_sparse_apply_bytes(gx_run *run, const gx_mat *S, gx_trans op, gx_number dtype,
                              int64_t count)
 {
     engine x;

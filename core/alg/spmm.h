@@ -24,11 +24,11 @@
 ** Y (ldy) = op(S) X (ldx), column-major, `count` columns; X has the columns of op(S), Y its rows.
 ** dtype: of X and Y; complex where S is.
 */
-gx_code gx_sparse_apply(gx_run *run, const gx_mat *S, gx_trans op, gx_dtype dtype, int64_t count,
+gx_code gx_sparse_apply(gx_run *run, const gx_mat *S, gx_trans op, gx_number dtype, int64_t count,
                         const void *X, int64_t ldx, void *Y, int64_t ldy);
 
 /* Bytes that gx_sparse_apply() takes beside X and Y, with one thread: for who plans memory. */
-size_t gx_sparse_apply_bytes(gx_run *run, const gx_mat *S, gx_trans op, gx_dtype dtype,
+size_t gx_sparse_apply_bytes(gx_run *run, const gx_mat *S, gx_trans op, gx_number dtype,
                              int64_t count);
 
 /* What a call of one such product is predicted and learnt as: dense ones are another matter. */
@@ -40,7 +40,7 @@ typedef struct gx_spmm_args {
     gx_scalar alpha;
 } gx_spmm_args;
 
-gx_code gx_alg_spmm(gx_run *run, const gx_spmm_args *args, int64_t m, int64_t n, gx_dtype dtype,
+gx_code gx_alg_spmm(gx_run *run, const gx_spmm_args *args, int64_t m, int64_t n, gx_number dtype,
                     const gx_dest *dest, gx_sink *sink);
 
 /*
@@ -52,7 +52,7 @@ typedef struct gx_spmm_plan {
     int64_t panels;       /* of the sparse operand, read in each round */
 } gx_spmm_plan;
 
-void gx_spmm_foresee(gx_run *run, const gx_spmm_args *args, int64_t m, int64_t n, gx_dtype dtype,
+void gx_spmm_foresee(gx_run *run, const gx_spmm_args *args, int64_t m, int64_t n, gx_number dtype,
                      gx_spmm_plan *plan, gx_cost *cost, gx_terms *terms);
 
 #endif

@@ -53,7 +53,7 @@ static bool is_open(const spmm *x)
 static void measure(spmm *x, int64_t width)
 {
     const gx_spmm_rounds *r = x->r;
-    size_t line = gx_dtype_bytes(r->dtype) * (size_t)width;
+    size_t line = gx_number_bytes(r->dtype) * (size_t)width;
     x->width = width;
     x->bytes[PART_D] = is_turned(x) ? (size_t)gx_max(r->inner, r->length) * line : 0;
     x->bytes[PART_L] = (size_t)r->inner * line;
@@ -81,9 +81,9 @@ static bool fit(spmm *x)
 
 // Whether -----------------------------------------------------------------------------------------
 
-static double bytes_of(const gx_mat *A, gx_dtype dtype)
+static double bytes_of(const gx_mat *A, gx_number dtype)
 {
-    return (double)A->rows * (double)A->cols * (double)gx_dtype_bytes(dtype);
+    return (double)A->rows * (double)A->cols * (double)gx_number_bytes(dtype);
 }
 
 /* What both sides read and write. */
@@ -91,14 +91,14 @@ static gx_cost cost_of(const spmm *x, bool reads_sparse, double times)
 {
     const gx_spmm_rounds *r = x->r;
     double entries = (double)gx_sparse_entries(r->S);
-    gx_cost cost = {.flops = (gx_dtype_is_complex(r->dtype) ? 8 : 2) * entries * (double)r->lines};
+    gx_cost cost = {.flops = (gx_number_is_complex(r->dtype) ? 8 : 2) * entries * (double)r->lines};
     cost.bytes_read = gx_mat_base_stored(r->D) != NULL ? bytes_of(r->D, r->D->dtype) : 0;
     if (reads_sparse && r->S->kind == GX_MAT_STORED && !r->is_held) {
         cost.bytes_read += times * (double)gx_sparse_bytes(r->S);
     }
     if (r->write != NULL) {
         cost.bytes_written =
-            (double)r->length * (double)r->lines * (double)gx_dtype_bytes(r->dtype);
+            (double)r->length * (double)r->lines * (double)gx_number_bytes(r->dtype);
     }
     return cost;
 }
@@ -129,11 +129,11 @@ static void foresee_device(const spmm *x, bool is_there, gx_cost *out, gx_terms 
     gx_growth growth = {0};
     double rounds = ceil((double)r->lines / (double)x->width);
     double times = x->S.is_whole ? 1 : rounds, turned = is_turned(x) ? 2 : 0;
-    double dense = (double)(r->inner + r->length) * (double)gx_dtype_bytes(r->dtype);
+    double dense = (double)(r->inner + r->length) * (double)gx_number_bytes(r->dtype);
     gx_cost cost = cost_of(x, !is_there, times);
     cost.bytes_up = (is_there ? 0 : times * (double)gx_sparse_bytes(r->S)) +
-                    (double)r->inner * (double)r->lines * (double)gx_dtype_bytes(r->dtype);
-    cost.bytes_down = (double)r->length * (double)r->lines * (double)gx_dtype_bytes(r->dtype);
+                    (double)r->inner * (double)r->lines * (double)gx_number_bytes(r->dtype);
+    cost.bytes_down = (double)r->length * (double)r->lines * (double)gx_number_bytes(r->dtype);
     cost.compute_s = rounds * (gx_sparse_device_seconds(&x->S, x->width) + device->wait_s) +
                      turned * dense * (double)r->lines / device->sweep_bytes_per_s;
     gx_predict_cost(x->run, x->accel, &cost, r->dtype, 1, terms);
@@ -401,7 +401,7 @@ bool gx_spmm_by_device(gx_run *run, const gx_spmm_rounds *rounds)
     return false;
 }
 
-bool gx_sparse_apply_by_device(gx_run *run, const gx_mat *S, gx_trans op, gx_dtype dtype,
+bool gx_sparse_apply_by_device(gx_run *run, const gx_mat *S, gx_trans op, gx_number dtype,
                                int64_t count, const void *X, int64_t ldx, void *Y, int64_t ldy,
                                bool is_held)
 {
@@ -409,7 +409,7 @@ bool gx_sparse_apply_by_device(gx_run *run, const gx_mat *S, gx_trans op, gx_dty
                             (op == GX_CONJ_TRANS && (S->properties & GX_PROP_HERMITIAN) != 0);
     bool is_plain = op == GX_NO_TRANS || is_own_transpose;
     if (S->kind != GX_MAT_STORED || count == 0 ||
-        (!is_plain && op == GX_CONJ_TRANS && gx_dtype_is_complex(S->dtype))) {
+        (!is_plain && op == GX_CONJ_TRANS && gx_number_is_complex(S->dtype))) {
         return false; // the kernel scatters what is not conjugated
     }
     gx_mat D;

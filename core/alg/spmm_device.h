@@ -13,7 +13,7 @@ typedef struct gx_spmm_rounds {
     bool is_left;          /* S is */
     gx_trans op;           /* of the kernel */
     gx_scalar alpha;
-    gx_dtype dtype;
+    gx_number dtype;
     int64_t lines, round;  /* lines of the result; of a round, at most */
     int64_t inner, length; /* columns of L; of R                       */
     void *result;          /* in memory, of leading dimension ldr; or, packed, a round of it */
@@ -38,7 +38,7 @@ void gx_spmm_foresee_rounds(gx_run *run, const gx_spmm_rounds *rounds, gx_cost *
 ** One of many products of an iterative method: gx_sparse_apply() (spmm.h) of a stored S, which
 ** stays on the device from call to call.  is_held: the host has a copy of S in memory.
 */
-bool gx_sparse_apply_by_device(gx_run *run, const gx_mat *S, gx_trans op, gx_dtype dtype,
+bool gx_sparse_apply_by_device(gx_run *run, const gx_mat *S, gx_trans op, gx_number dtype,
                                int64_t count, const void *X, int64_t ldx, void *Y, int64_t ldy,
                                bool is_held);
 

@@ -16,7 +16,7 @@ typedef struct gx_spmm_engine {
     gx_run *run;
     const gx_mat *S;
     gx_trans op; /* of the kernel: NO_TRANS scatters */
-    gx_dtype dtype;
+    gx_number dtype;
     size_t element;
     const gx_backend *backend;
     gx_dev *dev;
@@ -40,7 +40,7 @@ typedef struct gx_spmm_engine {
 
 /* The engine for S, which stands on the left or on the right as op(S). */
 void gx_spmm_set_up(gx_spmm_engine *x, gx_run *run, const gx_mat *S, gx_trans op, bool is_left,
-                    gx_dtype dtype);
+                    gx_number dtype);
 
 /* S by another copy of it, read from now on. */
 void gx_spmm_read_from(gx_spmm_engine *x, const gx_mat *S);

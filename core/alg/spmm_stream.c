@@ -294,7 +294,7 @@ static bool is_elsewhere(product *p)
 
 /* The product, and how many lines a round has; bytes: of the result where it is a value. */
 static gx_code set_up(product *p, gx_run *run, const gx_spmm_args *args, int64_t m, int64_t n,
-                      gx_dtype dtype, size_t bytes, gx_err *err)
+                      gx_number dtype, size_t bytes, gx_err *err)
 {
     p->is_left = args->A->is_sparse;
     p->dense = p->is_left ? args->B : args->A;
@@ -311,7 +311,7 @@ static gx_code set_up(product *p, gx_run *run, const gx_spmm_args *args, int64_t
     return plan_rounds(p, bytes, err);
 }
 
-void gx_spmm_foresee(gx_run *run, const gx_spmm_args *args, int64_t m, int64_t n, gx_dtype dtype,
+void gx_spmm_foresee(gx_run *run, const gx_spmm_args *args, int64_t m, int64_t n, gx_number dtype,
                      gx_spmm_plan *plan, gx_cost *cost, gx_terms *terms)
 {
     product p = {.is_stored = true};
@@ -328,7 +328,7 @@ void gx_spmm_foresee(gx_run *run, const gx_spmm_args *args, int64_t m, int64_t n
     }
 }
 
-gx_code gx_alg_spmm(gx_run *run, const gx_spmm_args *args, int64_t m, int64_t n, gx_dtype dtype,
+gx_code gx_alg_spmm(gx_run *run, const gx_spmm_args *args, int64_t m, int64_t n, gx_number dtype,
                     const gx_dest *dest, gx_sink *sink)
 {
     product p = {.sink = sink, .is_stored = dest != NULL && dest->name != NULL};

@@ -80,16 +80,16 @@ static gx_code check_options(const gx_system_args *args, gx_err *err)
         return gx_fail(err, GX_ARG, "\"restart\" is for \"method\":\"gmres\"");
     }
     if (is_iterative &&
-        (gx_dtype_is_complex(args->A->dtype) || gx_dtype_is_complex(args->B->dtype))) {
-        const gx_mat *mat = gx_dtype_is_complex(args->A->dtype) ? args->A : args->B;
+        (gx_number_is_complex(args->A->dtype) || gx_number_is_complex(args->B->dtype))) {
+        const gx_mat *mat = gx_number_is_complex(args->A->dtype) ? args->A : args->B;
         return gx_fail(err, GX_UNSUPPORTED,
                        "\"method\":\"%s\" is for real systems and %s is %s: \"direct\" takes it",
-                       word, mat->label, gx_dtype_name(mat->dtype));
+                       word, mat->label, gx_number_name(mat->dtype));
     }
     return GX_OK;
 }
 
-gx_code gx_system_shape(const gx_system_args *args, int64_t *rows, int64_t *cols, gx_dtype *dtype,
+gx_code gx_system_shape(const gx_system_args *args, int64_t *rows, int64_t *cols, gx_number *dtype,
                         gx_err *err)
 {
     const gx_mat *A = args->A, *B = args->B;
@@ -106,15 +106,15 @@ gx_code gx_system_shape(const gx_system_args *args, int64_t *rows, int64_t *cols
                        A->label, A->rows, A->cols, B->label, B->rows, B->cols);
     }
     const gx_mat *x0 = args->x0;
-    if (x0 != NULL && (x0->rows != n || x0->cols != B->cols || gx_dtype_is_complex(x0->dtype))) {
+    if (x0 != NULL && (x0->rows != n || x0->cols != B->cols || gx_number_is_complex(x0->dtype))) {
         return gx_fail(err, GX_ARG,
                        "\"x0\" is %" PRId64 "x%" PRId64 " %s but X is %" PRId64 "x%" PRId64
                        " and real",
-                       x0->rows, x0->cols, gx_dtype_name(x0->dtype), n, B->cols);
+                       x0->rows, x0->cols, gx_number_name(x0->dtype), n, B->cols);
     }
     *rows = n;
     *cols = B->cols;
-    *dtype = gx_dtype_promote(A->dtype, B->dtype);
+    *dtype = gx_number_promote(A->dtype, B->dtype);
     return check_options(args, err);
 }
 
@@ -124,7 +124,7 @@ typedef struct system {
     gx_run *run;
     const gx_system_args *args;
     gx_whole A; /* op(A), but for conjugation  */
-    gx_dtype dtype;
+    gx_number dtype;
     int64_t m, n, cols;
     bool is_hermitian, is_positive; /* found, told, or (positive) perhaps         */
     bool is_told;                   /* positive: not perhaps                      */
@@ -139,7 +139,7 @@ static void load_matrix(system_t *s)
     if (gx_ok(s->run) && loaded.dtype != s->dtype) { // a complex B makes A complex
         gx_err err = {0};
         void *value;
-        if (gx_mem_alloc(loaded.mem, (size_t)loaded.entries * gx_dtype_bytes(s->dtype),
+        if (gx_mem_alloc(loaded.mem, (size_t)loaded.entries * gx_number_bytes(s->dtype),
                          "a sparse matrix as a whole", &value, &err) == GX_OK) {
             gx_convert(loaded.dtype, loaded.value, gx_max(1, loaded.entries), s->dtype, value,
                        gx_max(1, loaded.entries), loaded.entries, 1);
@@ -170,14 +170,14 @@ static void look(system_t *s)
     s->is_hermitian = gx_whole_is_hermitian(s->run, &s->A);
     if (gx_ok(s->run) && s->is_told && !s->is_hermitian) {
         gx_run_failf(s->run, GX_ARG, "%s is said to be positive definite but is not %s", s->A.label,
-                     gx_dtype_is_complex(s->dtype) ? "Hermitian" : "symmetric");
+                     gx_number_is_complex(s->dtype) ? "Hermitian" : "symmetric");
     }
     s->is_positive = s->is_hermitian && (s->is_told || gx_whole_has_positive_diagonal(&s->A));
 }
 
 static void *column(const system_t *s, void *base, int64_t rows, int64_t j)
 {
-    return (char *)base + (size_t)(rows * j) * gx_dtype_bytes(s->dtype);
+    return (char *)base + (size_t)(rows * j) * gx_number_bytes(s->dtype);
 }
 
 // Direct ------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ static void *column(const system_t *s, void *base, int64_t rows, int64_t j)
 /* |b - A x| in units of n eps (|A| |x| + |b|), the worst column's; b is destroyed. */
 static void check_residual(system_t *s)
 {
-    int64_t length = s->n * (gx_dtype_is_complex(s->dtype) ? 2 : 1);
+    int64_t length = s->n * (gx_number_is_complex(s->dtype) ? 2 : 1);
     double norm_a = gx_whole_norm(&s->A), worst = 0;
     gx_err err = {0};
     void *memory;
@@ -233,7 +233,7 @@ static void solve_by(system_t *s, gx_direct_kind kind)
 static void solve_direct(system_t *s)
 {
     gx_err err = {0};
-    if (s->is_positive && !gx_dtype_is_complex(s->dtype)) {
+    if (s->is_positive && !gx_number_is_complex(s->dtype)) {
         gx_code code = gx_direct_look(s->run, GX_DIRECT_CHOLMOD, &err);
         if (code == GX_OK) {
             solve_by(s, GX_DIRECT_CHOLMOD);
@@ -304,7 +304,7 @@ static void solve_auto(system_t *s)
 {
     gx_run *run = s->run;
     solve_direct(s);
-    bool is_real = !gx_dtype_is_complex(s->dtype);
+    bool is_real = !gx_number_is_complex(s->dtype);
     bool is_missing = is_real && gx_run_forgive(run, GX_UNSUPPORTED);
     if (!is_missing && !(is_real && gx_run_forgive(run, GX_BUDGET))) {
         return;
@@ -315,7 +315,7 @@ static void solve_auto(system_t *s)
     gx_stats_note(&run->ctx->stats, "sparse systems: %s, since %s", gx_iterate_name(kind),
                   is_missing ? "SuiteSparse is not installed"
                              : "the factor does not fit memory_limit");
-    size_t bytes = (size_t)(s->n * s->cols) * gx_dtype_bytes(s->dtype);
+    size_t bytes = (size_t)(s->n * s->cols) * gx_number_bytes(s->dtype);
     memset(s->x, 0, bytes);
     solve_iterative(s, kind);
     if (kind == GX_ITERATE_CG && !s->is_told && gx_run_forgive(run, GX_NUMERIC)) {
@@ -367,7 +367,7 @@ gx_code gx_alg_system(gx_run *run, const gx_system_args *args, gx_sink *X)
     bool is_turned = args->trans != GX_NO_TRANS;
     system_t s = {.run = run,
                   .args = args,
-                  .dtype = gx_dtype_wide(X->dtype),
+                  .dtype = gx_number_wide(X->dtype),
                   .m = is_turned ? args->A->cols : args->A->rows,
                   .n = X->rows,
                   .cols = X->cols};
@@ -382,9 +382,9 @@ gx_code gx_alg_system(gx_run *run, const gx_system_args *args, gx_sink *X)
     if (args->x0 != NULL) {
         gx_dense_load(run, args->x0, s.dtype, s.x, s.n);
     } else if (gx_ok(run)) {
-        memset(s.x, 0, (size_t)(s.n * s.cols) * gx_dtype_bytes(s.dtype));
+        memset(s.x, 0, (size_t)(s.n * s.cols) * gx_number_bytes(s.dtype));
     }
-    bool is_conjugated = args->trans == GX_CONJ_TRANS && gx_dtype_is_complex(s.dtype);
+    bool is_conjugated = args->trans == GX_CONJ_TRANS && gx_number_is_complex(s.dtype);
     if (is_conjugated) {
         gx_dense_conj(run, s.dtype, s.m, s.cols, s.b);
     }

@@ -34,7 +34,7 @@ bool gx_system_method_of(const char *word, gx_system_method *method);
 bool gx_precond_of(const char *word, gx_precond_kind *kind);
 
 /* Shape and dtype of X; GX_ARG where shapes do not fit or options do not go together. */
-gx_code gx_system_shape(const gx_system_args *args, int64_t *rows, int64_t *cols, gx_dtype *dtype,
+gx_code gx_system_shape(const gx_system_args *args, int64_t *rows, int64_t *cols, gx_number *dtype,
                         gx_err *err);
 
 /*

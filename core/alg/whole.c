@@ -23,7 +23,7 @@ enum { PIECE_WEIGHT = 1 << 16 /* rows and entries of a piece */ };
 static gx_code allocate(gx_whole *W, gx_err *err)
 {
     const char *what = "a sparse matrix as a whole";
-    size_t element = gx_dtype_bytes(W->dtype);
+    size_t element = gx_number_bytes(W->dtype);
     void *start, *index, *cut;
     W->pieces = gx_max(1, gx_ceil_div(W->rows + W->entries, PIECE_WEIGHT));
     GX_TRY(gx_mem_alloc(W->mem, ((size_t)W->rows + 1) * sizeof *W->start, what, &start, err));
@@ -53,7 +53,7 @@ static gx_code take_panel(void *arg, const gx_csr *csr, int64_t row0, gx_err *er
 {
     gx_whole *W = arg;
     int64_t base = W->start[row0], first = csr->start[0];
-    size_t element = gx_dtype_bytes(W->dtype), from = gx_dtype_bytes(csr->dtype);
+    size_t element = gx_number_bytes(W->dtype), from = gx_number_bytes(csr->dtype);
     for (int64_t i = 0; i < csr->rows; i++) {
         W->start[row0 + i + 1] = base + ((int64_t)csr->start[i + 1] - first);
     }
@@ -87,7 +87,7 @@ gx_code gx_whole_load(gx_run *run, const gx_mat *A, gx_whole *W)
 {
     gx_err err = {0};
     *W = (gx_whole){.mem = run->ctx->mem,
-                    .dtype = gx_dtype_wide(A->dtype),
+                    .dtype = gx_number_wide(A->dtype),
                     .rows = A->rows,
                     .cols = A->cols,
                     .entries = gx_sparse_entries(A)};
@@ -124,7 +124,7 @@ void gx_whole_clear(gx_whole *W)
 static gx_scalar element(const gx_whole *A, int64_t e)
 {
     const double *x = A->value;
-    return gx_dtype_is_complex(A->dtype) ? (gx_scalar){x[2 * e], x[2 * e + 1]}
+    return gx_number_is_complex(A->dtype) ? (gx_scalar){x[2 * e], x[2 * e + 1]}
                                          : (gx_scalar){x[e], 0};
 }
 
@@ -137,7 +137,7 @@ gx_code gx_whole_transpose(gx_run *run, const gx_whole *A, gx_whole *T)
     if (!gx_ok(run) || allocate(T, &err) != GX_OK) {
         return gx_run_fail(run, &err);
     }
-    size_t bytes = gx_dtype_bytes(A->dtype);
+    size_t bytes = gx_number_bytes(A->dtype);
     memset(T->start, 0, ((size_t)T->rows + 1) * sizeof *T->start);
     for (int64_t e = 0; e < A->entries; e++) {
         T->start[A->index[e] + 1]++;
@@ -162,7 +162,7 @@ gx_code gx_whole_transpose(gx_run *run, const gx_whole *A, gx_whole *T)
 /* B gets A with a diagonal entry in each row: 0 where there was none. */
 static void fill_diagonal(const gx_whole *A, gx_whole *B)
 {
-    size_t bytes = gx_dtype_bytes(A->dtype);
+    size_t bytes = gx_number_bytes(A->dtype);
     int64_t to = 0;
     for (int64_t i = 0; i < A->rows; i++) {
         bool is_there = gx_whole_diagonal(A, i) >= 0;
@@ -188,7 +188,7 @@ static void fill_diagonal(const gx_whole *A, gx_whole *B)
 gx_code gx_whole_shift(gx_run *run, gx_whole *A, gx_scalar sigma)
 {
     gx_err err = {0};
-    int64_t missing = 0, step = gx_dtype_is_complex(A->dtype) ? 2 : 1;
+    int64_t missing = 0, step = gx_number_is_complex(A->dtype) ? 2 : 1;
     for (int64_t i = 0; gx_ok(run) && i < A->rows; i++) {
         missing += gx_whole_diagonal(A, i) < 0;
     }
@@ -277,7 +277,7 @@ bool gx_whole_has_positive_diagonal(const gx_whole *A)
 double gx_whole_norm(const gx_whole *A)
 {
     const double *x = A->value;
-    int64_t count = A->entries * (gx_dtype_is_complex(A->dtype) ? 2 : 1);
+    int64_t count = A->entries * (gx_number_is_complex(A->dtype) ? 2 : 1);
     double most = 0, sum = 0;
     for (int64_t e = 0; e < count; e++) {
         most = fmax(most, fabs(x[e]));
@@ -337,5 +337,5 @@ gx_code gx_whole_times(gx_run *run, const gx_whole *A, const void *x, void *y)
 {
     product p = {.A = A, .x = x, .y = y};
     return gx_run_pieces(run, (double)(A->rows + A->entries), A->pieces,
-                         gx_dtype_is_complex(A->dtype) ? times_complex : times_real, &p);
+                         gx_number_is_complex(A->dtype) ? times_complex : times_real, &p);
 }

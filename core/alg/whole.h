@@ -12,7 +12,7 @@
 typedef struct gx_whole {
     gx_mem *mem;
     char label[GX_NAME_MAX + 1];
-    gx_dtype dtype; /* gx_dtype_wide() of the matrix's */
+    gx_number dtype; /* gx_number_wide() of the matrix's */
     int64_t rows, cols, entries;
     int64_t *start; /* rows + 1                                */
     int32_t *index; /* ascending in each row                   */

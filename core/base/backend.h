@@ -38,7 +38,7 @@ typedef struct gx_dev_info {
     size_t free_bytes, total_bytes;     /* the device's memory                          */
     double upload_bytes_per_s;          /* host to device; 0 when is_host               */
     double download_bytes_per_s;        /* device to host; 0 when is_host               */
-    double flops_per_s[GX_DTYPE_COUNT]; /* large gemm; 0 = not measured                 */
+    double flops_per_s[GX_NUMBER_COUNT]; /* large gemm; 0 = not measured                 */
     double launch_s;                    /* fixed cost of one kernel call, seconds       */
 } gx_dev_info;
 
@@ -203,7 +203,7 @@ typedef struct gx_args {
     gx_code (*poll)(void *arg, gx_err *err); /* spectra: asked now and then, on the calling
                                        thread; its failure ends the call.  NULL: nobody is */
     void *poll_arg;
-    gx_dtype from;                  /* CONVERT: of a                                     */
+    gx_number from;                  /* CONVERT: of a                                     */
     const struct gx_random *random; /* RANDOM: see random.h                              */
     int64_t first_row, first_col;   /* RANDOM: where c begins                            */
     gx_map_kind map;                /* MAP: which function                               */
@@ -297,8 +297,8 @@ typedef struct gx_backend {
                         gx_err *err);
 
     /* Compute.  A NULL slot means "not supported"; that is the whole query. */
-    gx_kernel kernel[GX_KERNEL_COUNT][GX_DTYPE_COUNT];
-    size_t (*workspace)(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
+    gx_kernel kernel[GX_KERNEL_COUNT][GX_NUMBER_COUNT];
+    size_t (*workspace)(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args);
     /*
     ** NULL: no kernel wants any; only sizes and flags of args are looked at.  GX_NO_WORKSPACE: it
     ** cannot be said, the device has failed; the kernel must not be called then.
@@ -326,6 +326,6 @@ typedef const gx_backend *(*gx_backend_entry)(const char *cuda_path, gx_err *err
 const char *gx_kernel_name(gx_kernel_id kernel);
 
 /* Flops of one call, LAPACK's counting (complex multiply-add = 8). */
-double gx_kernel_flops(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
+double gx_kernel_flops(gx_kernel_id kernel, gx_number dtype, const gx_args *args);
 
 #endif

@@ -12,7 +12,7 @@
 enum { STRIP = 256 };
 
 /* Element p of x as (re, im), for count elements. */
-static void load_strip(gx_dtype dtype, const void *x, int64_t count, double *re, double *im)
+static void load_strip(gx_number dtype, const void *x, int64_t count, double *re, double *im)
 {
     const double *d = x;
     const float *f = x;
@@ -34,7 +34,7 @@ static void load_strip(gx_dtype dtype, const void *x, int64_t count, double *re,
     }
 }
 
-static void store_strip(gx_dtype dtype, void *x, int64_t count, const double *re, const double *im)
+static void store_strip(gx_number dtype, void *x, int64_t count, const double *re, const double *im)
 {
     double *d = x;
     float *f = x;
@@ -56,7 +56,7 @@ static void store_strip(gx_dtype dtype, void *x, int64_t count, const double *re
     }
 }
 
-static void convert_column(gx_dtype from, const void *src, gx_dtype to, void *dst, int64_t m)
+static void convert_column(gx_number from, const void *src, gx_number to, void *dst, int64_t m)
 {
     if (from == GX_F32 && to == GX_F64) {
         const float *f = src;
@@ -82,13 +82,13 @@ static void convert_column(gx_dtype from, const void *src, gx_dtype to, void *ds
     }
 }
 
-void gx_convert(gx_dtype from, const void *src, int64_t ld_src, gx_dtype to, void *dst,
+void gx_convert(gx_number from, const void *src, int64_t ld_src, gx_number to, void *dst,
                 int64_t ld_dst, int64_t m, int64_t n)
 {
     if (m == 0 || n == 0) {
         return;
     }
-    size_t column_bytes = (size_t)m * gx_dtype_bytes(to);
+    size_t column_bytes = (size_t)m * gx_number_bytes(to);
     if (from == to && ld_src == m && ld_dst == m) {
         memcpy(dst, src, column_bytes * (size_t)n);
         return;

@@ -15,7 +15,7 @@ static size_t padded(size_t bytes)
     return (bytes + 7) / 8 * 8;
 }
 
-bool gx_csr_lay_out(int64_t rows, int64_t cols, int64_t entries, gx_dtype dtype,
+bool gx_csr_lay_out(int64_t rows, int64_t cols, int64_t entries, gx_number dtype,
                     gx_csr_layout *layout)
 {
     const int64_t most = (int64_t)GX_CSR_BYTES_MAX;
@@ -24,11 +24,11 @@ bool gx_csr_lay_out(int64_t rows, int64_t cols, int64_t entries, gx_dtype dtype,
     }
     layout->index = padded(((size_t)rows + 1) * sizeof(uint32_t));
     layout->value = layout->index + padded((size_t)entries * (size_t)gx_csr_index_bytes(cols));
-    layout->bytes = layout->value + padded((size_t)entries * gx_dtype_bytes(dtype));
+    layout->bytes = layout->value + padded((size_t)entries * gx_number_bytes(dtype));
     return layout->bytes <= GX_CSR_BYTES_MAX;
 }
 
-void gx_csr_map(gx_csr *csr, int64_t rows, int64_t cols, int64_t entries, gx_dtype dtype,
+void gx_csr_map(gx_csr *csr, int64_t rows, int64_t cols, int64_t entries, gx_number dtype,
                 const void *block)
 {
     gx_csr_layout layout = {0};
@@ -176,7 +176,7 @@ int64_t gx_csr_seek(const gx_csr *csr, int64_t row, int64_t j)
 }
 
 gx_code gx_csr_refuse(const char *label, int64_t rows, int64_t cols, int64_t entries,
-                      gx_dtype dtype, gx_err *err)
+                      gx_number dtype, gx_err *err)
 {
     size_t bytes = 0;
     gx_matrix_bytes(rows, cols, dtype, &bytes);

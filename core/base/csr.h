@@ -22,7 +22,7 @@
 #define GX_CSR_BYTES_MAX ((size_t)INT32_MAX)
 
 typedef struct gx_csr {
-    gx_dtype dtype;
+    gx_number dtype;
     int64_t rows, cols;
     int64_t entries;       /* of these rows: start[rows] - start[0]                        */
     int index_bytes;       /* 4 (below 2^31: the sign is never set) or 8                   */
@@ -42,11 +42,11 @@ typedef struct gx_csr_layout {
     size_t index, value, bytes;
 } gx_csr_layout;
 
-bool gx_csr_lay_out(int64_t rows, int64_t cols, int64_t entries, gx_dtype dtype,
+bool gx_csr_lay_out(int64_t rows, int64_t cols, int64_t entries, gx_number dtype,
                     gx_csr_layout *layout);
 
 /* The panel that lies in a block of layout.bytes, aligned to 8: nothing is looked at. */
-void gx_csr_map(gx_csr *csr, int64_t rows, int64_t cols, int64_t entries, gx_dtype dtype,
+void gx_csr_map(gx_csr *csr, int64_t rows, int64_t cols, int64_t entries, gx_number dtype,
                 const void *block);
 
 /*
@@ -72,6 +72,6 @@ int64_t gx_csr_seek(const gx_csr *csr, int64_t row, int64_t j);
 
 /* "S is sparse (9x9, 12 entries) and is needed dense here: ..., 648 bytes"; GX_ARG. */
 gx_code gx_csr_refuse(const char *label, int64_t rows, int64_t cols, int64_t entries,
-                      gx_dtype dtype, gx_err *err);
+                      gx_number dtype, gx_err *err);
 
 #endif

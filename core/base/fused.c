@@ -15,7 +15,7 @@ enum { UNWANTED = 255 };
 
 // Writing it down ---------------------------------------------------------------------------------
 
-void gx_fused_begin(gx_fused *f, gx_dtype dtype)
+void gx_fused_begin(gx_fused *f, gx_number dtype)
 {
     memset(f, 0, sizeof *f);
     f->dtype = dtype;
@@ -85,7 +85,7 @@ int gx_fused_output(gx_fused *f, int value, gx_fold fold, gx_fold_of of)
 {
     bool is_ordered = fold == GX_FOLD_MIN || fold == GX_FOLD_MAX;
     if (f->outputs == GX_FUSED_OUTPUTS || !is_there(f, value) ||
-        (is_ordered && gx_dtype_is_complex(f->dtype))) {
+        (is_ordered && gx_number_is_complex(f->dtype))) {
         return no_room(f);
     }
     f->output[f->outputs] =
@@ -193,7 +193,7 @@ double gx_fused_flops(const gx_fused *f)
     double flops = 0;
     for (int s = 0; s < f->steps; s++) {
         const gx_map_facts *row = gx_map_row((gx_map_kind)f->step[s].map);
-        flops += gx_dtype_is_complex(f->dtype) ? row->complex_flops : row->flops;
+        flops += gx_number_is_complex(f->dtype) ? row->complex_flops : row->flops;
     }
     for (int k = 0; k < f->outputs; k++) {
         flops += f->output[k].fold == GX_FOLD_NONE ? 0 : 1;

@@ -69,7 +69,7 @@ typedef struct gx_fused_result {
 } gx_fused_result;
 
 typedef struct gx_fused {
-    gx_dtype dtype;
+    gx_number dtype;
     int inputs, constants, steps, outputs, registers;
     bool is_full; /* something did not fit */
     gx_scalar constant[GX_FUSED_CONSTANTS];
@@ -87,7 +87,7 @@ typedef struct gx_fused_place {
     int64_t row, col;
 } gx_fused_place;
 
-void gx_fused_begin(gx_fused *f, gx_dtype dtype);
+void gx_fused_begin(gx_fused *f, gx_number dtype);
 
 /* The value; GX_FUSED_NONE where there is no room, which gx_fused_end() tells too. */
 int gx_fused_input(gx_fused *f);

@@ -16,13 +16,13 @@ const gx_map_facts *gx_map_row(gx_map_kind kind)
     return &rows[kind];
 }
 
-gx_code gx_map_dtype(gx_map_kind kind, gx_dtype operands, gx_dtype *result, gx_err *err)
+gx_code gx_map_dtype(gx_map_kind kind, gx_number operands, gx_number *result, gx_err *err)
 {
     const gx_map_facts *row = gx_map_row(kind);
-    if (row->dtypes == GX_MAP_REAL_ONLY && gx_dtype_is_complex(operands)) {
+    if (row->dtypes == GX_MAP_REAL_ONLY && gx_number_is_complex(operands)) {
         return gx_fail(err, GX_ARG, "%s is of real numbers, not of %s", row->name,
-                       gx_dtype_name(operands));
+                       gx_number_name(operands));
     }
-    *result = row->dtypes == GX_MAP_TO_REAL ? gx_dtype_real(operands) : operands;
+    *result = row->dtypes == GX_MAP_TO_REAL ? gx_number_real(operands) : operands;
     return GX_OK;
 }

@@ -123,6 +123,6 @@ const gx_map_facts *gx_map_row(gx_map_kind kind);
 ** The dtype of the result, of operands of that dtype (promoted to one); GX_ARG "floor is of real
 ** numbers, not of c128".
 */
-gx_code gx_map_dtype(gx_map_kind kind, gx_dtype operands, gx_dtype *result, gx_err *err);
+gx_code gx_map_dtype(gx_map_kind kind, gx_number operands, gx_number *result, gx_err *err);
 
 #endif

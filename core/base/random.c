@@ -90,7 +90,7 @@ void gx_philox(const uint64_t counter[2], uint64_t key, uint64_t out[2])
 static void make_words(const gx_random *random, int64_t e, int64_t j, uint64_t word[BLOCK])
 {
     uint64_t x0 = (uint64_t)e / 2 | (random->kind == GX_RANDOM_NORMAL ? TAG : 0);
-    uint64_t x1 = (uint64_t)j | (gx_dtype_is_complex(random->dtype) ? TAG : 0);
+    uint64_t x1 = (uint64_t)j | (gx_number_is_complex(random->dtype) ? TAG : 0);
     for (int l = 0; l < BLOCK; l += 4, x0 += 2) {
         philox_pair(x0, x1, x0 + 1, x1, random->seed, word + l);
     }
@@ -311,7 +311,7 @@ static void make_numbers(const gx_random *random, const uint64_t word[BLOCK], do
     } else {
         make_uniform(random, word, x);
     }
-    if (!gx_dtype_is_double(random->dtype)) {
+    if (!gx_number_is_double(random->dtype)) {
         for (int l = 0; l < BLOCK; l++) {
             x[l] = (float)x[l];
         }
@@ -320,10 +320,10 @@ static void make_numbers(const gx_random *random, const uint64_t word[BLOCK], do
 
 /* Numbers e0 .. e0 + count - 1 of column j into dst, which holds elements of dtype. */
 static void make_column(const gx_random *random, int64_t e0, int64_t count, int64_t j,
-                        gx_dtype dtype, void *dst)
+                        gx_number dtype, void *dst)
 {
-    bool is_widened = gx_dtype_is_complex(dtype) && !gx_dtype_is_complex(random->dtype);
-    size_t number_bytes = gx_dtype_is_double(dtype) ? sizeof(double) : sizeof(float);
+    bool is_widened = gx_number_is_complex(dtype) && !gx_number_is_complex(random->dtype);
+    size_t number_bytes = gx_number_is_double(dtype) ? sizeof(double) : sizeof(float);
     if (is_widened) {
         number_bytes *= 2;
     }
@@ -335,18 +335,18 @@ static void make_column(const gx_random *random, int64_t e0, int64_t count, int6
         int64_t first = gx_max(e, e0), last = gx_min(e + BLOCK, e0 + count);
         void *out = (char *)dst + (size_t)(first - e0) * number_bytes;
         if (is_widened) {
-            put_real_as_complex(x + (first - e), last - first, gx_dtype_is_double(dtype), out);
+            put_real_as_complex(x + (first - e), last - first, gx_number_is_double(dtype), out);
         } else {
-            put_plain(x + (first - e), last - first, gx_dtype_is_double(dtype), out);
+            put_plain(x + (first - e), last - first, gx_number_is_double(dtype), out);
         }
     }
 }
 
 void gx_random_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
-                        gx_dtype dtype, void *dst, int64_t ld)
+                        gx_number dtype, void *dst, int64_t ld)
 {
     const gx_random *random = arg;
-    int64_t parts = gx_dtype_is_complex(random->dtype) ? 2 : 1;
+    int64_t parts = gx_number_is_complex(random->dtype) ? 2 : 1;
     for (int64_t j = 0; j < n; j++) {
         make_column(random, i0 * parts, m * parts, j0 + j, dtype, gx_at(dst, dtype, ld, 0, j));
     }
@@ -355,7 +355,7 @@ void gx_random_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int6
 void gx_random_singles(const gx_random *random, int count, const int64_t *i, const int64_t *j,
                        double *x)
 {
-    bool is_complex = gx_dtype_is_complex(random->dtype);
+    bool is_complex = gx_number_is_complex(random->dtype);
     uint64_t tag0 = random->kind == GX_RANDOM_NORMAL ? TAG : 0, tag1 = is_complex ? TAG : 0;
     uint64_t word[BLOCK] = {0}, out[4];
     double numbers[BLOCK];
@@ -394,7 +394,7 @@ static double largest_below(double high, double low, bool is_double)
     return fmax(top, (float)low);
 }
 
-gx_code gx_random_init(gx_random *random, gx_random_kind kind, gx_dtype dtype, int64_t seed,
+gx_code gx_random_init(gx_random *random, gx_random_kind kind, gx_number dtype, int64_t seed,
                        double a, double b, gx_err *err)
 {
     bool is_normal = kind == GX_RANDOM_NORMAL;
@@ -417,7 +417,7 @@ gx_code gx_random_init(gx_random *random, gx_random_kind kind, gx_dtype dtype, i
         .seed = (uint64_t)seed,
         .offset = a,
         .scale = is_normal ? b : b - a,
-        .largest = is_normal ? 0 : largest_below(b, a, gx_dtype_is_double(dtype)),
+        .largest = is_normal ? 0 : largest_below(b, a, gx_number_is_double(dtype)),
     };
     return GX_OK;
 }

@@ -18,7 +18,7 @@ typedef enum gx_random_kind {
 
 typedef struct gx_random {
     gx_random_kind kind;
-    gx_dtype dtype;  /* complex: both parts are drawn             */
+    gx_number dtype;  /* complex: both parts are drawn             */
     uint64_t seed;
     double offset;   /* low, mean                                 */
     double scale;    /* high - low, standard deviation            */
@@ -30,12 +30,12 @@ typedef struct gx_random {
 ** and the imaginary part independently, each from that distribution.  GX_ARG: not finite, a > b, a
 ** negative deviation, a range that overflows.
 */
-gx_code gx_random_init(gx_random *random, gx_random_kind kind, gx_dtype dtype, int64_t seed,
+gx_code gx_random_init(gx_random *random, gx_random_kind kind, gx_number dtype, int64_t seed,
                        double a, double b, gx_err *err);
 
 /* The elements: a gx_generate; arg is a gx_random.  A real one makes complex elements re + 0i. */
 void gx_random_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
-                        gx_dtype dtype, void *dst, int64_t ld);
+                        gx_number dtype, void *dst, int64_t ld);
 
 /*
 ** Single elements, at (i[k], j[k]), as doubles: one each, or two where random's dtype is complex.

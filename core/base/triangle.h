@@ -24,7 +24,7 @@ typedef struct gx_halves {
 } gx_halves;
 
 /* kernel: GX_TRSM or GX_TRMM.  step: the first half is a multiple of it; less than the side. */
-static inline gx_halves gx_halve(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args,
+static inline gx_halves gx_halve(gx_kernel_id kernel, gx_number dtype, const gx_args *args,
                                  int64_t step)
 {
     bool is_left = args->side == GX_LEFT, is_plain = args->transa == GX_NO_TRANS;

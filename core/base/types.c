@@ -10,77 +10,77 @@ static const struct {
     const char *name, *numpy;
     uint8_t bytes;
     bool is_complex, is_double;
-} dtypes[GX_DTYPE_COUNT] = {
+} dtypes[GX_NUMBER_COUNT] = {
     [GX_F64] = {"f64", "float64", 8, false, true},
     [GX_F32] = {"f32", "float32", 4, false, false},
     [GX_C128] = {"c128", "complex128", 16, true, true},
     [GX_C64] = {"c64", "complex64", 8, true, false},
 };
 
-size_t gx_dtype_bytes(gx_dtype dtype)
+size_t gx_number_bytes(gx_number dtype)
 {
     return dtypes[dtype].bytes;
 }
 
-const char *gx_dtype_name(gx_dtype dtype)
+const char *gx_number_name(gx_number dtype)
 {
-    return (unsigned)dtype < GX_DTYPE_COUNT ? dtypes[dtype].name : "?";
+    return (unsigned)dtype < GX_NUMBER_COUNT ? dtypes[dtype].name : "?";
 }
 
-bool gx_dtype_parse(const char *name, gx_dtype *dtype)
+bool gx_number_parse(const char *name, gx_number *dtype)
 {
-    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
         if (strcmp(name, dtypes[d].name) == 0 || strcmp(name, dtypes[d].numpy) == 0) {
-            *dtype = (gx_dtype)d;
+            *dtype = (gx_number)d;
             return true;
         }
     }
     return false;
 }
 
-bool gx_dtype_is_complex(gx_dtype dtype)
+bool gx_number_is_complex(gx_number dtype)
 {
     return dtypes[dtype].is_complex;
 }
 
-bool gx_dtype_is_double(gx_dtype dtype)
+bool gx_number_is_double(gx_number dtype)
 {
     return dtypes[dtype].is_double;
 }
 
-double gx_dtype_eps(gx_dtype dtype)
+double gx_number_eps(gx_number dtype)
 {
-    return gx_dtype_is_double(dtype) ? 0x1p-52 : 0x1p-23;
+    return gx_number_is_double(dtype) ? 0x1p-52 : 0x1p-23;
 }
 
-double gx_dtype_least(gx_dtype dtype)
+double gx_number_least(gx_number dtype)
 {
-    return gx_dtype_is_double(dtype) ? 0x1p-1022 : 0x1p-126;
+    return gx_number_is_double(dtype) ? 0x1p-1022 : 0x1p-126;
 }
 
-gx_dtype gx_dtype_promote(gx_dtype a, gx_dtype b)
+gx_number gx_number_promote(gx_number a, gx_number b)
 {
-    bool is_complex = gx_dtype_is_complex(a) || gx_dtype_is_complex(b);
-    bool is_double = gx_dtype_is_double(a) || gx_dtype_is_double(b);
+    bool is_complex = gx_number_is_complex(a) || gx_number_is_complex(b);
+    bool is_double = gx_number_is_double(a) || gx_number_is_double(b);
     if (is_complex) {
         return is_double ? GX_C128 : GX_C64;
     }
     return is_double ? GX_F64 : GX_F32;
 }
 
-gx_dtype gx_dtype_wide(gx_dtype dtype)
+gx_number gx_number_wide(gx_number dtype)
 {
-    return gx_dtype_is_complex(dtype) ? GX_C128 : GX_F64;
+    return gx_number_is_complex(dtype) ? GX_C128 : GX_F64;
 }
 
-gx_dtype gx_dtype_real(gx_dtype dtype)
+gx_number gx_number_real(gx_number dtype)
 {
-    return gx_dtype_is_double(dtype) ? GX_F64 : GX_F32;
+    return gx_number_is_double(dtype) ? GX_F64 : GX_F32;
 }
 
-gx_trans gx_adjoint(gx_dtype dtype)
+gx_trans gx_adjoint(gx_number dtype)
 {
-    return gx_dtype_is_complex(dtype) ? GX_CONJ_TRANS : GX_TRANS;
+    return gx_number_is_complex(dtype) ? GX_CONJ_TRANS : GX_TRANS;
 }
 
 /* By bit number. */
@@ -133,12 +133,12 @@ bool gx_mul_i64(int64_t a, int64_t b, int64_t *out)
     return true;
 }
 
-bool gx_matrix_bytes(int64_t rows, int64_t cols, gx_dtype dtype, size_t *bytes)
+bool gx_matrix_bytes(int64_t rows, int64_t cols, gx_number dtype, size_t *bytes)
 {
     size_t elements, total;
     bool is_possible = rows >= 0 && cols >= 0 && rows <= GX_SIDE_MAX && cols <= GX_SIDE_MAX &&
                        gx_mul_size((size_t)rows, (size_t)cols, &elements) &&
-                       gx_mul_size(elements, gx_dtype_bytes(dtype), &total) &&
+                       gx_mul_size(elements, gx_number_bytes(dtype), &total) &&
                        total <= GX_BYTES_MAX;
     *bytes = is_possible ? total : SIZE_MAX / 16;
     return is_possible;

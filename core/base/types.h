@@ -12,13 +12,13 @@
 ** Element types.  The numbers are part of the file format (gx_meta.dtype, value header): never
 ** change.
 */
-typedef enum gx_dtype {
+typedef enum gx_number {
     GX_F64 = 0,  /* IEEE 754 binary64                       */
     GX_F32 = 1,  /* IEEE 754 binary32                       */
     GX_C128 = 2, /* two binary64: real part, imaginary part */
     GX_C64 = 3,  /* two binary32: real part, imaginary part */
-    GX_DTYPE_COUNT
-} gx_dtype;
+    GX_NUMBER_COUNT
+} gx_number;
 
 typedef enum gx_trans { GX_NO_TRANS = 0, GX_TRANS, GX_CONJ_TRANS } gx_trans;
 typedef enum gx_side { GX_LEFT = 0, GX_RIGHT } gx_side;
@@ -61,24 +61,24 @@ const char *gx_properties_text(uint32_t properties, char text[GX_PROPERTIES_MAX]
 bool gx_property_parse(const char *name, uint32_t *bit);
 
 /* Bytes of one element: 8, 4, 16, 8. */
-size_t gx_dtype_bytes(gx_dtype dtype);
+size_t gx_number_bytes(gx_number dtype);
 
 /* "f64", "f32", "c128", "c64"; "?" for anything else.  Static string. */
-const char *gx_dtype_name(gx_dtype dtype);
+const char *gx_number_name(gx_number dtype);
 
 /* Name to dtype; false when unknown.  Accepts gx's names and NumPy's (float64, complex64, ...). */
-bool gx_dtype_parse(const char *name, gx_dtype *dtype);
+bool gx_number_parse(const char *name, gx_number *dtype);
 
-bool gx_dtype_is_complex(gx_dtype dtype);
-bool gx_dtype_is_double(gx_dtype dtype); /* 64-bit reals: F64, C128 */
-double gx_dtype_eps(gx_dtype dtype);     /* from 1 to the next number: 2^-52 or 2^-23 */
-double gx_dtype_least(gx_dtype dtype);   /* the smallest that is not subnormal: 2^-1022, 2^-126 */
+bool gx_number_is_complex(gx_number dtype);
+bool gx_number_is_double(gx_number dtype); /* 64-bit reals: F64, C128 */
+double gx_number_eps(gx_number dtype);     /* from 1 to the next number: 2^-52 or 2^-23 */
+double gx_number_least(gx_number dtype);   /* the smallest that is not subnormal: 2^-1022, 2^-126 */
 
 /* The dtype that holds both without loss, as NumPy promotes: f32+f64 -> f64, f64+c64 -> c128. */
-gx_dtype gx_dtype_promote(gx_dtype a, gx_dtype b);
-gx_dtype gx_dtype_wide(gx_dtype dtype); /* the same in doubles: F64, C128         */
-gx_dtype gx_dtype_real(gx_dtype dtype); /* of its magnitudes: F64, F32            */
-gx_trans gx_adjoint(gx_dtype dtype);    /* what A^H is: TRANS, CONJ_TRANS         */
+gx_number gx_number_promote(gx_number a, gx_number b);
+gx_number gx_number_wide(gx_number dtype); /* the same in doubles: F64, C128         */
+gx_number gx_number_real(gx_number dtype); /* of its magnitudes: F64, F32            */
+gx_trans gx_adjoint(gx_number dtype);    /* what A^H is: TRANS, CONJ_TRANS         */
 
 /* Checked arithmetic on sizes and counts.  false on overflow, *out is then unchanged. */
 bool gx_mul_size(size_t a, size_t b, size_t *out);
@@ -97,12 +97,12 @@ bool gx_mul_i64(int64_t a, int64_t b, int64_t *out); /* for a, b >= 0 */
 ** rows * cols * element size, at most GX_BYTES_MAX.  false when a side is negative or longer than
 ** GX_SIDE_MAX, or the product too large: *bytes is then SIZE_MAX / 16, which no allocation gets.
 */
-bool gx_matrix_bytes(int64_t rows, int64_t cols, gx_dtype dtype, size_t *bytes);
+bool gx_matrix_bytes(int64_t rows, int64_t cols, gx_number dtype, size_t *bytes);
 
 /* Address of element (i, j) of a column-major matrix with leading dimension ld (in elements). */
-static inline void *gx_at(const void *base, gx_dtype dtype, int64_t ld, int64_t i, int64_t j)
+static inline void *gx_at(const void *base, gx_number dtype, int64_t ld, int64_t i, int64_t j)
 {
-    return (char *)(uintptr_t)base + ((size_t)(j * ld + i)) * gx_dtype_bytes(dtype);
+    return (char *)(uintptr_t)base + ((size_t)(j * ld + i)) * gx_number_bytes(dtype);
 }
 
 static inline int64_t gx_min(int64_t a, int64_t b)

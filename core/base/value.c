@@ -57,7 +57,7 @@ static gx_code check_kind(const unsigned char *header, size_t bytes, gx_err *err
         return gx_fail(err, GX_ARG, "a matrix value of version %d, but this gx reads version %d",
                        header[OFFSET_VERSION], VERSION);
     }
-    if (header[OFFSET_DTYPE] >= GX_DTYPE_COUNT) {
+    if (header[OFFSET_DTYPE] >= GX_NUMBER_COUNT) {
         return gx_fail(err, GX_ARG, "a matrix value of unknown dtype %d", header[OFFSET_DTYPE]);
     }
     if (header[OFFSET_SPARSE] > 1 || header[OFFSET_ZERO] != 0 ||
@@ -95,7 +95,7 @@ gx_code gx_value_parse_any(const void *blob, size_t bytes, gx_value *value, gx_e
     GX_TRY(check_kind(header, bytes, err));
 
     int64_t rows = read_i64(header + OFFSET_ROWS), cols = read_i64(header + OFFSET_COLS);
-    gx_dtype dtype = (gx_dtype)header[OFFSET_DTYPE];
+    gx_number dtype = (gx_number)header[OFFSET_DTYPE];
     size_t expected;
     if (!gx_matrix_bytes(rows, cols, dtype, &expected)) {
         return gx_fail(err, GX_ARG,
@@ -117,13 +117,13 @@ gx_code gx_value_parse_any(const void *blob, size_t bytes, gx_value *value, gx_e
         return gx_fail(err, GX_ARG,
                        "a %smatrix value of %" PRId64 "x%" PRId64
                        " %s with %zu bytes instead of %zu",
-                       value->is_sparse ? "sparse " : "", rows, cols, gx_dtype_name(dtype), bytes,
+                       value->is_sparse ? "sparse " : "", rows, cols, gx_number_name(dtype), bytes,
                        expected + GX_VALUE_HEADER);
     }
     return GX_OK;
 }
 
-static void write_header(unsigned char *header, gx_dtype dtype, int64_t rows, int64_t cols)
+static void write_header(unsigned char *header, gx_number dtype, int64_t rows, int64_t cols)
 {
     memset(header, 0, GX_VALUE_HEADER);
     memcpy(header, MAGIC, sizeof MAGIC);
@@ -133,14 +133,14 @@ static void write_header(unsigned char *header, gx_dtype dtype, int64_t rows, in
     memcpy(header + OFFSET_COLS, &cols, sizeof cols);
 }
 
-gx_code gx_value_buf_create(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t cols,
+gx_code gx_value_buf_create(gx_mem *mem, gx_number dtype, int64_t rows, int64_t cols,
                             int64_t limit_bytes, gx_value_buf *buf, gx_err *err)
 {
     *buf = (gx_value_buf){0};
     size_t elements;
     if (!gx_matrix_bytes(rows, cols, dtype, &elements)) {
         return gx_fail(err, GX_TOOBIG, "a result of %" PRId64 "x%" PRId64 " %s: " GX_SIZES_TEXT,
-                       rows, cols, gx_dtype_name(dtype));
+                       rows, cols, gx_number_name(dtype));
     }
     size_t bytes = elements + GX_VALUE_HEADER;
     if ((int64_t)bytes > limit_bytes) {
@@ -148,7 +148,7 @@ gx_code gx_value_buf_create(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t c
                        "a result of %" PRId64 "x%" PRId64
                        " %s takes %zu bytes, past SQLite's length limit of %" PRId64
                        ": give a destination name to store it",
-                       rows, cols, gx_dtype_name(dtype), bytes, limit_bytes);
+                       rows, cols, gx_number_name(dtype), bytes, limit_bytes);
     }
     void *blob;
     GX_TRY(gx_mem_alloc(mem, bytes, "result value", &blob, err));
@@ -157,7 +157,7 @@ gx_code gx_value_buf_create(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t c
     return GX_OK;
 }
 
-gx_code gx_value_buf_create_sparse(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t cols,
+gx_code gx_value_buf_create_sparse(gx_mem *mem, gx_number dtype, int64_t rows, int64_t cols,
                                    int64_t entries, int64_t limit_bytes, gx_value_buf *buf,
                                    gx_err *err)
 {
@@ -170,7 +170,7 @@ gx_code gx_value_buf_create_sparse(gx_mem *mem, gx_dtype dtype, int64_t rows, in
                        "a sparse result of %" PRId64 "x%" PRId64 " %s with %" PRId64
                        " entries is past SQLite's length limit of %" PRId64
                        ": give a destination name to store it",
-                       rows, cols, gx_dtype_name(dtype), entries, limit_bytes);
+                       rows, cols, gx_number_name(dtype), entries, limit_bytes);
     }
     void *blob;
     GX_TRY(gx_mem_alloc(mem, bytes, "result value", &blob, err));

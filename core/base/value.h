@@ -4,7 +4,7 @@
 **   offset  bytes
 **        0      4   "gxmv"
 **        4      1   version, 1
-**        5      1   dtype (gx_dtype)
+**        5      1   dtype (gx_number)
 **        6      1   0: every element; 1: sparse
 **        7      1   zero
 **        8      8   rows, little-endian
@@ -27,7 +27,7 @@ enum { GX_VALUE_HEADER = 32 };
 
 /* A value seen in place: data points into the blob (no alignment promised). */
 typedef struct gx_value {
-    gx_dtype dtype;
+    gx_number dtype;
     int64_t rows, cols;
     const void *data;
     bool is_sparse;
@@ -54,10 +54,10 @@ typedef struct gx_value_buf {
 } gx_value_buf;
 
 /* limit_bytes: SQLite's length limit; past it GX_TOOBIG with the size, the limit and the advice. */
-gx_code gx_value_buf_create(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t cols,
+gx_code gx_value_buf_create(gx_mem *mem, gx_number dtype, int64_t rows, int64_t cols,
                             int64_t limit_bytes, gx_value_buf *buf, gx_err *err);
 /* The same of a sparse one, whose parts the caller fills: buf->data is the panel's first byte. */
-gx_code gx_value_buf_create_sparse(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t cols,
+gx_code gx_value_buf_create_sparse(gx_mem *mem, gx_number dtype, int64_t rows, int64_t cols,
                                    int64_t entries, int64_t limit_bytes, gx_value_buf *buf,
                                    gx_err *err);
 void gx_value_buf_free(gx_mem *mem, gx_value_buf *buf);

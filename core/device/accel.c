@@ -250,7 +250,7 @@ gx_code gx_accel_limit(gx_ctx *ctx, gx_accel *accel, size_t *bytes, gx_err *err)
     return GX_OK;
 }
 
-bool gx_accel_offers(const gx_accel *accel, gx_kernel_id kernel, gx_dtype dtype)
+bool gx_accel_offers(const gx_accel *accel, gx_kernel_id kernel, gx_number dtype)
 {
     return kernel == GX_KERNEL_COUNT || accel->backend->kernel[kernel][dtype] != NULL;
 }

@@ -86,7 +86,7 @@ gx_accel *gx_accel_more(gx_ctx *ctx, int ordinal);
 gx_code gx_accel_limit(gx_ctx *ctx, gx_accel *accel, size_t *bytes, gx_err *err);
 
 /* Is the kernel offered for the dtype? */
-bool gx_accel_offers(const gx_accel *accel, gx_kernel_id kernel, gx_dtype dtype);
+bool gx_accel_offers(const gx_accel *accel, gx_kernel_id kernel, gx_number dtype);
 
 /*
 ** Measure a device: copies, products and factorisations by size, the cost of a launch, in about so

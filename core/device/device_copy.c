@@ -173,10 +173,10 @@ static void copy_piece(const transfer *t, bool is_up, void *stage, char *memory,
     copy_by(t->run, t->team, &s);
 }
 
-gx_code gx_device_put(gx_run *run, gx_accel *accel, gx_dtype dtype, int64_t m, int64_t n,
+gx_code gx_device_put(gx_run *run, gx_accel *accel, gx_number dtype, int64_t m, int64_t n,
                       const void *a, int64_t lda, void *b, gx_err *err)
 {
-    size_t element = gx_dtype_bytes(dtype);
+    size_t element = gx_number_bytes(dtype);
     transfer t = {.run = run, .accel = accel, .column = (size_t)m * element, .cols = n};
     t.ld = (size_t)lda * element;
     if (m <= 0 || n <= 0) {
@@ -213,10 +213,10 @@ static gx_code fetch(const transfer *t, int64_t k, const void *b, gx_err *err)
     return accel->backend->mark_set(accel->dev, accel->down, t->mark[k % TURNS], err);
 }
 
-gx_code gx_device_get(gx_run *run, gx_accel *accel, gx_dtype dtype, int64_t m, int64_t n,
+gx_code gx_device_get(gx_run *run, gx_accel *accel, gx_number dtype, int64_t m, int64_t n,
                       const void *b, void *a, int64_t lda, gx_err *err)
 {
-    size_t element = gx_dtype_bytes(dtype);
+    size_t element = gx_number_bytes(dtype);
     transfer t = {.run = run, .accel = accel, .column = (size_t)m * element, .cols = n};
     t.ld = (size_t)lda * element;
     if (m <= 0 || n <= 0) {

@@ -17,14 +17,14 @@
 ** where they can, through page-locked buffers.
 */
 gx_code gx_device_load(gx_run *run, gx_accel *accel, const gx_mat *mat, int64_t cols,
-                       gx_dtype dtype, bool is_lower, void *a, gx_err *err);
+                       gx_number dtype, bool is_lower, void *a, gx_err *err);
 
 /* The same of several matrices at once. */
 enum { GX_DEVICE_PARTS = 12 }; /* as many as a fused program has inputs */
 typedef struct gx_device_part {
     const gx_mat *mat;
     int64_t cols;
-    gx_dtype dtype;
+    gx_number dtype;
     bool is_lower;
     void *a;
 } gx_device_part;
@@ -54,13 +54,13 @@ typedef struct gx_device_panels {
     void *arg;
 } gx_device_panels;
 
-gx_code gx_device_load_panels(gx_run *run, gx_accel *accel, const gx_mat *mat, gx_dtype dtype,
+gx_code gx_device_load_panels(gx_run *run, gx_accel *accel, const gx_mat *mat, gx_number dtype,
                               const gx_device_panels *panels, gx_err *err);
 
 /* m x n elements of ordinary memory to the device, and from there; b has no gaps. */
-gx_code gx_device_put(gx_run *run, gx_accel *accel, gx_dtype dtype, int64_t m, int64_t n,
+gx_code gx_device_put(gx_run *run, gx_accel *accel, gx_number dtype, int64_t m, int64_t n,
                       const void *a, int64_t lda, void *b, gx_err *err);
-gx_code gx_device_get(gx_run *run, gx_accel *accel, gx_dtype dtype, int64_t m, int64_t n,
+gx_code gx_device_get(gx_run *run, gx_accel *accel, gx_number dtype, int64_t m, int64_t n,
                       const void *b, void *a, int64_t lda, gx_err *err);
 
 /*

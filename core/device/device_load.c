@@ -99,7 +99,7 @@ static void add_part(loading *l, const gx_device_part *to)
 {
     part *p = &l->part[l->parts++];
     const gx_mat *mat = to->mat;
-    int64_t element = (int64_t)gx_dtype_bytes(to->dtype), most = (int64_t)PIECE_BYTES / element;
+    int64_t element = (int64_t)gx_number_bytes(to->dtype), most = (int64_t)PIECE_BYTES / element;
     int64_t rows = gx_max(1, gx_min(mat->tile_rows, mat->rows));
     p->to = *to;
     p->unit_cols = gx_max(1, gx_min(mat->tile_cols, to->cols));
@@ -199,8 +199,8 @@ static gx_code send(loading *l, const void *from, const rectangle *r, gx_err *er
 {
     const gx_backend *backend = l->accel->backend;
     int64_t ld = r->of->to.mat->rows;
-    gx_dtype dtype = r->of->to.dtype;
-    size_t element = gx_dtype_bytes(dtype), bytes = (size_t)r->m * element;
+    gx_number dtype = r->of->to.dtype;
+    size_t element = gx_number_bytes(dtype), bytes = (size_t)r->m * element;
     void *base = r->of->to.a;
     if (l->panels != NULL) {
         base = l->panels->place(l->panels->arg, r->panel, &ld);
@@ -474,7 +474,7 @@ static gx_stream *start_helpers(loading *l)
         const gx_device_part *to = &l->part[k].to;
         if (gx_mat_base_stored(to->mat) != NULL) {
             stored[count++] = to->mat;
-            bytes += (double)to->mat->rows * (double)to->cols * (double)gx_dtype_bytes(to->dtype);
+            bytes += (double)to->mat->rows * (double)to->cols * (double)gx_number_bytes(to->dtype);
         }
     }
     int64_t wanted = gx_min(readers_of(l), l->units - are_few(l));
@@ -537,13 +537,13 @@ gx_code gx_device_load_all(gx_run *run, gx_accel *accel, const gx_device_part *p
 }
 
 gx_code gx_device_load(gx_run *run, gx_accel *accel, const gx_mat *mat, int64_t cols,
-                       gx_dtype dtype, bool is_lower, void *a, gx_err *err)
+                       gx_number dtype, bool is_lower, void *a, gx_err *err)
 {
     gx_device_part one = {.mat = mat, .cols = cols, .dtype = dtype, .is_lower = is_lower, .a = a};
     return gx_device_load_all(run, accel, &one, 1, err);
 }
 
-gx_code gx_device_load_panels(gx_run *run, gx_accel *accel, const gx_mat *mat, gx_dtype dtype,
+gx_code gx_device_load_panels(gx_run *run, gx_accel *accel, const gx_mat *mat, gx_number dtype,
                               const gx_device_panels *panels, gx_err *err)
 {
     loading l = {.run = run, .accel = accel, .panels = panels};

@@ -100,7 +100,7 @@ typedef struct gx_block_key {
     uint64_t file; /* gx_store_stamp(): which database, and its state; never 0 here */
     int64_t id, generation;
     int64_t i0, j0, m, n;
-    gx_dtype dtype;
+    gx_number dtype;
 } gx_block_key;
 
 /*

@@ -156,9 +156,9 @@ static gx_code measure_allocation(bench *b, gx_err *err)
     return GX_OK;
 }
 
-static gx_args product_of(const bench *b, gx_dtype dtype, int64_t n)
+static gx_args product_of(const bench *b, gx_number dtype, int64_t n)
 {
-    size_t bytes = (size_t)(n * n) * gx_dtype_bytes(dtype);
+    size_t bytes = (size_t)(n * n) * gx_number_bytes(dtype);
     char *base = b->memory;
     return (gx_args){.m = n,
                      .n = n,
@@ -178,19 +178,19 @@ static bool is_late(const bench *b)
 }
 
 /* One dtype; sizes that do not fit, or would take too long, as the one before. */
-static gx_code measure_gemm(bench *b, gx_dtype dtype, gx_err *err)
+static gx_code measure_gemm(bench *b, gx_number dtype, gx_err *err)
 {
     const gx_backend *backend = b->accel->backend;
     gx_kernel kernel = backend->kernel[GX_GEMM][dtype];
     double *rate = b->profile->gemm_flops_per_s[dtype];
     if (kernel == NULL) {
         return gx_fail(err, GX_DEVICE, "%s has no product of %s", backend->name,
-                       gx_dtype_name(dtype));
+                       gx_number_name(dtype));
     }
     for (int i = 0; i < GX_DEVICE_SIZES; i++) {
         gx_args args = product_of(b, dtype, b->profile->gemm_size[i]);
         double flops = gx_kernel_flops(GX_GEMM, dtype, &args);
-        size_t needed = 3 * (size_t)(args.m * args.n) * gx_dtype_bytes(dtype);
+        size_t needed = 3 * (size_t)(args.m * args.n) * gx_number_bytes(dtype);
         if (i > 0 && (needed > b->bytes || flops / rate[i - 1] > b->slow_s || is_late(b))) {
             rate[i] = rate[i - 1];
             continue;
@@ -398,8 +398,8 @@ static gx_code measure_all(bench *b, gx_ctx *ctx, gx_err *err)
 {
     GX_TRY(measure_copies(b, ctx, err));
     GX_TRY(measure_allocation(b, err));
-    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
-        GX_TRY(measure_gemm(b, (gx_dtype)dtype, err));
+    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
+        GX_TRY(measure_gemm(b, (gx_number)dtype, err));
     }
     GX_TRY(measure_launch(b, err));
     GX_TRY(measure_sweep(b, err));

@@ -14,7 +14,7 @@ typedef struct gx_resident {
     gx_run *run;
     gx_accel *accel; /* NULL: lost */
     struct gx_resident *next;
-    gx_dtype dtype;
+    gx_number dtype;
     int64_t rows, cols, block_rows, block_cols, grid_rows, grid_cols;
     size_t slot_bytes;
     gx_queue *queue; /* NULL until something is read */
@@ -26,11 +26,11 @@ typedef struct gx_resident {
 
 /* Part (i, j) m x n of one block of height `height` at base. */
 static gx_code read_part(gx_resident *r, const void *base, int64_t height, int64_t i, int64_t j,
-                         int64_t m, int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err)
+                         int64_t m, int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err)
 {
     enum { BOUNCE_BYTES = 16 << 10 };
     const gx_backend *backend = r->accel->backend;
-    size_t element = gx_dtype_bytes(r->dtype);
+    size_t element = gx_number_bytes(r->dtype);
     if (dtype == r->dtype) {
         GX_TRY(backend->download(r->accel->dev, r->queue, dst, (size_t)ld * element,
                                  gx_at(base, dtype, height, i, j), (size_t)height * element,
@@ -55,7 +55,7 @@ static gx_code read_part(gx_resident *r, const void *base, int64_t height, int64
 
 /* Under the lock. */
 static gx_code read_all(gx_resident *r, int64_t i0, int64_t j0, int64_t m, int64_t n,
-                        gx_dtype dtype, void *dst, int64_t ld, gx_err *err)
+                        gx_number dtype, void *dst, int64_t ld, gx_err *err)
 {
     if (r->accel == NULL) {
         return gx_fail(err, GX_DEVICE, "the device was closed while it held a result");
@@ -79,8 +79,8 @@ static gx_code read_all(gx_resident *r, int64_t i0, int64_t j0, int64_t m, int64
 }
 
 /* The sink's gx_generate: any thread. */
-static void read_held(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, gx_dtype dtype,
-                      void *dst, int64_t ld)
+static void read_held(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
+                      gx_number dtype, void *dst, int64_t ld)
 {
     gx_resident *r = *(void *const *)arg;
     gx_err err = {0};
@@ -89,7 +89,7 @@ static void read_held(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_
     pthread_mutex_unlock(&r->lock);
     if (code != GX_OK) { // whoever asked cannot be told: the run is
         for (int64_t j = 0; j < n; j++) {
-            memset(gx_at(dst, dtype, ld, 0, j), 0xFF, (size_t)m * gx_dtype_bytes(dtype));
+            memset(gx_at(dst, dtype, ld, 0, j), 0xFF, (size_t)m * gx_number_bytes(dtype));
         }
         gx_run_fail(r->run, &err);
     }

@@ -26,7 +26,7 @@ gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const gx_load *item, int64_
     int64_t rows = gx_max(0, gx_min(m, source->rows - i0));
     int64_t cols = gx_max(0, gx_min(n, source->cols - j0));
     if (rows < m || cols < n) {
-        memset(dst, 0, (size_t)(m * n) * gx_dtype_bytes(op->dtype));
+        memset(dst, 0, (size_t)(m * n) * gx_number_bytes(op->dtype));
     }
     int64_t skip = gx_min(rows, gx_max(0, gx_load_skip(item, &shape) - i));
     return rows == skip || cols == 0

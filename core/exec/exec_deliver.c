@@ -102,7 +102,7 @@ static gx_code deliver(gx_xd *x, const gx_xd_piece *p, bool is_caller, gx_err *e
 {
     const int64_t SHARE_BYTES = 128 << 10;
     const gx_opnd *op = &x->prog->operand[x->plan.flushes[p->item].operand];
-    int64_t element = (int64_t)gx_dtype_bytes(op->dtype), column = p->m * element;
+    int64_t element = (int64_t)gx_number_bytes(op->dtype), column = p->m * element;
     bool is_shared = is_caller && x->stream == NULL && !op->sink->is_stored &&
                      op->sink->value.data != NULL && p->n > 1;
     int64_t writers = is_shared ? count_writers(x, op->rows * op->cols * element) : 1;

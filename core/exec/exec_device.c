@@ -76,7 +76,7 @@ static cutting choose_cutting(const gx_xd *x, const gx_opnd *op, const gx_extent
                               bool is_sink)
 {
     static const int64_t SHORT_BYTES = 2048;
-    int64_t element = (int64_t)gx_dtype_bytes(op->dtype);
+    int64_t element = (int64_t)gx_number_bytes(op->dtype);
     int64_t tile_m = gx_max(1, is_sink ? op->sink->tile_rows : op->source->tile_rows);
     int64_t tile_n = gx_max(1, is_sink ? op->sink->tile_cols : op->source->tile_cols);
     bool is_short = tile_m * element < SHORT_BYTES || (is_sink && !op->sink->is_stored);
@@ -131,7 +131,7 @@ static void cut_block(gx_xd *x, int64_t item, const gx_opnd *op, int32_t block, 
         cols = gx_min(cut.unit - (shape.j0 + j) % cut.unit, shape.n - j);
         for (unit.i = 0; unit.i < shape.m; unit.i += unit.m) {
             unit.m = gx_min(cut.rows - (shape.i0 + unit.i) % cut.rows, shape.m - unit.i);
-            cut_unit(unit, &cut, j, j + cols, gx_dtype_bytes(op->dtype), pieces, n, most);
+            cut_unit(unit, &cut, j, j + cols, gx_number_bytes(op->dtype), pieces, n, most);
         }
     }
 }
@@ -285,7 +285,7 @@ static size_t workspace_bytes(const gx_xd *x)
         if (kernel != GX_KERNEL_COUNT) {
             gx_args args;
             gx_step_args(x->prog, st, NULL, NULL, &args);
-            gx_dtype dtype = gx_step_dtype(x->prog, st);
+            gx_number dtype = gx_step_dtype(x->prog, st);
             size_t bytes = backend->workspace(accel->dev, kernel, dtype, &args);
             most = bytes > most ? bytes : most;
         }
@@ -295,7 +295,7 @@ static size_t workspace_bytes(const gx_xd *x)
 
 static size_t vector_bytes(const gx_vector *v)
 {
-    return (size_t)v->count * gx_dtype_bytes(v->dtype);
+    return (size_t)v->count * gx_number_bytes(v->dtype);
 }
 
 /* The vectors; their contents go up. */

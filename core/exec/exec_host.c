@@ -190,7 +190,7 @@ static void run_kernel(exec *x, const gx_step *st)
     }
     gx_args args;
     gx_step_args(x->prog, st, x->arena, NULL, &args);
-    gx_dtype dtype = gx_step_dtype(x->prog, st);
+    gx_number dtype = gx_step_dtype(x->prog, st);
     gx_err err = {0};
     int64_t info = 0;
     args.info = &info;

@@ -160,7 +160,7 @@ static void foresee_pieces(const gx_prog *prog, const gx_schedule *plan, const b
         const gx_opnd *op = &prog->operand[plan->flushes[k].operand];
         double block = (double)gx_block_shape(op, plan->flushes[k].block).bytes;
         double tile = op->sink->is_stored ? (double)(op->sink->tile_rows * op->sink->tile_cols) *
-                                                (double)gx_dtype_bytes(op->dtype)
+                                                (double)gx_number_bytes(op->dtype)
                                           : 0; // a stored one goes down in whole tiles
         double each = fmin(block, fmax(down, tile));
         pieces[1] += ceil(block / each);

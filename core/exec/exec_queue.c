@@ -102,7 +102,7 @@ static spot spot_of(const gx_xd *x, const gx_xd_piece *p, int operand, int32_t b
 {
     const gx_opnd *op = &x->prog->operand[operand];
     int64_t ld = gx_block_shape(op, block).m;
-    size_t size = gx_dtype_bytes(op->dtype);
+    size_t size = gx_number_bytes(op->dtype);
     void *at = gx_at(x->place[slot], op->dtype, ld, p->i, p->j);
     return (spot){.at = at, .ld = (size_t)ld * size, .column = (size_t)p->m * size};
 }
@@ -367,7 +367,7 @@ static gx_code run_kernel(gx_xd *x, int32_t t, gx_err *err)
     }
     gx_xd_device *device = &x->device[st->device];
     const gx_accel *accel = device->accel;
-    gx_dtype dtype = gx_step_dtype(x->prog, st);
+    gx_number dtype = gx_step_dtype(x->prog, st);
     int64_t info = 0;
     gx_args args;
     gx_step_args(x->prog, st, NULL, x->place, &args);

@@ -45,7 +45,7 @@ typedef struct request {
     const gx_mat *source;
     wanted what;
     int64_t i0, j0, m, n, ld; /* of a rectangle; values [j0, j0 + n) of a piece */
-    gx_dtype dtype;
+    gx_number dtype;
     void *dst;
     int64_t piece; /* of a sparse matrix  */
     gx_csr *csr;   /* of it, but for VALUES */
@@ -132,7 +132,7 @@ static gx_code read_request(gx_pass_thread *t, const request *r, gx_err *err)
 }
 
 gx_code gx_pass_read(gx_pass_thread *t, const gx_mat *source, int64_t i0, int64_t j0, int64_t m,
-                     int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err)
+                     int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err)
 {
     request r = {
         .source = source, .i0 = i0, .j0 = j0, .m = m, .n = n, .ld = ld, .dtype = dtype, .dst = dst};

@@ -58,7 +58,7 @@ bool gx_pass_is_small(double bytes, double flops);
 
 /* gx_mat_read() from the thread that works on a unit. */
 gx_code gx_pass_read(gx_pass_thread *thread, const gx_mat *source, int64_t i0, int64_t j0,
-                     int64_t m, int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err);
+                     int64_t m, int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err);
 
 /* gx_sparse_read() from there: a piece of a sparse matrix (sparse.h). */
 gx_code gx_pass_read_piece(gx_pass_thread *thread, const gx_mat *source, int64_t piece, void *block,

@@ -68,11 +68,11 @@ bool gx_place_comes_into_question(const gx_run *run, double flops)
 }
 
 /* Seconds of so many flops on the device that may be opened, with the copies of a product. */
-static double device_seconds(gx_ctx *ctx, double flops, gx_dtype dtype)
+static double device_seconds(gx_ctx *ctx, double flops, gx_number dtype)
 {
     gx_device_profile d;
-    double pairs = flops / (gx_dtype_is_complex(dtype) ? 8 : 2), n = cbrt(pairs);
-    double bytes = n * n * (double)gx_dtype_bytes(dtype);
+    double pairs = flops / (gx_number_is_complex(dtype) ? 8 : 2), n = cbrt(pairs);
+    double bytes = n * n * (double)gx_number_bytes(dtype);
     return gx_profile_saved_device(ctx, &d)
                ? flops / gx_profile_device_flops(&d, dtype, (int64_t)n) + d.wait_s +
                      2 * bytes / d.upload_bytes_per_s + bytes / d.download_bytes_per_s
@@ -80,10 +80,10 @@ static double device_seconds(gx_ctx *ctx, double flops, gx_dtype dtype)
 }
 
 /* Seconds that a device would save of so many flops. */
-static double saving(gx_run *run, double flops, gx_dtype dtype)
+static double saving(gx_run *run, double flops, gx_number dtype)
 {
     gx_ctx *ctx = run->ctx;
-    double n = cbrt(flops / (gx_dtype_is_complex(dtype) ? 8 : 2));
+    double n = cbrt(flops / (gx_number_is_complex(dtype) ? 8 : 2));
     double host_s = flops / gx_profile_flops(gx_profile_get(ctx), dtype, (int64_t)n,
                                              (int)ctx->config.number[GX_SET_THREADS]);
     host_s *= gx_ledger_factor(&ctx->ledger, run->planned_as, false, flops);
@@ -104,7 +104,7 @@ static bool is_owed(const gx_run *run, double flops)
     return flops >= GX_TEAM_FLOPS && is_allowed(run) && gx_accel_opened(run->ctx) == NULL;
 }
 
-void gx_place_owe(gx_run *run, double flops, gx_dtype dtype)
+void gx_place_owe(gx_run *run, double flops, gx_number dtype)
 {
     if (is_owed(run, flops)) {
         run->ctx->owed_s += saving(run, flops, dtype);
@@ -126,7 +126,7 @@ static gx_accel *take_device(gx_run *run, size_t *device_bytes)
     return accel;
 }
 
-gx_accel *gx_place_candidate(gx_run *run, double flops, gx_dtype dtype, size_t *device_bytes)
+gx_accel *gx_place_candidate(gx_run *run, double flops, gx_number dtype, size_t *device_bytes)
 {
     gx_ctx *ctx = run->ctx;
     *device_bytes = 0;
@@ -269,7 +269,7 @@ static bool predict(gx_prog *prog, gx_run *run, gx_fleet *fleet, gx_terms *terms
     if (!gx_prog_is_offered(prog, accel, &missing)) {
         if (is_forced(run)) {
             gx_stats_note(&run->ctx->stats, "computed on the CPU: %s has no kernel %s of %s",
-                          accel->backend->name, missing, gx_dtype_name(gx_prog_dtype(prog)));
+                          accel->backend->name, missing, gx_number_name(gx_prog_dtype(prog)));
         }
         return false;
     }
@@ -528,7 +528,7 @@ static bool run_on_device(gx_run *run, gx_prog *host, const gx_terms *other, gx_
     return is_run || !gx_ok(run);
 }
 
-gx_code gx_place_run(gx_run *run, double flops, gx_dtype dtype, gx_place_build build, void *arg)
+gx_code gx_place_run(gx_run *run, double flops, gx_number dtype, gx_place_build build, void *arg)
 {
     size_t device_bytes;
     gx_accel *accel = gx_place_candidate(run, flops, dtype, &device_bytes);
@@ -544,7 +544,7 @@ gx_code gx_place_run(gx_run *run, double flops, gx_dtype dtype, gx_place_build b
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-bool gx_place_on_device(gx_run *run, double flops, gx_dtype dtype, gx_place_build build, void *arg,
+bool gx_place_on_device(gx_run *run, double flops, gx_number dtype, gx_place_build build, void *arg,
                         const gx_terms *host)
 {
     size_t device_bytes;

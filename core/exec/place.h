@@ -10,7 +10,7 @@
 ** The accelerator that a call of so many flops may use, opened if that is worth it; NULL: the host.
 ** *device_bytes: the memory it may take there.
 */
-struct gx_accel *gx_place_candidate(gx_run *run, double flops, gx_dtype dtype,
+struct gx_accel *gx_place_candidate(gx_run *run, double flops, gx_number dtype,
                                     size_t *device_bytes);
 
 /*
@@ -59,7 +59,7 @@ struct gx_accel *gx_place_look(gx_run *run, size_t *device_bytes);
 ** So many flops are being done on the host while the device is not open: what it would have saved
 ** is remembered, and when that comes to the cost of opening it, the next call does.
 */
-void gx_place_owe(gx_run *run, double flops, gx_dtype dtype);
+void gx_place_owe(gx_run *run, double flops, gx_number dtype);
 
 /* Is the device, once open, the place for so many flops? */
 bool gx_place_is_faster(double flops, const gx_terms *host, const gx_terms *device);
@@ -105,13 +105,13 @@ void gx_prog_shares(gx_prog *prog, const struct gx_fleet *fleet, double share[])
 ** question, again for it, with less memory when that runs out.  flops: of the whole.
 */
 typedef gx_prog *(*gx_place_build)(gx_run *run, void *arg);
-gx_code gx_place_run(gx_run *run, double flops, gx_dtype dtype, gx_place_build build, void *arg);
+gx_code gx_place_run(gx_run *run, double flops, gx_number dtype, gx_place_build build, void *arg);
 
 /*
 ** The same where the host has another way than a program, which is predicted to take host->seconds.
 ** false: it is the host's turn.
 */
-bool gx_place_on_device(gx_run *run, double flops, gx_dtype dtype, gx_place_build build, void *arg,
+bool gx_place_on_device(gx_run *run, double flops, gx_number dtype, gx_place_build build, void *arg,
                         const gx_terms *host);
 
 #endif

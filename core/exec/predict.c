@@ -161,7 +161,7 @@ static double kernel_seconds(clocks *c, const gx_step *st)
     const gx_device_profile *device = profile_of(c, st->device);
     if (args.m != on->latest[st->kind].m || args.n != on->latest[st->kind].n ||
         args.k != on->latest[st->kind].k || on->latest[st->kind].seconds == 0) {
-        gx_dtype dtype = gx_step_dtype(c->prog, st);
+        gx_number dtype = gx_step_dtype(c->prog, st);
         on->latest[st->kind].m = args.m;
         on->latest[st->kind].n = args.n;
         on->latest[st->kind].k = args.k;
@@ -543,7 +543,7 @@ gx_code gx_predict_program(gx_prog *prog, const gx_fleet *fleet, gx_cost *cost, 
     return gx_ok(prog->run) ? GX_OK : prog->run->err.code;
 }
 
-void gx_predict_cost(gx_run *run, const gx_accel *accel, const gx_cost *cost, gx_dtype dtype,
+void gx_predict_cost(gx_run *run, const gx_accel *accel, const gx_cost *cost, gx_number dtype,
                      int64_t edge, gx_terms *terms)
 {
     const gx_profile *p = gx_profile_get(run->ctx);
@@ -590,7 +590,7 @@ double gx_predict_helpers_s(gx_run *run, double bytes)
                                       gx_min(setting[GX_SET_READERS], tiles));
 }
 
-void gx_predict_pass(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t cols,
+void gx_predict_pass(gx_run *run, const gx_cost *cost, gx_number dtype, int64_t cols,
                      gx_terms *terms)
 {
     const int64_t EDGE = 512; // of products that chunks of a tile come to

@@ -52,14 +52,14 @@ void gx_predict_schedule(gx_prog *prog, const struct gx_slots *slots,
                          const bool *is_there, const struct gx_growth *growth, gx_terms *terms);
 
 /* From counts alone, for work that has no program.  edge: smallest side of its blocks. */
-void gx_predict_cost(gx_run *run, const struct gx_accel *accel, const gx_cost *cost, gx_dtype dtype,
-                     int64_t edge, gx_terms *terms);
+void gx_predict_cost(gx_run *run, const struct gx_accel *accel, const gx_cost *cost,
+                     gx_number dtype, int64_t edge, gx_terms *terms);
 
 /*
 ** A streamed pass (pass.h) on the host: cost->bytes_up are gone through, bytes_read of them read,
 ** and multiplied by `cols` columns, or worked on in cost->compute_s.
 */
-void gx_predict_pass(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t cols,
+void gx_predict_pass(gx_run *run, const gx_cost *cost, gx_number dtype, int64_t cols,
                      gx_terms *terms);
 
 /* The run is about to take so long: for gx_stats and the ledger. */

@@ -103,7 +103,7 @@ void gx_prog_free(gx_prog *prog)
     }
 }
 
-const gx_opnd *gx_prog_operand(gx_prog *prog, const gx_mat *source, gx_sink *sink, gx_dtype dtype,
+const gx_opnd *gx_prog_operand(gx_prog *prog, const gx_mat *source, gx_sink *sink, gx_number dtype,
                                int64_t rows, int64_t cols, int64_t block_rows, int64_t block_cols)
 {
     assert(prog->operands < GX_PROG_OPERANDS && block_rows > 0 && block_cols > 0);
@@ -305,7 +305,7 @@ void gx_prog_call(gx_prog *prog, const gx_call *call)
     }
 }
 
-gx_vector *gx_prog_vector(gx_prog *prog, gx_dtype dtype, void *data, int64_t count)
+gx_vector *gx_prog_vector(gx_prog *prog, gx_number dtype, void *data, int64_t count)
 {
     assert(prog->vectors < GX_PROG_VECTORS);
     gx_vector *vector = &prog->vector[prog->vectors++];
@@ -336,7 +336,7 @@ gx_extent gx_block_shape(const gx_opnd *operand, int32_t block)
     gx_extent shape = {.i0 = bi * operand->block_rows, .j0 = bj * operand->block_cols};
     shape.m = gx_min(operand->block_rows, operand->rows - shape.i0);
     shape.n = gx_min(operand->block_cols, operand->cols - shape.j0);
-    shape.bytes = (size_t)(shape.m * shape.n) * gx_dtype_bytes(operand->dtype);
+    shape.bytes = (size_t)(shape.m * shape.n) * gx_number_bytes(operand->dtype);
     return shape;
 }
 
@@ -498,7 +498,7 @@ static size_t packing_bytes(const gx_prog *prog)
         if (op->sink != NULL && op->sink->is_stored && op->block_rows != op->sink->tile_rows &&
             op->grid_rows * op->grid_cols > 0) {
             size_t bytes =
-                (size_t)(op->sink->tile_rows * op->sink->tile_cols) * gx_dtype_bytes(op->dtype);
+                (size_t)(op->sink->tile_rows * op->sink->tile_cols) * gx_number_bytes(op->dtype);
             most = bytes > most ? bytes : most;
         }
     }
@@ -618,7 +618,7 @@ double gx_prog_flops(const gx_prog *prog)
     return prog->flops;
 }
 
-gx_dtype gx_prog_dtype(const gx_prog *prog)
+gx_number gx_prog_dtype(const gx_prog *prog)
 {
     return prog->operand[0].dtype;
 }

@@ -26,7 +26,7 @@ struct gx_opnd {
     const gx_mat *source; /* what its blocks are loaded from, zeros where it is smaller than
                              the operand; NULL: they start undefined                        */
     gx_sink *sink;        /* where finished blocks go; NULL: nowhere                     */
-    gx_dtype dtype;       /* of its blocks in memory                                     */
+    gx_number dtype;       /* of its blocks in memory                                     */
     int64_t rows, cols;   /* elements                                                    */
     int64_t block_rows,
         block_cols;               /* elements of a full block                                    */
@@ -108,7 +108,7 @@ void gx_prog_expect_parts(gx_prog *prog, int64_t calls);
 ** Blocks of block_rows x block_cols.  With a sink they must be multiples of its tiles (or the
 ** whole).
 */
-const gx_opnd *gx_prog_operand(gx_prog *prog, const gx_mat *source, gx_sink *sink, gx_dtype dtype,
+const gx_opnd *gx_prog_operand(gx_prog *prog, const gx_mat *source, gx_sink *sink, gx_number dtype,
                                int64_t rows, int64_t cols, int64_t block_rows, int64_t block_cols);
 
 /*
@@ -136,7 +136,7 @@ void gx_prog_call(gx_prog *prog, const gx_call *call);
 ** it has run.  At most GX_PROG_VECTORS.
 */
 enum { GX_PROG_VECTORS = 4 };
-gx_vector *gx_prog_vector(gx_prog *prog, gx_dtype dtype, void *data, int64_t count);
+gx_vector *gx_prog_vector(gx_prog *prog, gx_number dtype, void *data, int64_t count);
 
 /*
 ** What to do when POTRF or GETRF report: info is the kernel's (> 0) plus the call's info_base.
@@ -194,6 +194,6 @@ int64_t gx_prog_calls(const gx_prog *prog);
 double gx_prog_flops(const gx_prog *prog);
 
 /* The first operand's dtype. */
-gx_dtype gx_prog_dtype(const gx_prog *prog);
+gx_number gx_prog_dtype(const gx_prog *prog);
 
 #endif

@@ -36,7 +36,7 @@ typedef struct gx_call_extra {
 
 /* A vector: see gx_prog_vector(). */
 struct gx_vector {
-    gx_dtype dtype;
+    gx_number dtype;
     int64_t count;
     void *data;   /* the driver's, host                                  */
     void *device; /* where kernels find it while the program runs; data on a host */
@@ -240,7 +240,7 @@ static inline bool gx_step_writes(const gx_prog *prog, const gx_step *st, int p)
 }
 
 /* The dtype that a step's kernel is asked for. */
-static inline gx_dtype gx_step_dtype(const gx_prog *prog, const gx_step *st)
+static inline gx_number gx_step_dtype(const gx_prog *prog, const gx_step *st)
 {
     return gx_step_is_fused(prog, st) ? prog->fused->dtype : prog->operand[st->operand[2]].dtype;
 }

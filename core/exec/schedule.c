@@ -723,7 +723,7 @@ void gx_schedule_cost(const gx_prog *prog, int64_t slots, const gx_schedule *s, 
             (op->source != NULL && gx_mat_base_stored(op->source) != NULL)) {
             gx_extent shape = gx_block_shape(op, s->loads[k].block);
             int64_t rows = shape.m - gx_load_skip(&s->loads[k], &shape);
-            cost->bytes_read += (double)(rows * shape.n) * (double)gx_dtype_bytes(op->dtype);
+            cost->bytes_read += (double)(rows * shape.n) * (double)gx_number_bytes(op->dtype);
         }
     }
     for (int64_t k = 0; k < s->flush_count; k++) {

@@ -67,7 +67,7 @@ typedef struct spread {
 static void measure_devices(spread *x)
 {
     const int64_t EDGE = 4096;
-    gx_dtype dtype = x->prog->operand[x->prog->operands - 1].dtype;
+    gx_number dtype = x->prog->operand[x->prog->operands - 1].dtype;
     double least = INFINITY, most = 0;
     for (int d = 0; d < x->fleet->count; d++) {
         x->rate[d] = gx_profile_device_flops(&x->fleet->accel[d]->profile, dtype, EDGE);

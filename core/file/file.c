@@ -93,7 +93,7 @@ static gx_code run_failure(gx_run *run, gx_err *err)
     return gx_ok(run) ? GX_OK : gx_fail(err, run->err.code, "%s", run->err.text);
 }
 
-static gx_code begin_sink(void *arg, int64_t rows, int64_t cols, gx_dtype dtype,
+static gx_code begin_sink(void *arg, int64_t rows, int64_t cols, gx_number dtype,
                           uint32_t properties, int64_t *tile_rows, int64_t *tile_cols, gx_err *err)
 {
     sink_target *target = arg;
@@ -112,7 +112,7 @@ static gx_code write_sink(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t 
 }
 
 /* Entries given twice are added (file_mtx.c). */
-static gx_code begin_cells(void *arg, int64_t rows, int64_t cols, gx_dtype dtype,
+static gx_code begin_cells(void *arg, int64_t rows, int64_t cols, gx_number dtype,
                            uint32_t properties, gx_err *err)
 {
     sink_target *target = arg;
@@ -246,9 +246,9 @@ gx_code gx_file_export(gx_run *run, const gx_mat *mat, const char *path, gx_file
         return run->err.code;
     }
     ex.dtype = options->has_dtype ? options->dtype : mat->dtype;
-    if (gx_dtype_is_complex(mat->dtype) && !gx_dtype_is_complex(ex.dtype)) {
+    if (gx_number_is_complex(mat->dtype) && !gx_number_is_complex(ex.dtype)) {
         return gx_run_failf(run, GX_ARG, "%s is complex (%s), but dtype %s is real", mat->label,
-                            gx_dtype_name(mat->dtype), gx_dtype_name(ex.dtype));
+                            gx_number_name(mat->dtype), gx_number_name(ex.dtype));
     }
     if (format == GX_FILE_NPZ && !mat->is_sparse) {
         return gx_run_failf(run, GX_ARG, "%s is dense: .npy is for that, or gx_sparse of it",

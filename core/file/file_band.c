@@ -13,20 +13,20 @@ static const size_t STREAM_BYTES = (size_t)32 << 20;
 
 // Import ------------------------------------------------------------------------------------------
 
-gx_code gx_import_begin(gx_import *im, int64_t rows, int64_t cols, gx_dtype dtype,
+gx_code gx_import_begin(gx_import *im, int64_t rows, int64_t cols, gx_number dtype,
                         uint32_t properties, gx_err *err)
 {
     im->rows = rows;
     im->cols = cols;
     im->dtype = im->options.has_dtype ? im->options.dtype : dtype;
-    if (gx_dtype_is_complex(dtype) && !gx_dtype_is_complex(im->dtype)) {
+    if (gx_number_is_complex(dtype) && !gx_number_is_complex(im->dtype)) {
         return gx_input_fail(im->in, err, 0, "holds complex numbers, but dtype %s is real",
-                             gx_dtype_name(im->dtype));
+                             gx_number_name(im->dtype));
     }
     size_t bytes;
     if (!gx_matrix_bytes(rows, cols, im->dtype, &bytes)) {
         return gx_input_fail(im->in, err, 0, "%lldx%lld %s elements: " GX_SIZES_TEXT,
-                             (long long)rows, (long long)cols, gx_dtype_name(im->dtype));
+                             (long long)rows, (long long)cols, gx_number_name(im->dtype));
     }
     im->tile_rows = im->tile_cols = 0;
     GX_TRY(im->to.begin(im->to.arg, rows, cols, im->dtype, properties, &im->tile_rows,
@@ -47,7 +47,7 @@ static int64_t lines_that_fit(int64_t count, int64_t unit, size_t line_bytes, si
 
 void gx_import_band(const gx_import *im, gx_order order, size_t most_bytes, int64_t *m, int64_t *n)
 {
-    size_t element = gx_dtype_bytes(im->dtype);
+    size_t element = gx_number_bytes(im->dtype);
     size_t tile = (size_t)im->tile_rows * (size_t)im->tile_cols * element;
     size_t bytes = im->mem != NULL ? gx_mem_available(im->mem) : SIZE_MAX;
     const size_t headers = 4096; // the allocations' own
@@ -68,7 +68,7 @@ gx_code gx_import_write(const gx_import *im, int64_t i0, int64_t j0, int64_t m, 
                         const void *band, gx_err *err)
 {
     const size_t PIECE_BYTES = (size_t)8 << 20;
-    size_t element = gx_dtype_bytes(im->dtype);
+    size_t element = gx_number_bytes(im->dtype);
     size_t tile_column = (size_t)gx_min(m, im->tile_rows) * (size_t)gx_min(n, im->tile_cols);
     int64_t tiles = gx_max(1, (int64_t)(PIECE_BYTES / (tile_column * element)));
     int64_t height = im->tile_rows > m / tiles ? m : tiles * im->tile_rows;
@@ -89,7 +89,7 @@ gx_code gx_import_write(const gx_import *im, int64_t i0, int64_t j0, int64_t m, 
 static void walk_band(const gx_export *ex, int64_t lines, int64_t length, int64_t unit,
                       int64_t *band, int64_t *piece)
 {
-    size_t element = gx_dtype_bytes(ex->dtype);
+    size_t element = gx_number_bytes(ex->dtype);
     size_t bytes = gx_mem_available(ex->run->ctx->mem) / 2; // the source has buffers of its own
     bytes = bytes < STREAM_BYTES ? bytes : STREAM_BYTES;
     int64_t elements = gx_max(1, (int64_t)(bytes / element));
@@ -108,7 +108,7 @@ gx_code gx_export_walk(gx_export *ex, gx_order order, bool is_lower, gx_export_b
     int64_t lines = by_rows ? mat->rows : mat->cols, length = by_rows ? mat->cols : mat->rows;
     int64_t band, piece;
     walk_band(ex, lines, length, by_rows ? mat->tile_rows : mat->tile_cols, &band, &piece);
-    size_t element = gx_dtype_bytes(ex->dtype);
+    size_t element = gx_number_bytes(ex->dtype);
     void *buffer;
     gx_err err = {0};
     if (gx_mem_alloc(run->ctx->mem, (size_t)(band * piece) * element, "a band of the matrix",
@@ -138,7 +138,7 @@ gx_code gx_export_walk(gx_export *ex, gx_order order, bool is_lower, gx_export_b
 char *gx_export_number(const gx_export *ex, const void *element, char *to)
 {
     int length;
-    bool is_double = gx_dtype_is_double(ex->dtype);
+    bool is_double = gx_number_is_double(ex->dtype);
     double value = is_double ? *(const double *)element : (double)*(const float *)element;
     if (ex->options.precision > 0) {
         length = gx_decimal_format_places(value, (int)ex->options.precision, to);

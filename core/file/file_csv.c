@@ -391,7 +391,7 @@ static gx_code count_rows(csv *c, gx_err *err)
     }
 }
 
-static void store(gx_dtype dtype, void *at, gx_scalar value)
+static void store(gx_number dtype, void *at, gx_scalar value)
 {
     switch (dtype) {
     case GX_F64:
@@ -413,7 +413,7 @@ static void store(gx_dtype dtype, void *at, gx_scalar value)
 /* The rows at hand into columns [j0, j0 + n) of a band of m rows. */
 static gx_code fill_band(csv *c, int64_t m, int64_t j0, int64_t n, void *band, gx_err *err)
 {
-    gx_dtype dtype = c->im->dtype;
+    gx_number dtype = c->im->dtype;
     for (int64_t i = 0; i < m; i++) {
         bool found, more;
         GX_TRY(gx_csv_begin_row(c, &found, err));
@@ -429,7 +429,7 @@ static gx_code fill_band(csv *c, int64_t m, int64_t j0, int64_t n, void *band, g
                 continue;
             }
             if (!gx_csv_parse(c, &f, &value, &is_complex) ||
-                (is_complex && !gx_dtype_is_complex(dtype))) {
+                (is_complex && !gx_number_is_complex(dtype))) {
                 return gx_csv_bad_field(c, &f, fields, line, err);
             }
             store(dtype, gx_at(band, dtype, m, i, j), value);

@@ -54,7 +54,7 @@ gx_code gx_input_check(const gx_input *in, gx_file_format format, gx_err *err);
 typedef struct gx_import_target {
     void *arg;
     /* Called once, before any write.  tile shape: in 0, out what bands are cut by. */
-    gx_code (*begin)(void *arg, int64_t rows, int64_t cols, gx_dtype dtype, uint32_t properties,
+    gx_code (*begin)(void *arg, int64_t rows, int64_t cols, gx_number dtype, uint32_t properties,
                      int64_t *tile_rows, int64_t *tile_cols, gx_err *err);
     /* Whole tiles, each once, any order. */
     gx_code (*write)(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, const void *src,
@@ -62,7 +62,7 @@ typedef struct gx_import_target {
     /* Called often: bytes of the file dealt with since the last call, of total in all. */
     gx_code (*advance)(void *arg, double bytes, double total, gx_err *err);
     /* Instead of begin and write, for a sparse result; NULL: the target takes none.  Any order. */
-    gx_code (*begin_cells)(void *arg, int64_t rows, int64_t cols, gx_dtype dtype,
+    gx_code (*begin_cells)(void *arg, int64_t rows, int64_t cols, gx_number dtype,
                            uint32_t properties, gx_err *err);
     gx_code (*cell)(void *arg, int64_t i, int64_t j, gx_scalar value, gx_err *err);
     /* What the caller should know of a guess; NULL: nobody wants to. */
@@ -80,7 +80,7 @@ typedef struct gx_import {
     gx_import_target to;
     double total;                 /* progress: bytes of the file times passes */
     int64_t rows, cols;           /* the rest is set by gx_import_begin()     */
-    gx_dtype dtype;
+    gx_number dtype;
     int64_t tile_rows, tile_cols;
 } gx_import;
 
@@ -208,7 +208,7 @@ gx_code gx_output_end(gx_output *out, bool commit, gx_err *err);
 ** For the readers: announce the shape.  dtype is what the file holds; options.dtype overrides
 ** it, where complex to real is refused.
 */
-gx_code gx_import_begin(gx_import *im, int64_t rows, int64_t cols, gx_dtype dtype,
+gx_code gx_import_begin(gx_import *im, int64_t rows, int64_t cols, gx_number dtype,
                         uint32_t properties, gx_err *err);
 
 /* How a file's elements follow each other. */
@@ -230,7 +230,7 @@ typedef struct gx_export {
     const gx_mat *mat;
     gx_reader *reader;    /* NULL when no stored matrix is under mat */
     gx_export_options options;
-    gx_dtype dtype;       /* of the elements read and written        */
+    gx_number dtype;       /* of the elements read and written        */
     gx_output out;
     int64_t printed; /* elements, as text                       */
 } gx_export;
@@ -287,7 +287,7 @@ typedef struct gx_npy {
     char kind;       /* f c i u b                        */
     int item;        /* bytes of an element              */
     bool is_swapped; /* big-endian                       */
-    gx_dtype dtype;  /* what an element is without loss  */
+    gx_number dtype;  /* what an element is without loss  */
     bool is_fortran;
     int dims;
     int64_t rows, cols;

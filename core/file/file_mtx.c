@@ -415,7 +415,7 @@ typedef struct scatter {
 */
 static void add(scatter *s, int64_t i, int64_t j, double re, double im)
 {
-    gx_dtype dtype = s->m->im->dtype;
+    gx_number dtype = s->m->im->dtype;
     void *at = gx_at(s->elements, dtype, s->rows, i - s->i0, j - s->j0);
     double *d = at;
     float *f = at;
@@ -544,7 +544,7 @@ static gx_code select_band(scatter *s, int64_t b, gx_err *err)
     s->j0 = b / s->down * s->width;
     s->rows = gx_min(s->height, m->rows - s->i0);
     s->cols = gx_min(s->width, m->cols - s->j0);
-    size_t bytes = (size_t)(s->rows * s->cols) * gx_dtype_bytes(m->im->dtype);
+    size_t bytes = (size_t)(s->rows * s->cols) * gx_number_bytes(m->im->dtype);
     for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
         memset((char *)s->elements + at, 0, gx_min(PIECE_BYTES, bytes - at));
         GX_TRY(gx_import_poll(m->im, err));
@@ -636,13 +636,13 @@ static gx_code import_cells(mtx *m, gx_err *err)
 {
     gx_import *im = m->im;
     scatter cells = {.m = m, .count = 1};
-    gx_dtype dtype = m->field == COMPLEX ? GX_C128 : GX_F64;
+    gx_number dtype = m->field == COMPLEX ? GX_C128 : GX_F64;
     im->rows = m->rows;
     im->cols = m->cols;
     im->dtype = im->options.has_dtype ? im->options.dtype : dtype;
-    if (m->field == COMPLEX && !gx_dtype_is_complex(im->dtype)) {
+    if (m->field == COMPLEX && !gx_number_is_complex(im->dtype)) {
         return gx_input_fail(im->in, err, 0, "holds complex numbers, but dtype %s is real",
-                             gx_dtype_name(im->dtype));
+                             gx_number_name(im->dtype));
     }
     if (m->rows > GX_SCATTER_INDEX_END) {
         return gx_input_fail(im->in, err, m->size_line, GX_SCATTER_ROWS_TEXT, (long long)m->rows);

@@ -118,7 +118,7 @@ static gx_code read_descr(header *h, npy *file)
     static const struct {
         const char *name;
         int item;
-        gx_dtype dtype;
+        gx_number dtype;
     } known[] = {{"f2", 2, GX_F32}, {"f4", 4, GX_F32}, {"f8", 8, GX_F64}, {"c8", 8, GX_C64},
                  {"i1", 1, GX_F64}, {"i2", 2, GX_F64}, {"i4", 4, GX_F64}, {"i8", 8, GX_F64},
                  {"u1", 1, GX_F64}, {"u2", 2, GX_F64}, {"u4", 4, GX_F64}, {"u8", 8, GX_F64},
@@ -264,7 +264,7 @@ static gx_code check_length(const npy *file, gx_err *err)
         return gx_input_fail(file->in, err, 0, "a shape of %lldx%lld: " GX_SIZES_TEXT,
                              (long long)file->rows, (long long)file->cols);
     }
-    bytes = bytes / gx_dtype_bytes(GX_C128) * (size_t)file->item;
+    bytes = bytes / gx_number_bytes(GX_C128) * (size_t)file->item;
     if ((int64_t)bytes != file->in->size - file->start) {
         return gx_input_fail(file->in, err, 0,
                              "%lldx%lld elements of %s%c%d are %lld bytes, but the file has %lld",
@@ -467,7 +467,7 @@ static gx_code read_by_columns(chunk *c, const rectangle *r, gx_err *err)
         char *to = gx_at(r->band, im->dtype, r->ld, 0, run);
         for (int64_t k = 0; k < length; k += most) {
             int64_t count = gx_min(most, length - k);
-            void *dst = to + (size_t)k * gx_dtype_bytes(im->dtype);
+            void *dst = to + (size_t)k * gx_number_bytes(im->dtype);
             if (is_direct) {
                 GX_TRY(file->in->read(file->in, file->start + (index + k) * file->item,
                                       (size_t)(count * file->item), dst, err));
@@ -475,7 +475,7 @@ static gx_code read_by_columns(chunk *c, const rectangle *r, gx_err *err)
             }
             GX_TRY(read_raw(c, index + k, 0, count, err));
             convert(c, count);
-            memcpy(dst, c->final, (size_t)count * gx_dtype_bytes(im->dtype));
+            memcpy(dst, c->final, (size_t)count * gx_number_bytes(im->dtype));
         }
     }
     return GX_OK;
@@ -615,7 +615,7 @@ gx_code gx_import_npy(gx_import *im, gx_err *err)
 /* The header, padded so that the elements start at a multiple of 64 bytes.  Returns its length. */
 static int64_t make_header(const gx_export *ex, char text[4 * HEADER_UNIT])
 {
-    static const char *const descr[GX_DTYPE_COUNT] = {
+    static const char *const descr[GX_NUMBER_COUNT] = {
         [GX_F64] = "<f8", [GX_F32] = "<f4", [GX_C128] = "<c16", [GX_C64] = "<c8"};
     const int lead = MAGIC_BYTES + 2;
     memcpy(text, "\x93NUMPY\x01\x00", MAGIC_BYTES);
@@ -643,7 +643,7 @@ static gx_code put_band(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
     gx_export *ex = arg;
     (void)i0;
     (void)j0;
-    gx_output_put(&ex->out, src, (size_t)(m * n) * gx_dtype_bytes(ex->dtype));
+    gx_output_put(&ex->out, src, (size_t)(m * n) * gx_number_bytes(ex->dtype));
     return ex->out.err.code;
 }
 

@@ -207,10 +207,10 @@ static gx_code read_members(archive *x, gx_err *err)
     GX_TRY(open_array(im, "data.npy", &x->data, err));
     GX_TRY(open_indexes(x, is_coo ? "row.npy" : "indices.npy", &x->first, err));
     GX_TRY(open_indexes(x, is_coo ? "col.npy" : "indptr.npy", &x->second, err));
-    gx_dtype dtype = im->options.has_dtype ? im->options.dtype : x->data.npy.dtype;
-    if (gx_dtype_is_complex(x->data.npy.dtype) && !gx_dtype_is_complex(dtype)) {
+    gx_number dtype = im->options.has_dtype ? im->options.dtype : x->data.npy.dtype;
+    if (gx_number_is_complex(x->data.npy.dtype) && !gx_number_is_complex(dtype)) {
         return gx_input_fail(im->in, err, 0, "is complex, but dtype %s is real",
-                             gx_dtype_name(dtype));
+                             gx_number_name(dtype));
     }
     GX_TRY(im->to.begin_cells(im->to.arg, x->rows, x->cols, dtype, 0, err));
     return is_coo ? read_coordinates(x, err) : read_compressed(x, err);
@@ -452,9 +452,9 @@ static gx_code put_value(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err *e
     writing *w = arg;
     double wide[2] = {x.re, x.im};
     float narrow[2] = {(float)x.re, (float)x.im};
-    bool is_double = gx_dtype_is_double(w->ex->dtype);
+    bool is_double = gx_number_is_double(w->ex->dtype);
     (void)i, (void)j, (void)err;
-    put_bytes(w, is_double ? (void *)wide : (void *)narrow, gx_dtype_bytes(w->ex->dtype));
+    put_bytes(w, is_double ? (void *)wide : (void *)narrow, gx_number_bytes(w->ex->dtype));
     return w->ex->out.err.code;
 }
 
@@ -473,7 +473,7 @@ gx_code gx_export_npz(gx_export *ex)
     char shape[64];
     const char *index = w.is_wide ? "<i8" : "<i4", *descr[] = {"<f8", "<f4", "<c16", "<c8"};
     double bytes = (double)entries * (w.is_wide ? 8 : 4) + (double)A->rows * (w.is_wide ? 8 : 4) +
-                   (double)entries * (double)gx_dtype_bytes(ex->dtype);
+                   (double)entries * (double)gx_number_bytes(ex->dtype);
     if (bytes > 4e9) {
         return gx_run_failf(ex->run, GX_ARG,
                             "%s has %.0f bytes of entries: .npz is for up to 4 GB, .mtx for more",

@@ -30,7 +30,7 @@ static char *put_complex(const gx_export *ex, const char *element, char *to)
 {
     to = gx_export_number(ex, element, to);
     char *sign = to++;
-    char *end = gx_export_number(ex, element + gx_dtype_bytes(ex->dtype) / 2, to);
+    char *end = gx_export_number(ex, element + gx_number_bytes(ex->dtype) / 2, to);
     if (*to == '-') {
         memmove(sign, to, (size_t)(end - to));
         end--;
@@ -44,7 +44,7 @@ static char *put_complex(const gx_export *ex, const char *element, char *to)
 static gx_code put_rows(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, const void *src)
 {
     gx_export *ex = arg;
-    bool is_complex = gx_dtype_is_complex(ex->dtype);
+    bool is_complex = gx_number_is_complex(ex->dtype);
     (void)i0;
     for (int64_t i = 0; i < m; i++) {
         for (int64_t j = 0; j < n; j++) {
@@ -88,10 +88,10 @@ static symmetry symmetry_of(const gx_export *ex)
     if ((mat->properties & GX_PROP_SYMMETRIC) != 0) {
         return SYMMETRIC;
     }
-    return !is_hermitian ? GENERAL : gx_dtype_is_complex(mat->dtype) ? HERMITIAN : SYMMETRIC;
+    return !is_hermitian ? GENERAL : gx_number_is_complex(mat->dtype) ? HERMITIAN : SYMMETRIC;
 }
 
-static bool is_zero(gx_dtype dtype, const void *element)
+static bool is_zero(gx_number dtype, const void *element)
 {
     const double *d = element;
     const float *f = element;
@@ -130,12 +130,12 @@ static void put_element(writer *w, int64_t i, int64_t j, const char *element)
         to = put_index(put_index(to, i), j);
     }
     to = gx_export_number(ex, element, to);
-    if (gx_dtype_is_complex(ex->dtype)) {
+    if (gx_number_is_complex(ex->dtype)) {
         *to++ = ' ';
         if (w->symmetry == HERMITIAN && i == j) {
             *to++ = '0';
         } else {
-            to = gx_export_number(ex, element + gx_dtype_bytes(ex->dtype) / 2, to);
+            to = gx_export_number(ex, element + gx_number_bytes(ex->dtype) / 2, to);
         }
     }
     *to++ = '\n';
@@ -145,7 +145,7 @@ static void put_element(writer *w, int64_t i, int64_t j, const char *element)
 static gx_code put_columns(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, const void *src)
 {
     writer *w = arg;
-    gx_dtype dtype = w->ex->dtype;
+    gx_number dtype = w->ex->dtype;
     for (int64_t j = 0; j < n; j++) {
         int64_t first = w->symmetry == GENERAL ? 0 : gx_max(0, j0 + j - i0);
         for (int64_t i = first; i < m; i++) {
@@ -215,7 +215,7 @@ gx_code gx_export_mtx(gx_export *ex)
     char head[160];
     snprintf(head, sizeof head, "%%%%MatrixMarket matrix %s %s %s\n%lld %lld",
              is_coordinate ? "coordinate" : "array",
-             gx_dtype_is_complex(ex->dtype) ? "complex" : "real", symmetry_words[w.symmetry],
+             gx_number_is_complex(ex->dtype) ? "complex" : "real", symmetry_words[w.symmetry],
              (long long)ex->mat->rows, (long long)ex->mat->cols);
     gx_output_text(&ex->out, head);
     if (is_coordinate) {

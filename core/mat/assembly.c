@@ -108,7 +108,7 @@ gx_code gx_assembly_open(gx_assembly *a, int64_t marks, gx_err *err)
 gx_code gx_assembly_tiles(gx_assembly *a, gx_code (*column)(gx_assembly *a, gx_err *err),
                           gx_code (*take)(gx_assembly *a, gx_err *err), gx_err *err)
 {
-    size_t size = gx_dtype_bytes(a->runs->spec.dtype);
+    size_t size = gx_number_bytes(a->runs->spec.dtype);
     gx_run_progress(a->run, (double)a->rows * (double)a->cols);
     for (a->j0 = 0; a->rows > 0 && a->j0 < a->cols; a->j0 += a->tile_cols) {
         a->n = gx_min(a->tile_cols, a->cols - a->j0);

@@ -28,7 +28,7 @@ typedef enum gx_gaps {
 
 typedef struct gx_scatter_spec {
     int64_t rows, cols; /* -1: one more than the largest index that comes */
-    gx_dtype dtype;     /* of the matrix; complex: cells have two parts   */
+    gx_number dtype;     /* of the matrix; complex: cells have two parts   */
     gx_duplicates duplicates;
     gx_gaps gaps;        /* rows only: cells that do not come are 0             */
     bool is_numbered;    /* rows only: row k is that of the k-th smallest index */

@@ -73,8 +73,8 @@ gx_code gx_scatter_create(gx_ctx *ctx, const gx_scatter_spec *spec, gx_scatter *
     GX_TRY(gx_mem_calloc(ctx->mem, sizeof(gx_scatter), "cells", &memory, err));
     gx_scatter *s = memory;
     gx_sorted_runs_begin(&s->runs, ctx, spec);
-    s->stride = gx_dtype_is_complex(spec->dtype) ? sizeof(cell) : offsetof(cell, part[1]);
-    size_t tile_elements = gx_store_max_tile_bytes(ctx->store) / gx_dtype_bytes(spec->dtype);
+    s->stride = gx_number_is_complex(spec->dtype) ? sizeof(cell) : offsetof(cell, part[1]);
+    size_t tile_elements = gx_store_max_tile_bytes(ctx->store) / gx_number_bytes(spec->dtype);
     s->base = !spec->is_sparse && tile_elements >= BASE * BASE ? BASE : 1;
     s->max_i = s->max_j = -1;
     s->capacity_max = gx_max((int64_t)(s->runs.share / 2 / s->stride), 64);

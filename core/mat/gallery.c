@@ -402,7 +402,7 @@ static gx_code take_params(gx_gallery *g, const family *f, const gx_gallery_give
     return GX_OK;
 }
 
-gx_code gx_gallery_init(gx_gallery *g, gx_mem *mem, const char *kind, int64_t n, gx_dtype dtype,
+gx_code gx_gallery_init(gx_gallery *g, gx_mem *mem, const char *kind, int64_t n, gx_number dtype,
                         const gx_gallery_given *given, gx_err *err)
 {
     memset(g, 0, sizeof *g);
@@ -420,11 +420,11 @@ gx_code gx_gallery_init(gx_gallery *g, gx_mem *mem, const char *kind, int64_t n,
     if (f->prepare == NULL) {
         return GX_OK;
     }
-    double largest = 0, limit = gx_dtype_is_double(dtype) ? DBL_MAX : FLT_MAX;
+    double largest = 0, limit = gx_number_is_double(dtype) ? DBL_MAX : FLT_MAX;
     gx_code rc = f->prepare(g, mem, &largest, err);
     if (rc == GX_OK && !(largest <= limit)) {
         rc = gx_fail(err, GX_ARG, "%s of order %lld has elements past the largest number of %s",
-                     kind, (long long)n, gx_dtype_name(dtype));
+                     kind, (long long)n, gx_number_name(dtype));
     }
     if (rc != GX_OK) {
         gx_gallery_clear(g, mem);
@@ -441,7 +441,7 @@ void gx_gallery_clear(gx_gallery *g, gx_mem *mem)
 }
 
 void gx_gallery_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
-                         gx_dtype dtype, void *dst, int64_t ld)
+                         gx_number dtype, void *dst, int64_t ld)
 {
     enum { PIECE = 256 }; // elements of a column made at a time
     const gx_gallery *g = arg;

@@ -54,13 +54,13 @@ typedef struct gx_gallery_given {
 ** does not have, an order or a parameter it does not take, values past the largest number of dtype.
 ** On success the caller clears g with gx_gallery_clear(); on failure nothing is held.
 */
-gx_code gx_gallery_init(gx_gallery *g, gx_mem *mem, const char *kind, int64_t n, gx_dtype dtype,
+gx_code gx_gallery_init(gx_gallery *g, gx_mem *mem, const char *kind, int64_t n, gx_number dtype,
                         const gx_gallery_given *given, gx_err *err);
 void gx_gallery_clear(gx_gallery *g, gx_mem *mem);
 
 /* The elements: a gx_generate; arg is a gx_gallery. */
 void gx_gallery_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
-                         gx_dtype dtype, void *dst, int64_t ld);
+                         gx_number dtype, void *dst, int64_t ld);
 
 /* "alpha", "c", ... */
 const char *gx_gallery_param_name(gx_gallery_param param);

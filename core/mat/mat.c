@@ -45,7 +45,7 @@ void gx_mat_stored(gx_mat *mat, const gx_meta *meta)
     }
 }
 
-static void init_unstored(gx_mat *mat, gx_mat_kind kind, const char *label, gx_dtype dtype,
+static void init_unstored(gx_mat *mat, gx_mat_kind kind, const char *label, gx_number dtype,
                           int64_t rows, int64_t cols)
 {
     memset(mat, 0, sizeof *mat);
@@ -58,7 +58,7 @@ static void init_unstored(gx_mat *mat, gx_mat_kind kind, const char *label, gx_d
     choose_pieces(mat);
 }
 
-void gx_mat_value(gx_mat *mat, const char *label, gx_dtype dtype, int64_t rows, int64_t cols,
+void gx_mat_value(gx_mat *mat, const char *label, gx_number dtype, int64_t rows, int64_t cols,
                   const void *data, int64_t ld)
 {
     init_unstored(mat, GX_MAT_VALUE, label, dtype, rows, cols);
@@ -73,7 +73,7 @@ void gx_mat_sparse_value(gx_mat *mat, const char *label, const gx_csr *csr)
     mat->csr = *csr;
 }
 
-void gx_mat_generated(gx_mat *mat, const char *label, gx_dtype dtype, int64_t rows, int64_t cols,
+void gx_mat_generated(gx_mat *mat, const char *label, gx_number dtype, int64_t rows, int64_t cols,
                       gx_generate generate, const void *arg)
 {
     init_unstored(mat, GX_MAT_GENERATED, label, dtype, rows, cols);
@@ -104,7 +104,7 @@ void gx_mat_broadcast(gx_mat *mat, const gx_mat *base, int64_t rows, int64_t col
     mat->base = base;
 }
 
-void gx_mat_centred(gx_mat *mat, const gx_mat *base, gx_dtype dtype, const gx_scalar *shift,
+void gx_mat_centred(gx_mat *mat, const gx_mat *base, gx_number dtype, const gx_scalar *shift,
                     const double *scale, bool has_ones)
 {
     int64_t cols = base->cols + (has_ones ? 1 : 0);
@@ -154,7 +154,7 @@ typedef struct cut {
 static gx_code read_run(const gx_mat *mat, gx_reader *reader, const cut *c, int64_t i, int64_t j,
                         int64_t elements, void *dst, gx_err *err)
 {
-    size_t element = gx_dtype_bytes(mat->dtype);
+    size_t element = gx_number_bytes(mat->dtype);
     return gx_reader_read(reader, &mat->meta, c->tile,
                           (size_t)((c->j + j) * c->height + c->i + i) * element,
                           (size_t)elements * element, dst, err);
@@ -163,7 +163,7 @@ static gx_code read_run(const gx_mat *mat, gx_reader *reader, const cut *c, int6
 /* All columns to their places at once, where the reader can do that. */
 static bool read_columns(const gx_mat *mat, gx_reader *reader, const cut *c, void *dst, int64_t ld)
 {
-    size_t element = gx_dtype_bytes(mat->dtype);
+    size_t element = gx_number_bytes(mat->dtype);
     const gx_columns columns = {.offset = (size_t)(c->j * c->height + c->i) * element,
                                 .bytes = (size_t)c->m * element,
                                 .step = (size_t)c->height * element,
@@ -174,11 +174,11 @@ static bool read_columns(const gx_mat *mat, gx_reader *reader, const cut *c, voi
 }
 
 /* A few whole-height columns at a time; short runs are cut out of them. */
-static gx_code read_short(const gx_mat *mat, gx_reader *reader, const cut *c, gx_dtype dtype,
+static gx_code read_short(const gx_mat *mat, gx_reader *reader, const cut *c, gx_number dtype,
                           void *dst, int64_t ld, gx_err *err)
 {
     _Alignas(16) char bounce[BOUNCE_BYTES];
-    int64_t column_bytes = c->height * (int64_t)gx_dtype_bytes(mat->dtype);
+    int64_t column_bytes = c->height * (int64_t)gx_number_bytes(mat->dtype);
     int64_t width = BOUNCE_BYTES / column_bytes;
     for (int64_t j = 0; j < c->n; j += width) {
         // From the first wanted element of the first column to the last wanted one of the last.
@@ -191,11 +191,11 @@ static gx_code read_short(const gx_mat *mat, gx_reader *reader, const cut *c, gx
 }
 
 /* Each column in pieces of the bounce buffer, converted on the way. */
-static gx_code read_converted(const gx_mat *mat, gx_reader *reader, const cut *c, gx_dtype dtype,
+static gx_code read_converted(const gx_mat *mat, gx_reader *reader, const cut *c, gx_number dtype,
                               void *dst, int64_t ld, gx_err *err)
 {
     _Alignas(16) char bounce[BOUNCE_BYTES];
-    int64_t piece = BOUNCE_BYTES / (int64_t)gx_dtype_bytes(mat->dtype);
+    int64_t piece = BOUNCE_BYTES / (int64_t)gx_number_bytes(mat->dtype);
     for (int64_t j = 0; j < c->n; j++) {
         for (int64_t i = 0; i < c->m; i += piece) {
             int64_t m = gx_min(piece, c->m - i);
@@ -206,7 +206,7 @@ static gx_code read_converted(const gx_mat *mat, gx_reader *reader, const cut *c
     return GX_OK;
 }
 
-static gx_code read_cut(const gx_mat *mat, gx_reader *reader, const cut *c, gx_dtype dtype,
+static gx_code read_cut(const gx_mat *mat, gx_reader *reader, const cut *c, gx_number dtype,
                         void *dst, int64_t ld, gx_err *err)
 {
     bool is_same = dtype == mat->dtype;
@@ -216,7 +216,7 @@ static gx_code read_cut(const gx_mat *mat, gx_reader *reader, const cut *c, gx_d
     if (is_same && read_columns(mat, reader, c, dst, ld)) {
         return GX_OK;
     }
-    if (c->n > 1 && c->height * (int64_t)gx_dtype_bytes(mat->dtype) <= BOUNCE_BYTES / 2) {
+    if (c->n > 1 && c->height * (int64_t)gx_number_bytes(mat->dtype) <= BOUNCE_BYTES / 2) {
         return read_short(mat, reader, c, dtype, dst, ld, err);
     }
     if (!is_same) {
@@ -229,7 +229,7 @@ static gx_code read_cut(const gx_mat *mat, gx_reader *reader, const cut *c, gx_d
 }
 
 static gx_code read_stored(const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0, int64_t m,
-                           int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err)
+                           int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err)
 {
     const gx_meta *meta = &mat->meta;
     int64_t row_tiles = gx_meta_row_tiles(meta);
@@ -278,10 +278,10 @@ static inline void turn_over(size_t element, const char *src, int64_t ld_src, ch
 }
 
 /* dst(i, j) = op(src(j, i)), m x n in dst. */
-static void transpose_into(gx_dtype dtype, bool conjugate, const void *src, int64_t ld_src,
+static void transpose_into(gx_number dtype, bool conjugate, const void *src, int64_t ld_src,
                            void *dst, int64_t ld_dst, int64_t m, int64_t n)
 {
-    switch (gx_dtype_bytes(dtype)) {
+    switch (gx_number_bytes(dtype)) {
     case 4:
         turn_over(4, src, ld_src, dst, ld_dst, m, n);
         break;
@@ -291,7 +291,7 @@ static void transpose_into(gx_dtype dtype, bool conjugate, const void *src, int6
     default:
         turn_over(16, src, ld_src, dst, ld_dst, m, n);
     }
-    if (conjugate && gx_dtype_is_complex(dtype)) {
+    if (conjugate && gx_number_is_complex(dtype)) {
         for (int64_t j = 0; j < n; j++) {
             for (int64_t i = 0; i < m; i++) {
                 void *x = gx_at(dst, dtype, ld_dst, i, j);
@@ -307,11 +307,11 @@ static void transpose_into(gx_dtype dtype, bool conjugate, const void *src, int6
 
 /* A square at a time, so that a strip of short runs of the base becomes a strip of rows. */
 static gx_code read_transposed(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0,
-                               int64_t j0, int64_t m, int64_t n, gx_dtype dtype, void *dst,
+                               int64_t j0, int64_t m, int64_t n, gx_number dtype, void *dst,
                                int64_t ld, gx_err *err)
 {
     _Alignas(16) char bounce[BOUNCE_BYTES];
-    int64_t elements = BOUNCE_BYTES / (int64_t)gx_dtype_bytes(dtype);
+    int64_t elements = BOUNCE_BYTES / (int64_t)gx_number_bytes(dtype);
     int64_t height = gx_min(n, 32 * 16); // of the base rectangle: long runs
     int64_t width = elements / height;
     for (int64_t j = 0; j < n; j += height) {
@@ -328,10 +328,10 @@ static gx_code read_transposed(gx_run *run, const gx_mat *mat, gx_reader *reader
 
 /* One row, one column or one element, repeated. */
 static gx_code read_broadcast(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0,
-                              int64_t j0, int64_t m, int64_t n, gx_dtype dtype, void *dst,
+                              int64_t j0, int64_t m, int64_t n, gx_number dtype, void *dst,
                               int64_t ld, gx_err *err)
 {
-    size_t element = gx_dtype_bytes(dtype);
+    size_t element = gx_number_bytes(dtype);
     bool is_row = mat->base->rows == 1 && mat->rows != 1;
     bool is_column = mat->base->cols == 1 && mat->cols != 1;
     GX_TRY(gx_mat_read(run, mat->base, reader, is_row ? 0 : i0, is_column ? 0 : j0, is_row ? 1 : m,
@@ -366,30 +366,30 @@ static inline void centre(bool is_double, void *x, int64_t count, int64_t stride
 }
 
 /* Real and imaginary parts of a column of m elements. */
-static void centre_column(const gx_mat *mat, gx_dtype dtype, void *x, int64_t m, int64_t j)
+static void centre_column(const gx_mat *mat, gx_number dtype, void *x, int64_t m, int64_t j)
 {
-    bool is_double = gx_dtype_is_double(dtype);
+    bool is_double = gx_number_is_double(dtype);
     double scale = mat->scale == NULL ? 1 : mat->scale[j];
     gx_scalar by = mat->shift[j], rest = mat->rest == NULL ? (gx_scalar){0, 0} : mat->rest[j];
-    if (!gx_dtype_is_complex(dtype)) {
+    if (!gx_number_is_complex(dtype)) {
         centre(is_double, x, m, 1, by.re, rest.re, scale);
         return;
     }
-    char *imaginary = (char *)x + gx_dtype_bytes(dtype) / 2;
+    char *imaginary = (char *)x + gx_number_bytes(dtype) / 2;
     centre(is_double, x, m, 2, by.re, rest.re, scale);
     centre(is_double, imaginary, m, 2, by.im, rest.im, mat->is_conjugated ? -scale : scale);
 }
 
 static gx_code read_centred(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0,
-                            int64_t j0, int64_t m, int64_t n, gx_dtype dtype, void *dst, int64_t ld,
-                            gx_err *err)
+                            int64_t j0, int64_t m, int64_t n, gx_number dtype, void *dst,
+                            int64_t ld, gx_err *err)
 {
     if (mat->has_ones && j0 == 0) {
         const double one[2] = {1, 0};
-        gx_dtype from = gx_dtype_wide(dtype);
+        gx_number from = gx_number_wide(dtype);
         gx_convert(from, one, 1, dtype, dst, 1, 1, 1);
         for (int64_t i = 1; i < m; i++) {
-            memcpy(gx_at(dst, dtype, ld, i, 0), dst, gx_dtype_bytes(dtype));
+            memcpy(gx_at(dst, dtype, ld, i, 0), dst, gx_number_bytes(dtype));
         }
         dst = gx_at(dst, dtype, ld, 0, 1);
         n--;
@@ -403,11 +403,11 @@ static gx_code read_centred(gx_run *run, const gx_mat *mat, gx_reader *reader, i
 }
 
 gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0,
-                    int64_t m, int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err)
+                    int64_t m, int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err)
 {
-    if (gx_dtype_is_complex(mat->dtype) && !gx_dtype_is_complex(dtype)) {
+    if (gx_number_is_complex(mat->dtype) && !gx_number_is_complex(dtype)) {
         return gx_fail(err, GX_ARG, "%s is complex (%s) and cannot become %s", mat->label,
-                       gx_dtype_name(mat->dtype), gx_dtype_name(dtype));
+                       gx_number_name(mat->dtype), gx_number_name(dtype));
     }
     if (m == 0 || n == 0) {
         return GX_OK;

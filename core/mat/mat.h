@@ -20,7 +20,7 @@ typedef struct gx_mat gx_mat;
 ** Any thread; must not depend on how the matrix is cut into rectangles.
 */
 typedef void (*gx_generate)(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
-                            gx_dtype dtype, void *dst, int64_t ld);
+                            gx_number dtype, void *dst, int64_t ld);
 
 typedef enum gx_mat_kind {
     GX_MAT_STORED,
@@ -34,7 +34,7 @@ typedef enum gx_mat_kind {
 struct gx_mat {
     gx_mat_kind kind;
     int64_t rows, cols;
-    gx_dtype dtype;
+    gx_number dtype;
     uint32_t properties;          /* GX_PROP_ bits                                          */
     int64_t tile_rows, tile_cols; /* natural pieces for reading                             */
     char label[GX_NAME_MAX + 1];  /* for messages: the stored name, or the argument's       */
@@ -58,9 +58,9 @@ struct gx_mat {
 
 /* Constructors.  None allocates. */
 void gx_mat_stored(gx_mat *mat, const gx_meta *meta);
-void gx_mat_value(gx_mat *mat, const char *label, gx_dtype dtype, int64_t rows, int64_t cols,
+void gx_mat_value(gx_mat *mat, const char *label, gx_number dtype, int64_t rows, int64_t cols,
                   const void *data, int64_t ld);
-void gx_mat_generated(gx_mat *mat, const char *label, gx_dtype dtype, int64_t rows, int64_t cols,
+void gx_mat_generated(gx_mat *mat, const char *label, gx_number dtype, int64_t rows, int64_t cols,
                       gx_generate generate, const void *arg);
 /* rows x cols of op(base) from (row0, col0); base must outlive the view. */
 void gx_mat_view(gx_mat *mat, const gx_mat *base, gx_trans trans, int64_t row0, int64_t col0,
@@ -71,7 +71,7 @@ void gx_mat_broadcast(gx_mat *mat, const gx_mat *base, int64_t rows, int64_t col
 ** The matrix (base(i, j) - shift[j]) * scale[j], scale NULL: not scaled; has_ones: with a column of
 ** ones in front.  Centred columns without a centred copy.  dtype: complex where base is.
 */
-void gx_mat_centred(gx_mat *mat, const gx_mat *base, gx_dtype dtype, const gx_scalar *shift,
+void gx_mat_centred(gx_mat *mat, const gx_mat *base, gx_number dtype, const gx_scalar *shift,
                     const double *scale, bool has_ones);
 void gx_mat_clear(gx_mat *mat, gx_mem *mem);
 
@@ -81,7 +81,7 @@ void gx_mat_clear(gx_mat *mat, gx_mem *mem);
 ** stored matrix under the source, NULL when there is none.  Any thread, with a reader of its own.
 */
 gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0,
-                    int64_t m, int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err);
+                    int64_t m, int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err);
 
 /* Tiles of that shape, numbered down the columns: where one is, and its size at the edge. */
 typedef struct gx_tile_place {
@@ -100,7 +100,7 @@ const gx_mat *gx_mat_base_stored(const gx_mat *mat);
 typedef struct gx_landing {
     void *data;
     int64_t rows, cols;
-    gx_dtype dtype;
+    gx_number dtype;
 } gx_landing;
 
 /* Where a result goes: what the SQL call said. */
@@ -126,7 +126,7 @@ typedef struct gx_held {
 typedef struct gx_sink {
     gx_run *run;
     int64_t rows, cols;
-    gx_dtype dtype;
+    gx_number dtype;
     int64_t tile_rows, tile_cols; /* writes start on multiples of these, end there or at an edge */
     bool is_stored;
     gx_meta meta;               /* stored                                                      */
@@ -150,7 +150,7 @@ typedef struct gx_sink {
 ** Refuses, before anything is computed: a name in use, a value past SQLite's length limit, a
 ** read-only database.  tile_rows/tile_cols 0: the default shape.
 */
-gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t cols, gx_dtype dtype,
+gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t cols, gx_number dtype,
                       uint32_t properties, int64_t tile_rows, int64_t tile_cols, gx_sink *sink);
 
 /*
@@ -166,7 +166,7 @@ gx_code gx_sink_aux(gx_sink *sink, gx_aux *aux);
 ** caller's to fill.  sparse.h has the writer of rows that does all this.
 */
 gx_code gx_sink_begin_sparse(gx_run *run, const gx_dest *dest, int64_t rows, int64_t cols,
-                             gx_dtype dtype, uint32_t properties, gx_sink *sink);
+                             gx_number dtype, uint32_t properties, gx_sink *sink);
 gx_code gx_sink_panel(gx_sink *sink, int64_t end, int64_t entries, const void *block, gx_err *err);
 gx_code gx_sink_sparse_value(gx_sink *sink, int64_t entries, gx_err *err);
 
@@ -184,12 +184,12 @@ gx_code gx_sink_end(gx_sink *sink);
 ** the whole); gx_sink_source() reads what has been written.  Begun after and dropped before the
 ** sinks around it.
 */
-gx_code gx_sink_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
+gx_code gx_sink_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_number dtype,
                               size_t keep_bytes, gx_sink *sink);
 /* Would it be in memory? */
-bool gx_scratch_fits(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype, size_t keep_bytes);
+bool gx_scratch_fits(gx_run *run, int64_t rows, int64_t cols, gx_number dtype, size_t keep_bytes);
 /* The same with tiles of that shape; 0: the default. */
-gx_code gx_sink_begin_scratch_tiles(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
+gx_code gx_sink_begin_scratch_tiles(gx_run *run, int64_t rows, int64_t cols, gx_number dtype,
                                     size_t keep_bytes, int64_t tile_rows, int64_t tile_cols,
                                     gx_sink *sink);
 /*
@@ -197,17 +197,18 @@ gx_code gx_sink_begin_scratch_tiles(gx_run *run, int64_t rows, int64_t cols, gx_
 ** writes it runs on a device and has room for all of it there, else like any scratch.  The sink
 ** must not move while gx_sink_source() of it is in use.
 */
-void gx_sink_begin_resident(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype, gx_sink *sink);
+void gx_sink_begin_resident(gx_run *run, int64_t rows, int64_t cols, gx_number dtype,
+                            gx_sink *sink);
 
 /* Whoever has made the elements holds them from now on; what was held before is freed. */
 void gx_sink_hold(gx_sink *sink, const gx_held *held);
 
 /* A result in memory that is the caller's, column-major without gaps; gx_sink_end() leaves it. */
-gx_code gx_sink_begin_lent(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype, void *data,
+gx_code gx_sink_begin_lent(gx_run *run, int64_t rows, int64_t cols, gx_number dtype, void *data,
                            gx_sink *sink);
 
 /* A result that nobody wants: for measuring.  Tiles of that shape. */
-void gx_sink_begin_nowhere(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
+void gx_sink_begin_nowhere(gx_run *run, int64_t rows, int64_t cols, gx_number dtype,
                            int64_t tile_rows, int64_t tile_cols, gx_sink *sink);
 
 void gx_sink_source(const gx_sink *sink, const char *label, gx_mat *mat);

@@ -224,7 +224,7 @@ static gx_code check_row(gx_stack *s, int64_t i, int64_t count, gx_err *err)
 gx_code gx_stack_add(gx_stack *s, int64_t i, const void *row, int64_t count, gx_err *err)
 {
     GX_TRY(check_row(s, i, count, err));
-    s->row_bytes = (size_t)count * gx_dtype_bytes(s->runs.spec.dtype);
+    s->row_bytes = (size_t)count * gx_number_bytes(s->runs.spec.dtype);
     if (s->count == s->capacity) {
         GX_TRY(make_room(s, err));
     }
@@ -427,8 +427,8 @@ typedef struct bundle {
 /* Rows to columns.  Elements are moved as they are; only sums look into them. */
 static void put_bundle(const row_assembly *a, const bundle *b)
 {
-    gx_dtype dtype = a->s->runs.spec.dtype;
-    size_t size = gx_dtype_bytes(dtype);
+    gx_number dtype = a->s->runs.spec.dtype;
+    size_t size = gx_number_bytes(dtype);
     if (a->s->runs.spec.duplicates == GX_DUPLICATES_SUM) {
         for (int64_t j = 0; j < a->t.n; j++) {
             for (int k = 0; k < b->count; k++) {
@@ -490,7 +490,7 @@ static gx_code mark_row(const row_assembly *a, int64_t row, int64_t index, gx_er
 static gx_code take_memory_rows(row_assembly *a, gx_err *err)
 {
     const gx_stack *s = a->s;
-    size_t skip = (size_t)a->t.j0 * gx_dtype_bytes(s->runs.spec.dtype);
+    size_t skip = (size_t)a->t.j0 * gx_number_bytes(s->runs.spec.dtype);
     bundle b = {.count = 0};
     for (; a->memory_next < s->count; a->memory_next++) {
         int64_t index = s->order[a->memory_next].i, row = place_of(a, index);
@@ -515,7 +515,7 @@ static gx_code read_rows(const row_assembly *a, const gx_sorted_run *info, int64
                          int64_t count, gx_err *err)
 {
     const gx_stack *s = a->s;
-    size_t size = gx_dtype_bytes(s->runs.spec.dtype), piece = (size_t)a->t.n * size;
+    size_t size = gx_number_bytes(s->runs.spec.dtype), piece = (size_t)a->t.n * size;
     int64_t offset = first * (int64_t)s->row_bytes;
     if (a->t.n == s->runs.spec.cols) {
         return gx_spill_read(s->runs.spill, info->stream[1], offset, (size_t)count * piece,
@@ -534,7 +534,7 @@ static gx_code take_spilled_rows(row_assembly *a, const gx_sorted_run *info, row
                                  gx_err *err)
 {
     const gx_stack *s = a->s;
-    size_t piece = (size_t)a->t.n * gx_dtype_bytes(s->runs.spec.dtype);
+    size_t piece = (size_t)a->t.n * gx_number_bytes(s->runs.spec.dtype);
     int64_t most = gx_min(BATCH_ROWS, (int64_t)(a->batch_bytes / piece));
     for (;;) {
         bundle b = {.count = 0};
@@ -602,7 +602,7 @@ static gx_code make_batch(row_assembly *a, gx_err *err)
     if (a->cursors == NULL) {
         return GX_OK;
     }
-    size_t piece = (size_t)a->t.tile_cols * gx_dtype_bytes(a->s->runs.spec.dtype);
+    size_t piece = (size_t)a->t.tile_cols * gx_number_bytes(a->s->runs.spec.dtype);
     size_t room = gx_mem_available(mem) / 2;
     a->batch_bytes = (size_t)gx_max((int64_t)piece, gx_min(BATCH_BYTES, (int64_t)room));
     GX_TRY(gx_mem_alloc(mem, a->batch_bytes, "a batch of rows", &memory, err));

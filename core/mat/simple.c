@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* count copies of the value. */
-static void fill(gx_dtype dtype, gx_scalar value, void *dst, int64_t count)
+static void fill(gx_number dtype, gx_scalar value, void *dst, int64_t count)
 {
     double *f64 = dst;
     float *f32 = dst;
@@ -42,7 +42,7 @@ static void fill(gx_dtype dtype, gx_scalar value, void *dst, int64_t count)
 }
 
 void gx_constant_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
-                          gx_dtype dtype, void *dst, int64_t ld)
+                          gx_number dtype, void *dst, int64_t ld)
 {
     const gx_constant *constant = arg;
     (void)i0, (void)j0;
@@ -52,10 +52,10 @@ void gx_constant_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, in
 }
 
 void gx_diagonal_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
-                          gx_dtype dtype, void *dst, int64_t ld)
+                          gx_number dtype, void *dst, int64_t ld)
 {
     const gx_diagonal *diagonal = arg;
-    size_t bytes = gx_dtype_bytes(dtype);
+    size_t bytes = gx_number_bytes(dtype);
     for (int64_t j = 0; j < n; j++) {
         memset(gx_at(dst, dtype, ld, 0, j), 0, (size_t)m * bytes);
         int64_t i = j0 + j - diagonal->offset;
@@ -73,8 +73,8 @@ void gx_diagonal_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, in
     }
 }
 
-void gx_ramp_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, gx_dtype dtype,
-                      void *dst, int64_t ld)
+void gx_ramp_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
+                      gx_number dtype, void *dst, int64_t ld)
 {
     enum { STRIP = 256 };
     const gx_ramp *ramp = arg;

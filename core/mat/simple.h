@@ -16,7 +16,7 @@ typedef struct gx_constant {
 } gx_constant;
 
 void gx_constant_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
-                          gx_dtype dtype, void *dst, int64_t ld);
+                          gx_number dtype, void *dst, int64_t ld);
 
 /*
 ** Diagonal number offset (j - i = offset; above the main one when positive) holds the elements,
@@ -24,12 +24,12 @@ void gx_constant_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, in
 */
 typedef struct gx_diagonal {
     int64_t offset;
-    gx_dtype dtype;   /* of data                                                        */
+    gx_number dtype;   /* of data                                                        */
     const void *data; /* element k stands at (k - min(0, offset), k + max(0, offset))   */
 } gx_diagonal;
 
 void gx_diagonal_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
-                          gx_dtype dtype, void *dst, int64_t ld);
+                          gx_number dtype, void *dst, int64_t ld);
 
 /* A column: start + i step, the last of count elements being last (when count > 1). */
 typedef struct gx_ramp {
@@ -37,8 +37,8 @@ typedef struct gx_ramp {
     int64_t count;
 } gx_ramp;
 
-void gx_ramp_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, gx_dtype dtype,
-                      void *dst, int64_t ld);
+void gx_ramp_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
+                      gx_number dtype, void *dst, int64_t ld);
 
 /*
 ** All elements of a vector (1 x n or n x 1), or diagonal number offset of a matrix, in memory:

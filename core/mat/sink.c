@@ -54,16 +54,15 @@ static gx_code begin_in_memory(gx_sink *sink, const gx_landing *place, gx_err *e
 {
     if (place->rows != sink->rows || place->cols != sink->cols || place->dtype != sink->dtype) {
         return gx_fail(err, GX_ARG, "the destination is %lldx%lld %s but the result %lldx%lld %s",
-                       (long long)place->rows, (long long)place->cols,
-                       gx_dtype_name(place->dtype), (long long)sink->rows, (long long)sink->cols,
-                       gx_dtype_name(sink->dtype));
+                       (long long)place->rows, (long long)place->cols, gx_number_name(place->dtype),
+                       (long long)sink->rows, (long long)sink->cols, gx_number_name(sink->dtype));
     }
     sink->is_lent = true;
     sink->value.data = place->data;
     return GX_OK;
 }
 
-gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t cols, gx_dtype dtype,
+gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t cols, gx_number dtype,
                       uint32_t properties, int64_t tile_rows, int64_t tile_cols, gx_sink *sink)
 {
     memset(sink, 0, sizeof *sink);
@@ -97,7 +96,7 @@ gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t co
 }
 
 gx_code gx_sink_begin_sparse(gx_run *run, const gx_dest *dest, int64_t rows, int64_t cols,
-                             gx_dtype dtype, uint32_t properties, gx_sink *sink)
+                             gx_number dtype, uint32_t properties, gx_sink *sink)
 {
     *sink = (gx_sink){.run = run};
     if (!gx_ok(run)) {
@@ -111,7 +110,7 @@ gx_code gx_sink_begin_sparse(gx_run *run, const gx_dest *dest, int64_t rows, int
     void *panels;
     if (!gx_matrix_bytes(rows, cols, dtype, &bytes)) {
         gx_fail(&err, GX_TOOBIG, "a result of %lldx%lld %s: " GX_SIZES_TEXT, (long long)rows,
-                (long long)cols, gx_dtype_name(dtype));
+                (long long)cols, gx_number_name(dtype));
         return gx_run_fail(run, &err);
     }
     if (dest != NULL && dest->place != NULL) {
@@ -234,7 +233,7 @@ static gx_code begin_in_temp(gx_sink *sink, gx_err *err)
     return GX_OK;
 }
 
-bool gx_scratch_fits(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype, size_t keep_bytes)
+bool gx_scratch_fits(gx_run *run, int64_t rows, int64_t cols, gx_number dtype, size_t keep_bytes)
 {
     size_t bytes = 0, left = gx_mem_available(run->ctx->mem);
     const size_t SLACK = 256; // what the governor takes itself
@@ -314,13 +313,13 @@ gx_code gx_sink_end(gx_sink *sink)
 
 // Intermediates -----------------------------------------------------------------------------------
 
-gx_code gx_sink_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
+gx_code gx_sink_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_number dtype,
                               size_t keep_bytes, gx_sink *sink)
 {
     return gx_sink_begin_scratch_tiles(run, rows, cols, dtype, keep_bytes, 0, 0, sink);
 }
 
-gx_code gx_sink_begin_scratch_tiles(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
+gx_code gx_sink_begin_scratch_tiles(gx_run *run, int64_t rows, int64_t cols, gx_number dtype,
                                     size_t keep_bytes, int64_t tile_rows, int64_t tile_cols,
                                     gx_sink *sink)
 {
@@ -340,7 +339,7 @@ gx_code gx_sink_begin_scratch_tiles(gx_run *run, int64_t rows, int64_t cols, gx_
     return gx_run_fail(run, &err);
 }
 
-void gx_sink_begin_resident(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype, gx_sink *sink)
+void gx_sink_begin_resident(gx_run *run, int64_t rows, int64_t cols, gx_number dtype, gx_sink *sink)
 {
     gx_err err = {0};
     *sink = (gx_sink){.run = run,
@@ -362,7 +361,7 @@ void gx_sink_hold(gx_sink *sink, const gx_held *held)
     sink->held = *held;
 }
 
-gx_code gx_sink_begin_lent(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype, void *data,
+gx_code gx_sink_begin_lent(gx_run *run, int64_t rows, int64_t cols, gx_number dtype, void *data,
                            gx_sink *sink)
 {
     gx_err err = {0};
@@ -373,7 +372,7 @@ gx_code gx_sink_begin_lent(gx_run *run, int64_t rows, int64_t cols, gx_dtype dty
     return gx_run_fail(run, &err);
 }
 
-void gx_sink_begin_nowhere(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
+void gx_sink_begin_nowhere(gx_run *run, int64_t rows, int64_t cols, gx_number dtype,
                            int64_t tile_rows, int64_t tile_cols, gx_sink *sink)
 {
     *sink = (gx_sink){.run = run,

@@ -55,7 +55,7 @@ gx_code gx_sparse_take(const gx_mat *A, int64_t panel, const void *block, gx_csr
 
 /* For gx_mat_read(): the rectangle, zeros included.  Reads only its rows. */
 gx_code gx_sparse_fill(const gx_mat *A, gx_reader *reader, int64_t i0, int64_t j0, int64_t m,
-                       int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err);
+                       int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err);
 
 // Writing -----------------------------------------------------------------------------------------
 
@@ -81,7 +81,8 @@ typedef struct gx_sparse_out {
 } gx_sparse_out;
 
 gx_code gx_sparse_out_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t cols,
-                            gx_dtype dtype, uint32_t properties, gx_sink *sink, gx_sparse_out *out);
+                            gx_number dtype, uint32_t properties, gx_sink *sink,
+                            gx_sparse_out *out);
 
 /* Entry (i, j), which lies behind the latest one. */
 gx_code gx_sparse_put(gx_sparse_out *out, int64_t i, int64_t j, gx_scalar value, gx_err *err);
@@ -91,14 +92,14 @@ gx_code gx_sparse_out_end(gx_sparse_out *out);
 void gx_sparse_out_clear(gx_sparse_out *out); /* of zeros: a no-op */
 
 /* A sparse matrix as it is, in the sink's dtype. */
-gx_code gx_sparse_copy(gx_run *run, const gx_mat *A, const gx_dest *dest, gx_dtype dtype,
+gx_code gx_sparse_copy(gx_run *run, const gx_mat *A, const gx_dest *dest, gx_number dtype,
                        uint32_t properties, gx_sink *sink);
 
 /* Is |x| above it, or x a NaN? */
 bool gx_sparse_is_above(gx_scalar x, double threshold);
 
 /* The entries of a dense matrix whose magnitude is above threshold, and every NaN. */
-gx_code gx_sparse_of_dense(gx_run *run, const gx_mat *A, const gx_dest *dest, gx_dtype dtype,
+gx_code gx_sparse_of_dense(gx_run *run, const gx_mat *A, const gx_dest *dest, gx_number dtype,
                            uint32_t properties, double threshold, gx_sink *sink);
 
 /*

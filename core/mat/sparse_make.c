@@ -37,7 +37,7 @@ static gx_code make_rows(gx_run *run, row_fn fn, void *arg, gx_sparse_out *out, 
 }
 
 static gx_code make(gx_run *run, row_fn fn, void *arg, const gx_dest *dest, int64_t rows,
-                    int64_t cols, gx_dtype dtype, uint32_t properties, gx_sink *sink)
+                    int64_t cols, gx_number dtype, uint32_t properties, gx_sink *sink)
 {
     gx_sparse_out out;
     gx_err err = {0};
@@ -77,7 +77,7 @@ static int64_t stretch_start(const drawing *d, int64_t s, int64_t count)
 static gx_code put_drawn(drawing *d, gx_sparse_out *out, gx_err *err)
 {
     double x[2 * GX_RANDOM_SINGLES];
-    bool is_complex = gx_dtype_is_complex(d->random->dtype);
+    bool is_complex = gx_number_is_complex(d->random->dtype);
     gx_random_singles(d->random, d->count, d->i, d->j, x);
     for (int k = 0; k < d->count; k++) {
         gx_scalar value = is_complex ? (gx_scalar){x[2 * k], x[2 * k + 1]} : (gx_scalar){x[k], 0};
@@ -151,7 +151,7 @@ static gx_code gallery_row(void *arg, int64_t i, gx_sparse_out *out, gx_err *err
     return GX_OK;
 }
 
-gx_code gx_sparse_gallery(gx_run *run, const gx_gallery *g, const char *kind, gx_dtype dtype,
+gx_code gx_sparse_gallery(gx_run *run, const gx_gallery *g, const char *kind, gx_number dtype,
                           const gx_dest *dest, gx_sink *sink)
 {
     family f = {.g = g};

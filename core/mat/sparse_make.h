@@ -17,7 +17,7 @@ gx_code gx_sparse_random(gx_run *run, const gx_random *random, int64_t rows, int
                          double density, const gx_dest *dest, gx_sink *sink);
 
 /* A family of the gallery that has few entries a row: poisson, tridiag, ...; GX_ARG for others. */
-gx_code gx_sparse_gallery(gx_run *run, const gx_gallery *g, const char *kind, gx_dtype dtype,
+gx_code gx_sparse_gallery(gx_run *run, const gx_gallery *g, const char *kind, gx_number dtype,
                           const gx_dest *dest, gx_sink *sink);
 
 #endif

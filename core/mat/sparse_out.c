@@ -15,11 +15,10 @@
 #include <string.h>
 
 gx_code gx_sparse_out_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t cols,
-                            gx_dtype dtype, uint32_t properties, gx_sink *sink, gx_sparse_out *out)
+                            gx_number dtype, uint32_t properties, gx_sink *sink, gx_sparse_out *out)
 {
-    *out = (gx_sparse_out){.sink = sink,
-                           .element = gx_dtype_bytes(dtype),
-                           .index_bytes = gx_csr_index_bytes(cols)};
+    *out = (gx_sparse_out){
+        .sink = sink, .element = gx_number_bytes(dtype), .index_bytes = gx_csr_index_bytes(cols)};
     GX_TRY(gx_sink_begin_sparse(run, dest, rows, cols, dtype, properties, sink));
     out->limit = sink->is_stored ? gx_store_max_tile_bytes(run->ctx->store) : 0;
     return GX_OK;
@@ -269,7 +268,7 @@ static gx_code put_entry(void *arg, int64_t i, int64_t j, gx_scalar value, gx_er
     return gx_sparse_put(arg, i, j, value, err);
 }
 
-gx_code gx_sparse_copy(gx_run *run, const gx_mat *A, const gx_dest *dest, gx_dtype dtype,
+gx_code gx_sparse_copy(gx_run *run, const gx_mat *A, const gx_dest *dest, gx_number dtype,
                        uint32_t properties, gx_sink *sink)
 {
     gx_sparse_out out;
@@ -297,8 +296,8 @@ bool gx_sparse_is_above(gx_scalar x, double threshold)
     return !(hypot(x.re, x.im) <= threshold); // a NaN is
 }
 
-static gx_code put_band(gx_sparse_out *out, gx_dtype dtype, const void *band, int64_t i0, int64_t m,
-                        int64_t n, double threshold, gx_err *err)
+static gx_code put_band(gx_sparse_out *out, gx_number dtype, const void *band, int64_t i0,
+                        int64_t m, int64_t n, double threshold, gx_err *err)
 {
     gx_csr one = {.dtype = dtype, .value = band};
     for (int64_t i = 0; i < m; i++) {
@@ -340,7 +339,7 @@ static gx_code put_dense(gx_run *run, const gx_mat *A, double threshold, gx_spar
     return code;
 }
 
-gx_code gx_sparse_of_dense(gx_run *run, const gx_mat *A, const gx_dest *dest, gx_dtype dtype,
+gx_code gx_sparse_of_dense(gx_run *run, const gx_mat *A, const gx_dest *dest, gx_number dtype,
                            uint32_t properties, double threshold, gx_sink *sink)
 {
     gx_sparse_out out;

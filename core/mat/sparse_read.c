@@ -178,7 +178,7 @@ gx_code gx_sparse_read_head(const gx_mat *A, gx_reader *reader, int64_t panel, v
 gx_code gx_sparse_read_values(const gx_mat *A, gx_reader *reader, int64_t panel, int64_t first,
                               int64_t count, void *values, gx_err *err)
 {
-    size_t element = gx_dtype_bytes(A->dtype);
+    size_t element = gx_number_bytes(A->dtype);
     return gx_reader_read(reader, &A->meta, panel,
                           layout_of(A, panel).value + (size_t)first * element,
                           (size_t)count * element, values, err);
@@ -189,7 +189,7 @@ gx_code gx_sparse_read_values(const gx_mat *A, gx_reader *reader, int64_t panel,
 /* The rectangle of gx_sparse_fill(), and where it goes. */
 typedef struct rectangle {
     int64_t i0, j0, m, n;
-    gx_dtype dtype;
+    gx_number dtype;
     void *dst;
     int64_t ld;
 } rectangle;
@@ -197,7 +197,7 @@ typedef struct rectangle {
 /* Entries [0, count) of a stretch, all of row i, which lie in the columns. */
 static void scatter(const gx_csr *part, int64_t i, int64_t count, const rectangle *r)
 {
-    size_t element = gx_dtype_bytes(part->dtype);
+    size_t element = gx_number_bytes(part->dtype);
     for (int64_t e = 0; e < count; e++) {
         int64_t j = gx_csr_column(part, e) - r->j0;
         if (j >= 0 && j < r->n) {
@@ -213,7 +213,7 @@ static void fill_from_value(const gx_mat *A, const rectangle *r)
         int64_t first = gx_csr_seek(&A->csr, i, r->j0), end = gx_csr_seek(&A->csr, i, r->j0 + r->n);
         gx_csr part = A->csr;
         part.index = (const char *)part.index + first * part.index_bytes;
-        part.value = (const char *)part.value + (size_t)first * gx_dtype_bytes(part.dtype);
+        part.value = (const char *)part.value + (size_t)first * gx_number_bytes(part.dtype);
         scatter(&part, i, end - first, r);
     }
 }
@@ -228,7 +228,7 @@ static gx_code fill_row(const gx_mat *A, gx_reader *reader, int64_t panel, int64
     const gx_panel_place *place = &A->meta.panels->place[panel];
     (void)gx_csr_lay_out(gx_meta_panel_rows(&A->meta, panel), A->cols, place->entries, A->dtype,
                          &layout);
-    size_t index_bytes = (size_t)gx_csr_index_bytes(A->cols), element = gx_dtype_bytes(A->dtype);
+    size_t index_bytes = (size_t)gx_csr_index_bytes(A->cols), element = gx_number_bytes(A->dtype);
     for (int64_t e = first; e < end; e += STRETCH) {
         int64_t count = gx_min(STRETCH, end - e);
         const uint32_t start[2] = {0, (uint32_t)count};
@@ -302,11 +302,11 @@ static int64_t panel_of(const gx_mat *A, int64_t i)
 }
 
 gx_code gx_sparse_fill(const gx_mat *A, gx_reader *reader, int64_t i0, int64_t j0, int64_t m,
-                       int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err)
+                       int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err)
 {
     const rectangle r = {.i0 = i0, .j0 = j0, .m = m, .n = n, .dtype = dtype, .dst = dst, .ld = ld};
     for (int64_t j = 0; j < n; j++) {
-        memset(gx_at(dst, dtype, ld, 0, j), 0, (size_t)m * gx_dtype_bytes(dtype));
+        memset(gx_at(dst, dtype, ld, 0, j), 0, (size_t)m * gx_number_bytes(dtype));
     }
     if (!is_stored(A)) {
         fill_from_value(A, &r);

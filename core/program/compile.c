@@ -172,13 +172,13 @@ static gx_ref choice(gx_graph *g, const gx_ref in[3])
     const gx_scalar none = {0, 0};
     const gx_type mask = g->node[in[0]].type, a = g->node[in[1]].type, b = g->node[in[2]].type;
     const char *label = g->node[in[0]].label;
-    bool is_double = a.is_weak && b.is_weak ? gx_dtype_is_double(mask.dtype)
-                                            : (!a.is_weak && gx_dtype_is_double(a.dtype)) ||
-                                                  (!b.is_weak && gx_dtype_is_double(b.dtype));
-    bool is_complex = gx_dtype_is_complex(a.dtype) || gx_dtype_is_complex(b.dtype);
+    bool is_double = a.is_weak && b.is_weak ? gx_number_is_double(mask.dtype)
+                                            : (!a.is_weak && gx_number_is_double(a.dtype)) ||
+                                                  (!b.is_weak && gx_number_is_double(b.dtype));
+    bool is_complex = gx_number_is_complex(a.dtype) || gx_number_is_complex(b.dtype);
     gx_ref chosen[3] = {in[0], in[1], in[2]};
-    if ((gx_dtype_is_double(mask.dtype) && !is_double) ||
-        (gx_dtype_is_complex(mask.dtype) && !is_complex)) {
+    if ((gx_number_is_double(mask.dtype) && !is_double) ||
+        (gx_number_is_complex(mask.dtype) && !is_complex)) {
         const gx_ref pair[2] = {in[0], gx_graph_number(g, none, false)};
         chosen[0] = gx_graph_map(g, GX_MAP_NOT_EQUAL, none, none, pair, 2);
         if (chosen[0] != GX_NO_NODE && !g->node[chosen[0]].type.is_weak) {

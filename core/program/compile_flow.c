@@ -156,10 +156,10 @@ static gx_type joined(const gx_type *a, const gx_type *b)
 {
     gx_type type = *a;
     type.is_weak = a->is_weak && b->is_weak;
-    type.dtype = a->is_weak && !b->is_weak && !gx_dtype_is_complex(a->dtype) ? b->dtype
-                 : b->is_weak && !a->is_weak && !gx_dtype_is_complex(b->dtype)
+    type.dtype = a->is_weak && !b->is_weak && !gx_number_is_complex(a->dtype) ? b->dtype
+                 : b->is_weak && !a->is_weak && !gx_number_is_complex(b->dtype)
                      ? a->dtype
-                     : gx_dtype_promote(a->dtype, b->dtype);
+                     : gx_number_promote(a->dtype, b->dtype);
     return type;
 }
 
@@ -255,9 +255,9 @@ static bool is_number(gx_compiler *c, const gx_item *item, gx_ref ref, const cha
         return false;
     }
     const gx_type *type = &c->g->node[ref].type;
-    if (type->rows != 1 || type->cols != 1 || gx_dtype_is_complex(type->dtype)) {
+    if (type->rows != 1 || type->cols != 1 || gx_number_is_complex(type->dtype)) {
         gx_graph_fail(c->g, "%s is %lldx%lld %s, but must be one real number", what,
-                      (long long)type->rows, (long long)type->cols, gx_dtype_name(type->dtype));
+                      (long long)type->rows, (long long)type->cols, gx_number_name(type->dtype));
         return false;
     }
     return true;

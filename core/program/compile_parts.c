@@ -185,7 +185,7 @@ static gx_ref literal(gx_compiler *c, int64_t rows, int64_t cols, const double *
 {
     gx_node node = {.op = gx_op_row(GX_OP_LITERAL),
                     .type = {rows, cols, is_complex ? GX_C128 : GX_F64, 0, false}};
-    size_t bytes = (size_t)(rows * cols) * gx_dtype_bytes(node.type.dtype);
+    size_t bytes = (size_t)(rows * cols) * gx_number_bytes(node.type.dtype);
     void *data = gx_graph_take(c->g, bytes + 1);
     if (data == NULL) {
         return GX_NO_NODE;

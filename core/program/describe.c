@@ -115,7 +115,7 @@ static void describe(const telling *t, const gx_node *node, char *text, size_t r
 static double flops_of(const gx_graph *g, const gx_node *node)
 {
     double size = (double)node->type.rows * (double)node->type.cols;
-    double each = gx_dtype_is_complex(node->type.dtype) ? 4 : 1;
+    double each = gx_number_is_complex(node->type.dtype) ? 4 : 1;
     if (node->op->id == GX_OP_MATMUL) {
         const gx_type *a = &gx_input_node(g, node, 0)->type;
         return 2 * each * size * (double)(node->trans[0] == GX_NO_TRANS ? a->cols : a->rows);
@@ -159,7 +159,7 @@ static void tell(telling *t, gx_ref ref)
     describe(t, node, step.detail, sizeof step.detail);
     gx_text_clean(step.detail); // cut within a character, perhaps
     step.bytes = (double)node->type.rows * (double)node->type.cols *
-                 (double)gx_dtype_bytes(node->type.dtype);
+                 (double)gx_number_bytes(node->type.dtype);
     step.flops = flops_of(t->g, node);
     step.is_on_device = t->x->on->accel != NULL && gx_on_device_may(t->g, node);
     t->goes_on = t->fn(t->arg, &step);

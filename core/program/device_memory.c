@@ -248,7 +248,7 @@ static bool fetch_small(gx_exec *x, const gx_val *val, void *data, int64_t ld)
     gx_accel *accel = x->on->accel;
     gx_err err = {.code = GX_OK};
     const gx_type *t = &val->type;
-    size_t bytes = bytes_of(t), column = (size_t)t->rows * gx_dtype_bytes(t->dtype);
+    size_t bytes = bytes_of(t), column = (size_t)t->rows * gx_number_bytes(t->dtype);
     if (!has_stage(x) || (x->on->staged > 0 && !gx_device_wait(x))) {
         return false;
     }

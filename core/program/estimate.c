@@ -25,7 +25,7 @@ static double elements_of(const gx_type *t)
 
 static double bytes_of(const gx_type *t)
 {
-    return elements_of(t) * (double)gx_dtype_bytes(t->dtype);
+    return elements_of(t) * (double)gx_number_bytes(t->dtype);
 }
 
 void gx_estimate_unknown_device(gx_device_profile *device)
@@ -33,7 +33,7 @@ void gx_estimate_unknown_device(gx_device_profile *device)
     memset(device, 0, sizeof *device);
     device->upload_bytes_per_s = device->download_bytes_per_s = GX_UNKNOWN_BYTES_PER_S;
     device->sweep_bytes_per_s = INFINITY;
-    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
         for (int i = 0; i < GX_DEVICE_SIZES; i++) {
             device->gemm_flops_per_s[d][i] = INFINITY;
         }
@@ -47,9 +47,9 @@ static void add_product(const gx_graph *g, const gx_node *node, double times, co
     const gx_type *a = &gx_input_node(g, node, 0)->type;
     double k = node->trans[0] == GX_NO_TRANS ? (double)a->cols : (double)a->rows;
     double pairs = elements_of(&node->type) * k;
-    double flops = pairs * (gx_dtype_is_complex(node->type.dtype) ? 8 : 2);
+    double flops = pairs * (gx_number_is_complex(node->type.dtype) ? 8 : 2);
     int64_t edge = gx_max(1, (int64_t)cbrt(pairs));
-    gx_dtype dtype = node->type.dtype;
+    gx_number dtype = node->type.dtype;
     e->host_s += times * flops / gx_profile_flops(r->host, dtype, edge, r->threads);
     e->device_s +=
         times * (r->device->launch_s + flops / gx_profile_device_flops(r->device, dtype, edge));

@@ -412,7 +412,7 @@ gx_ref gx_graph_number(gx_graph *g, gx_scalar value, bool is_complex)
     return gx_graph_add(g, &node, NULL, 0);
 }
 
-gx_ref gx_graph_cast(gx_graph *g, gx_ref ref, gx_dtype dtype)
+gx_ref gx_graph_cast(gx_graph *g, gx_ref ref, gx_number dtype)
 {
     if (ref == GX_NO_NODE) {
         return ref;
@@ -441,7 +441,7 @@ static bool apply(gx_map_kind map, gx_scalar alpha, gx_scalar beta, const gx_sca
 {
     double a[3][2], c[2] = {0, 0};
     gx_err err = {0};
-    gx_dtype dtype = is_complex ? GX_C128 : GX_F64;
+    gx_number dtype = is_complex ? GX_C128 : GX_F64;
     for (int k = 0; k < count; k++) {
         a[k][0] = in[k].re;
         a[k][1] = in[k].im;
@@ -482,17 +482,17 @@ static bool fits(int64_t *a, int64_t b)
 static void map_type(const gx_graph *g, const gx_ref *in, int count, gx_type *type)
 {
     bool is_complex = false, has_strong = false;
-    gx_dtype dtype = GX_F64;
+    gx_number dtype = GX_F64;
     for (int k = 0; k < count; k++) {
         const gx_type *t = &g->node[in[k]].type;
-        is_complex |= gx_dtype_is_complex(t->dtype);
+        is_complex |= gx_number_is_complex(t->dtype);
         if (!t->is_weak) {
-            dtype = has_strong ? gx_dtype_promote(dtype, t->dtype) : t->dtype;
+            dtype = has_strong ? gx_number_promote(dtype, t->dtype) : t->dtype;
             has_strong = true;
         }
     }
-    if (is_complex && !gx_dtype_is_complex(dtype)) {
-        dtype = gx_dtype_is_double(dtype) ? GX_C128 : GX_C64;
+    if (is_complex && !gx_number_is_complex(dtype)) {
+        dtype = gx_number_is_double(dtype) ? GX_C128 : GX_C64;
     }
     type->dtype = dtype;
     type->is_weak = !has_strong;
@@ -523,7 +523,7 @@ gx_ref gx_graph_map(gx_graph *g, gx_map_kind map, gx_scalar alpha, gx_scalar bet
         known[k] = operand->value;
     }
     map_type(g, in, count, &node.type);
-    bool is_complex = gx_dtype_is_complex(node.type.dtype);
+    bool is_complex = gx_number_is_complex(node.type.dtype);
     gx_scalar value;
     bool is_real = is_complex && facts->dtypes == GX_MAP_TO_REAL;
     if (is_complex && facts->dtypes == GX_MAP_REAL_ONLY) {
@@ -540,7 +540,7 @@ gx_ref gx_graph_map(gx_graph *g, gx_map_kind map, gx_scalar alpha, gx_scalar bet
     gx_ref ref = gx_graph_add(g, &node, in, count);
     bool is_weak = node.type.is_weak;
     if (is_real && ref != GX_NO_NODE) {
-        ref = gx_graph_cast(g, ref, gx_dtype_real(node.type.dtype));
+        ref = gx_graph_cast(g, ref, gx_number_real(node.type.dtype));
         if (is_weak && ref != GX_NO_NODE) {
             g->node[ref].type.is_weak = true;
         }
@@ -581,7 +581,7 @@ static bool value_of(gx_graph *g, gx_ref ref, int depth, gx_scalar *value)
         }
     }
     gx_node *known_now = gx_at_node(g, ref);
-    if (!apply(n->map, n->alpha, n->beta, known, n->count, gx_dtype_is_complex(n->type.dtype),
+    if (!apply(n->map, n->alpha, n->beta, known, n->count, gx_number_is_complex(n->type.dtype),
                value)) {
         return false;
     }

@@ -23,7 +23,7 @@ enum { GX_NO_NODE = -1, GX_PARTS_MOST = 3, GX_WHOLES = 6 };
 
 typedef struct gx_type {
     int64_t rows, cols;
-    gx_dtype dtype;
+    gx_number dtype;
     uint32_t properties; /* GX_PROP_ bits                                          */
     bool is_weak;        /* a plain number: takes the precision of what it meets   */
 } gx_type;
@@ -184,7 +184,7 @@ gx_ref gx_graph_map(gx_graph *g, gx_map_kind map, gx_scalar alpha, gx_scalar bet
                     int count);
 
 /* As another dtype; the same node where it is that already. */
-gx_ref gx_graph_cast(gx_graph *g, gx_ref ref, gx_dtype dtype);
+gx_ref gx_graph_cast(gx_graph *g, gx_ref ref, gx_number dtype);
 
 int32_t gx_graph_block(gx_graph *g, int32_t parent);
 

@@ -30,7 +30,7 @@ gx_lines gx_lines_of(const gx_type *type, int64_t axis)
                       .length = axis == 0   ? type->rows
                                 : axis == 1 ? type->cols
                                             : type->rows * type->cols,
-                      .is_complex = gx_dtype_is_complex(type->dtype)};
+                      .is_complex = gx_number_is_complex(type->dtype)};
 }
 
 int64_t gx_lines_at_once(const gx_lines *lines)
@@ -52,7 +52,7 @@ size_t gx_lines_bytes(const gx_lines *lines, int64_t n)
 */
 typedef struct turn {
     const gx_type *type;
-    gx_dtype wide;
+    gx_number wide;
     int64_t i, m, stride;
 } turn;
 
@@ -60,7 +60,7 @@ typedef struct turn {
 static inline void fetch_ahead(const turn *t, const char *at, int64_t j, int64_t h)
 {
     enum { AHEAD = 12, LINE = 64 };
-    int64_t element = (int64_t)gx_dtype_bytes(t->type->dtype);
+    int64_t element = (int64_t)gx_number_bytes(t->type->dtype);
     const char *next = at + AHEAD * gx_max(1, t->type->rows) * element;
     for (int64_t k = 0; k < h * element && j + AHEAD < t->type->cols; k += LINE) {
         __builtin_prefetch(next + k);
@@ -104,7 +104,7 @@ static void from_rows(const turn *t, void *c, int64_t j, int64_t h0, int64_t h, 
 void gx_lines_gather(const gx_lines *lines, const void *a, int64_t k, int64_t n, double *line)
 {
     const gx_type *type = &lines->type;
-    gx_dtype wide = gx_dtype_wide(type->dtype);
+    gx_number wide = gx_number_wide(type->dtype);
     if (lines->axis == 0) {
         int64_t ld = gx_max(1, type->rows);
         gx_convert(type->dtype, gx_at(a, type->dtype, ld, 0, k), ld, wide, line, ld, type->rows, n);
@@ -153,7 +153,7 @@ void gx_lines_gather_whole(gx_run *run, const gx_type *type, const void *a, doub
 void gx_lines_scatter(const gx_lines *lines, const gx_type *type, void *c, int64_t k, int64_t n,
                       const double *line)
 {
-    gx_dtype wide = lines->is_complex ? GX_C128 : GX_F64;
+    gx_number wide = lines->is_complex ? GX_C128 : GX_F64;
     if (lines->axis == 0) {
         int64_t ld = gx_max(1, type->rows);
         gx_convert(wide, line, lines->length, type->dtype, gx_at(c, type->dtype, ld, 0, k), ld,

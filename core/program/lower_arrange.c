@@ -45,7 +45,7 @@ static void make_columns(gx_exec *x, const gx_type *t, columns_fn make, const vo
 {
     const int64_t PIECE_BYTES = 256 << 10;
     const double MOVED = 0.25; // of the time of an element that is looked at
-    int64_t column = gx_max(1, t->rows * (int64_t)gx_dtype_bytes(t->dtype));
+    int64_t column = gx_max(1, t->rows * (int64_t)gx_number_bytes(t->dtype));
     columns c = {make, arg, t->cols, gx_max(1, PIECE_BYTES / column)};
     gx_run_pieces(x->run, MOVED * (double)t->rows * (double)t->cols,
                   t->rows > 0 ? gx_ceil_div(t->cols, c.width) : 0, make_piece, &c);
@@ -178,7 +178,7 @@ static void by_columns(gx_exec *x, const gx_node *node, columns_fn make)
 {
     const gx_type *t = &node->type;
     moving m = {node, gx_input_node(x->g, node, 0)->type, gx_input_data(x, node, 0, t->dtype),
-                gx_dtype_bytes(t->dtype), gx_result(x, node, 0)};
+                gx_number_bytes(t->dtype), gx_result(x, node, 0)};
     if (m.a != NULL && m.c != NULL) {
         make_columns(x, t, make, &m);
     }
@@ -228,7 +228,7 @@ void gx_lower_diag(gx_exec *x, const gx_node *node)
     const gx_type from = gx_input_node(x->g, node, 0)->type, *t = &node->type;
     const char *a = gx_input_data(x, node, 0, t->dtype);
     char *c = gx_result(x, node, 0);
-    size_t element = gx_dtype_bytes(t->dtype);
+    size_t element = gx_number_bytes(t->dtype);
     bool is_made = node->whole[0] != 0;
     if (a == NULL || c == NULL) {
         return;
@@ -280,7 +280,7 @@ static void take_columns(const void *arg, int64_t j, int64_t end)
 {
     const taking *t = arg;
     int64_t ld = gx_max(1, t->from.rows);
-    size_t element = gx_dtype_bytes(t->to.dtype);
+    size_t element = gx_number_bytes(t->to.dtype);
     for (; j < end; j++) {
         char *to = t->result + (size_t)(j * t->to.rows) * element;
         if (!t->is_rows) {
@@ -307,7 +307,7 @@ static void take_from_source(gx_exec *x, const taking *t, const gx_mat *A)
         int64_t i = t->is_rows ? t->line[q] : 0, m = t->is_rows ? length : A->rows;
         int64_t j = t->is_rows ? 0 : t->line[q], n = t->is_rows ? A->cols : length;
         void *at =
-            t->result + (size_t)(t->is_rows ? q : q * t->to.rows) * gx_dtype_bytes(t->to.dtype);
+            t->result + (size_t)(t->is_rows ? q : q * t->to.rows) * gx_number_bytes(t->to.dtype);
         if (m > 0 && n > 0) {
             gx_mat_read(x->run, A, reader, i, j, m, n, t->to.dtype, at, gx_max(1, t->to.rows),
                         &err);
@@ -366,7 +366,7 @@ void gx_lower_take(gx_exec *x, const gx_node *node)
 typedef struct stacked {
     gx_type from;
     const void *a;
-    gx_dtype to;
+    gx_number to;
     char *c; /* its place in the result, whose columns have ld elements */
     int64_t ld;
 } stacked;

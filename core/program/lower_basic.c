@@ -27,12 +27,12 @@ void gx_lower_literal(gx_exec *x, const gx_node *node)
 
 void gx_lower_cast(gx_exec *x, const gx_node *node)
 {
-    gx_dtype from = x->g->node[gx_input(x->g, node, 0)].type.dtype;
+    gx_number from = x->g->node[gx_input(x->g, node, 0)].type.dtype;
     if (!gx_input_fits(x, node, 0)) {
         gx_mat space;
         gx_sink *C = gx_result_sink(x, node, 0, 0, 0, 0);
         const gx_mat *A = gx_input_mat(x, node, 0, &space);
-        if (C != NULL && gx_dtype_is_complex(from) && !gx_dtype_is_complex(node->type.dtype)) {
+        if (C != NULL && gx_number_is_complex(from) && !gx_number_is_complex(node->type.dtype)) {
             gx_run_failf(x->run, GX_UNSUPPORTED,
                          "the real part of a matrix that does not fit in memory");
         } else if (C != NULL) {

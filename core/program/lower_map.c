@@ -26,7 +26,7 @@ static const void *spread(gx_exec *x, const gx_node *node, int k)
     if (a == NULL || (from->rows == t->rows && from->cols == t->cols)) {
         return a;
     }
-    size_t bytes = 0, element = gx_dtype_bytes(t->dtype);
+    size_t bytes = 0, element = gx_number_bytes(t->dtype);
     gx_matrix_bytes(t->rows, t->cols, t->dtype, &bytes);
     char *wide = gx_temp(x, bytes);
     for (int64_t j = 0; j < t->cols && wide != NULL; j++) {

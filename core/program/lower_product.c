@@ -20,7 +20,7 @@ typedef struct factors {
     const gx_node *node;
     const void *a, *b;
     int64_t m, n, k, lda, ldb;
-    gx_dtype dtype;
+    gx_number dtype;
 } factors;
 
 /* The whole product where it is symmetric: half the work. */
@@ -28,7 +28,7 @@ static void symmetric(gx_exec *x, const factors *p, void *c)
 {
     const gx_node *node = p->node;
     bool is_hermitian =
-        gx_dtype_is_complex(p->dtype) && (node->type.properties & GX_PROP_HERMITIAN) != 0;
+        gx_number_is_complex(p->dtype) && (node->type.properties & GX_PROP_HERMITIAN) != 0;
     bool is_left = node->trans[0] != GX_NO_TRANS; // A^T A
     gx_args args = {.transa = !is_left       ? GX_NO_TRANS
                               : is_hermitian ? GX_CONJ_TRANS
@@ -217,14 +217,15 @@ void gx_lower_kron(gx_exec *x, const gx_node *node)
 {
     const gx_graph *g = x->g;
     gx_type ta = gx_input_node(g, node, 0)->type, tb = gx_input_node(g, node, 1)->type;
-    gx_dtype dtype = node->type.dtype, wide = gx_dtype_wide(dtype);
+    gx_number dtype = node->type.dtype, wide = gx_number_wide(dtype);
     const double *a = gx_input_data(x, node, 0, wide), *b = gx_input_data(x, node, 1, wide);
     void *c = gx_result(x, node, 0);
     if (node->op->id == GX_OP_OUTER) {
         ta = (gx_type){.rows = node->type.rows, .cols = 1};
         tb = (gx_type){.rows = 1, .cols = node->type.cols};
     }
-    int64_t rows = node->type.rows, ld = gx_max(1, rows), step = gx_dtype_is_complex(dtype) ? 2 : 1;
+    int64_t rows = node->type.rows, ld = gx_max(1, rows),
+            step = gx_number_is_complex(dtype) ? 2 : 1;
     double *line = dtype == wide ? NULL : gx_temp(x, (size_t)(ld * step) * sizeof *line);
     bool is_there = rows > 0 && a != NULL && b != NULL && c != NULL && gx_ok(x->run);
     for (int64_t j = 0; j < node->type.cols && is_there; j++) {

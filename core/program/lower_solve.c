@@ -106,7 +106,7 @@ static void put_permutation(gx_exec *x, const gx_node *node, const gx_aux *aux)
         return;
     }
     gx_lu_order(aux, order);
-    memset(c, 0, (size_t)(t->rows * t->cols) * gx_dtype_bytes(t->dtype));
+    memset(c, 0, (size_t)(t->rows * t->cols) * gx_number_bytes(t->dtype));
     for (int64_t i = 0; i < aux->rows; i++) {
         gx_convert(GX_F64, &one, 1, t->dtype, gx_at(c, t->dtype, t->rows, order[i], i), 1, 1, 1);
     }

@@ -11,7 +11,7 @@
 #include "values.h"
 
 /* rows x cols elements of dtype `from` as result k. */
-static void put(gx_exec *x, const gx_node *node, int k, gx_dtype from, const void *data)
+static void put(gx_exec *x, const gx_node *node, int k, gx_number from, const void *data)
 {
     const gx_type *t = gx_result_type(node, k);
     void *c = gx_wants(x, node, k) ? gx_result(x, node, k) : NULL;
@@ -73,7 +73,7 @@ void gx_lower_funm(gx_exec *x, const gx_node *node)
                                                          : GX_FUNM_POWER,
                          .power = node->alpha.re};
     if (gx_alg_funm(x->run, &args, &found) == GX_OK) {
-        if (gx_dtype_is_complex(found.dtype) && !gx_dtype_is_complex(node->type.dtype)) {
+        if (gx_number_is_complex(found.dtype) && !gx_number_is_complex(node->type.dtype)) {
             gx_run_failf(x->run, GX_NUMERIC, "%s of this real matrix is complex: write %s(A + 0i)",
                          node->op->name, node->op->name);
         } else {

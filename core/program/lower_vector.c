@@ -45,7 +45,7 @@ static void next_power(double *power, const double *x, int64_t count, bool is_co
 /* Falling powers: from the last column, which is 1, to the first. */
 static void form_vander(gx_exec *x, const gx_type *t, const double *a, double *power, void *c)
 {
-    gx_dtype wide = gx_dtype_wide(t->dtype);
+    gx_number wide = gx_number_wide(t->dtype);
     const gx_scalar one = {1, 0};
     int64_t ld = gx_max(1, t->rows);
     for (int64_t i = 0; i < t->rows; i++) {
@@ -62,7 +62,7 @@ static void form_toeplitz(gx_exec *x, const gx_type *t, const void *column, cons
                           void *line, void *c)
 {
     int64_t ld = gx_max(1, t->rows);
-    size_t element = gx_dtype_bytes(t->dtype);
+    size_t element = gx_number_bytes(t->dtype);
     for (int64_t j = 1; j < t->cols; j++) {
         memcpy(gx_at(line, t->dtype, 1, t->cols - 1 - j, 0), gx_at(row, t->dtype, 1, j, 0),
                element);
@@ -78,8 +78,8 @@ void gx_lower_formed(gx_exec *x, const gx_node *node)
 {
     const gx_type *t = &node->type;
     gx_op_id id = node->op->id;
-    gx_dtype dtype = id == GX_OP_TOEPLITZ ? t->dtype
-                     : id == GX_OP_VANDER ? gx_dtype_wide(t->dtype)
+    gx_number dtype = id == GX_OP_TOEPLITZ ? t->dtype
+                     : id == GX_OP_VANDER ? gx_number_wide(t->dtype)
                                           : GX_C128;
     const void *a = gx_input_data(x, node, 0, dtype);
     const void *b = gx_input_data(x, node, node->count - 1, dtype);

@@ -222,7 +222,7 @@ static void give_all(gx_exec *x, temporaries *t)
 }
 
 /* One kernel, with its workspace. */
-static bool call(gx_exec *x, gx_kernel_id kernel, gx_dtype dtype, gx_args *args)
+static bool call(gx_exec *x, gx_kernel_id kernel, gx_number dtype, gx_args *args)
 {
     const gx_backend *backend = x->on->accel->backend;
     temporaries work = {.count = 0};
@@ -250,7 +250,7 @@ static bool call(gx_exec *x, gx_kernel_id kernel, gx_dtype dtype, gx_args *args)
 }
 
 /* Input k there, as dtype. */
-static const void *input(gx_exec *x, const gx_node *node, int k, gx_dtype dtype, temporaries *t)
+static const void *input(gx_exec *x, const gx_node *node, int k, gx_number dtype, temporaries *t)
 {
     gx_val *val = x->val[gx_input(x->g, node, k)];
     if (gx_device_val_is_away(x, val)) { // small, or seldom
@@ -300,7 +300,7 @@ static void *result(gx_exec *x, const gx_node *node)
     return val->device;
 }
 
-static bool offers(const gx_exec *x, gx_kernel_id kernel, gx_dtype dtype)
+static bool offers(const gx_exec *x, gx_kernel_id kernel, gx_number dtype)
 {
     return gx_accel_offers(x->on->accel, kernel, dtype);
 }
@@ -308,7 +308,7 @@ static bool offers(const gx_exec *x, gx_kernel_id kernel, gx_dtype dtype)
 // Operations --------------------------------------------------------------------------------------
 
 /* Has every operand the dtype, or can it be converted there? */
-static bool converts(const gx_exec *x, const gx_node *node, gx_dtype dtype)
+static bool converts(const gx_exec *x, const gx_node *node, gx_number dtype)
 {
     bool is_same = true;
     for (int k = 0; k < node->count; k++) {
@@ -321,7 +321,7 @@ static bool converts(const gx_exec *x, const gx_node *node, gx_dtype dtype)
 static bool is_gram(const gx_exec *x, const gx_node *node, gx_kernel_id *kernel)
 {
     bool is_hermitian =
-        gx_dtype_is_complex(node->type.dtype) && (node->type.properties & GX_PROP_HERMITIAN) != 0;
+        gx_number_is_complex(node->type.dtype) && (node->type.properties & GX_PROP_HERMITIAN) != 0;
     *kernel = is_hermitian ? GX_HERK : GX_SYRK;
     return gx_input(x->g, node, 0) == gx_input(x->g, node, 1) &&
            (node->type.properties & (GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN)) != 0 &&
@@ -331,7 +331,7 @@ static bool is_gram(const gx_exec *x, const gx_node *node, gx_kernel_id *kernel)
 static void gram(gx_exec *x, const gx_node *node, gx_kernel_id kernel)
 {
     const gx_type *ta = &gx_input_node(x->g, node, 0)->type;
-    gx_dtype dtype = node->type.dtype;
+    gx_number dtype = node->type.dtype;
     bool is_left = node->trans[0] != GX_NO_TRANS;
     gx_trans other = kernel == GX_HERK ? GX_CONJ_TRANS : GX_TRANS;
     temporaries t = {.count = 0};
@@ -363,7 +363,7 @@ static void product(gx_exec *x, const gx_node *node)
     }
     const gx_type *ta = &gx_input_node(x->g, node, 0)->type,
                   *tb = &gx_input_node(x->g, node, 1)->type;
-    gx_dtype dtype = node->type.dtype;
+    gx_number dtype = node->type.dtype;
     temporaries t = {.count = 0};
     const void *a = input(x, node, 0, dtype, &t), *b = input(x, node, 1, dtype, &t);
     void *c = a == NULL || b == NULL ? NULL : result(x, node);
@@ -583,7 +583,7 @@ static void reduced(gx_exec *x, const gx_node *node)
 static bool is_offered(const gx_exec *x, const gx_node *node)
 {
     gx_reduce_kind kind;
-    gx_dtype dtype = node->type.dtype;
+    gx_number dtype = node->type.dtype;
     if (gx_reads_sparse(x->g, node)) {
         return false;
     }

@@ -281,7 +281,7 @@ static void put_result(gx_exec *x, const gx_graph *g, gx_program_result *result)
         return;
     }
     const gx_type *t = &g->node[g->result].type;
-    if (t->rows == 1 && t->cols == 1 && !gx_dtype_is_complex(t->dtype)) {
+    if (t->rows == 1 && t->cols == 1 && !gx_number_is_complex(t->dtype)) {
         const void *data = gx_val_data(x, x->val[g->result]);
         result->kind = GX_GIVES_NUMBER;
         if (data != NULL) {

@@ -55,7 +55,7 @@ typedef struct gx_program_step {
     char op[32];
     char detail[256]; /* v3 = v1 @ v2                                               */
     int64_t rows, cols;
-    gx_dtype dtype;
+    gx_number dtype;
     double flops, bytes; /* bytes: of its result                                    */
     bool is_on_device;   /* where the program is                                    */
 } gx_program_step;

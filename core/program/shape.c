@@ -92,7 +92,7 @@ static gx_ref refuse_complex(gx_graph *g, gx_ref ref)
 {
     return gx_graph_fail(g, "%s is complex (%s): complex numbers have no order",
                          gx_graph_label(g, ref, "the operand"),
-                         gx_dtype_name(g->node[ref].type.dtype));
+                         gx_number_name(g->node[ref].type.dtype));
 }
 
 // Sizes -------------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ static bool may_be_empty(gx_op_id id)
            id != GX_OP_LOGSUMEXP && id != GX_OP_QUANTILE;
 }
 
-static gx_ref reduce(gx_graph *g, gx_node *node, const gx_ref *in, int count, gx_dtype dtype)
+static gx_ref reduce(gx_graph *g, gx_node *node, const gx_ref *in, int count, gx_number dtype)
 {
     const gx_type t = like(g, in[0]);
     if (!gx_take_axis(g, in, count, 1, -1, &node->whole[0])) {
@@ -235,14 +235,14 @@ gx_ref gx_check_reduce(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 
 gx_ref gx_check_reduce_order(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
-    gx_dtype dtype = g->node[in[0]].type.dtype;
-    return gx_dtype_is_complex(dtype) ? refuse_complex(g, in[0])
+    gx_number dtype = g->node[in[0]].type.dtype;
+    return gx_number_is_complex(dtype) ? refuse_complex(g, in[0])
                                       : reduce(g, node, in, count, dtype);
 }
 
 gx_ref gx_check_reduce_truth(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
-    return reduce(g, node, in, count, gx_dtype_real(g->node[in[0]].type.dtype));
+    return reduce(g, node, in, count, gx_number_real(g->node[in[0]].type.dtype));
 }
 
 /* alpha: ddof. */
@@ -259,12 +259,12 @@ gx_ref gx_check_reduce_real(gx_graph *g, gx_node *node, const gx_ref *in, int co
     if (is_of_all && strcmp(gx_graph_word(g, in[1]), "all") != 0) {
         return gx_graph_fail(g, "axis must be 0 (down the columns), 1 (along the rows) or 'all'");
     }
-    return reduce(g, node, in, is_of_all ? 1 : count, gx_dtype_real(g->node[in[0]].type.dtype));
+    return reduce(g, node, in, is_of_all ? 1 : count, gx_number_real(g->node[in[0]].type.dtype));
 }
 
 gx_ref gx_check_reduce_index(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
-    return gx_dtype_is_complex(g->node[in[0]].type.dtype) ? refuse_complex(g, in[0])
+    return gx_number_is_complex(g->node[in[0]].type.dtype) ? refuse_complex(g, in[0])
                                                           : reduce(g, node, in, count, GX_F64);
 }
 
@@ -382,7 +382,7 @@ gx_ref gx_check_take(gx_graph *g, gx_node *node, const gx_ref *in, int count)
     const gx_type *index = &g->node[in[1]].type;
     node->type = like(g, in[0]);
     bool is_empty = index->rows == 0 && index->cols == 0; // '[]', the vector of nothing
-    if ((!gx_is_vector(index) && !is_empty) || gx_dtype_is_complex(index->dtype)) {
+    if ((!gx_is_vector(index) && !is_empty) || gx_number_is_complex(index->dtype)) {
         return gx_shape_fail(g, in[1], "an index is a real vector");
     }
     if (!gx_take_axis(g, in, count, 2, 0, &node->whole[0])) {
@@ -411,7 +411,7 @@ gx_ref gx_check_stack(gx_graph *g, gx_node *node, const gx_ref *in, int count)
         }
         t->rows += is_across ? 0 : other->rows;
         t->cols += is_across ? other->cols : 0;
-        t->dtype = gx_dtype_promote(t->dtype, other->dtype);
+        t->dtype = gx_number_promote(t->dtype, other->dtype);
     }
     return gx_graph_add(g, node, in, count);
 }
@@ -450,6 +450,6 @@ gx_ref gx_check_diff(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 
 gx_ref gx_check_along_order(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
-    return gx_dtype_is_complex(g->node[in[0]].type.dtype) ? refuse_complex(g, in[0])
+    return gx_number_is_complex(g->node[in[0]].type.dtype) ? refuse_complex(g, in[0])
                                                           : along(g, node, in, count, 0);
 }

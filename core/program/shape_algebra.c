@@ -77,7 +77,7 @@ static uint32_t product_properties(const gx_node *node, const gx_ref *in)
     if (in[0] != in[1] || first == second) {
         return 0;
     }
-    if (!gx_dtype_is_complex(node->type.dtype)) {
+    if (!gx_number_is_complex(node->type.dtype)) {
         return GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN;
     }
     gx_trans trans = node->trans[first ? 0 : 1];
@@ -102,7 +102,7 @@ gx_ref gx_check_matmul(gx_graph *g, gx_node *node, const gx_ref *in, int count)
         }
     }
     node->type =
-        (gx_type){.rows = a->rows, .cols = b->cols, .dtype = gx_dtype_promote(a->dtype, b->dtype)};
+        (gx_type){.rows = a->rows, .cols = b->cols, .dtype = gx_number_promote(a->dtype, b->dtype)};
     gx_ref of[2] = {in[0], in[1]};
     node->trans[0] = peel(g, &of[0]);
     node->trans[1] = peel(g, &of[1]);
@@ -122,7 +122,7 @@ gx_ref gx_check_transpose(gx_graph *g, gx_node *node, const gx_ref *in, int coun
 {
     (void)count;
     const gx_node *from = gx_at_node(g, in[0]);
-    bool is_real = !gx_dtype_is_complex(from->type.dtype);
+    bool is_real = !gx_number_is_complex(from->type.dtype);
     if (is_real) {
         node->op = gx_op_row(GX_OP_TRANSPOSE);
     }
@@ -148,7 +148,7 @@ gx_ref gx_check_kron(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
     const gx_type *a = &g->node[in[0]].type, *b = &g->node[in[1]].type;
-    node->type.dtype = gx_dtype_promote(a->dtype, b->dtype);
+    node->type.dtype = gx_number_promote(a->dtype, b->dtype);
     if (!gx_mul_i64(a->rows, b->rows, &node->type.rows) ||
         !gx_mul_i64(a->cols, b->cols, &node->type.cols)) {
         return gx_shape_fail(g, in[0], "the product is too large");
@@ -165,7 +165,7 @@ gx_ref gx_check_outer(gx_graph *g, gx_node *node, const gx_ref *in, int count)
     }
     node->type = (gx_type){.rows = a->rows * a->cols,
                            .cols = b->rows * b->cols,
-                           .dtype = gx_dtype_promote(a->dtype, b->dtype)};
+                           .dtype = gx_number_promote(a->dtype, b->dtype)};
     return gx_graph_add(g, node, in, 2);
 }
 
@@ -174,7 +174,7 @@ gx_ref gx_check_outer(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 /* kind by a text or a number; 'F' '1' '2' 'I' 'M' 'N' in whole[0]. */
 gx_ref gx_check_norm(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
-    node->type = (gx_type){1, 1, gx_dtype_real(g->node[in[0]].type.dtype), 0, false};
+    node->type = (gx_type){1, 1, gx_number_real(g->node[in[0]].type.dtype), 0, false};
     node->whole[0] = 'F';
     double number = 0;
     const char *word = count > 1 ? gx_graph_word(g, in[1]) : NULL;
@@ -236,14 +236,14 @@ gx_ref gx_check_square_number(gx_graph *g, gx_node *node, const gx_ref *in, int 
 gx_ref gx_check_square_real(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
-    node->type = (gx_type){1, 1, gx_dtype_real(g->node[in[0]].type.dtype), 0, false};
+    node->type = (gx_type){1, 1, gx_number_real(g->node[in[0]].type.dtype), 0, false};
     return is_square(g, in[0]) ? gx_graph_add(g, node, in, 1) : GX_NO_NODE;
 }
 
 gx_ref gx_check_real_number(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
-    node->type = (gx_type){1, 1, gx_dtype_real(g->node[in[0]].type.dtype), 0, false};
+    node->type = (gx_type){1, 1, gx_number_real(g->node[in[0]].type.dtype), 0, false};
     return gx_graph_add(g, node, in, 1);
 }
 
@@ -260,7 +260,7 @@ static gx_ref add_system(gx_graph *g, gx_node *node, const gx_ref *in, int64_t r
                              (long long)b->rows, (long long)b->cols);
     }
     node->type =
-        (gx_type){.rows = rows, .cols = b->cols, .dtype = gx_dtype_promote(a->dtype, b->dtype)};
+        (gx_type){.rows = rows, .cols = b->cols, .dtype = gx_number_promote(a->dtype, b->dtype)};
     return gx_graph_add(g, node, in, 2);
 }
 
@@ -316,7 +316,7 @@ gx_ref gx_check_lu(gx_graph *g, gx_node *node, const gx_ref *in, int count)
     (void)count;
     gx_type t = strong(g, in[0]);
     int64_t k = gx_min(t.rows, t.cols);
-    node->type = (gx_type){t.rows, t.rows, gx_dtype_real(t.dtype), GX_PROP_ORTHOGONAL, false};
+    node->type = (gx_type){t.rows, t.rows, gx_number_real(t.dtype), GX_PROP_ORTHOGONAL, false};
     node->more[0] = (gx_type){t.rows, k, t.dtype, GX_PROP_LOWER | GX_PROP_UNIT, false};
     node->more[1] = (gx_type){k, t.cols, t.dtype, GX_PROP_UPPER, false};
     return gx_graph_add(g, node, in, 1);
@@ -336,7 +336,7 @@ gx_ref gx_check_eig(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
     gx_type t = strong(g, in[0]);
-    gx_dtype dtype = gx_dtype_is_double(t.dtype) ? GX_C128 : GX_C64;
+    gx_number dtype = gx_number_is_double(t.dtype) ? GX_C128 : GX_C64;
     node->type = (gx_type){t.rows, 1, dtype, 0, false};
     node->more[0] = (gx_type){t.rows, t.rows, dtype, 0, false};
     return is_square(g, in[0]) ? gx_graph_add(g, node, in, 1) : GX_NO_NODE;
@@ -346,7 +346,7 @@ gx_ref gx_check_eigh(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
     gx_type t = strong(g, in[0]);
-    node->type = (gx_type){t.rows, 1, gx_dtype_real(t.dtype), 0, false};
+    node->type = (gx_type){t.rows, 1, gx_number_real(t.dtype), 0, false};
     node->more[0] = (gx_type){t.rows, t.rows, t.dtype, GX_PROP_ORTHOGONAL, false};
     return is_square(g, in[0]) ? gx_graph_add(g, node, in, 1) : GX_NO_NODE;
 }
@@ -356,7 +356,7 @@ gx_ref gx_check_svd(gx_graph *g, gx_node *node, const gx_ref *in, int count)
     (void)count;
     gx_type t = strong(g, in[0]);
     int64_t k = gx_min(t.rows, t.cols);
-    gx_type sigma = {k, 1, gx_dtype_real(t.dtype), 0, false};
+    gx_type sigma = {k, 1, gx_number_real(t.dtype), 0, false};
     node->type = (gx_type){t.rows, k, t.dtype, GX_PROP_ORTHOGONAL, false};
     node->more[0] = sigma;
     node->more[1] = (gx_type){k, t.cols, t.dtype, 0, false};
@@ -382,7 +382,7 @@ gx_ref gx_check_cov(gx_graph *g, gx_node *node, const gx_ref *in, int count)
                                    : gx_shape_fail(g, in[0], "ddof needs more rows");
     }
     node->type = (gx_type){t.cols, t.cols, t.dtype, GX_PROP_HERMITIAN, false};
-    if (!gx_dtype_is_complex(t.dtype)) {
+    if (!gx_number_is_complex(t.dtype)) {
         node->type.properties |= GX_PROP_SYMMETRIC;
     }
     return gx_graph_add(g, node, in, 1);

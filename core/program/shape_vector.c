@@ -110,14 +110,14 @@ gx_ref gx_check_toeplitz(gx_graph *g, gx_node *node, const gx_ref *in, int count
     node->type = vector_type(g, in[0]);
     node->type.rows = length_of(g, in[0]);
     node->type.cols = length_of(g, pair[1]);
-    node->type.dtype = gx_dtype_promote(node->type.dtype, g->node[pair[1]].type.dtype);
+    node->type.dtype = gx_number_promote(node->type.dtype, g->node[pair[1]].type.dtype);
     return are_vectors(g, in, count) ? gx_graph_add(g, node, pair, 2) : GX_NO_NODE;
 }
 
 gx_ref gx_check_cross(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     node->type = vector_type(g, in[0]);
-    node->type.dtype = gx_dtype_promote(node->type.dtype, g->node[in[1]].type.dtype);
+    node->type.dtype = gx_number_promote(node->type.dtype, g->node[in[1]].type.dtype);
     for (int k = 0; k < count; k++) {
         if (!are_vectors(g, &in[k], 1) || length_of(g, in[k]) != 3) {
             return gx_graph_ok(g) ? gx_shape_fail(g, in[k], "this is of vectors of 3") : GX_NO_NODE;
@@ -135,7 +135,7 @@ gx_ref gx_check_topk(gx_graph *g, gx_node *node, const gx_ref *in, int count)
     if (!are_vectors(g, in, 1) || !gx_take_whole(g, in[1], "k", &k)) {
         return GX_NO_NODE;
     }
-    if (gx_dtype_is_complex(node->type.dtype)) {
+    if (gx_number_is_complex(node->type.dtype)) {
         return gx_graph_fail(g, "complex numbers have no order");
     }
     if (k < 0 || k > length_of(g, in[0])) {
@@ -152,7 +152,7 @@ gx_ref gx_check_unique(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
     node->type = (gx_type){1, 1, GX_F64, 0, false};
-    return gx_dtype_is_complex(g->node[in[0]].type.dtype)
+    return gx_number_is_complex(g->node[in[0]].type.dtype)
                ? gx_graph_fail(g, "complex numbers have no order")
                : gx_graph_add(g, node, in, 1);
 }

@@ -345,7 +345,7 @@ void gx_temps_free(gx_exec *x)
     }
 }
 
-const void *gx_input_data(gx_exec *x, const gx_node *node, int k, gx_dtype dtype)
+const void *gx_input_data(gx_exec *x, const gx_node *node, int k, gx_number dtype)
 {
     gx_val *val = x->val[gx_input(x->g, node, k)];
     const void *data = gx_val_data(x, val);

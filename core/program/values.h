@@ -101,7 +101,7 @@ gx_sink *gx_result_made(gx_exec *x, const gx_node *node);
 void gx_result_is_made(gx_exec *x, const gx_node *node);
 
 /* Input k in memory as dtype; valid until the lowering returns. */
-const void *gx_input_data(gx_exec *x, const gx_node *node, int k, gx_dtype dtype);
+const void *gx_input_data(gx_exec *x, const gx_node *node, int k, gx_number dtype);
 
 /* Input k as a source; space is the caller's and may be what is returned. */
 const gx_mat *gx_input_mat(gx_exec *x, const gx_node *node, int k, gx_mat *space);

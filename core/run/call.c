@@ -15,7 +15,7 @@ static bool is_tiny(gx_kernel_id kernel, double flops)
     return kernel == GX_GEMM && flops < GX_CLOCK_FLOPS;
 }
 
-gx_code gx_run_call_cut(gx_run *run, gx_team *team, gx_kernel_id kernel, gx_dtype dtype,
+gx_code gx_run_call_cut(gx_run *run, gx_team *team, gx_kernel_id kernel, gx_number dtype,
                         const gx_args *args, const gx_cut *cut, gx_err *err)
 {
     const gx_backend *backend;
@@ -40,7 +40,7 @@ static gx_code poll_inside(void *arg, gx_err *err)
     return code;
 }
 
-gx_code gx_run_call(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+gx_code gx_run_call(gx_run *run, gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
     const gx_backend *backend;
     gx_dev *dev;

@@ -20,13 +20,13 @@ enum { GX_CLOCK_FLOPS = 1000 };
 ** args->work is not looked at; args->info may be NULL.  Polls, but not after a product
 ** below GX_CLOCK_FLOPS; returns the run's code.
 */
-gx_code gx_run_call(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
+gx_code gx_run_call(gx_run *run, gx_kernel_id kernel, gx_number dtype, const gx_args *args);
 
 /*
 ** The same over this team (NULL: alone), cut as said, on the thread that the team is of.  The
 ** failure is *err's, not the run's.  gx_run_device() has been called.
 */
-gx_code gx_run_call_cut(gx_run *run, gx_team *team, gx_kernel_id kernel, gx_dtype dtype,
+gx_code gx_run_call_cut(gx_run *run, gx_team *team, gx_kernel_id kernel, gx_number dtype,
                         const gx_args *args, const gx_cut *cut, gx_err *err);
 
 /*

@@ -69,7 +69,7 @@ static void fill_store(gx_profile *profile)
 void gx_profile_built_in(gx_profile *profile)
 {
     // Per thread, and half of what a machine of two slow cores was seen to do.
-    static const double per_thread[GX_DTYPE_COUNT] = {
+    static const double per_thread[GX_NUMBER_COUNT] = {
         [GX_F64] = 16e9, [GX_F32] = 32e9, [GX_C128] = 16e9, [GX_C64] = 32e9};
     static const double share[GX_PROFILE_SIZES] = {0.25, 0.75, 1}; // small products thread badly
     *profile = (gx_profile){.threads = gx_machine_cpus(),
@@ -83,7 +83,7 @@ void gx_profile_built_in(gx_profile *profile)
                             .db_commit_bytes_per_s = 1.5e9,
                             .db_commit_s = 1e-3,
                             .gemm_size = {128, 512, 1536}};
-    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
         for (int i = 0; i < GX_PROFILE_SIZES; i++) {
             profile->gemm_flops_per_s[dtype][i] = per_thread[dtype] * share[i] * profile->threads;
         }
@@ -266,8 +266,8 @@ static bool parse_rates(const cJSON *object, int64_t *size, double *gemm, double
         size[i] = (int64_t)positive(cJSON_GetArrayItem(edges, i), is_sound);
         *is_sound = *is_sound && size[i] > (i == 0 ? 0 : size[i - 1]);
     }
-    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
-        const char *name = gx_dtype_name((gx_dtype)dtype);
+    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
+        const char *name = gx_number_name((gx_number)dtype);
         parse_list(cJSON_GetObjectItemCaseSensitive(products, name), gemm + dtype * sizes, sizes,
                    is_sound);
     }
@@ -384,8 +384,8 @@ static void add_rates(cJSON *object, const int64_t *size, const double *gemm, co
         add_number(list, (double)size[i]);
     }
     cJSON *lists = cJSON_AddObjectToObject(object, "gemm_flops_per_s");
-    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
-        list = cJSON_AddArrayToObject(lists, gx_dtype_name((gx_dtype)dtype));
+    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
+        list = cJSON_AddArrayToObject(lists, gx_number_name((gx_number)dtype));
         for (int i = 0; i < sizes; i++) {
             add_number(list, rounded(gemm[dtype * sizes + i]));
         }

@@ -54,7 +54,7 @@ typedef struct gx_profile {
     gx_store_rates store_new;            /* stored where the file has to grow for them         */
     gx_store_rates store_again;          /* where others have been: log and free pages         */
     int64_t gemm_size[GX_PROFILE_SIZES]; /* n of the n x n products, ascending                 */
-    double gemm_flops_per_s[GX_DTYPE_COUNT][GX_PROFILE_SIZES];
+    double gemm_flops_per_s[GX_NUMBER_COUNT][GX_PROFILE_SIZES];
     double rate_flops_per_s[GX_RATE_COUNT][GX_PROFILE_SIZES]; /* f64, of the same n            */
     double sweep_bytes_per_s; /* of a matrix out of cache, through products with GX_SWEEP_COLS
                                  columns, by all threads                                       */
@@ -76,7 +76,7 @@ typedef struct gx_device_profile {
     double alloc_bytes_per_s;           /* and for each byte                           */
     double sweep_bytes_per_s;           /* as in gx_profile                            */
     int64_t gemm_size[GX_DEVICE_SIZES]; /* n of the n x n products, ascending          */
-    double gemm_flops_per_s[GX_DTYPE_COUNT][GX_DEVICE_SIZES];
+    double gemm_flops_per_s[GX_NUMBER_COUNT][GX_DEVICE_SIZES];
     double rate_flops_per_s[GX_RATE_COUNT][GX_DEVICE_SIZES]; /* f64, of the same n     */
 } gx_device_profile;
 
@@ -106,7 +106,7 @@ void gx_profile_built_in(gx_profile *profile);
 ** measured sizes, and in proportion to the threads up to those of the profile.  Always > 0.
 ** (core/run/profile_rates.c)
 */
-double gx_profile_flops(const gx_profile *profile, gx_dtype dtype, int64_t n, int threads);
+double gx_profile_flops(const gx_profile *profile, gx_number dtype, int64_t n, int threads);
 
 /* Getting so many helpers that read: one connection leads them all. */
 double gx_profile_helpers_s(const gx_profile *profile, int64_t readers);
@@ -115,7 +115,7 @@ double gx_profile_helpers_s(const gx_profile *profile, int64_t readers);
 double gx_profile_sweep_rate(const gx_profile *profile, int threads);
 
 /* Flop/s on a device. */
-double gx_profile_device_flops(const gx_device_profile *profile, gx_dtype dtype, int64_t n);
+double gx_profile_device_flops(const gx_device_profile *profile, gx_number dtype, int64_t n);
 
 /*
 ** Seconds a byte of inserting a matrix of so many bytes, and of committing it; what share of it
@@ -132,10 +132,10 @@ double gx_profile_pass(const gx_profile *profile, double bytes, double flops, in
 double gx_profile_device_pass(const gx_device_profile *profile, double bytes, double flops);
 
 /* Seconds of one kernel call, with so many threads; on a device.  Sizes in args are enough. */
-double gx_profile_kernel(const gx_profile *profile, gx_kernel_id kernel, gx_dtype dtype,
+double gx_profile_kernel(const gx_profile *profile, gx_kernel_id kernel, gx_number dtype,
                          const gx_args *args, int threads);
 double gx_profile_device_kernel(const gx_device_profile *profile, gx_kernel_id kernel,
-                                gx_dtype dtype, const gx_args *args);
+                                gx_number dtype, const gx_args *args);
 
 /* Name of a rate: "potrf", ...; its kernel. */
 const char *gx_rate_name(gx_rate rate);

@@ -27,12 +27,12 @@ enum { REPEAT_MOST = 1000, COPIES = 4, CORE_EDGE = 192 };
 ** One product's best flop rate, team NULL: of the caller alone; 0 and GX_OK when memory_limit does
 ** not allow it.
 */
-static gx_code measure_gemm(gx_run *run, gx_dev *dev, gx_team *team, gx_dtype dtype, int64_t n,
+static gx_code measure_gemm(gx_run *run, gx_dev *dev, gx_team *team, gx_number dtype, int64_t n,
                             double *rate)
 {
     *rate = 0;
     gx_err err = {0};
-    size_t bytes = (size_t)n * (size_t)n * gx_dtype_bytes(dtype);
+    size_t bytes = (size_t)n * (size_t)n * gx_number_bytes(dtype);
     void *memory;
     if (gx_mem_alloc(run->ctx->mem, 3 * bytes, "gx_benchmark", &memory, &err) != GX_OK) {
         return err.code == GX_BUDGET ? GX_OK : gx_run_fail(run, &err);
@@ -241,14 +241,14 @@ gx_code gx_profile_measure(gx_run *run, gx_profile *profile)
     gx_team *team = gx_run_team(run);
     profile->is_measured = true;
     profile->threads = team == NULL ? 1 : gx_team_threads(team);
-    gx_run_progress(run, GX_DTYPE_COUNT * GX_PROFILE_SIZES + 1);
+    gx_run_progress(run, GX_NUMBER_COUNT * GX_PROFILE_SIZES + 1);
     measure_memcpy(run, &profile->memcpy_bytes_per_s, &profile->touch_bytes_per_s);
     gx_run_advance(run, 1);
-    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
         double *rates = profile->gemm_flops_per_s[dtype];
         for (int i = 0; i < GX_PROFILE_SIZES && gx_ok(run); i++) {
             double rate;
-            measure_gemm(run, dev, team, (gx_dtype)dtype, profile->gemm_size[i], &rate);
+            measure_gemm(run, dev, team, (gx_number)dtype, profile->gemm_size[i], &rate);
             rates[i] = rate > 0 ? rate : i > 0 ? rates[i - 1] : rates[i];
             gx_run_advance(run, 1);
         }

@@ -92,7 +92,7 @@ static double between(const int64_t *size, const double *rate, int sizes, double
     return rate[sizes - 1];
 }
 
-double gx_profile_flops(const gx_profile *profile, gx_dtype dtype, int64_t n, int threads)
+double gx_profile_flops(const gx_profile *profile, gx_number dtype, int64_t n, int threads)
 {
     const double FULL = 64; // from this edge on one thread is at its rate
     const double *rates = profile->gemm_flops_per_s[dtype];
@@ -115,7 +115,7 @@ double gx_profile_sweep_rate(const gx_profile *profile, int threads)
     return team * profile->sweep_bytes_per_s;
 }
 
-double gx_profile_device_flops(const gx_device_profile *profile, gx_dtype dtype, int64_t n)
+double gx_profile_device_flops(const gx_device_profile *profile, gx_number dtype, int64_t n)
 {
     return between(profile->gemm_size, profile->gemm_flops_per_s[dtype], GX_DEVICE_SIZES, (double)n,
                    2);
@@ -192,17 +192,17 @@ static double edge_of(gx_kernel_id kernel, const gx_args *args)
     }
 }
 
-static double bytes_of(gx_dtype dtype, const gx_args *args)
+static double bytes_of(gx_number dtype, const gx_args *args)
 {
     int matrices = args->fused == NULL ? 3 : args->fused->inputs + args->fused->outputs;
-    return matrices * (double)args->m * (double)args->n * (double)gx_dtype_bytes(dtype);
+    return matrices * (double)args->m * (double)args->n * (double)gx_number_bytes(dtype);
 }
 
 /* What a product reads at least. */
-static double operand_bytes(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+static double operand_bytes(gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
     double m = (double)args->m, n = (double)args->n, k = (double)args->k;
-    return (kernel == GX_GEMM ? (m + n) * k : n * k) * (double)gx_dtype_bytes(dtype);
+    return (kernel == GX_GEMM ? (m + n) * k : n * k) * (double)gx_number_bytes(dtype);
 }
 
 double gx_profile_pass(const gx_profile *profile, double bytes, double flops, int threads)
@@ -220,7 +220,7 @@ double gx_profile_device_pass(const gx_device_profile *profile, double bytes, do
            fmax(bytes / profile->sweep_bytes_per_s, flops / (ELEMENTWISE * product));
 }
 
-double gx_profile_kernel(const gx_profile *profile, gx_kernel_id kernel, gx_dtype dtype,
+double gx_profile_kernel(const gx_profile *profile, gx_kernel_id kernel, gx_number dtype,
                          const gx_args *args, int threads)
 {
     double team = (double)gx_max(1, gx_min(threads, profile->threads));
@@ -243,7 +243,7 @@ double gx_profile_kernel(const gx_profile *profile, gx_kernel_id kernel, gx_dtyp
 }
 
 double gx_profile_device_kernel(const gx_device_profile *profile, gx_kernel_id kernel,
-                                gx_dtype dtype, const gx_args *args)
+                                gx_number dtype, const gx_args *args)
 {
     if (moves_memory(kernel)) {
         return profile->launch_s +

@@ -70,10 +70,10 @@ typedef struct gx_cut {
 ** gx_team_call_bytes(), and given back.  REDUCE, PAIR and SPMM run as one piece on the caller.
 */
 gx_code gx_team_call(gx_team *team, const gx_backend *backend, gx_dev *dev, gx_kernel_id kernel,
-                     gx_dtype dtype, const gx_args *args, const gx_cut *cut, gx_err *err);
+                     gx_number dtype, const gx_args *args, const gx_cut *cut, gx_err *err);
 
 /* Memory that a factorisation's call takes at its peak; sizes and flags of args are enough. */
 size_t gx_team_call_bytes(const gx_backend *backend, gx_dev *dev, gx_kernel_id kernel,
-                          gx_dtype dtype, const gx_args *args);
+                          gx_number dtype, const gx_args *args);
 
 #endif

@@ -20,7 +20,7 @@ static gx_code call_spectrum(const gx_job *job, gx_kernel_id kernel, const gx_ar
 }
 
 gx_code gx_team_call(gx_team *team, const gx_backend *backend, gx_dev *dev, gx_kernel_id kernel,
-                     gx_dtype dtype, const gx_args *args, const gx_cut *cut, gx_err *err)
+                     gx_number dtype, const gx_args *args, const gx_cut *cut, gx_err *err)
 {
     gx_kernel run;
     gx_job job = {.team = team, .dev = dev, .dtype = dtype, .cut = cut};

@@ -83,7 +83,7 @@ typedef struct job {
     gx_team *team;
     const gx_backend *backend;
     gx_kernel_id kernel;
-    gx_dtype dtype;
+    gx_number dtype;
     const gx_args *args;
     gx_kernel run; /* the kernel itself            */
     gx_kernel off; /* cells off the diagonal       */
@@ -203,7 +203,7 @@ static gx_code run_triangle(const job *w, const gx_args *cell, int64_t j, gx_err
     return w->run(w->dev, NULL, &part, err);
 }
 
-static gx_fused_place place_at(const gx_fused_place *from, gx_dtype dtype, int64_t i, int64_t j)
+static gx_fused_place place_at(const gx_fused_place *from, gx_number dtype, int64_t i, int64_t j)
 {
     gx_fused_place to = *from;
     to.data = gx_at(from->data, dtype, 1, i * from->row + j * from->col, 0);
@@ -218,7 +218,7 @@ static gx_code run_fused(const job *w, gx_args *cell, int64_t i, int64_t j, int 
         in[k] = place_at(&w->args->in[k], w->dtype, i, j);
     }
     for (int k = 0; k < f->outputs; k++) {
-        gx_dtype dtype = f->output[k].is_real ? gx_dtype_real(w->dtype) : w->dtype;
+        gx_number dtype = f->output[k].is_real ? gx_number_real(w->dtype) : w->dtype;
         out[k] = place_at(&w->args->out[k], dtype, i, j);
     }
     cell->in = in;
@@ -299,10 +299,10 @@ static bool is_slow(const job *w)
 */
 static double product_s(const job *w, int64_t m, int64_t n, int64_t k)
 {
-    double flops = (gx_dtype_is_complex(w->dtype) ? 8.0 : 2.0) * (double)m * (double)n * (double)k;
+    double flops = (gx_number_is_complex(w->dtype) ? 8.0 : 2.0) * (double)m * (double)n * (double)k;
     double elements = (double)m * (double)k + (double)k * (double)n + (double)m * (double)n;
-    double bytes = elements * (double)gx_dtype_bytes(w->dtype);
-    double rate = gx_dtype_real(w->dtype) == GX_F32 ? 2 * FLOPS_PER_S : FLOPS_PER_S;
+    double bytes = elements * (double)gx_number_bytes(w->dtype);
+    double rate = gx_number_real(w->dtype) == GX_F32 ? 2 * FLOPS_PER_S : FLOPS_PER_S;
     rate /= is_slow(w) ? SLOWER : 1;
     double compute_s = flops / rate, memory_s = bytes / BYTES_PER_S;
     return compute_s > memory_s ? compute_s : memory_s;
@@ -357,7 +357,7 @@ static void slice(job *w)
     void *partial;
     if (slices < 2 || w->add == NULL || w->m > SLICED_MAX / w->n ||
         gx_mem_alloc(gx_team_mem(w->team),
-                     (size_t)((slices - 1) * w->m * w->n) * gx_dtype_bytes(w->dtype),
+                     (size_t)((slices - 1) * w->m * w->n) * gx_number_bytes(w->dtype),
                      "partial products", &partial, NULL) != GX_OK) {
         return;
     }
@@ -368,7 +368,7 @@ static void slice(job *w)
 
 static void cut_product_freely(job *w)
 {
-    int64_t side = FREE_SIDE / (gx_dtype_is_complex(w->dtype) ? 2 : 1);
+    int64_t side = FREE_SIDE / (gx_number_is_complex(w->dtype) ? 2 : 1);
     int64_t least_k = is_slow(w) ? SLOW_K : FREE_K;
     side = is_slow(w) ? 2 * SLOW_SIDE : side;
     w->um = gx_max(gx_min(w->m, w->is_triangle ? side / 2 : side), 1);
@@ -395,7 +395,7 @@ static void cut_product_freely(job *w)
 
 static void cut_product_fixed(job *w, const gx_cut *cut)
 {
-    int half = gx_dtype_is_complex(w->dtype) ? 2 : 1;
+    int half = gx_number_is_complex(w->dtype) ? 2 : 1;
     w->um = cut->m > 0 ? cut->m : FIXED_M / half;
     w->un = cut->n > 0 ? cut->n : FIXED_N;
     w->uk = cut->k > 0 ? cut->k : FIXED_K / half;
@@ -426,7 +426,7 @@ static void cut_lines(job *w, const gx_cut *cut)
 */
 static void cut_elements(job *w)
 {
-    int64_t elements = gx_max(PIECE_BYTES / (int64_t)gx_dtype_bytes(w->dtype), 1);
+    int64_t elements = gx_max(PIECE_BYTES / (int64_t)gx_number_bytes(w->dtype), 1);
     if (w->kernel == GX_TRANSPOSE || w->kernel == GX_SYMMETRIZE) {
         w->um = w->un = TRANSPOSE_SIDE;
     } else {
@@ -477,11 +477,11 @@ static bool is_small(const job *w)
     if (w->kernel == GX_LASWP) {
         rows = 2.0 * (double)(w->args->pivot_last - w->args->pivot_first);
     }
-    double bytes = rows * (double)w->n * (double)gx_dtype_bytes(w->dtype);
+    double bytes = rows * (double)w->n * (double)gx_number_bytes(w->dtype);
     return bytes / BYTES_PER_S < SMALL_S;
 }
 
-const gx_backend *gx_team_backend(const gx_backend *backend, gx_kernel_id kernel, gx_dtype dtype)
+const gx_backend *gx_team_backend(const gx_backend *backend, gx_kernel_id kernel, gx_number dtype)
 {
     bool is_spectrum =
         kernel == GX_SYEV || kernel == GX_GEEV || kernel == GX_GEES || kernel == GX_GESDD;
@@ -493,7 +493,7 @@ gx_code gx_job_kernel(const gx_job *x, gx_kernel_id kernel, gx_kernel *run, gx_e
     *run = x->backend->kernel[kernel][x->dtype];
     return *run != NULL ? GX_OK
                         : gx_fail(err, GX_UNSUPPORTED, "%s has no %s for %s", x->backend->name,
-                                  gx_kernel_name(kernel), gx_dtype_name(x->dtype));
+                                  gx_kernel_name(kernel), gx_number_name(x->dtype));
 }
 
 gx_code gx_job_whole(const gx_job *x, gx_kernel_id kernel, const gx_args *args, gx_err *err)

@@ -12,7 +12,7 @@ typedef struct gx_job {
     gx_team *team; /* may be NULL */
     const gx_backend *backend;
     gx_dev *dev;
-    gx_dtype dtype;
+    gx_number dtype;
     const gx_cut *cut; /* may be NULL */
 } gx_job;
 
@@ -46,6 +46,6 @@ gx_code gx_job_reflectors(const gx_job *job, gx_kernel_id kernel, const gx_args 
 ** Who computes it for a host backend: itself, or the CPU backend the spectra that the reference
 ** backend leaves to LAPACK.
 */
-const gx_backend *gx_team_backend(const gx_backend *backend, gx_kernel_id kernel, gx_dtype dtype);
+const gx_backend *gx_team_backend(const gx_backend *backend, gx_kernel_id kernel, gx_number dtype);
 
 #endif

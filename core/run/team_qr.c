@@ -57,7 +57,7 @@ static void *at(const gx_job *job, const void *x, int64_t ld, int64_t i, int64_t
 static gx_code take(const gx_job *job, int64_t elements, void **ptr, gx_err *err)
 {
     return gx_mem_alloc(job->team == NULL ? NULL : gx_team_mem(job->team),
-                        (size_t)elements * gx_dtype_bytes(job->dtype), "reflectors", ptr, err);
+                        (size_t)elements * gx_number_bytes(job->dtype), "reflectors", ptr, err);
 }
 
 static void give(const gx_job *job, void *ptr)
@@ -506,7 +506,7 @@ static gx_code generate_all(const gx_job *job, const gx_args *p, gx_err *err)
 static bool is_small(const gx_job *job, gx_kernel_id kernel, const gx_args *p)
 {
     double flops = gx_kernel_flops(kernel, job->dtype, p);
-    bool is_complex = gx_dtype_is_complex(job->dtype);
+    bool is_complex = gx_number_is_complex(job->dtype);
     return p->m <= 0 || p->n <= 0 || flops / (is_complex ? 8 : 2) < SMALL_PAIRS ||
            (is_complex && p->transa == GX_TRANS); // which the kernel refuses
 }
@@ -541,7 +541,7 @@ gx_code gx_job_reflectors(const gx_job *job, gx_kernel_id kernel, const gx_args 
 
 /* At most: T, ORGQR's spare, W, and what a leaf wants; or what the one small call wants. */
 size_t gx_team_call_bytes(const gx_backend *backend, gx_dev *dev, gx_kernel_id kernel,
-                          gx_dtype dtype, const gx_args *p)
+                          gx_number dtype, const gx_args *p)
 {
     const size_t ROUNDING = 4096; // of several small allocations
     backend = gx_team_backend(backend, kernel, dtype);
@@ -572,5 +572,5 @@ size_t gx_team_call_bytes(const gx_backend *backend, gx_dev *dev, gx_kernel_id k
     leaf = has_leaf ? backend->workspace(dev, kernel, dtype, &narrow) : 0;
     int64_t triangles = kernel == GX_ORGQR ? 2 : 1;
     int64_t elements = triangles * BLOCK * BLOCK + k * gx_min(gx_max(lines, 0), CHUNK);
-    return (size_t)elements * gx_dtype_bytes(dtype) + leaf + ROUNDING;
+    return (size_t)elements * gx_number_bytes(dtype) + leaf + ROUNDING;
 }

@@ -38,7 +38,7 @@ gx_code gx_job_triangular(const gx_job *job, gx_kernel_id kernel, const gx_args 
     if (gx_triangle_side(args) <= GX_TRIANGLE_LEAF || args->m <= 0 || args->n <= 0) {
         return gx_job_call(job, kernel, args, err);
     }
-    if (args->alpha.re == 0 && (args->alpha.im == 0 || !gx_dtype_is_complex(job->dtype))) {
+    if (args->alpha.re == 0 && (args->alpha.im == 0 || !gx_number_is_complex(job->dtype))) {
         gx_args zero = *args;
         zero.alpha = (gx_scalar){0, 0};
         return gx_job_call(job, GX_FILL, &zero, err);

@@ -35,7 +35,7 @@ static gx_code check_sparse(gx_run *run, const gx_eig_args *args)
         return gx_run_failf(run, GX_UNSUPPORTED, "%s is sparse, and a \"b\" is for dense matrices",
                             A->label);
     }
-    if (args->which == GX_EIG_NEAREST && args->sigma.im != 0 && !gx_dtype_is_complex(A->dtype)) {
+    if (args->which == GX_EIG_NEAREST && args->sigma.im != 0 && !gx_number_is_complex(A->dtype)) {
         return gx_run_failf(run, GX_UNSUPPORTED, "%s is sparse and real, and so must \"sigma\" be",
                             A->label);
     }

@@ -65,7 +65,7 @@ typedef struct gx_eig_result {
     bool is_hermitian;  /* A was taken as Hermitian: right and left vectors are the same      */
     gx_scalar *values;  /* count                                                              */
     double *residuals;  /* count: ||A x - value B x||_2; NULL: not asked                      */
-    gx_dtype dtype;     /* of the vectors: A's (B's), complex where is_real is false          */
+    gx_number dtype;     /* of the vectors: A's (B's), complex where is_real is false          */
     void *right;        /* n x count, leading dimension n; NULL: not asked                    */
     void *left;         /* the same; NULL where not asked or the same as right                */
     int64_t passes;     /* over A                                                             */
@@ -82,7 +82,7 @@ gx_code gx_alg_eig(gx_run *run, const gx_eig_args *args, gx_eig_result *result);
 void gx_eig_clear(gx_eig_result *result);
 
 /* Of count columns of n rows: the sign just said. */
-void gx_eig_fix_sign(gx_run *run, gx_dtype dtype, void *vectors, int64_t n, int64_t count);
+void gx_eig_fix_sign(gx_run *run, gx_number dtype, void *vectors, int64_t n, int64_t count);
 
 // Singular values ---------------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ typedef struct gx_svd_result {
     int64_t asked;
     int64_t u_cols;    /* of U: count, or m (FULL)                                         */
     int64_t vt_rows;   /* of V^H: count, or n (FULL)                                       */
-    gx_dtype dtype;    /* of U and V^H: A's                                                */
+    gx_number dtype;    /* of U and V^H: A's                                                */
     double *sigma;     /* count                                                            */
     double *residuals; /* count: the larger of ||A v - sigma u||_2 and ||A^H u - sigma v||_2;
                              NULL: not asked                                                   */

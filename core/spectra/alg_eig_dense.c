@@ -32,8 +32,8 @@ typedef struct solving {
     const gx_eig_args *args;
     gx_eig_result *result;
     int64_t n, count;
-    gx_dtype dtype; /* of A and B in memory             */
-    gx_dtype wide;  /* the complex dtype                */
+    gx_number dtype; /* of A and B in memory             */
+    gx_number wide;  /* the complex dtype                */
     bool is_hermitian;
     void *a;            /* A; SYEV's vectors               */
     void *b;            /* L of B; NULL: no B              */
@@ -67,7 +67,7 @@ static size_t peak_bytes(const solving *s)
 {
     const gx_eig_args *args = s->args;
     double n = (double)s->n, count = (double)s->count;
-    double es = (double)gx_dtype_bytes(s->dtype), wide = (double)gx_dtype_bytes(s->wide);
+    double es = (double)gx_number_bytes(s->dtype), wide = (double)gx_number_bytes(s->wide);
     gx_args call = kernel_args(s);
     double work =
         (double)gx_dense_call_bytes(s->run, s->is_hermitian ? GX_SYEV : GX_GEEV, s->dtype, &call);
@@ -101,14 +101,14 @@ static gx_code refuse_what_is_too_large(const solving *s)
 
 size_t gx_eig_dense_bytes(gx_run *run, const gx_eig_args *args)
 {
-    gx_dtype dtype =
-        args->B == NULL ? args->A->dtype : gx_dtype_promote(args->A->dtype, args->B->dtype);
+    gx_number dtype =
+        args->B == NULL ? args->A->dtype : gx_number_promote(args->A->dtype, args->B->dtype);
     solving s = {.run = run,
                  .args = args,
                  .n = args->A->rows,
                  .count = args->k > 0 ? args->k : args->A->rows,
                  .dtype = dtype,
-                 .wide = gx_dtype_promote(dtype, GX_C64),
+                 .wide = gx_number_promote(dtype, GX_C64),
                  .is_hermitian = args->is_hermitian};
     return peak_bytes(&s);
 }
@@ -116,7 +116,7 @@ size_t gx_eig_dense_bytes(gx_run *run, const gx_eig_args *args)
 // A and B -----------------------------------------------------------------------------------------
 
 /* a = all of mat; its lower triangle alone where it is said to be Hermitian. */
-static gx_code load_whole(const solving *s, const gx_mat *mat, bool is_said, gx_dtype dtype,
+static gx_code load_whole(const solving *s, const gx_mat *mat, bool is_said, gx_number dtype,
                           void *a)
 {
     int64_t ld = gx_max(1, s->n);
@@ -139,7 +139,7 @@ static void factor_b(solving *s)
     }
     if (!is_said && !gx_dense_is_hermitian(s->run, s->dtype, s->b, ld, s->n)) {
         gx_run_failf(s->run, GX_NUMERIC, "%s is not %s", B->label,
-                     gx_dtype_is_complex(B->dtype) ? "Hermitian" : "symmetric");
+                     gx_number_is_complex(B->dtype) ? "Hermitian" : "symmetric");
         return;
     }
     gx_dense_call(
@@ -153,7 +153,7 @@ static void factor_b(solving *s)
 }
 
 /* c = op(L)^-1 c or c op(L)^-1, n x cols. */
-static void solve_by_l(const solving *s, gx_side side, gx_trans trans, gx_dtype dtype,
+static void solve_by_l(const solving *s, gx_side side, gx_trans trans, gx_number dtype,
                        const void *l, void *c, int64_t cols)
 {
     gx_dense_call(s->run, GX_TRSM, dtype,
@@ -181,7 +181,7 @@ static void load_operands(solving *s)
     }
     if (!s->is_hermitian) {
         // What was asked before did not know yet; A is there already.
-        size_t there = (size_t)(s->n * s->n) * gx_dtype_bytes(s->dtype);
+        size_t there = (size_t)(s->n * s->n) * gx_number_bytes(s->dtype);
         size_t most = peak_bytes(s);
         if (gx_mem_available(s->run->ctx->mem) < most - there) {
             refuse_what_is_too_large(s);
@@ -199,7 +199,7 @@ static void load_operands(solving *s)
 
 static void call_hermitian(solving *s)
 {
-    gx_dtype real = gx_dtype_real(s->dtype);
+    gx_number real = gx_number_real(s->dtype);
     if (gx_dense_alloc(s->run, real, s->n, 1, "eigenvalues", &s->values) != GX_OK) {
         return;
     }
@@ -265,15 +265,15 @@ static void call_general(solving *s)
 // The result --------------------------------------------------------------------------------------
 
 /* Columns of `from` in their order into out, the real part where out is real. */
-static void pick_columns(const solving *s, const void *from, gx_dtype dtype, void *out)
+static void pick_columns(const solving *s, const void *from, gx_number dtype, void *out)
 {
-    gx_dtype to = s->result->dtype;
+    gx_number to = s->result->dtype;
     gx_span span = gx_stats_open(&s->run->ctx->stats);
     for (int64_t j = 0; j < s->count && from != NULL && gx_ok(s->run); j++) {
         const void *x = gx_at(from, dtype, s->n, 0, s->order[j]);
         void *y = gx_at(out, to, s->n, 0, j);
-        if (gx_dtype_is_complex(dtype) && !gx_dtype_is_complex(to)) {
-            size_t part = gx_dtype_bytes(to);
+        if (gx_number_is_complex(dtype) && !gx_number_is_complex(to)) {
+            size_t part = gx_number_bytes(to);
             for (int64_t i = 0; i < s->n; i++) {
                 memcpy((char *)y + (size_t)i * part, (const char *)x + (size_t)(2 * i) * part,
                        part);
@@ -288,7 +288,7 @@ static void pick_columns(const solving *s, const void *from, gx_dtype dtype, voi
 
 static bool are_real(const solving *s)
 {
-    if (s->is_hermitian || gx_dtype_is_complex(s->dtype)) {
+    if (s->is_hermitian || gx_number_is_complex(s->dtype)) {
         return s->is_hermitian;
     }
     for (int64_t j = 0; j < s->count; j++) {
@@ -313,7 +313,7 @@ static void give(solving *s)
     r->passes = 1;
     bool is_moved = s->is_hermitian && args->k == 0 && args->wants_right; // in their order already
     bool has_left = args->wants_left && !s->is_hermitian;
-    gx_dtype dtype = r->is_real ? s->dtype : s->wide;
+    gx_number dtype = r->is_real ? s->dtype : s->wide;
     if (gx_eig_reserve(run, r, s->n, s->count, dtype, args->wants_right && !is_moved, has_left,
                        args->wants_residuals) != GX_OK) {
         return;
@@ -350,7 +350,7 @@ static void multiply(const solving *s, const void *m, const void *x, void *y, in
                   y, n);
 }
 
-static gx_scalar number_at(gx_dtype dtype, const void *x, int64_t i)
+static gx_scalar number_at(gx_number dtype, const void *x, int64_t i)
 {
     double pair[2];
     gx_convert(dtype, gx_at(x, dtype, 1, i, 0), 1, GX_C128, pair, 1, 1, 1);
@@ -358,7 +358,7 @@ static gx_scalar number_at(gx_dtype dtype, const void *x, int64_t i)
 }
 
 /* ||y - value x||. */
-static double distance(gx_dtype dtype, const void *y, gx_scalar value, const void *x, int64_t n)
+static double distance(gx_number dtype, const void *y, gx_scalar value, const void *x, int64_t n)
 {
     long double sum = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -409,15 +409,15 @@ static void find_residuals(const solving *s)
 gx_code gx_eig_dense(gx_run *run, const gx_eig_args *args, gx_eig_result *result)
 {
     gx_mem *mem = run->ctx->mem;
-    gx_dtype dtype =
-        args->B == NULL ? args->A->dtype : gx_dtype_promote(args->A->dtype, args->B->dtype);
+    gx_number dtype =
+        args->B == NULL ? args->A->dtype : gx_number_promote(args->A->dtype, args->B->dtype);
     solving s = {.run = run,
                  .args = args,
                  .result = result,
                  .n = args->A->rows,
                  .count = args->k > 0 ? args->k : args->A->rows,
                  .dtype = dtype,
-                 .wide = gx_dtype_promote(dtype, GX_C64),
+                 .wide = gx_number_promote(dtype, GX_C64),
                  .is_hermitian = !args->is_general}; // until A is known
     void *all = NULL, *order = NULL;
     if (refuse_what_is_too_large(&s) == GX_OK &&

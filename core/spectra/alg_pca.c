@@ -41,7 +41,7 @@ enum { PANEL_BYTES = 8 << 20 };
 typedef struct columns {
     gx_run *run;
     const gx_mat *A;
-    gx_dtype dtype;   /* computed in: f64 or c128                          */
+    gx_number dtype;   /* computed in: f64 or c128                          */
     gx_scalar *shift; /* n: what is taken off while reading                */
     gx_scalar *rest;  /* n: the mean of what that leaves                   */
     double *scale;    /* n: deviations (divisor m - ddof) where asked      */
@@ -49,7 +49,7 @@ typedef struct columns {
     void *strip;      /* moments of a column of tiles, while they are found */
 } columns;
 
-static gx_scalar get(gx_dtype dtype, const void *x, int64_t i)
+static gx_scalar get(gx_number dtype, const void *x, int64_t i)
 {
     const double *d = x;
     return dtype == GX_C128 ? (gx_scalar){d[2 * i], d[2 * i + 1]} : (gx_scalar){d[i], 0};
@@ -62,7 +62,7 @@ static double square(gx_scalar x)
 
 static gx_code begin_columns(columns *c, gx_run *run, const gx_mat *A, int64_t ddof)
 {
-    *c = (columns){.run = run, .A = A, .dtype = gx_dtype_wide(A->dtype)};
+    *c = (columns){.run = run, .A = A, .dtype = gx_number_wide(A->dtype)};
     if (ddof < 0) {
         return gx_run_failf(run, GX_ARG, "ddof must not be negative, not %lld", (long long)ddof);
     }
@@ -97,7 +97,7 @@ static void end_columns(columns *c)
 ** The mean of a column's first rows; the value itself where they are all the same, so that a
 ** column that does not vary becomes zeros, not rounding errors; 0 of what is not finite.
 */
-static gx_scalar shift_of(gx_dtype dtype, const void *column, int64_t rows)
+static gx_scalar shift_of(gx_number dtype, const void *column, int64_t rows)
 {
     gx_scalar sum = {0, 0}, first = get(dtype, column, 0);
     bool is_constant = true;
@@ -132,7 +132,7 @@ bool gx_pca_is_one_pass(gx_run *run, const gx_mat *A, gx_tsqr_plan *plan)
     if (A->rows <= n || n == 0) {
         return false;
     }
-    gx_plan_tsqr(run, A->rows, n + 1, n + 1, gx_dtype_wide(A->dtype), plan);
+    gx_plan_tsqr(run, A->rows, n + 1, n + 1, gx_number_wide(A->dtype), plan);
     return plan->is_possible;
 }
 
@@ -162,9 +162,9 @@ static gx_code factor(columns *c, const gx_tsqr_plan *plan, void **t)
             gx_scalar top = get(c->dtype, column, 0); // r is real
             c->rest[j] = (gx_scalar){top.re / r.re, top.im / r.re};
             void *to = gx_at(*t, c->dtype, n, 0, j);
-            memset(to, 0, (size_t)n * gx_dtype_bytes(c->dtype));
+            memset(to, 0, (size_t)n * gx_number_bytes(c->dtype));
             memcpy(to, gx_at(column, c->dtype, 1, 1, 0),
-                   (size_t)(j + 1) * gx_dtype_bytes(c->dtype));
+                   (size_t)(j + 1) * gx_number_bytes(c->dtype));
         }
     }
     gx_sink_drop(&R);
@@ -247,7 +247,7 @@ static moments merged(moments a, moments b)
 static void look_at_columns(columns *c, int64_t j, int64_t width, int64_t height, void *piece)
 {
     int64_t m = c->A->rows;
-    int64_t parts = gx_dtype_is_complex(c->dtype) ? 2 : 1;
+    int64_t parts = gx_number_is_complex(c->dtype) ? 2 : 1;
     moments *of = c->strip;
     memset(of, 0, (size_t)width * sizeof *of);
     for (int64_t i = 0; i < m && gx_ok(c->run); i += height) {
@@ -285,7 +285,7 @@ static void find_moments(columns *c)
     const gx_mat *A = c->A;
     int64_t width = gx_max(1, gx_min(A->cols, A->tile_cols));
     int64_t tile = gx_max(1, gx_min(A->rows, A->tile_rows));
-    int64_t tiles = PANEL_BYTES / (tile * width * (int64_t)gx_dtype_bytes(c->dtype));
+    int64_t tiles = PANEL_BYTES / (tile * width * (int64_t)gx_number_bytes(c->dtype));
     int64_t height = gx_min(A->rows, tile * gx_max(1, tiles));
     void *piece = NULL, *strip = NULL;
     if (gx_dense_alloc(c->run, c->dtype, height, width, "a piece of the matrix", &piece) == GX_OK &&
@@ -401,7 +401,7 @@ static void pca_by_svd(columns *c, const gx_pca_args *args, gx_pca_result *r)
 
 size_t gx_pca_held_bytes(const gx_mat *A, int64_t count)
 {
-    double n = (double)A->cols, es = (double)gx_dtype_bytes(gx_dtype_wide(A->dtype));
+    double n = (double)A->cols, es = (double)gx_number_bytes(gx_number_wide(A->dtype));
     double bytes = n * (4 * sizeof(gx_scalar) + 2 * sizeof(double)) +
                    (double)count * (n * es + sizeof(double)) + 4096;
     return bytes < 1e18 ? (size_t)bytes : SIZE_MAX / 4;
@@ -425,7 +425,8 @@ gx_code gx_alg_pca(gx_run *run, const gx_pca_args *args, gx_pca_result *result)
 {
     const gx_mat *A = args->A;
     int64_t most = gx_min(A->rows, A->cols);
-    *result = (gx_pca_result){.mem = run->ctx->mem, .n = A->cols, .dtype = gx_dtype_wide(A->dtype)};
+    *result =
+        (gx_pca_result){.mem = run->ctx->mem, .n = A->cols, .dtype = gx_number_wide(A->dtype)};
     if (gx_ok(run) && (args->k < 0 || args->k > most)) {
         gx_run_failf(run, GX_ARG, "k is %lld but %s is %lldx%lld: it has %lld components",
                      (long long)args->k, A->label, (long long)A->rows, (long long)A->cols,
@@ -458,20 +459,20 @@ gx_code gx_alg_pca(gx_run *run, const gx_pca_args *args, gx_pca_result *result)
 // Covariance --------------------------------------------------------------------------------------
 
 /* x, of modulus above 1 by rounding, has at most that of 1. */
-static gx_scalar shorten(gx_dtype dtype, gx_scalar x)
+static gx_scalar shorten(gx_number dtype, gx_scalar x)
 {
-    double size = hypot(x.re, x.im), shorter = 1 - gx_dtype_eps(dtype);
+    double size = hypot(x.re, x.im), shorter = 1 - gx_number_eps(dtype);
     while (size > 1) {
         double re = x.re / size * shorter, im = x.im / size * shorter;
-        x.re = gx_dtype_is_double(dtype) ? re : (double)(float)re;
-        x.im = gx_dtype_is_double(dtype) ? im : (double)(float)im;
+        x.re = gx_number_is_double(dtype) ? re : (double)(float)re;
+        x.im = gx_number_is_double(dtype) ? im : (double)(float)im;
         size = hypot(x.re, x.im);
     }
     return x;
 }
 
 /* Correlations: 1 on the diagonal, no modulus above 1.  m x n from (i0, j0); NaN stays. */
-static void clip(gx_dtype dtype, void *x, int64_t ld, int64_t i0, int64_t j0, int64_t m, int64_t n)
+static void clip(gx_number dtype, void *x, int64_t ld, int64_t i0, int64_t j0, int64_t m, int64_t n)
 {
     const double NEAR = 0.99;
     for (int64_t j = 0; j < n; j++) {
@@ -482,7 +483,7 @@ static void clip(gx_dtype dtype, void *x, int64_t ld, int64_t i0, int64_t j0, in
             if (!(r.re * r.re + r.im * r.im > NEAR)) {
                 continue;
             }
-            bool is_real = !gx_dtype_is_complex(dtype);
+            bool is_real = !gx_number_is_complex(dtype);
             r = i0 + i == j0 + j ? (gx_scalar){1, 0}
                 : is_real        ? (gx_scalar){fmax(-1, fmin(1, r.re)), 0}
                                  : shorten(dtype, r);
@@ -521,7 +522,7 @@ static void gram_of_triangle(columns *c, void *t, bool is_correlation, gx_sink *
     int64_t n = c->A->cols;
     gx_run *run = c->run;
     void *gram = NULL, *narrow = NULL;
-    bool is_complex = gx_dtype_is_complex(c->dtype);
+    bool is_complex = gx_number_is_complex(c->dtype);
     if (is_correlation) {
         standardize(c, t);
         for (int64_t j = 0; j < n; j++) {
@@ -578,7 +579,7 @@ static void gram_of_columns(columns *c, bool is_correlation, gx_sink *C)
     gx_mat X;
     gx_mat_centred(&X, c->A, C->dtype, c->shift, is_correlation ? c->scale : NULL, false);
     X.rest = c->rest;
-    X.is_conjugated = gx_dtype_is_complex(C->dtype);
+    X.is_conjugated = gx_number_is_complex(C->dtype);
     gx_matmul_args args = {.A = &X, .B = &X, .alpha = {1 / c->divisor, 0}};
     args.transa = X.is_conjugated ? GX_CONJ_TRANS : GX_TRANS;
     if (!is_correlation || !C->is_stored) {

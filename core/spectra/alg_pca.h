@@ -42,7 +42,7 @@ typedef struct gx_pca_args {
 typedef struct gx_pca_result {
     gx_mem *mem;
     int64_t n, count;
-    gx_dtype dtype;     /* of vectors: f64, or c128 where A is complex                         */
+    gx_number dtype;     /* of vectors: f64, or c128 where A is complex                         */
     gx_scalar *mean;    /* n                                                                   */
     double *scale;      /* n: deviations; ones where not standardised                          */
     double *variance;   /* count, descending                                                   */

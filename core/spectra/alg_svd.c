@@ -181,7 +181,7 @@ gx_code gx_alg_singular_norm(gx_run *run, const gx_mat *A, bool is_nuclear, doub
     gx_svd_args args = {.A = A, .mode = GX_SVD_VALUES, .tol = 1e-10};
     gx_svd_result result;
     *norm = 0;
-    args.tol = gx_dtype_is_double(A->dtype) ? args.tol : 0;
+    args.tol = gx_number_is_double(A->dtype) ? args.tol : 0;
     args.k = is_nuclear || A->rows == 0 || A->cols == 0 ? 0 : 1;
     if (gx_alg_svd(run, &args, &result) == GX_OK) {
         for (int64_t i = result.count - 1; i >= 0; i--) { // small ones first
@@ -199,7 +199,7 @@ static void iterate_ratio(gx_run *run, const gx_mat *A, double *rcond)
     bool is_singular = false;
     gx_svd_args args = {.A = A, .mode = GX_SVD_VALUES, .k = 1};
     gx_svd_result r = {.mem = run->ctx->mem};
-    args.tol = gx_dtype_is_double(A->dtype) ? 1e-10 : 0;
+    args.tol = gx_number_is_double(A->dtype) ? 1e-10 : 0;
     if (gx_alg_singular_norm(run, A, false, &largest) == GX_OK) {
         gx_svd_smallest(run, &args, &r, &is_singular);
     }

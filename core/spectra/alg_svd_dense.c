@@ -24,7 +24,7 @@ typedef struct solving {
     const gx_svd_args *args;
     gx_svd_result *result;
     int64_t m, n, least;
-    gx_dtype dtype;
+    gx_number dtype;
     void *a;      /* A, or R                          */
     void *values; /* least, real numbers of a's dtype */
 } solving;
@@ -66,7 +66,7 @@ static gx_args kernel_args(const solving *s, int64_t m, int64_t n)
 static size_t whole_bytes(const solving *s)
 {
     double m = (double)s->m, n = (double)s->n, least = (double)s->least;
-    double es = (double)gx_dtype_bytes(s->dtype), vectors = 0;
+    double es = (double)gx_number_bytes(s->dtype), vectors = 0;
     gx_args args = kernel_args(s, s->m, s->n);
     if (args.wants_left) {
         vectors = args.is_full ? m * m + n * n : (m + n) * least;
@@ -99,7 +99,7 @@ static size_t panel_bytes(const solving *s, int64_t rows)
 /* Rows of a panel of PANEL_BYTES, at least a square. */
 static int64_t full_panel(const solving *s)
 {
-    int64_t rows = PANEL_BYTES / (s->least * (int64_t)gx_dtype_bytes(s->dtype));
+    int64_t rows = PANEL_BYTES / (s->least * (int64_t)gx_number_bytes(s->dtype));
     return gx_min(gx_max(s->m, s->n), gx_max(s->least, rows));
 }
 
@@ -146,7 +146,7 @@ static gx_code refuse_what_is_too_large(const solving *s)
 /* The values, whose squares must add up to those of A's elements. */
 static void take_values(const solving *s, const gx_dense_sums *sums, double *sigma)
 {
-    gx_dtype real = gx_dtype_real(s->dtype);
+    gx_number real = gx_number_real(s->dtype);
     int64_t count = s->least;
     void *pairs = NULL;
     if (gx_dense_alloc(s->run, GX_C128, count, 1, "singular values", &pairs) == GX_OK) {
@@ -160,7 +160,7 @@ static void take_values(const solving *s, const gx_dense_sums *sums, double *sig
 
 static gx_code alloc_values(solving *s)
 {
-    gx_dtype real = gx_dtype_real(s->dtype);
+    gx_number real = gx_number_real(s->dtype);
     return gx_dense_alloc(s->run, real, s->least, 1, "singular values", &s->values);
 }
 
@@ -209,7 +209,7 @@ static void reduce_to_triangle(solving *s, const gx_mat *T)
     if (gx_ok(run) &&
         gx_dense_alloc(run, s->dtype, rows, n, "a panel of its rows", &panel) == GX_OK &&
         gx_dense_alloc(run, s->dtype, n, 1, "reflectors", &tau) == GX_OK) {
-        memset(s->a, 0, (size_t)(n * n) * gx_dtype_bytes(s->dtype));
+        memset(s->a, 0, (size_t)(n * n) * gx_number_bytes(s->dtype));
         gx_run_progress(run, (double)m);
     }
     for (int64_t i = 0; i < m && gx_ok(run); i += rows) {
@@ -287,7 +287,7 @@ gx_code gx_svd_refuse_dense(gx_run *run, const gx_svd_args *args)
 /* Only the first k of V^H's rows, and their leading dimension; U's columns are the first anyway. */
 static void keep_first(gx_svd_result *r, int64_t k)
 {
-    size_t es = gx_dtype_bytes(r->dtype);
+    size_t es = gx_number_bytes(r->dtype);
     for (int64_t j = 1; r->vt != NULL && j < r->n; j++) {
         memmove((char *)r->vt + (size_t)(j * k) * es, gx_at(r->vt, r->dtype, r->vt_rows, 0, j),
                 (size_t)k * es);
@@ -296,10 +296,10 @@ static void keep_first(gx_svd_result *r, int64_t k)
 }
 
 /* Exchange the numbers i and j of a vector whose elements are `step` apart. */
-static void exchange(gx_dtype dtype, void *x, int64_t step, int64_t i, int64_t j)
+static void exchange(gx_number dtype, void *x, int64_t step, int64_t i, int64_t j)
 {
     char kept[2 * sizeof(double)];
-    size_t es = gx_dtype_bytes(dtype);
+    size_t es = gx_number_bytes(dtype);
     char *a = (char *)x + (size_t)(i * step) * es, *b = (char *)x + (size_t)(j * step) * es;
     memcpy(kept, a, es);
     memcpy(a, b, es);

@@ -30,7 +30,7 @@ typedef struct parts {
     gx_run *run;
     const gx_mat *T;
     int64_t m, n;
-    gx_dtype dtype;
+    gx_number dtype;
     gx_sink V, R;
     gx_tsqr_plan plan;
     void *tau, *x, *yh, *values; /* values: n, real */
@@ -66,7 +66,7 @@ static void decompose(parts *p, double *sigma)
     gx_mat source;
     gx_dense_sums sums;
     void *pairs = NULL;
-    gx_dtype real = gx_dtype_real(p->dtype);
+    gx_number real = gx_number_real(p->dtype);
     if (gx_ok(run)) {
         gx_sink_source(&p->R, p->T->label, &source);
         gx_small_r_take(run, &source, n, p->dtype, &r);
@@ -177,7 +177,7 @@ static void take_short_side(gx_svd_long *far, const parts *p, gx_svd_result *r)
         gx_dense_call(run, GX_TRANSPOSE, p->dtype, &args);
     } else {
         r->vt = to;
-        memcpy(to, p->yh, (size_t)(n * n) * gx_dtype_bytes(p->dtype));
+        memcpy(to, p->yh, (size_t)(n * n) * gx_number_bytes(p->dtype));
         find_phases(far);
     }
     for (int64_t j = 0; j < n && gx_ok(run); j++) {
@@ -260,13 +260,13 @@ gx_code gx_svd_long_write(gx_svd_long *far, gx_sink *sink)
 {
     gx_run *run = far->run;
     gx_mat W, turned, signs;
-    gx_dtype dtype = far->W.dtype;
+    gx_number dtype = far->W.dtype;
     int64_t n = far->W.cols;
     void *row = NULL;
     if (gx_dense_alloc(run, dtype, n, 1, "signs", &row) != GX_OK) {
         return run->err.code;
     }
-    gx_dtype from = gx_dtype_wide(dtype);
+    gx_number from = gx_number_wide(dtype);
     for (int64_t j = 0; j < n; j++) {
         double pair[2] = {far->phase[j].re, far->is_wide ? -far->phase[j].im : far->phase[j].im};
         gx_convert(from, pair, 1, dtype, gx_at(row, dtype, 1, j, 0), 1, 1, 1);

@@ -37,7 +37,7 @@ static void decompose(gx_run *run, const gx_svd_args *args, spectrum *s, gx_svd_
 {
     const gx_mat *A = args->A;
     int64_t l = gx_min(A->rows, A->cols);
-    gx_dtype real = gx_dtype_real(A->dtype);
+    gx_number real = gx_number_real(A->dtype);
     gx_dense_sums sums;
     void *pairs = NULL;
     gx_svd_triangle(run, args, &s->r);
@@ -80,8 +80,8 @@ static void orthonormalise(gx_run *run, const gx_svd_args *args, double norm, vo
 }
 
 /* to = from^H, from m x n with leading dimension ld. */
-static void adjoint(gx_run *run, gx_dtype dtype, int64_t m, int64_t n, const void *from, int64_t ld,
-                    void *to)
+static void adjoint(gx_run *run, gx_number dtype, int64_t m, int64_t n, const void *from,
+                    int64_t ld, void *to)
 {
     gx_args args = {
         .transa = gx_adjoint(dtype), .m = n, .n = m, .a = from, .lda = ld, .c = to, .ldc = n};
@@ -92,7 +92,7 @@ static void adjoint(gx_run *run, gx_dtype dtype, int64_t m, int64_t n, const voi
 static void find_vectors(gx_run *run, const gx_svd_args *args, const void *yh, gx_svd_result *r)
 {
     const gx_mat *A = args->A;
-    gx_dtype dtype = A->dtype;
+    gx_number dtype = A->dtype;
     int64_t l = gx_min(A->rows, A->cols), k = args->k;
     bool is_wide = A->rows < A->cols;
     gx_oper op = {0};

@@ -35,9 +35,9 @@ typedef struct evaluation {
 // Matrices ----------------------------------------------------------------------------------------
 
 /* x of dtype becomes complex: another matrix; x is freed.  NULL: the run has failed. */
-static void *complex_of(const gx_funm_work *w, void *x, gx_dtype dtype)
+static void *complex_of(const gx_funm_work *w, void *x, gx_number dtype)
 {
-    if (gx_dtype_is_complex(dtype)) {
+    if (gx_number_is_complex(dtype)) {
         return x;
     }
     gx_funm_work wide = *w;
@@ -63,7 +63,7 @@ static void singular(const evaluation *e)
 /* f of one eigenvalue; *is_real is cleared where it is not.  size: the largest magnitude. */
 static double complex scalar_function(const evaluation *e, double x, double size, bool *is_real)
 {
-    bool is_none = x <= 0 && -x <= (double)e->w.n * gx_dtype_eps(GX_F64) * size;
+    bool is_none = x <= 0 && -x <= (double)e->w.n * gx_number_eps(GX_F64) * size;
     switch (e->args->function) {
     case GX_FUNM_EXP:
         return exp(x);
@@ -137,8 +137,8 @@ static void make_hermitian(const gx_funm_work *w, void *x)
 /* a = V diag(f) V^H. */
 static void put_together(evaluation *e, const double complex *f, bool is_real)
 {
-    gx_dtype dtype = e->w.dtype;
-    bool is_widened = !is_real && !gx_dtype_is_complex(dtype);
+    gx_number dtype = e->w.dtype;
+    bool is_widened = !is_real && !gx_number_is_complex(dtype);
     if (is_widened) { // V is real: the result is symmetric, not Hermitian
         e->a = complex_of(&e->w, e->a, dtype);
         e->w.dtype = GX_C128;
@@ -192,7 +192,7 @@ static bool is_by_root(const gx_funm_args *args)
 /* Less than this an eigenvalue is not known to be off an axis. */
 static double rounding_of(const gx_scalar *t, const gx_funm_work *wide)
 {
-    return (double)wide->n * gx_dtype_eps(wide->dtype) * gx_funm_norm1(wide, t);
+    return (double)wide->n * gx_number_eps(wide->dtype) * gx_funm_norm1(wide, t);
 }
 
 /* Of a real A, is this eigenvalue a negative number, whatever rounding says? */
@@ -313,7 +313,7 @@ static gx_code refuse_what_is_too_large(const evaluation *e)
 {
     bool is_multiplied = e->args->function == GX_FUNM_EXP || is_whole_power(e->args);
     double n = (double)e->w.n;
-    double es = is_multiplied && !e->is_hermitian ? (double)gx_dtype_bytes(e->w.dtype) : 16;
+    double es = is_multiplied && !e->is_hermitian ? (double)gx_number_bytes(e->w.dtype) : 16;
     double bytes = 8 * n * n * es + 1e5;
     return gx_dense_fits(e->w.run, bytes < 1e18 ? (size_t)bytes : SIZE_MAX, "functions", e->args->A,
                          "raise it with gx_config('memory_limit', ...)");
@@ -339,9 +339,9 @@ static void load(evaluation *e)
 static void give(evaluation *e)
 {
     gx_run *run = e->w.run;
-    gx_dtype of_a = e->args->A->dtype, dtype = e->w.dtype;
-    bool is_complex = gx_dtype_is_complex(dtype);
-    gx_dtype to = gx_dtype_is_double(of_a) ? dtype : is_complex ? GX_C64 : GX_F32;
+    gx_number of_a = e->args->A->dtype, dtype = e->w.dtype;
+    bool is_complex = gx_number_is_complex(dtype);
+    gx_number to = gx_number_is_double(of_a) ? dtype : is_complex ? GX_C64 : GX_F32;
     if (to != dtype) {
         void *out;
         if (gx_dense_alloc(run, to, e->w.n, e->w.n, "the result", &out) != GX_OK) {
@@ -365,7 +365,7 @@ gx_code gx_alg_funm(gx_run *run, const gx_funm_args *args, gx_funm_result *resul
     *result = (gx_funm_result){.dtype = A->dtype};
     evaluation e = {.args = args, .result = result};
     e.w = (gx_funm_work){
-        .run = run, .label = A->label, .n = A->rows, .dtype = gx_dtype_wide(A->dtype)};
+        .run = run, .label = A->label, .n = A->rows, .dtype = gx_number_wide(A->dtype)};
     if (A->rows != A->cols) {
         return gx_run_failf(run, GX_ARG, "%s is %lldx%lld, but this is for square matrices",
                             A->label, (long long)A->rows, (long long)A->cols);

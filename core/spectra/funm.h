@@ -23,7 +23,7 @@ typedef struct gx_funm_args {
 ** is so to the bit.
 */
 typedef struct gx_funm_result {
-    gx_dtype dtype;
+    gx_number dtype;
     void *data;
     uint32_t properties;
 } gx_funm_result;

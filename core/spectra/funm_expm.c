@@ -39,10 +39,10 @@ enum { PADES = sizeof pades / sizeof pades[0], LAST_DEGREE = 13 };
 
 // Scaling -----------------------------------------------------------------------------------------
 
-static double size_at(gx_dtype dtype, const void *x, int64_t i)
+static double size_at(gx_number dtype, const void *x, int64_t i)
 {
     const double *d = x;
-    return gx_dtype_is_complex(dtype) ? hypot(d[2 * i], d[2 * i + 1]) : fabs(d[i]);
+    return gx_number_is_complex(dtype) ? hypot(d[2 * i], d[2 * i + 1]) : fabs(d[i]);
 }
 
 /* || |A|^p ||_1: ones^T |A| ... |A|, and the largest; 0 where there is no memory. */

@@ -33,13 +33,13 @@ gx_args gx_funm_square_args(const gx_funm_work *w)
 void gx_funm_copy(const gx_funm_work *w, const void *from, void *to)
 {
     if (gx_ok(w->run)) {
-        memcpy(to, from, (size_t)(w->n * w->n) * gx_dtype_bytes(w->dtype));
+        memcpy(to, from, (size_t)(w->n * w->n) * gx_number_bytes(w->dtype));
     }
 }
 
 void gx_funm_unit(const gx_funm_work *w, void *x)
 {
-    size_t es = gx_dtype_bytes(w->dtype);
+    size_t es = gx_number_bytes(w->dtype);
     if (gx_ok(w->run)) {
         memset(x, 0, (size_t)(w->n * w->n) * es);
         for (int64_t i = 0; i < w->n; i++) {
@@ -72,7 +72,7 @@ double gx_funm_norm1(const gx_funm_work *w, const void *x)
 {
     double most = 0;
     const double *d = x;
-    bool is_complex = gx_dtype_is_complex(w->dtype);
+    bool is_complex = gx_number_is_complex(w->dtype);
     for (int64_t j = 0; j < w->n; j++) {
         double sum = 0;
         for (int64_t i = j * w->n; i < (j + 1) * w->n; i++) {

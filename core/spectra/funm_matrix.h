@@ -12,7 +12,7 @@ typedef struct gx_funm_work {
     gx_run *run;
     const char *label; /* of A, for messages         */
     int64_t n;
-    gx_dtype dtype; /* GX_F64 or GX_C128          */
+    gx_number dtype; /* GX_F64 or GX_C128          */
 } gx_funm_work;
 
 void *gx_funm_matrix(const gx_funm_work *w); /* undefined contents; NULL: the run has failed */

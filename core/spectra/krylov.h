@@ -21,7 +21,7 @@ typedef gx_code (*gx_oper_apply)(gx_oper *op, bool is_adjoint, const void *x, in
 struct gx_oper {
     gx_run *run;
     int64_t m, n;   /* rows, columns                                            */
-    gx_dtype dtype; /* of x and y                                               */
+    gx_number dtype; /* of x and y                                               */
     gx_oper_apply apply;
     int64_t passes; /* over the stored matrix, so far                           */
 
@@ -57,7 +57,7 @@ struct gx_oper {
 ** cache holds the first columns of blocks, the others are streamed in every pass.  The bits of a
 ** product do not depend on that split.  To be ended whatever this returns.
 */
-gx_code gx_oper_begin(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermitian,
+gx_code gx_oper_begin(gx_run *run, const gx_mat *A, gx_number dtype, bool is_hermitian,
                       size_t keep_bytes, gx_oper *op);
 
 /*
@@ -77,7 +77,7 @@ void gx_oper_take_back(gx_oper *op);
 gx_code gx_oper_begin_transformed(gx_run *run, gx_oper *inner, const gx_mat *B, bool is_inverse,
                                   gx_scalar sigma, size_t keep_bytes, gx_oper *op);
 /* What the factors take where they are in memory. */
-double gx_oper_transformed_bytes(int64_t n, gx_dtype dtype, bool has_b, bool is_inverse);
+double gx_oper_transformed_bytes(int64_t n, gx_number dtype, bool has_b, bool is_inverse);
 void gx_oper_end(gx_oper *op);
 /* What gx_oper_begin_transformed() took; gx_oper_end() calls it. */
 void gx_oper_end_transformed(gx_oper *op);
@@ -87,7 +87,7 @@ void gx_oper_end_transformed(gx_oper *op);
 ** gx_oper_begin_transformed().  GX_UNSUPPORTED: that is not installed, or sigma is complex and A
 ** real.
 */
-gx_code gx_oper_begin_sparse(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermitian,
+gx_code gx_oper_begin_sparse(gx_run *run, const gx_mat *A, gx_number dtype, bool is_hermitian,
                              size_t keep_bytes, gx_oper *op);
 gx_code gx_oper_begin_sparse_inverse(gx_run *run, gx_oper *inner, gx_scalar sigma, gx_oper *op);
 void gx_oper_end_sparse(gx_oper *op); /* gx_oper_end() calls it */
@@ -152,7 +152,7 @@ typedef struct gx_oper_plan {
     double pass_s;
     bool is_faster;
 } gx_oper_plan;
-void gx_oper_foresee(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermitian,
+void gx_oper_foresee(gx_run *run, const gx_mat *A, gx_number dtype, bool is_hermitian,
                      size_t keep_bytes, int64_t cols, gx_oper_plan *plan);
 
 /* Of that, the device's part (krylov_device.c): up, pass_s, is_faster; returns its columns of A. */
@@ -166,11 +166,11 @@ uint64_t gx_oper_search_key(const gx_mat *A, int kind, int64_t k, int64_t ncv, i
 ** Bytes that passes take at least, for refusals: one thread's, and what readers have of tiles.
 ** Its part in krylov_pass.c: one thread's and the list of pieces.
 */
-size_t gx_oper_least_bytes(const gx_mat *A, gx_dtype dtype);
+size_t gx_oper_least_bytes(const gx_mat *A, gx_number dtype);
 size_t gx_oper_pass_least(const gx_oper *op);
 
 /* Four blocks of one tile each: for a step of a factorisation, or of eigenvalues. */
-size_t gx_oper_floor_bytes(const gx_mat *A, gx_dtype dtype);
+size_t gx_oper_floor_bytes(const gx_mat *A, gx_number dtype);
 
 // Blocks of vectors (krylov_ortho.c, krylov_basis.c) ----------------------------------------------
 
@@ -179,7 +179,7 @@ enum { GX_KRY_BLOCK_MOST = 64 };
 
 typedef struct gx_ortho {
     gx_run *run;
-    gx_dtype dtype;
+    gx_number dtype;
     int64_t n;   /* length of vectors                                            */
     double norm; /* estimate of ||Op||: what is small beside it is rounding      */
     uint64_t seed;
@@ -190,7 +190,7 @@ typedef struct gx_ortho {
 } gx_ortho;
 
 /* Elements of dtype, for blocks of so many columns of n beside `most` at most. */
-int64_t gx_ortho_work(gx_dtype dtype, int64_t n, int64_t most, int64_t block);
+int64_t gx_ortho_work(gx_number dtype, int64_t n, int64_t most, int64_t block);
 
 /*
 ** y (n x cols) = V h + Q s: Q, n x want, replaces y's first columns, orthonormal and orthogonal to
@@ -221,7 +221,7 @@ void gx_ortho_columns(gx_ortho *o, const void *V, int64_t m, void *y, int64_t co
 void gx_ortho_draw(gx_ortho *o, void *columns, int64_t count);
 
 /* y (rows x cols, leading dimension ldy) += x (rows x cols). */
-void gx_kry_add(gx_dtype dtype, int64_t rows, int64_t cols, const void *x, void *y, int64_t ldy);
+void gx_kry_add(gx_number dtype, int64_t rows, int64_t cols, const void *x, void *y, int64_t ldy);
 
 /* Rows of a basis that are rotated at once. */
 enum { GX_KRY_PANEL = 256 };
@@ -230,10 +230,10 @@ enum { GX_KRY_PANEL = 256 };
 ** V (n x m) = V W, W m x p of doubles, in place panel by panel of rows; p <= m.  Takes W in dtype
 ** and a panel x p for each thread, where there is memory, else for one.
 */
-gx_code gx_kry_rotate(gx_run *run, gx_dtype dtype, void *V, int64_t n, int64_t m, const void *W,
+gx_code gx_kry_rotate(gx_run *run, gx_number dtype, void *V, int64_t n, int64_t m, const void *W,
                       int64_t ldw, int64_t p);
 
-double gx_kry_norm(gx_dtype dtype, const void *x, int64_t n);
+double gx_kry_norm(gx_number dtype, const void *x, int64_t n);
 
 // Small problems (krylov_small.c) -----------------------------------------------------------------
 
@@ -242,7 +242,8 @@ double gx_kry_norm(gx_dtype dtype, const void *x, int64_t n);
 ** down T's diagonal, which in f64 has a 2 x 2 block for each conjugate pair, the positive imaginary
 ** part first.
 */
-gx_code gx_small_schur(gx_run *run, gx_dtype dtype, int64_t m, void *T, void *Q, gx_scalar *values);
+gx_code gx_small_schur(gx_run *run, gx_number dtype, int64_t m, void *T, void *Q,
+                       gx_scalar *values);
 
 /* The values order[0 .. p-1] to the front of T, in that order. */
 void gx_small_reorder(int64_t m, gx_scalar *T, gx_scalar *Q, const int64_t *order, int64_t p);

@@ -23,18 +23,18 @@
 #include <math.h>
 #include <string.h>
 
-double gx_kry_norm(gx_dtype dtype, const void *x, int64_t n)
+double gx_kry_norm(gx_number dtype, const void *x, int64_t n)
 {
     return gx_small_norm(dtype, x, gx_max(1, n), n, 1);
 }
 
-void gx_kry_add(gx_dtype dtype, int64_t rows, int64_t cols, const void *x, void *y, int64_t ldy)
+void gx_kry_add(gx_number dtype, int64_t rows, int64_t cols, const void *x, void *y, int64_t ldy)
 {
-    int64_t numbers = rows * (gx_dtype_is_complex(dtype) ? 2 : 1);
+    int64_t numbers = rows * (gx_number_is_complex(dtype) ? 2 : 1);
     for (int64_t j = 0; j < cols; j++) {
         const void *from = gx_at(x, dtype, rows, 0, j);
         void *to = gx_at(y, dtype, ldy, 0, j);
-        if (gx_dtype_is_double(dtype)) {
+        if (gx_number_is_double(dtype)) {
             for (int64_t i = 0; i < numbers; i++) {
                 ((double *)to)[i] += ((const double *)from)[i];
             }
@@ -47,10 +47,10 @@ void gx_kry_add(gx_dtype dtype, int64_t rows, int64_t cols, const void *x, void 
 }
 
 /* h (rows x cols of doubles) += the same of dtype; h NULL: nothing. */
-static void add_wide(gx_dtype dtype, const void *from, int64_t rows, int64_t cols, double factor,
+static void add_wide(gx_number dtype, const void *from, int64_t rows, int64_t cols, double factor,
                      void *h, int64_t ldh)
 {
-    gx_dtype wide = gx_dtype_wide(dtype);
+    gx_number wide = gx_number_wide(dtype);
     int64_t parts = wide == GX_C128 ? 2 : 1;
     for (int64_t j = 0; j < cols && h != NULL; j++) {
         for (int64_t i = 0; i < rows; i++) {
@@ -147,7 +147,7 @@ static bool accept(gx_ortho *o, const void *V, int64_t m, void *y, int64_t j, in
     project(o, y, count, v, 1, 1, sj, lds);
     project(o, y, count, v, 1, 1, sj, lds);
     double norm = gx_kry_norm(o->dtype, v, o->n);
-    double least = GX_ORTHO_ROUNDING * gx_dtype_eps(o->dtype) * fmax(o->norm, l->before[j]);
+    double least = GX_ORTHO_ROUNDING * gx_number_eps(o->dtype) * fmax(o->norm, l->before[j]);
     if (is_full || !(norm * l->scale[j] > least) || !gx_ok(o->run)) {
         return false;
     }
@@ -165,10 +165,10 @@ static bool accept(gx_ortho *o, const void *V, int64_t m, void *y, int64_t j, in
         gx_vector_scale(o->dtype, v, o->n, 1, (gx_scalar){1 / left, 0});
         norm *= left;
     }
-    double *at = gx_at(sj, gx_dtype_wide(o->dtype), lds, count, 0);
+    double *at = gx_at(sj, gx_number_wide(o->dtype), lds, count, 0);
     at[0] += norm;
     if (j != count) {
-        memcpy(gx_at(y, o->dtype, o->n, 0, count), v, (size_t)o->n * gx_dtype_bytes(o->dtype));
+        memcpy(gx_at(y, o->dtype, o->n, 0, count), v, (size_t)o->n * gx_number_bytes(o->dtype));
     }
     return true;
 }
@@ -176,11 +176,11 @@ static bool accept(gx_ortho *o, const void *V, int64_t m, void *y, int64_t j, in
 void gx_ortho_columns(gx_ortho *o, const void *V, int64_t m, void *y, int64_t cols, int64_t want,
                       gx_ortho_lengths *l, void *h, int64_t ldh, void *s, int64_t lds)
 {
-    gx_dtype wide = gx_dtype_wide(o->dtype);
+    gx_number wide = gx_number_wide(o->dtype);
     int64_t count = 0;
     for (int64_t j = 0; j < cols && gx_ok(o->run); j++) {
-        memset(gx_at(h, wide, ldh, 0, j), 0, (size_t)m * gx_dtype_bytes(wide));
-        memset(gx_at(s, wide, lds, 0, j), 0, (size_t)want * gx_dtype_bytes(wide));
+        memset(gx_at(h, wide, ldh, 0, j), 0, (size_t)m * gx_number_bytes(wide));
+        memset(gx_at(s, wide, lds, 0, j), 0, (size_t)want * gx_number_bytes(wide));
         l->now[j] = gx_kry_norm(o->dtype, gx_at(y, o->dtype, o->n, 0, j), o->n);
     }
     project(o, V, m, y, cols, 1, h, ldh);
@@ -199,7 +199,7 @@ void gx_ortho_columns(gx_ortho *o, const void *V, int64_t m, void *y, int64_t co
 typedef struct rotation {
     const gx_backend *backend;
     gx_dev *dev;
-    gx_dtype dtype;
+    gx_number dtype;
     void *V;
     int64_t n, m, p;
     const void *W; /* of dtype                           */
@@ -222,12 +222,12 @@ static gx_code rotate_panel(void *arg, int64_t piece, int member, gx_err *err)
     return GX_OK;
 }
 
-gx_code gx_kry_rotate(gx_run *run, gx_dtype dtype, void *V, int64_t n, int64_t m, const void *W,
+gx_code gx_kry_rotate(gx_run *run, gx_number dtype, void *V, int64_t n, int64_t m, const void *W,
                       int64_t ldw, int64_t p)
 {
     void *narrow = NULL;
     rotation r = {.dtype = dtype, .V = V, .n = n, .m = m, .p = p};
-    double flops = (gx_dtype_is_complex(dtype) ? 8.0 : 2.0) * (double)n * (double)m * (double)p;
+    double flops = (gx_number_is_complex(dtype) ? 8.0 : 2.0) * (double)n * (double)m * (double)p;
     int64_t start_ns = gx_now_ns();
     assert(p <= m); // in place
     if (p == 0 || !gx_ok(run) || gx_run_device(run, &r.backend, &r.dev) != GX_OK) {
@@ -235,7 +235,7 @@ gx_code gx_kry_rotate(gx_run *run, gx_dtype dtype, void *V, int64_t n, int64_t m
     }
     gx_dense_alloc(run, dtype, m, p, "a rotation", &narrow);
     // A panel for each of the team, or one for all.
-    size_t panel = (size_t)(GX_KRY_PANEL * p) * gx_dtype_bytes(dtype);
+    size_t panel = (size_t)(GX_KRY_PANEL * p) * gx_number_bytes(dtype);
     size_t threads = (size_t)gx_team_threads(flops < GX_TEAM_FLOPS ? NULL : gx_run_team(run));
     bool is_shared = gx_ok(run) && gx_mem_alloc(run->ctx->mem, threads * panel,
                                                 "panels of the basis", &r.panels, NULL) == GX_OK;
@@ -243,7 +243,7 @@ gx_code gx_kry_rotate(gx_run *run, gx_dtype dtype, void *V, int64_t n, int64_t m
         gx_dense_alloc(run, dtype, GX_KRY_PANEL, p, "a panel of the basis", &r.panels);
     }
     if (gx_ok(run)) {
-        gx_convert(gx_dtype_wide(dtype), W, ldw, dtype, narrow, m, m, p);
+        gx_convert(gx_number_wide(dtype), W, ldw, dtype, narrow, m, m, p);
         r.W = narrow;
         gx_run_pieces(run, is_shared && threads > 1 ? (double)n * (double)m : 0,
                       gx_ceil_div(n, GX_KRY_PANEL), rotate_panel, &r);

@@ -11,14 +11,14 @@
 #include "../device/device_copy.h"
 #include "krylov_device.h"
 
-static gx_code run_kernel(const gx_kry_share *s, gx_kernel_id kernel, gx_dtype dtype,
+static gx_code run_kernel(const gx_kry_share *s, gx_kernel_id kernel, gx_number dtype,
                           const gx_args *args, gx_err *err)
 {
     return s->accel->backend->kernel[kernel][dtype](s->accel->dev, s->accel->run, args, err);
 }
 
 /* The lower triangle of n x n elements, mirrored. */
-static gx_code mirror(const gx_kry_share *s, gx_dtype dtype, int64_t n, void *c, int64_t ldc,
+static gx_code mirror(const gx_kry_share *s, gx_number dtype, int64_t n, void *c, int64_t ldc,
                       gx_err *err)
 {
     gx_args args = {.uplo = GX_LOWER, .transa = gx_adjoint(dtype), .m = n, .n = n};
@@ -28,7 +28,7 @@ static gx_code mirror(const gx_kry_share *s, gx_dtype dtype, int64_t n, void *c,
 }
 
 /* c (m x n) = a^H, or a. */
-static gx_code move(const gx_kry_share *s, gx_dtype dtype, bool is_turned, int64_t m, int64_t n,
+static gx_code move(const gx_kry_share *s, gx_number dtype, bool is_turned, int64_t m, int64_t n,
                     const void *a, int64_t lda, void *c, int64_t ldc, gx_err *err)
 {
     gx_args args = {.transa = is_turned ? gx_adjoint(dtype) : GX_NO_TRANS, .m = m, .n = n};
@@ -46,7 +46,7 @@ static gx_code take_over(struct gx_kry_device *d, int share, gx_err *err)
 {
     const gx_oper *op = d->op;
     gx_kry_share *s = &d->share[share];
-    size_t element = gx_dtype_bytes(op->dtype);
+    size_t element = gx_number_bytes(op->dtype);
     for (int k = 0; k < share; k++) {
         const gx_kry_share *from = &d->share[k];
         if (!gx_kry_is_open(d, from)) {
@@ -73,14 +73,14 @@ static gx_code make_rows(struct gx_kry_device *d, int share, gx_err *err)
 {
     gx_oper *op = d->op;
     gx_kry_share *s = &d->share[share];
-    gx_dtype dtype = op->dtype;
+    gx_number dtype = op->dtype;
     int64_t top = gx_kry_strip_top(op, s), rows = op->m - top, end = s->first + s->cols;
     int64_t elements = rows * s->cols;
     gx_mat view;
     for (int k = 0; k < share; k++) { // a column of theirs has room
         elements = gx_max(elements, d->share[k].cols);
     }
-    GX_TRY(gx_kry_take(s, &s->other, (size_t)elements * gx_dtype_bytes(dtype), err));
+    GX_TRY(gx_kry_take(s, &s->other, (size_t)elements * gx_number_bytes(dtype), err));
     gx_mat_view(&view, op->A, GX_NO_TRANS, top, s->first, rows, s->cols);
     GX_TRY(gx_device_load(op->run, s->accel, &view, s->cols, dtype, true, s->other.data, err));
     if (!gx_ok(op->run)) {
@@ -122,7 +122,7 @@ static gx_code fill(struct gx_kry_device *d, int share, gx_err *err)
     gx_oper *op = d->op;
     gx_kry_share *s = &d->share[share];
     int64_t rows = d->has_whole_rows ? op->n : op->m - gx_kry_top(op, s);
-    size_t bytes = (size_t)(rows * s->cols) * gx_dtype_bytes(op->dtype);
+    size_t bytes = (size_t)(rows * s->cols) * gx_number_bytes(op->dtype);
     gx_block_key key;
     if (!gx_kry_is_open(d, s)) {
         return gx_fail(err, GX_DEVICE, "the device was lost");
@@ -146,7 +146,7 @@ static gx_code turn(const struct gx_kry_device *d, gx_kry_share *s, gx_err *err)
 {
     const gx_oper *op = d->op;
     int64_t rows = op->m - gx_kry_top(op, s), below = rows - s->cols;
-    size_t bytes = (size_t)(s->cols * below) * gx_dtype_bytes(op->dtype);
+    size_t bytes = (size_t)(s->cols * below) * gx_number_bytes(op->dtype);
     if (!op->is_hermitian || d->has_whole_rows || below == 0 || s->a.bytes + bytes > s->limit / 2 ||
         !gx_accel_offers(s->accel, GX_TRANSPOSE, op->dtype)) {
         return GX_OK;

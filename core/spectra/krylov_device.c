@@ -158,7 +158,7 @@ static own_part own_part_of(const struct gx_kry_device *d, int share, int which)
 static size_t stretch_bytes(const struct gx_kry_device *d, int share)
 {
     own_part first = own_part_of(d, share, 0);
-    return (size_t)(first.in.ld * d->count) * gx_dtype_bytes(d->op->dtype);
+    return (size_t)(first.in.ld * d->count) * gx_number_bytes(d->op->dtype);
 }
 
 /* What a share's products need, asked for once for many passes. */
@@ -177,16 +177,16 @@ static size_t work_of(const struct gx_kry_device *d, gx_kry_share *s)
 static bool is_y_locked(const struct gx_kry_device *d)
 {
     int64_t rows = length_of_y(d);
-    gx_dtype dtype = d->op->dtype;
+    gx_number dtype = d->op->dtype;
     return !d->adds && gx_kry_is_locked(d, gx_at(d->y, dtype, rows, 0, d->from),
-                                        (size_t)(rows * d->count) * gx_dtype_bytes(dtype));
+                                        (size_t)(rows * d->count) * gx_number_bytes(dtype));
 }
 
 /* Do the devices add the shares' products up?  Where there is room for what that needs. */
 static void choose_adding(struct gx_kry_device *d)
 {
     const gx_oper *op = d->op;
-    size_t bytes = (size_t)(length_of_y(d) * d->count) * gx_dtype_bytes(op->dtype);
+    size_t bytes = (size_t)(length_of_y(d) * d->count) * gx_number_bytes(op->dtype);
     d->is_added = bytes >= (is_y_locked(d) ? WORTH_ADDING_DIRECT : WORTH_ADDING) &&
                   !op->is_hermitian &&
                   !gx_kry_is_turned(op, d->is_adjoint) && gx_kry_are_linked(d, GX_GEMM);
@@ -208,10 +208,10 @@ static bool are_apart(const struct gx_kry_device *d)
 /* Do the next columns go up, and come down, without a buffer between? */
 static void choose_ways(struct gx_kry_device *d)
 {
-    gx_dtype dtype = d->op->dtype;
+    gx_number dtype = d->op->dtype;
     int64_t rows = length_of_x(d);
     d->is_direct_up = gx_kry_is_locked(d, gx_at(d->vectors, dtype, rows, 0, d->from),
-                                       (size_t)(rows * d->count) * gx_dtype_bytes(dtype));
+                                       (size_t)(rows * d->count) * gx_number_bytes(dtype));
     d->is_direct_down = (d->shares == 1 || are_apart(d)) && is_y_locked(d);
 }
 
@@ -230,7 +230,7 @@ static gx_code make_room(struct gx_kry_device *d, int share, gx_err *err)
 {
     gx_kry_share *s = &d->share[share];
     gx_kry_extents e = extents_of(d, s);
-    size_t element = gx_dtype_bytes(d->op->dtype);
+    size_t element = gx_number_bytes(d->op->dtype);
     size_t work = work_of(d, s);
     size_t down = stretch_bytes(d, share);
     GX_TRY(check_open(d, s, err));
@@ -291,9 +291,9 @@ static gx_code stage_piece(void *arg, int64_t piece, int member, gx_err *err)
 {
     const staging *s = arg;
     const struct gx_kry_device *d = s->d;
-    gx_dtype dtype = d->op->dtype;
+    gx_number dtype = d->op->dtype;
     int64_t length = length_of_x(d), i, end, j = find_piece(&s->rows, d->count, piece, &i, &end);
-    size_t bytes = i < end ? (size_t)(end - i) * gx_dtype_bytes(dtype) : 0;
+    size_t bytes = i < end ? (size_t)(end - i) * gx_number_bytes(dtype) : 0;
     (void)member, (void)err;
     if (bytes > 0) {
         void *to = gx_at(d->up.data, dtype, length, i, j);
@@ -321,7 +321,7 @@ static void stage_part(struct gx_kry_device *d, int part_x)
             s.rows.count > 0 && first >= s.rows.first[0] && last <= s.rows.last[0]; // of all x
         add_range(&s.rows, first, is_there ? first : last);
     }
-    size_t bytes = (size_t)(s.rows.rows * d->count) * gx_dtype_bytes(d->op->dtype);
+    size_t bytes = (size_t)(s.rows.rows * d->count) * gx_number_bytes(d->op->dtype);
     int64_t pieces = count_pieces(&s.rows, d->count);
     gx_team *team = gx_device_copiers(d->op->run, bytes, false);
     s.is_shared = team != NULL;
@@ -338,14 +338,14 @@ static void stage_part(struct gx_kry_device *d, int part_x)
 /* A part of x goes up to a share, enqueued: the first before products, the others beside them. */
 static gx_code send(struct gx_kry_device *d, gx_kry_share *s, int part_x, gx_err *err)
 {
-    gx_dtype dtype = d->op->dtype;
+    gx_number dtype = d->op->dtype;
     const gx_backend *backend = s->accel->backend;
     gx_dev *dev = s->accel->dev;
     gx_queue *queue = part_x == 0 ? s->accel->run : s->accel->up;
     gx_kry_extents e = extents_of(d, s);
     int64_t first = e.x_at[part_x], last = e.x_at[part_x + 1];
     int64_t length = length_of_x(d);
-    size_t element = gx_dtype_bytes(dtype), column = (size_t)(last - first) * element;
+    size_t element = gx_number_bytes(dtype), column = (size_t)(last - first) * element;
     const void *x = d->is_direct_up ? gx_at(d->vectors, dtype, length, 0, d->from) : d->up.data;
     GX_TRY(check_open(d, s, err));
     GX_TRY(backend->upload(dev, queue, gx_at(s->x.data, dtype, e.x, first, 0),
@@ -398,10 +398,10 @@ static gx_code receive(struct gx_kry_device *d, int share, int part_y, gx_err *e
     const gx_backend *backend = s->accel->backend;
     gx_dev *dev = s->accel->dev;
     gx_queue *queue = s->accel->down; // there is nothing to come down yet
-    gx_dtype dtype = d->op->dtype;
+    gx_number dtype = d->op->dtype;
     int part_there = part_y - 1;
     gx_kry_part there = gx_kry_part_of(next, &e, d->count, part_there);
-    size_t bytes = (size_t)(p.ld * d->count) * gx_dtype_bytes(dtype);
+    size_t bytes = (size_t)(p.ld * d->count) * gx_number_bytes(dtype);
     GX_TRY(backend->queue_after_mark(dev, queue, from->done[part_there % HALVES], err));
     GX_TRY(backend->copy_from(dev, queue, gx_at(s->y.data, dtype, 1, p.at, 0), from->accel->dev,
                               gx_at(from->y.data, dtype, 1, there.at, 0), bytes, err));
@@ -436,7 +436,7 @@ static gx_code bring_down(struct gx_kry_device *d, int share, int which, gx_err 
 {
     gx_kry_share *s = &d->share[share];
     const gx_backend *backend = s->accel->backend;
-    gx_dtype dtype = d->op->dtype;
+    gx_number dtype = d->op->dtype;
     gx_dev *dev = s->accel->dev;
     bool is_last = which == last_of(d, s);
     gx_queue *queue = is_last ? s->accel->run : s->accel->down;
@@ -444,7 +444,7 @@ static gx_code bring_down(struct gx_kry_device *d, int share, int which, gx_err 
     int64_t ld = d->is_direct_down ? length_of_y(d) : p.in.ld;
     void *to = d->is_direct_down ? gx_at(d->y, dtype, ld, p.row, d->from)
                                  : gx_at(s->down.data, dtype, 1, p.at, 0);
-    size_t element = gx_dtype_bytes(dtype), column = (size_t)p.in.rows * element;
+    size_t element = gx_number_bytes(dtype), column = (size_t)p.in.rows * element;
     if (!is_last) {
         GX_TRY(backend->queue_after_mark(dev, queue, s->done[p.number % HALVES], err));
     }
@@ -464,7 +464,7 @@ static gx_code enqueue(struct gx_kry_device *d)
     for (int k = 0; k < d->shares; k++) {
         GX_TRY(gx_kry_fail_of(d, k, make_room(d, k, &d->err)));
     }
-    size_t bytes = (size_t)(length_of_x(d) * d->count) * gx_dtype_bytes(d->op->dtype);
+    size_t bytes = (size_t)(length_of_x(d) * d->count) * gx_number_bytes(d->op->dtype);
     if (!d->is_direct_up) {
         GX_TRY(gx_kry_fail_of(d, 0, stage(d->op, d->share[0].accel->pool, &d->up, bytes, &d->err)));
     }
@@ -524,7 +524,7 @@ static gx_code sum_piece(void *arg, int64_t piece, int member, gx_err *err)
 {
     const summing *a = arg;
     const struct gx_kry_device *d = a->d;
-    gx_dtype dtype = d->op->dtype;
+    gx_number dtype = d->op->dtype;
     int64_t i, end, j = find_piece(&a->rows, d->count, piece, &i, &end);
     (void)member, (void)err;
     for (int k = 0; k < d->shares; k++) {
@@ -537,7 +537,7 @@ static gx_code sum_piece(void *arg, int64_t piece, int member, gx_err *err)
         const void *here = gx_at(d->share[k].down.data, dtype, 1, at, 0);
         void *sum = gx_at(a->y, dtype, length, from, j);
         if (!d->adds && (k == 0 || a->is_apart)) { // the first to come there
-            memcpy(sum, here, (size_t)(to - from) * gx_dtype_bytes(dtype));
+            memcpy(sum, here, (size_t)(to - from) * gx_number_bytes(dtype));
         } else {
             gx_kry_add(dtype, to - from, 1, here, sum, length);
         }
@@ -566,7 +566,7 @@ static void sum_up(const struct gx_kry_device *d, int which)
     if (!a.is_apart) { // all have something for some rows, which nobody else may add to meanwhile
         add_range(&a.rows, low, high);
     }
-    size_t bytes = (size_t)(a.rows.rows * d->count) * gx_dtype_bytes(op->dtype);
+    size_t bytes = (size_t)(a.rows.rows * d->count) * gx_number_bytes(op->dtype);
     int64_t pieces = count_pieces(&a.rows, d->count);
     gx_team *team = gx_device_copiers(op->run, bytes, false);
     if (team != NULL) {
@@ -753,7 +753,7 @@ double gx_oper_device_bytes(const gx_oper *op, bool is_adjoint)
             }
         }
     }
-    return elements * (double)gx_dtype_bytes(op->dtype);
+    return elements * (double)gx_number_bytes(op->dtype);
 }
 
 void gx_oper_take_back(gx_oper *op)

@@ -41,14 +41,14 @@ static int64_t chosen(int64_t asked, int64_t otherwise)
     return asked > 0 ? asked : otherwise;
 }
 
-static gx_dtype dtype_of(const gx_eig_args *args)
+static gx_number dtype_of(const gx_eig_args *args)
 {
-    gx_dtype dtype = args->A->dtype;
+    gx_number dtype = args->A->dtype;
     if (args->B != NULL) {
-        dtype = gx_dtype_promote(dtype, args->B->dtype);
+        dtype = gx_number_promote(dtype, args->B->dtype);
     }
     bool is_complex_shift = args->which == GX_EIG_NEAREST && args->sigma.im != 0;
-    return is_complex_shift ? gx_dtype_promote(dtype, GX_C64) : dtype;
+    return is_complex_shift ? gx_number_promote(dtype, GX_C64) : dtype;
 }
 
 static bool is_inverse(const gx_eig_args *args)
@@ -76,7 +76,7 @@ void gx_krylov_eig_sizes(const gx_eig_args *args, gx_krylov_sizes *sizes)
     // Two blocks at least beside the wanted ones.
     sizes->block = gx_max(1, gx_min(sizes->block, (sizes->ncv - k) / 2));
     sizes->maxiter = chosen(args->maxiter, RESTARTS);
-    double rounding = gx_dtype_is_double(dtype_of(args)) ? 1e-14 : 2e-6;
+    double rounding = gx_number_is_double(dtype_of(args)) ? 1e-14 : 2e-6;
     sizes->tol = args->tol > 0 ? args->tol : rounding;
 }
 
@@ -85,12 +85,12 @@ int64_t gx_krylov_eig_kept(int64_t k, int64_t m, int64_t ncv, int64_t block)
     return gx_max(1, gx_min(gx_max(k + 1, m / 2), gx_max(k, ncv - block - 1)));
 }
 
-static size_t work_bytes(const gx_eig_args *args, gx_dtype dtype, const gx_krylov_sizes *s)
+static size_t work_bytes(const gx_eig_args *args, gx_number dtype, const gx_krylov_sizes *s)
 {
     double n = (double)args->A->rows, ncv = (double)s->ncv, b = (double)s->block;
-    double bytes = n * (ncv + 2 * b) * (double)gx_dtype_bytes(dtype);
+    double bytes = n * (ncv + 2 * b) * (double)gx_number_bytes(dtype);
     bytes += (double)gx_ortho_work(dtype, args->A->rows, s->ncv, s->block) *
-             (double)gx_dtype_bytes(dtype);
+             (double)gx_number_bytes(dtype);
     bytes += (ncv + b) * (ncv + b) * 16 * 8 + n * (double)args->k * 16 * 2;
     return bytes < 1e18 ? (size_t)bytes : SIZE_MAX / 4;
 }
@@ -99,7 +99,7 @@ size_t gx_krylov_eig_bytes(const gx_eig_args *args)
 {
     gx_krylov_sizes sizes;
     gx_krylov_eig_sizes(args, &sizes);
-    gx_dtype dtype = dtype_of(args);
+    gx_number dtype = dtype_of(args);
     double bytes =
         (double)work_bytes(args, dtype, &sizes) + (double)gx_oper_floor_bytes(args->A, dtype);
     return bytes < 1e18 ? (size_t)bytes : SIZE_MAX / 4;
@@ -125,8 +125,8 @@ static gx_code check(gx_run *run, const gx_eig_args *args)
                             (long long)args->start->rows, (long long)args->start->cols,
                             args->A->label, (long long)n, (long long)n, (long long)n);
     }
-    if (args->start != NULL && gx_dtype_is_complex(args->start->dtype) &&
-        !gx_dtype_is_complex(dtype_of(args))) {
+    if (args->start != NULL && gx_number_is_complex(args->start->dtype) &&
+        !gx_number_is_complex(dtype_of(args))) {
         return gx_run_failf(run, GX_ARG, "the start is complex but %s is real", args->A->label);
     }
     if (args->B != NULL && !args->is_hermitian) {
@@ -176,7 +176,7 @@ static void reserve(gx_kry *s)
 
 static size_t basis_bytes(const gx_kry *s)
 {
-    return (size_t)(s->n * (s->ncv + 2 * s->block)) * gx_dtype_bytes(s->dtype);
+    return (size_t)(s->n * (s->ncv + 2 * s->block)) * gx_number_bytes(s->dtype);
 }
 
 static void end(gx_kry *s)
@@ -228,7 +228,7 @@ static void begin(gx_kry *s)
     s->maxiter = sizes.maxiter;
     s->which = args->which;
     s->dtype = dtype_of(args);
-    s->wide = gx_dtype_wide(s->dtype);
+    s->wide = gx_number_wide(s->dtype);
     s->is_real = s->wide == GX_F64;
     s->is_inverse = is_inverse(args);
     s->is_hermitian = args->is_hermitian && (!s->is_inverse || args->sigma.im == 0);
@@ -257,7 +257,7 @@ static void begin(gx_kry *s)
 static bool can_lock(gx_kry *s)
 {
     int64_t m = s->m, p = s->k, b = s->block;
-    double sum = 0, eps = gx_dtype_eps(s->dtype);
+    double sum = 0, eps = gx_number_eps(s->dtype);
     if (s->is_hermitian || s->f == 0) {
         return true;
     }

@@ -17,7 +17,7 @@ typedef struct gx_kry {
     gx_eig_which which; /* of op's values, turned back where it is an inverse              */
     gx_oper *op;        /* of the two                                                */
     gx_ortho ortho;
-    gx_dtype dtype, wide;
+    gx_number dtype, wide;
     int64_t n, k, block, ncv, maxiter;
     double tol;
     bool is_hermitian, is_inverse, is_real;

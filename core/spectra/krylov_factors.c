@@ -45,7 +45,7 @@ static int64_t choose_edge(const gx_oper *op, int64_t count)
 {
     enum { LARGEST = 1024, SMALLEST = 16, PART = 3 };
     int64_t edge = LARGEST;
-    size_t available = gx_mem_available(op->run->ctx->mem), element = gx_dtype_bytes(op->dtype);
+    size_t available = gx_mem_available(op->run->ctx->mem), element = gx_number_bytes(op->dtype);
     while (edge > SMALLEST && (size_t)(count * edge * edge) * element > available / PART) {
         edge /= 2;
     }
@@ -58,10 +58,10 @@ enum { ATTEMPTS = 3 };
 
 bool gx_oper_sigma_is_usable(gx_oper *op, int attempt, double smallest, double largest)
 {
-    bool is_double = gx_dtype_is_double(op->dtype);
+    bool is_double = gx_number_is_double(op->dtype);
     double step = is_double ? 1e-6 : 1e-4; // of the largest pivot: far from eps, near to sigma
-    double eps = gx_dtype_eps(op->dtype);
-    double tiny = 4 * gx_dtype_least(op->dtype); // its reciprocal is finite
+    double eps = gx_number_eps(op->dtype);
+    double tiny = 4 * gx_number_least(op->dtype); // its reciprocal is finite
     double rounding =
         fmin((16 + (double)op->n) * eps, step / 16); // of pivots that ought to be zero
     double least = attempt == 0 ? rounding * largest : attempt == 1 ? eps * largest : 0;
@@ -100,7 +100,7 @@ void gx_factors_shift_diagonal(const gx_oper *op, void *c, int64_t ld, int64_t n
         gx_convert(op->dtype, at, 1, GX_C128, x, 1, 1, 1);
         x[0] -= op->sigma.re;
         x[1] -= op->sigma.im;
-        gx_convert(gx_dtype_wide(op->dtype), x, 1, op->dtype, at, 1, 1, 1);
+        gx_convert(gx_number_wide(op->dtype), x, 1, op->dtype, at, 1, 1, 1);
     }
 }
 
@@ -263,7 +263,7 @@ static void factor_b(gx_oper *op, const gx_mat *B, size_t keep_bytes)
     enum { SQUARES = 12, FIXED = 256 };
     bool is_fixed = op->run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
     int64_t edge = is_fixed ? gx_min(FIXED, op->n) : choose_edge(op, SQUARES);
-    size_t element = gx_dtype_bytes(op->dtype);
+    size_t element = gx_number_bytes(op->dtype);
     size_t keep = keep_bytes + (size_t)(SQUARES * edge * edge) * element;
     keep += op->is_inverse ? 2 * (size_t)(op->n * op->n) * element : 0;
     gx_mat converted; // as it is read
@@ -330,7 +330,7 @@ static void *copy_of(gx_oper *op, const void *x, int64_t cols)
 {
     void *copy = NULL;
     if (gx_dense_alloc(op->run, op->dtype, op->n, cols, "a block of vectors", &copy) == GX_OK) {
-        memcpy(copy, x, (size_t)(op->n * cols) * gx_dtype_bytes(op->dtype));
+        memcpy(copy, x, (size_t)(op->n * cols) * gx_number_bytes(op->dtype));
     }
     return copy;
 }

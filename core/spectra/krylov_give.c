@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Columns of the result's vectors: V x, complex where the result is. */
-static void make_vector(gx_kry *s, int64_t at, const gx_scalar *x, gx_dtype dtype, void *out)
+static void make_vector(gx_kry *s, int64_t at, const gx_scalar *x, gx_number dtype, void *out)
 {
     int64_t n = s->n, m = s->m;
     void *part = NULL, *y = NULL;
@@ -26,7 +26,7 @@ static void make_vector(gx_kry *s, int64_t at, const gx_scalar *x, gx_dtype dtyp
             gx_dense_gemm(s->run, s->dtype, GX_NO_TRANS, GX_NO_TRANS, n, 1, m, 1, s->V, n, part, m,
                           0, y, n);
             char *to = gx_at(out, dtype, n, 0, at);
-            size_t half = gx_dtype_bytes(s->dtype), step = gx_dtype_bytes(dtype);
+            size_t half = gx_number_bytes(s->dtype), step = gx_number_bytes(dtype);
             for (int64_t i = 0; i < n && gx_ok(s->run); i++) {
                 memcpy(to + (size_t)i * step + (size_t)p * half, (char *)y + (size_t)i * half,
                        half);
@@ -38,7 +38,7 @@ static void make_vector(gx_kry *s, int64_t at, const gx_scalar *x, gx_dtype dtyp
 }
 
 /* ||A x - value B x||_2 of vectors whose dtype is the operator's, in one pass. */
-static void find_residuals(gx_kry *s, gx_dtype dtype)
+static void find_residuals(gx_kry *s, gx_number dtype)
 {
     gx_eig_result *r = s->result;
     int64_t n = s->n, parts = dtype != s->dtype ? 2 : 1, cols = r->count * parts;
@@ -46,7 +46,7 @@ static void find_residuals(gx_kry *s, gx_dtype dtype)
     gx_dense_alloc(s->run, s->dtype, n, cols, "residuals", &x);
     gx_dense_alloc(s->run, s->dtype, n, cols, "residuals", &y);
     gx_dense_alloc(s->run, s->dtype, n, cols, "residuals", &z);
-    size_t half = gx_dtype_bytes(s->dtype), step = gx_dtype_bytes(dtype);
+    size_t half = gx_number_bytes(s->dtype), step = gx_number_bytes(dtype);
     for (int64_t j = 0; j < cols && gx_ok(s->run); j++) {
         const char *from = gx_at(r->right, dtype, n, 0, j / parts);
         char *to = gx_at(x, s->dtype, n, 0, j);
@@ -63,7 +63,7 @@ static void find_residuals(gx_kry *s, gx_dtype dtype)
         for (int64_t i = 0; i < n; i++) {
             double ax[2] = {0, 0}, bx[2] = {0, 0};
             for (int64_t p = 0; p < parts; p++) {
-                gx_dtype to = parts == 2 ? GX_F64 : GX_C128;
+                gx_number to = parts == 2 ? GX_F64 : GX_C128;
                 gx_convert(s->dtype, gx_at(y, s->dtype, n, i, j * parts + p), 1, to, ax + p, 1, 1,
                            1);
                 gx_convert(s->dtype, gx_at(z, s->dtype, n, i, j * parts + p), 1, to, bx + p, 1, 1,
@@ -140,7 +140,7 @@ void gx_kry_give(gx_kry *s)
     for (int64_t i = 0; i < count; i++) {
         is_real = is_real && (s->is_hermitian || s->value[s->order[i]].im == 0);
     }
-    gx_dtype dtype = is_real ? s->dtype : gx_dtype_promote(s->dtype, GX_C64);
+    gx_number dtype = is_real ? s->dtype : gx_number_promote(s->dtype, GX_C64);
     if (gx_eig_reserve(s->run, r, s->n, count, dtype, args->wants_right, false,
                        args->wants_residuals) != GX_OK) {
         return;

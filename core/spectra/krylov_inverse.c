@@ -65,7 +65,7 @@ static gx_code by_chol(gx_oper *op, gx_kernel_id kernel, gx_trans trans, void *x
 static gx_code apply_transformed(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, void *y)
 {
     gx_trans adjoint = gx_adjoint(op->dtype);
-    size_t bytes = (size_t)(op->n * cols) * gx_dtype_bytes(op->dtype);
+    size_t bytes = (size_t)(op->n * cols) * gx_number_bytes(op->dtype);
     (void)is_adjoint; // only Krylov-Schur comes here
     if (!gx_ok(op->run) || bytes == 0) {
         return op->run->err.code;
@@ -95,7 +95,7 @@ gx_code gx_oper_back(gx_oper *op, void *x, int64_t cols)
 
 gx_code gx_oper_times_b(gx_oper *op, const void *x, int64_t cols, void *y)
 {
-    memcpy(y, x, (size_t)(op->n * cols) * gx_dtype_bytes(op->dtype));
+    memcpy(y, x, (size_t)(op->n * cols) * gx_number_bytes(op->dtype));
     by_chol(op, GX_TRMM, gx_adjoint(op->dtype), y, cols);
     return by_chol(op, GX_TRMM, GX_NO_TRANS, y, cols);
 }
@@ -205,9 +205,9 @@ static void begin_in_memory(gx_oper *op, const gx_mat *B)
 
 // Where the factors are ---------------------------------------------------------------------------
 
-double gx_oper_transformed_bytes(int64_t n, gx_dtype dtype, bool has_b, bool is_inverse)
+double gx_oper_transformed_bytes(int64_t n, gx_number dtype, bool has_b, bool is_inverse)
 {
-    double one = (double)n * (double)n * (double)gx_dtype_bytes(dtype);
+    double one = (double)n * (double)n * (double)gx_number_bytes(dtype);
     return one * ((has_b ? 1 : 0) + (is_inverse ? 1 : 0));
 }
 

@@ -40,7 +40,7 @@ static int64_t find_left(const matching *m, gx_scalar value, bool *is_conjugate)
 {
     int64_t best = -1;
     double nearest = m->most;
-    bool is_real = !gx_dtype_is_complex(m->args->A->dtype) && m->args->sigma.im == 0;
+    bool is_real = !gx_number_is_complex(m->args->A->dtype) && m->args->sigma.im == 0;
     *is_conjugate = false;
     for (int64_t j = 0; j < m->left.count; j++) {
         gx_scalar x = m->left.values[j], conjugate = {x.re, -x.im};
@@ -81,7 +81,7 @@ static void match(matching *m)
         largest = fmax(largest, hypot(r->values[i].re, r->values[i].im));
     }
     const double SHARE = 1e-6, NARROW = 1e-3; // of the largest value
-    m->most = (gx_dtype_is_double(r->dtype) ? SHARE : NARROW) * fmax(largest, DBL_MIN);
+    m->most = (gx_number_is_double(r->dtype) ? SHARE : NARROW) * fmax(largest, DBL_MIN);
     for (int64_t i = 0; i < r->count && gx_ok(m->run); i++) {
         bool is_conjugate;
         int64_t j = find_left(m, r->values[i], &is_conjugate);

@@ -44,7 +44,7 @@ static gx_code load_strip(gx_oper *op, int64_t j)
 static gx_code apply_matrix(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, void *y);
 
 /* A matrix that is cut into blocks, of which nothing is in memory. */
-static gx_oper shape_of(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermitian,
+static gx_oper shape_of(gx_run *run, const gx_mat *A, gx_number dtype, bool is_hermitian,
                         size_t keep_bytes)
 {
     gx_oper op = {.run = run,
@@ -66,7 +66,7 @@ static gx_oper shape_of(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_he
 static size_t column_bytes(const gx_oper *op, int64_t j)
 {
     int64_t cols = gx_min(op->edge_cols, op->n - j * op->edge_cols);
-    return (size_t)((op->m - gx_oper_strip_row(op, j)) * cols) * gx_dtype_bytes(op->dtype);
+    return (size_t)((op->m - gx_oper_strip_row(op, j)) * cols) * gx_number_bytes(op->dtype);
 }
 
 /*
@@ -112,11 +112,11 @@ static void keep_columns(gx_oper *op)
     }
 }
 
-void gx_oper_foresee(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermitian,
+void gx_oper_foresee(gx_run *run, const gx_mat *A, gx_number dtype, bool is_hermitian,
                      size_t keep_bytes, int64_t cols, gx_oper_plan *plan)
 {
     gx_oper op = shape_of(run, A, dtype, is_hermitian, keep_bytes);
-    double share = (double)gx_dtype_bytes(A->dtype) / (double)gx_dtype_bytes(dtype), swept = 0;
+    double share = (double)gx_number_bytes(A->dtype) / (double)gx_number_bytes(dtype), swept = 0;
     bool is_resident = true;
     *plan = (gx_oper_plan){0};
     int64_t first = 0;
@@ -154,7 +154,7 @@ static void count_pass(gx_oper *op, bool is_adjoint, int64_t sweeps, int64_t sta
     for (int64_t j = op->on_device; j < gx_oper_grid_cols(op); j++) {
         double rows = (double)(op->m - gx_oper_strip_row(op, j));
         int64_t cols = gx_min(op->edge_cols, op->n - j * op->edge_cols);
-        bytes += rows * (double)cols * (double)gx_dtype_bytes(op->dtype);
+        bytes += rows * (double)cols * (double)gx_number_bytes(op->dtype);
     }
     op->passes++; // one, however many sweeps it takes: what follows does not depend on memory
     gx_stats_add(stats, GX_STAT_PASSES, sweeps);
@@ -164,7 +164,7 @@ static void count_pass(gx_oper *op, bool is_adjoint, int64_t sweeps, int64_t sta
 
 static gx_code apply_matrix(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, void *y)
 {
-    size_t bytes = (size_t)((is_adjoint ? op->n : op->m) * cols) * gx_dtype_bytes(op->dtype);
+    size_t bytes = (size_t)((is_adjoint ? op->n : op->m) * cols) * gx_number_bytes(op->dtype);
     if (!gx_ok(op->run) || op->m == 0 || op->n == 0 || cols == 0) {
         return op->run->err.code;
     }
@@ -187,7 +187,7 @@ static gx_code apply_matrix(gx_oper *op, bool is_adjoint, const void *x, int64_t
     return gx_run_poll(op->run);
 }
 
-size_t gx_oper_least_bytes(const gx_mat *A, gx_dtype dtype)
+size_t gx_oper_least_bytes(const gx_mat *A, gx_number dtype)
 {
     size_t blocks = gx_oper_floor_bytes(A, dtype), tile = 0;
     if (A->is_sparse) {
@@ -199,18 +199,18 @@ size_t gx_oper_least_bytes(const gx_mat *A, gx_dtype dtype)
     return pass < blocks ? pass : blocks;
 }
 
-size_t gx_oper_floor_bytes(const gx_mat *A, gx_dtype dtype)
+size_t gx_oper_floor_bytes(const gx_mat *A, gx_number dtype)
 {
     size_t bytes = 0;
     if (A->is_sparse) { // a panel for each of two threads, a vector on either side, turned
-        bytes = (size_t)(2 * (A->rows + A->cols)) * gx_dtype_bytes(dtype);
+        bytes = (size_t)(2 * (A->rows + A->cols)) * gx_number_bytes(dtype);
         return bytes + 2 * gx_sparse_block_bytes(A);
     }
     gx_matrix_bytes(gx_min(A->rows, A->tile_rows), gx_min(A->cols, A->tile_cols), dtype, &bytes);
     return 4 * bytes;
 }
 
-gx_code gx_oper_begin(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermitian,
+gx_code gx_oper_begin(gx_run *run, const gx_mat *A, gx_number dtype, bool is_hermitian,
                       size_t keep_bytes, gx_oper *op)
 {
     if (A->is_sparse) {

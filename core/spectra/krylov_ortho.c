@@ -60,11 +60,11 @@ typedef struct cut {
     int64_t panel;  /* rows of one */
 } cut;
 
-static cut cut_rows(gx_dtype dtype, int64_t n)
+static cut cut_rows(gx_number dtype, int64_t n)
 {
     enum { LEAST = 128, STEP = 16 };
     cut c;
-    int64_t most = PANEL_BYTES / (int64_t)gx_dtype_bytes(dtype);
+    int64_t most = PANEL_BYTES / (int64_t)gx_number_bytes(dtype);
     int64_t rows = gx_max(LEAST, gx_ceil_div(n, SLICES));
     c.panels = gx_ceil_div(rows, most);
     c.panel = gx_ceil_div(gx_ceil_div(rows, c.panels), STEP) * STEP;
@@ -77,7 +77,7 @@ typedef struct block {
     gx_run *run;
     const gx_backend *backend;
     gx_dev *dev;
-    gx_dtype dtype, wide;
+    gx_number dtype, wide;
     const void *V;
     void *y;
     int64_t n, m, cols;      /* of y: those given, and drawn ones behind them       */
@@ -94,9 +94,9 @@ typedef struct block {
 
 // Memory ------------------------------------------------------------------------------------------
 
-int64_t gx_ortho_work(gx_dtype dtype, int64_t n, int64_t most, int64_t cols)
+int64_t gx_ortho_work(gx_number dtype, int64_t n, int64_t most, int64_t cols)
 {
-    int64_t ratio = (int64_t)(gx_dtype_bytes(gx_dtype_wide(dtype)) / gx_dtype_bytes(dtype));
+    int64_t ratio = (int64_t)(gx_number_bytes(gx_number_wide(dtype)) / gx_number_bytes(dtype));
     return (most * cols + 5 * cols * cols) * ratio + (most + cols) * cols +
            cut_rows(dtype, n).slices * (most + cols) * cols;
 }
@@ -188,7 +188,7 @@ static gx_code sweep_slice(void *arg, int64_t slice, int member, gx_err *err)
     int64_t end = gx_min(b->n, i + b->cut.panels * b->cut.panel);
     void *sum = gx_at(b->partial, b->dtype, high, 0, slice * b->cols);
     if (b->measures) {
-        memset(sum, 0, (size_t)(high * b->cols) * gx_dtype_bytes(b->dtype));
+        memset(sum, 0, (size_t)(high * b->cols) * gx_number_bytes(b->dtype));
     }
     for (; i < end; i += b->cut.panel) {
         int64_t rows = gx_min(b->cut.panel, end - i);
@@ -209,16 +209,16 @@ static gx_code sweep_slice(void *arg, int64_t slice, int member, gx_err *err)
 /* to (wide, `rows` numbers) = the sum of all slices of column j, from row i on. */
 static void add_slices(const block *b, int64_t i, int64_t j, int64_t rows, double *to)
 {
-    int64_t parts = gx_dtype_is_complex(b->dtype) ? 2 : 1, high = height(b);
+    int64_t parts = gx_number_is_complex(b->dtype) ? 2 : 1, high = height(b);
     memset(to, 0, (size_t)(rows * parts) * sizeof *to);
     for (int64_t slice = 0; slice < b->cut.slices; slice++) {
         const void *from = gx_at(b->partial, b->dtype, high, i, slice * b->cols + j);
         const double *d = from;
         const float *f = from;
-        for (int64_t k = 0; gx_dtype_is_double(b->dtype) && k < rows * parts; k++) {
+        for (int64_t k = 0; gx_number_is_double(b->dtype) && k < rows * parts; k++) {
             to[k] += d[k];
         }
-        for (int64_t k = 0; !gx_dtype_is_double(b->dtype) && k < rows * parts; k++) {
+        for (int64_t k = 0; !gx_number_is_double(b->dtype) && k < rows * parts; k++) {
             to[k] += (double)f[k];
         }
     }
@@ -228,14 +228,14 @@ static void add_slices(const block *b, int64_t i, int64_t j, int64_t rows, doubl
 static gx_code add_column(void *arg, int64_t j, int member, gx_err *err)
 {
     const block *b = arg;
-    int64_t m = b->m - b->from, numbers = m * (gx_dtype_is_complex(b->dtype) ? 2 : 1);
+    int64_t m = b->m - b->from, numbers = m * (gx_number_is_complex(b->dtype) ? 2 : 1);
     double *C = gx_at(b->C, b->wide, m, 0, j);
     void *taken = gx_at(b->taken, b->dtype, m, 0, j);
     (void)member, (void)err;
     add_slices(b, m, j, b->cols, gx_at(b->G, b->wide, b->cols, 0, j));
     add_slices(b, 0, j, m, C);
     for (int64_t k = 0; k < numbers; k++) {
-        if (gx_dtype_is_double(b->dtype)) {
+        if (gx_number_is_double(b->dtype)) {
             ((double *)taken)[k] = -C[k];
         } else {
             ((float *)taken)[k] = -(float)C[k];
@@ -253,7 +253,7 @@ static void sweep(block *b, bool applies, bool measures, int64_t from)
 {
     double n = (double)b->n, m = (double)(b->m - from), cols = (double)b->cols;
     double taken = (double)(b->m - b->first);
-    double flops = gx_dtype_is_complex(b->dtype) ? 8 : 2;
+    double flops = gx_number_is_complex(b->dtype) ? 8 : 2;
     int64_t start_ns = gx_now_ns();
     b->from = from;
     b->is_large = n * (m + cols) > (double)(1 << 22);
@@ -278,7 +278,7 @@ static double *small_at(const block *b, void *x, int64_t i, int64_t j)
 
 static void make_unit(const block *b, void *x)
 {
-    memset(x, 0, (size_t)(b->cols * b->cols) * gx_dtype_bytes(b->wide));
+    memset(x, 0, (size_t)(b->cols * b->cols) * gx_number_bytes(b->wide));
     for (int64_t j = 0; j < b->cols; j++) {
         *small_at(b, x, j, j) = 1;
     }
@@ -304,7 +304,7 @@ static bool is_near(const block *b)
 /* Does G tell the lengths?  Nothing may have overflowed, nor what counts underflowed. */
 static bool is_measured(const block *b)
 {
-    bool is_double = gx_dtype_is_double(b->dtype);
+    bool is_double = gx_number_is_double(b->dtype);
     double least = is_double ? 1e-280 : 1e-25, most = is_double ? 1e300 : 1e35;
     for (int64_t j = 0; j < b->cols; j++) {
         double x = *small_at(b, b->G, j, j);
@@ -319,7 +319,7 @@ static bool is_measured(const block *b)
 static bool factorise(const block *b, double shift)
 {
     int64_t info = 0;
-    memcpy(b->R, b->P, (size_t)(b->cols * b->cols) * gx_dtype_bytes(b->wide));
+    memcpy(b->R, b->P, (size_t)(b->cols * b->cols) * gx_number_bytes(b->wide));
     for (int64_t j = 0; j < b->cols; j++) {
         *small_at(b, b->R, j, j) += shift;
     }
@@ -356,8 +356,8 @@ static bool find_triangle(block *b)
     double length[GX_KRY_BLOCK_MOST], *P = b->P;
     int64_t m = b->m - b->first, cols = b->cols, parts = b->wide == GX_C128 ? 2 : 1;
     // What rounding may have done to a P with a diagonal of ones, and what makes up for it.
-    double rounding = 256 * gx_dtype_eps(b->dtype);
-    memcpy(P, b->G, (size_t)(cols * cols) * gx_dtype_bytes(b->wide));
+    double rounding = 256 * gx_number_eps(b->dtype);
+    memcpy(P, b->G, (size_t)(cols * cols) * gx_number_bytes(b->wide));
     gx_dense_gemm(b->run, b->wide, gx_adjoint(b->dtype), GX_NO_TRANS, cols, cols, m, -1, b->C, m,
                   b->C, m, 1, P, cols);
     for (int64_t j = 0; j < cols; j++) {
@@ -404,7 +404,7 @@ static void add_triangle(const block *b)
 */
 static bool are_columns_left(const block *b, const gx_ortho_lengths *l, int64_t given)
 {
-    const double ROUNDING = GX_ORTHO_ROUNDING * gx_dtype_eps(b->dtype);
+    const double ROUNDING = GX_ORTHO_ROUNDING * gx_number_eps(b->dtype);
     for (int64_t j = 0; j < b->cols; j++) {
         double left = fabs(*small_at(b, b->R, j, j) * *small_at(b, b->S, j, j));
         if (!(left > ROUNDING * fmax(j < given ? b->o->norm : 0, l->before[j]))) {
@@ -472,11 +472,11 @@ static void measure_columns(block *b, gx_ortho_lengths *l, int64_t given, bool h
     }
 }
 
-static void clear_wide(gx_dtype dtype, void *x, int64_t ld, int64_t rows, int64_t cols)
+static void clear_wide(gx_number dtype, void *x, int64_t ld, int64_t rows, int64_t cols)
 {
-    gx_dtype wide = gx_dtype_wide(dtype);
+    gx_number wide = gx_number_wide(dtype);
     for (int64_t j = 0; j < cols && x != NULL && rows > 0; j++) {
-        memset(gx_at(x, wide, ld, 0, j), 0, (size_t)rows * gx_dtype_bytes(wide));
+        memset(gx_at(x, wide, ld, 0, j), 0, (size_t)rows * gx_number_bytes(wide));
     }
 }
 
@@ -486,7 +486,7 @@ gx_code gx_ortho_block(gx_ortho *o, const void *V, int64_t m, void *y, int64_t c
     int64_t start_ns = gx_now_ns();
     gx_ortho_lengths lengths = {.before = {0}};
     block b = {.o = o, .run = o->run, .dtype = o->dtype, .V = V, .y = y, .n = o->n, .m = m};
-    b.wide = gx_dtype_wide(o->dtype);
+    b.wide = gx_number_wide(o->dtype);
     b.cols = gx_max(cols, want);
     b.cut = cut_rows(b.dtype, b.n);
     assert(b.cols <= GX_KRY_BLOCK_MOST && m + want <= o->n && o->first <= m);
@@ -504,7 +504,7 @@ gx_code gx_ortho_block(gx_ortho *o, const void *V, int64_t m, void *y, int64_t c
     if (want >= cols && go_in_rounds(&b, &lengths, cols, s != NULL, h, ldh)) {
         for (int64_t j = 0; j < cols && s != NULL; j++) {
             memcpy(gx_at(s, b.wide, lds, 0, j), small_at(&b, b.S, 0, j),
-                   (size_t)want * gx_dtype_bytes(b.wide));
+                   (size_t)want * gx_number_bytes(b.wide));
         }
     } else if (gx_ok(o->run)) {
         if (lengths.before[0] == 0) {

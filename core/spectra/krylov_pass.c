@@ -95,7 +95,7 @@ typedef struct pass {
 /* The sides of chunks and units, by the shape of a block alone. */
 static void choose_sides(const gx_oper *op, pass *p)
 {
-    int64_t element = (int64_t)gx_dtype_bytes(op->dtype), width = 1;
+    int64_t element = (int64_t)gx_number_bytes(op->dtype), width = 1;
     p->unit_rows = gx_min(op->edge_rows, ROWS_MOST);
     int64_t most = gx_max(1, CHUNK_BYTES / element / p->unit_rows);
     while (2 * width <= gx_min(most, ROWS_MOST) && width < op->edge_cols) {
@@ -162,7 +162,7 @@ static gx_code multiply(const pass *p, const unit *u, const slot *out, int64_t i
                         int64_t m, int64_t n, const void *a, int64_t lda, bool is_square,
                         gx_err *err)
 {
-    gx_dtype dtype = p->op->dtype;
+    gx_number dtype = p->op->dtype;
     gx_args args = {.m = m, .n = n, .k = p->cols, .a = a, .lda = lda};
     if (p->has_rows) {
         args.b = gx_at(p->x, dtype, p->ldx, j, 0);
@@ -183,12 +183,12 @@ static gx_code multiply(const pass *p, const unit *u, const slot *out, int64_t i
 static gx_code multiply_diagonal(const pass *p, const unit *u, const slot *out, const worker *w,
                                  int64_t j, int64_t n, const void *a, int64_t lda, gx_err *err)
 {
-    gx_dtype dtype = p->op->dtype;
+    gx_number dtype = p->op->dtype;
     int64_t below = gx_min(j + n, u->i0 + u->m), side = below - j; // = n: chunks are square there
     const void *top = gx_at(a, dtype, lda, j - u->i0, 0);
     for (int64_t c = 0; c < side; c++) {
         memcpy(gx_at(w->square, dtype, side, c, c), gx_at(top, dtype, lda, c, c),
-               (size_t)(side - c) * gx_dtype_bytes(dtype));
+               (size_t)(side - c) * gx_number_bytes(dtype));
     }
     gx_args mirror = {.uplo = GX_LOWER,
                       .transa = gx_adjoint(dtype),
@@ -206,7 +206,7 @@ static gx_code multiply_unit(const pass *p, const unit *u, slot *out, const work
                              gx_reader *reader, gx_err *err)
 {
     const gx_oper *op = p->op;
-    size_t element = gx_dtype_bytes(op->dtype);
+    size_t element = gx_number_bytes(op->dtype);
     memset(out->rows, 0, p->has_rows ? (size_t)(u->m * p->cols) * element : 0);
     memset(out->cols, 0, p->has_cols ? (size_t)(u->n * p->cols) * element : 0);
     for (int64_t j = u->j0; j < u->j0 + u->n && gx_ok(p->run); j += p->chunk_cols) {
@@ -232,7 +232,7 @@ static gx_code multiply_unit(const pass *p, const unit *u, slot *out, const work
 
 static void fold(const pass *p, const slot *s)
 {
-    gx_dtype dtype = p->op->dtype;
+    gx_number dtype = p->op->dtype;
     const unit *u = s->of;
     if (p->has_rows) {
         gx_kry_add(dtype, u->m, p->cols, s->rows, gx_at(p->y, dtype, p->ldy, u->i0, 0), p->ldy);
@@ -344,7 +344,7 @@ static void run_streamed(pass *p)
     gx_stream *stream = NULL;
     double bytes = 0;
     for (int64_t t = 0; t < p->count; t++) {
-        bytes += (double)(p->units[t].m * p->units[t].n) * (double)gx_dtype_bytes(p->op->A->dtype);
+        bytes += (double)(p->units[t].m * p->units[t].n) * (double)gx_number_bytes(p->op->A->dtype);
     }
     gx_run_progress(run, (double)p->count);
     int64_t readers = gx_min(p->threads, run->ctx->config.number[GX_SET_READERS]);
@@ -401,18 +401,18 @@ static size_t rounded(size_t bytes)
 
 static size_t slot_bytes(const pass *p, int64_t cols)
 {
-    return rounded((size_t)((p->unit_rows + p->unit_cols) * cols) * gx_dtype_bytes(p->op->dtype));
+    return rounded((size_t)((p->unit_rows + p->unit_cols) * cols) * gx_number_bytes(p->op->dtype));
 }
 
 static size_t chunk_bytes(const pass *p, bool streams)
 {
-    size_t element = gx_dtype_bytes(p->op->dtype);
+    size_t element = gx_number_bytes(p->op->dtype);
     return streams ? rounded((size_t)(p->unit_rows * p->chunk_cols) * element) : 0;
 }
 
 static size_t square_bytes(const pass *p)
 {
-    size_t element = gx_dtype_bytes(p->op->dtype);
+    size_t element = gx_number_bytes(p->op->dtype);
     int64_t side = p->op->is_hermitian ? gx_min(p->chunk_cols, p->unit_rows) : 0;
     return rounded((size_t)(side * side) * element);
 }
@@ -465,7 +465,7 @@ static gx_code reserve_worker(const pass *p, worker *w, int64_t cols, bool strea
 {
     GX_TRY(gx_mem_alloc(p->run->ctx->mem, thread_bytes(p, cols, streams) - SMALL_BYTES,
                         "partial products", &w->memory, err));
-    size_t rows = (size_t)(p->unit_rows * cols) * gx_dtype_bytes(p->op->dtype);
+    size_t rows = (size_t)(p->unit_rows * cols) * gx_number_bytes(p->op->dtype);
     w->chunk = w->memory;
     w->square = w->chunk + chunk_bytes(p, streams);
     for (int k = 0; k < SLOTS; k++) {
@@ -522,7 +522,7 @@ static void count_flops(const pass *p)
     for (int64_t t = 0; t < p->count; t++) {
         flops += (double)(p->units[t].m * p->units[t].n);
     }
-    flops *= (double)p->cols * (gx_dtype_is_complex(p->op->dtype) ? 8 : 2) *
+    flops *= (double)p->cols * (gx_number_is_complex(p->op->dtype) ? 8 : 2) *
              (p->has_rows && p->has_cols ? 2 : 1);
     gx_stats_add(stats, GX_STAT_FLOPS, (int64_t)flops);
     gx_stats_add(stats, GX_STAT_KERNELS, p->count);

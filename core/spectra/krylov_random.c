@@ -26,7 +26,7 @@ typedef struct finder {
     gx_run *run;
     const gx_svd_args *args;
     gx_oper *op;
-    gx_dtype dtype, wide;
+    gx_number dtype, wide;
     int64_t l;     /* columns                                  */
     void *Y, *Z;   /* m x l, n x l                             */
     void *work;    /* of Gram-Schmidt                          */
@@ -68,7 +68,7 @@ static void end(finder *f)
 static void orthonormalise(finder *f, void *Y, int64_t rows, void *R)
 {
     gx_ortho o = {.run = f->run, .dtype = f->dtype, .n = rows, .seed = f->seed, .work = f->work};
-    size_t element = gx_dtype_bytes(f->wide);
+    size_t element = gx_number_bytes(f->wide);
     f->seed += UINT64_C(1) << 32; // other columns the next time
     for (int64_t j = 0; j < f->l && gx_ok(f->run); j += GX_SVD_PANEL) {
         int64_t cols = gx_min(GX_SVD_PANEL, f->l - j);
@@ -153,7 +153,7 @@ gx_code gx_svd_randomized(gx_run *run, gx_oper *op, const gx_svd_args *args, gx_
     }
     gx_svd_choose_sizes(args, &sizes);
     f.l = sizes.width;
-    f.wide = gx_dtype_wide(f.dtype);
+    f.wide = gx_number_wide(f.dtype);
     f.seed = args->seed + (UINT64_C(1) << 32);
     reserve(&f);
     find_range(&f, sizes.power);

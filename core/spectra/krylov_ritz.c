@@ -13,7 +13,7 @@
 
 size_t gx_kry_wide_bytes(const gx_kry *s)
 {
-    return gx_dtype_bytes(s->wide);
+    return gx_number_bytes(s->wide);
 }
 
 void *gx_kry_h_at(const gx_kry *s, void *x, int64_t i, int64_t j)
@@ -60,7 +60,7 @@ static void solve_hermitian(gx_kry *s)
 static void solve_general(gx_kry *s)
 {
     int64_t m = s->m;
-    gx_dtype dtype = s->is_real ? GX_F64 : GX_C128;
+    gx_number dtype = s->is_real ? GX_F64 : GX_C128;
     for (int64_t j = 0; j < m; j++) {
         memcpy(gx_at(s->T, dtype, m, 0, j), gx_kry_h_at(s, s->H, 0, j),
                (size_t)m * gx_kry_wide_bytes(s));
@@ -117,7 +117,7 @@ bool gx_kry_has_converged(const gx_kry *s, int64_t i)
     gx_scalar theta = s->theta[s->order[i]];
     bool is_relative = s->is_inverse || !s->is_hermitian;
     double scale = is_relative ? hypot(theta.re, theta.im) : s->largest;
-    double rounding = 8 * gx_dtype_eps(s->dtype);
+    double rounding = 8 * gx_number_eps(s->dtype);
     return s->f == 0 || s->residual[i] <= fmax(s->tol * scale, rounding * s->largest);
 }
 

@@ -112,7 +112,7 @@ static int64_t few_rows(int64_t rows, int64_t sixteenths)
 static bool is_worth_parts(const gx_oper *op, int64_t rows, int64_t cols)
 {
     const int64_t WORTH_PARTS = (int64_t)256 << 10;
-    return rows * cols * (int64_t)gx_dtype_bytes(op->dtype) > WORTH_PARTS;
+    return rows * cols * (int64_t)gx_number_bytes(op->dtype) > WORTH_PARTS;
 }
 
 /*
@@ -184,7 +184,7 @@ gx_kry_part gx_kry_part_of(int share, const gx_kry_extents *e, int64_t cols, int
 /* In a triangle what is above the columns behind a share's: y_c += A_qc^H x_q. */
 static gx_args mirrored(const struct gx_kry_device *d, const gx_kry_share *s, const gx_args *first)
 {
-    gx_dtype dtype = d->op->dtype;
+    gx_number dtype = d->op->dtype;
     gx_args args = *first;
     args.transa = gx_adjoint(dtype);
     args.m = s->cols;
@@ -266,7 +266,7 @@ size_t gx_kry_work_bytes(const struct gx_kry_device *d, const gx_kry_share *s, b
 
 static double bytes_of(const gx_oper *op)
 {
-    return (double)op->m * (double)op->n * (double)gx_dtype_bytes(op->dtype);
+    return (double)op->m * (double)op->n * (double)gx_number_bytes(op->dtype);
 }
 
 /* Seconds of a pass on the host: at the speed of its memory, or of the database. */
@@ -286,7 +286,7 @@ static double host_pass(const gx_oper *op)
 static double device_pass(const gx_oper *op, const gx_accel *accel, double bytes, int64_t cols)
 {
     const gx_device_profile *device = &accel->profile;
-    double vectors = (double)((op->m + op->n) * cols) * (double)gx_dtype_bytes(op->dtype);
+    double vectors = (double)((op->m + op->n) * cols) * (double)gx_number_bytes(op->dtype);
     return bytes / device->sweep_bytes_per_s + vectors / device->upload_bytes_per_s +
            8 * device->launch_s;
 }
@@ -320,7 +320,7 @@ int64_t gx_kry_strip_top(const gx_oper *op, const gx_kry_share *s)
 static size_t share_bytes(const struct gx_kry_device *d, const gx_kry_share *s)
 {
     const gx_oper *op = d->op;
-    size_t column = (size_t)s->cols * gx_dtype_bytes(op->dtype);
+    size_t column = (size_t)s->cols * gx_number_bytes(op->dtype);
     size_t rows = (size_t)(op->m - gx_kry_top(op, s));
     if (!d->has_whole_rows) {
         return gx_pool_rounded(rows * column);
@@ -334,7 +334,7 @@ static int64_t columns_within(const struct gx_kry_device *d, const gx_kry_share 
 {
     const gx_oper *op = d->op;
     gx_kry_share s = *of;
-    size_t element = gx_dtype_bytes(op->dtype);
+    size_t element = gx_number_bytes(op->dtype);
     int64_t block = gx_min(MOST_NARROW, gx_max(1, op->n));
     for (int64_t cols = op->n - of->first; cols > 0;) {
         s.cols = cols;
@@ -359,7 +359,7 @@ static double swept(const struct gx_kry_device *d, int64_t first, int64_t last)
     double m = (double)op->m, a = m - (double)first, b = m - (double)last;
     bool is_mirrored = op->is_hermitian && !d->has_whole_rows;
     double elements = is_mirrored ? a * a - b * b : m * (double)(last - first);
-    return elements * (double)gx_dtype_bytes(op->dtype);
+    return elements * (double)gx_number_bytes(op->dtype);
 }
 
 /* Whole grains, of `most` columns from `first` on, that are gone through with so many bytes. */
@@ -532,7 +532,7 @@ int64_t gx_oper_device_foresee(gx_oper *op, int64_t cols, gx_oper_plan *plan)
     gx_kry_choose(&d, run->target, run->target_bytes, true);
     int64_t there = gx_kry_columns(&d);
     double rows = (double)op->m, width = (double)there;
-    double element = (double)gx_dtype_bytes(op->dtype);
+    double element = (double)gx_number_bytes(op->dtype);
     plan->up = (op->is_hermitian ? rows - width / 2 : rows) * width * element;
     plan->pass_s = there > 0 ? devices_pass(&d, cols) : 0;
     plan->is_faster = there > 0 && is_faster(op, run->target);

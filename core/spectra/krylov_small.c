@@ -39,7 +39,7 @@ gx_scalar gx_small_divided(gx_scalar a, gx_scalar b)
     return (gx_scalar){q.re / size, q.im / size};
 }
 
-gx_code gx_small_schur(gx_run *run, gx_dtype dtype, int64_t m, void *T, void *Q, gx_scalar *values)
+gx_code gx_small_schur(gx_run *run, gx_number dtype, int64_t m, void *T, void *Q, gx_scalar *values)
 {
     gx_args args = {.m = m,
                     .n = m,

@@ -68,7 +68,7 @@ static gx_code begin(gx_run *run, gx_svd_args *args, inverse *s)
 /* From those of A^-1, V diag(1 / sigma) U^H, to those of A. */
 static void turn_round(gx_svd_result *r)
 {
-    size_t es = gx_dtype_bytes(r->dtype);
+    size_t es = gx_number_bytes(r->dtype);
     int64_t n = r->n;
     for (int64_t j = 0; j < r->count; j++) {
         r->sigma[j] = 1 / r->sigma[j];
@@ -82,7 +82,7 @@ static void turn_round(gx_svd_result *r)
     }
     int64_t count = r->u == NULL ? 0 : n * r->count;
     void *both[] = {r->u, r->vt};
-    for (int p = 0; p < 2 && gx_dtype_is_complex(r->dtype); p++) {
+    for (int p = 0; p < 2 && gx_number_is_complex(r->dtype); p++) {
         for (int64_t i = 0; i < count; i++) {
             if (r->dtype == GX_C128) {
                 ((double *)both[p])[2 * i + 1] *= -1;

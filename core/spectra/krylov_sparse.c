@@ -59,7 +59,7 @@ static gx_code begin(gx_oper *op)
     return gx_run_fail(op->run, &err);
 }
 
-gx_code gx_oper_begin_sparse(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermitian,
+gx_code gx_oper_begin_sparse(gx_run *run, const gx_mat *A, gx_number dtype, bool is_hermitian,
                              size_t keep_bytes, gx_oper *op)
 {
     *op = (gx_oper){.run = run,
@@ -91,7 +91,7 @@ bool gx_oper_sparse_is_hermitian(gx_run *run, const gx_mat *A)
 
 static gx_code apply_inverse(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, void *y)
 {
-    gx_dtype wide = op->sparse->shifted.dtype;
+    gx_number wide = op->sparse->shifted.dtype;
     gx_direct *factor = &op->sparse->factor;
     void *b = NULL, *z = NULL;
     (void)is_adjoint; // only Krylov-Schur comes here
@@ -121,7 +121,7 @@ static void factor(gx_oper *op)
     gx_whole_load(run, op->inner->A, &s->shifted);
     gx_whole_shift(run, &s->shifted, op->sigma);
     bool is_definite = gx_ok(run) && op->inner->is_hermitian &&
-                       !gx_dtype_is_complex(s->shifted.dtype) &&
+                       !gx_number_is_complex(s->shifted.dtype) &&
                        gx_whole_has_positive_diagonal(&s->shifted);
     if (is_definite) {
         gx_direct_make(run, GX_DIRECT_CHOLMOD, &s->shifted, &s->factor);

@@ -144,7 +144,7 @@ static void rotate(gx_kry *s, int64_t p)
     gx_kry_rotate(s->run, s->dtype, s->V, s->n, m, s->W, m, p);
     if (gx_ok(s->run)) {
         memmove(gx_kry_column(s, p), gx_kry_column(s, m),
-                (size_t)(s->n * s->f) * gx_dtype_bytes(s->dtype));
+                (size_t)(s->n * s->f) * gx_number_bytes(s->dtype));
     }
     s->m = p;
     s->coupled = 0; // F is coupled to all of them

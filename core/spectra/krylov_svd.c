@@ -48,7 +48,7 @@ typedef struct lanczos {
     gx_oper *op;
     bool is_swapped; /* works on op^H                                          */
     gx_ortho left, right;
-    gx_dtype dtype, wide;
+    gx_number dtype, wide;
     int64_t M, n; /* of what is worked on: M >= n                           */
     int64_t k, block, ncv, maxiter;
     double tol;
@@ -116,14 +116,14 @@ static void begin(lanczos *s)
     s->ncv = sizes.ncv;
     s->maxiter = sizes.maxiter;
     s->dtype = s->op->dtype;
-    s->wide = gx_dtype_wide(s->dtype);
+    s->wide = gx_number_wide(s->dtype);
     s->tol = sizes.tol;
     s->right = (gx_ortho){.run = s->run, .dtype = s->dtype, .n = s->n, .seed = args->seed};
     s->left = s->right;
     s->left.n = s->M;
     s->left.seed = args->seed + (UINT64_C(1) << 32); // other columns than those of the right side
     reserve(s);
-    size_t element = gx_dtype_bytes(s->dtype);
+    size_t element = gx_number_bytes(s->dtype);
     gx_oper_lend(s->op, s->U, (size_t)(s->M * s->ncv) * element);
     gx_oper_lend(s->op, s->V, (size_t)(s->n * (s->ncv + s->block)) * element);
     s->m = 0;
@@ -135,7 +135,7 @@ static void begin(lanczos *s)
 
 static size_t wide_bytes(const lanczos *s)
 {
-    return gx_dtype_bytes(s->wide);
+    return gx_number_bytes(s->wide);
 }
 
 static void *left_column(const lanczos *s, int64_t j)
@@ -212,7 +212,7 @@ static double residual_of(const lanczos *s, int64_t i)
 /* Half of the tolerance: what locking drops comes on top of what is found afterwards. */
 static bool has_converged(const lanczos *s, int64_t i)
 {
-    double rounding = 8 * gx_dtype_eps(s->dtype);
+    double rounding = 8 * gx_number_eps(s->dtype);
     return s->f == 0 || s->residual[i] <= fmax(s->tol / 2, rounding) * s->sigma[0];
 }
 
@@ -309,7 +309,7 @@ static void restart(lanczos *s, int64_t p)
         diagonal[0] = s->sigma[i];
     }
     memmove(right_column(s, first + p), right_column(s, s->m),
-            (size_t)(s->n * s->f) * gx_dtype_bytes(s->dtype));
+            (size_t)(s->n * s->f) * gx_number_bytes(s->dtype));
     s->m = first + p;
     s->coupled = 0; // F is coupled to all of them
 }

@@ -43,7 +43,7 @@ void gx_svd_choose_sizes(const gx_svd_args *args, gx_svd_sizes *sizes)
     sizes->maxiter = chosen(args->maxiter, RESTARTS);
     sizes->width = gx_min(n, k + (args->oversample < 0 ? OVERSAMPLE : args->oversample));
     sizes->power = args->power < 0 ? POWER : args->power;
-    double rounding = gx_dtype_is_double(args->A->dtype) ? 1e-12 : 2e-6;
+    double rounding = gx_number_is_double(args->A->dtype) ? 1e-12 : 2e-6;
     sizes->tol = args->tol > 0 ? args->tol : rounding;
 }
 
@@ -74,7 +74,7 @@ static double random_bytes(const gx_svd_sizes *s, double most, double least, dou
 static double passing_bytes(gx_run *run, const gx_svd_args *args, double width)
 {
     double m = (double)args->A->rows, n = (double)args->A->cols, k = (double)args->k;
-    double es = (double)gx_dtype_bytes(args->A->dtype);
+    double es = (double)gx_number_bytes(args->A->dtype);
     int64_t side = (int64_t)width;
     gx_args call = {.m = side,
                     .n = side,
@@ -83,7 +83,8 @@ static double passing_bytes(gx_run *run, const gx_svd_args *args, double width)
                     .ldright = gx_max(1, side),
                     .wants_left = true,
                     .wants_right = true};
-    double small = (double)gx_dense_call_bytes(run, GX_GESDD, gx_dtype_wide(args->A->dtype), &call);
+    double small =
+        (double)gx_dense_call_bytes(run, GX_GESDD, gx_number_wide(args->A->dtype), &call);
     double rotation = (width + GX_KRY_PANEL) * width * es;
     double vectors = args->mode == GX_SVD_VALUES ? 0 : (m + n) * k * es + 2 * width * k * es;
     vectors += args->wants_residuals ? (2 * n + m) * k * es : 0;
@@ -97,8 +98,8 @@ static double work_bytes(gx_run *run, const gx_svd_args *args)
     gx_svd_choose_sizes(args, &s);
     double most = (double)gx_max(args->A->rows, args->A->cols);
     double least = (double)gx_min(args->A->rows, args->A->cols);
-    double es = (double)gx_dtype_bytes(args->A->dtype);
-    double wide = (double)gx_dtype_bytes(gx_dtype_wide(args->A->dtype));
+    double es = (double)gx_number_bytes(args->A->dtype);
+    double wide = (double)gx_number_bytes(gx_number_wide(args->A->dtype));
     bool is_random = args->method == GX_SVD_RANDOMIZED;
     double bytes = is_random ? random_bytes(&s, most, least, es, wide)
                              : krylov_bytes(&s, (double)args->k, most, least, es, wide);
@@ -128,7 +129,7 @@ static size_t short_bytes(gx_run *run, const gx_svd_args *args)
 {
     const gx_mat *A = args->A;
     double m = (double)A->rows, n = (double)A->cols, k = (double)args->k;
-    double l = (double)gx_min(A->rows, A->cols), es = (double)gx_dtype_bytes(A->dtype);
+    double l = (double)gx_min(A->rows, A->cols), es = (double)gx_number_bytes(A->dtype);
     double ortho = (double)gx_ortho_work(A->dtype, (int64_t)fmax(m, n), args->k, GX_SVD_PANEL) * es;
     double vectors = (m + n) * k * es + (A->rows < A->cols ? n * k * es : 0) + l * k * es;
     double pass = (double)gx_oper_least_bytes(A, A->dtype);
@@ -150,11 +151,11 @@ bool gx_svd_short_fits(gx_run *run, const gx_svd_args *args)
 // Products ----------------------------------------------------------------------------------------
 
 /* The place of a NaN or Inf in A, looked for in pieces of columns of tiles. */
-static void refuse_values(gx_run *run, const gx_mat *A, gx_dtype dtype)
+static void refuse_values(gx_run *run, const gx_mat *A, gx_number dtype)
 {
     enum { PIECE_BYTES = 8 << 20 };
     int64_t width = gx_max(1, gx_min(A->cols, A->tile_cols));
-    int64_t height = PIECE_BYTES / (width * (int64_t)gx_dtype_bytes(dtype));
+    int64_t height = PIECE_BYTES / (width * (int64_t)gx_number_bytes(dtype));
     height = gx_max(1, gx_min(A->rows, gx_max(A->tile_rows, height)));
     void *piece = NULL;
     if (A->is_sparse) {
@@ -192,10 +193,10 @@ gx_code gx_svd_product(gx_oper *op, const gx_mat *A, bool is_adjoint, const void
 // Vectors -----------------------------------------------------------------------------------------
 
 /* Columns pick[0 ..] of X (b rows of doubles) as dtype. */
-static void *picked(gx_run *run, gx_dtype dtype, int64_t b, const void *X, const int64_t *pick,
+static void *picked(gx_run *run, gx_number dtype, int64_t b, const void *X, const int64_t *pick,
                     int64_t count)
 {
-    gx_dtype wide = gx_dtype_wide(dtype);
+    gx_number wide = gx_number_wide(dtype);
     void *out = NULL;
     gx_dense_alloc(run, dtype, b, count, "singular vectors", &out);
     for (int64_t j = 0; j < count && gx_ok(run); j++) {
@@ -228,13 +229,13 @@ gx_code gx_svd_give_vectors(gx_run *run, gx_svd_result *r, int64_t b, const void
 /* ||y - sigma x|| of count columns into out, where it is larger than what is there. */
 static void take_residuals(const gx_svd_result *r, int64_t rows, void *y, const void *x)
 {
-    gx_dtype dtype = r->dtype;
-    int64_t parts = gx_dtype_is_complex(dtype) ? 2 : 1;
+    gx_number dtype = r->dtype;
+    int64_t parts = gx_number_is_complex(dtype) ? 2 : 1;
     for (int64_t j = 0; j < r->count; j++) {
         void *column = gx_at(y, dtype, rows, 0, j);
         const void *other = gx_at(x, dtype, rows, 0, j);
         for (int64_t i = 0; i < parts * rows; i++) {
-            if (gx_dtype_is_double(dtype)) {
+            if (gx_number_is_double(dtype)) {
                 ((double *)column)[i] -= r->sigma[j] * ((const double *)other)[i];
             } else {
                 float *at = (float *)column + i;
@@ -259,7 +260,7 @@ gx_code gx_svd_find_residuals(gx_oper *op, const gx_mat *A, gx_svd_result *r)
         r->residuals[j] = 0;
         for (int64_t i = 0; i < r->n; i++) {
             memcpy(gx_at(to, r->dtype, 1, i, 0), gx_at(r->vt, r->dtype, r->vt_rows, j, i),
-                   gx_dtype_bytes(r->dtype));
+                   gx_number_bytes(r->dtype));
         }
     }
     gx_dense_conj(run, r->dtype, r->n, r->count, v);

@@ -91,7 +91,8 @@ void gx_plan_passes(gx_run *run, const gx_mat *A, bool is_coupled, gx_spectrum_p
     const gx_profile *profile = gx_profile_get(run->ctx);
     int threads = (int)run->ctx->config.number[GX_SET_THREADS];
     double passes = (double)plan->told.passes, m = (double)A->rows, n = (double)A->cols;
-    double element = (double)gx_dtype_bytes(A->dtype), unit = gx_dtype_is_complex(A->dtype) ? 4 : 1;
+    double element = (double)gx_number_bytes(A->dtype),
+           unit = gx_number_is_complex(A->dtype) ? 4 : 1;
     // Two products of a block with the basis on the host, which is read twice; four, and thrice.
     double basis = (m + n) / 2 * (double)plan->ncv * HALF, readings = is_coupled ? 3 : 2;
     double ortho = unit * (is_coupled ? 8 : 4) * basis * (double)plan->block;

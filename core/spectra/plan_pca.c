@@ -12,7 +12,7 @@
 
 static double bytes_of(const gx_mat *A)
 {
-    return (double)A->rows * (double)A->cols * (double)gx_dtype_bytes(A->dtype);
+    return (double)A->rows * (double)A->cols * (double)gx_number_bytes(A->dtype);
 }
 
 /* One after the other. */
@@ -45,7 +45,7 @@ static bool take_one_pass(gx_run *run, const gx_mat *A, gx_columns_plan *plan)
         return false;
     }
     *plan = (gx_columns_plan){.driver = "tsqr", .passes = 1, .height = tsqr.height};
-    gx_dtype dtype = gx_dtype_wide(A->dtype);
+    gx_number dtype = gx_number_wide(A->dtype);
     gx_mat_centred(&ones, A, dtype, NULL, NULL, true);
     if (gx_stack_plan(run, &ones, NULL, dtype, &stack)) {
         plan->height = stack.height;
@@ -96,7 +96,7 @@ gx_code gx_plan_cov(gx_run *run, const gx_cov_args *args, const gx_sink *C, gx_c
     gx_narrow narrow;
     gx_mat_centred(&X, A, C->dtype, NULL, NULL, false);
     gx_matmul_args product = {.A = &X, .B = &X, .alpha = {1, 0}};
-    product.transa = gx_dtype_is_complex(C->dtype) ? GX_CONJ_TRANS : GX_TRANS;
+    product.transa = gx_number_is_complex(C->dtype) ? GX_CONJ_TRANS : GX_TRANS;
     if (gx_narrow_plan(run, &product, C, &narrow)) {
         gx_narrow_predict(run, &narrow, C, &cost, &terms);
     } else {
@@ -132,7 +132,7 @@ gx_code gx_plan_pca(gx_run *run, const gx_pca_args *args, gx_columns_plan *plan)
     gx_terms terms;
     gx_err err = {0};
     take_first_pass(run, A, false, plan);
-    gx_mat_centred(&X, A, gx_dtype_wide(A->dtype), NULL, NULL, false);
+    gx_mat_centred(&X, A, gx_number_wide(A->dtype), NULL, NULL, false);
     int64_t count = args->k > 0 ? args->k : most;
     gx_svd_args how = gx_pca_svd_args(args, &X, count);
     size_t held = gx_pca_held_bytes(A, count);

@@ -70,7 +70,7 @@ static void plan_short(gx_run *run, const gx_svd_args *args, gx_spectrum_plan *p
     gx_plan_dense(run, A, GX_GESDD, &call, plan);
     plan->driver = run->target == NULL ? "tsqr" : NULL;
     plan->told = (gx_foretold){2, "whatever its spectrum"};
-    plan->cost.flops = (gx_dtype_is_complex(A->dtype) ? 4 : 1) *
+    plan->cost.flops = (gx_number_is_complex(A->dtype) ? 4 : 1) *
                        (2 * m * l * l + 22 * l * l * l + 2 * m * l * (double)args->k);
     plan->cost.bytes_read *= 2;
     plan->cost.bytes_up *= 2;

@@ -19,23 +19,24 @@ size_t gx_eig_dense_bytes(gx_run *run, const gx_eig_args *args);
 ** of dtype); count, asked, n, dtype are set.  order: where the pairs should come from, order[0]
 ** first: as `which` says, or for all of them as alg_eig.h says.
 */
-gx_code gx_eig_reserve(gx_run *run, gx_eig_result *result, int64_t n, int64_t count, gx_dtype dtype,
-                       bool wants_right, bool wants_left, bool wants_residuals);
+gx_code gx_eig_reserve(gx_run *run, gx_eig_result *result, int64_t n, int64_t count,
+                       gx_number dtype, bool wants_right, bool wants_left, bool wants_residuals);
 void gx_eig_sort_order(const gx_scalar *values, int64_t count, gx_eig_which which, gx_scalar sigma,
                        bool is_hermitian, bool is_all, int64_t *order);
 /* What that order goes by first: the smallest comes first. */
 double gx_eig_key(gx_eig_which which, gx_scalar sigma, gx_scalar value);
 
 /* The number of magnitude 1 that makes the component of x that alg_eig.h names real, positive. */
-gx_scalar gx_vector_phase(gx_dtype dtype, const void *x, int64_t n);
+gx_scalar gx_vector_phase(gx_number dtype, const void *x, int64_t n);
 /*
 ** The same of a piece of x, x's component of largest magnitude having `largest`: false where the
 ** component is not in the piece.
 */
-double gx_vector_largest(gx_dtype dtype, const void *x, int64_t n);
-bool gx_vector_phase_of(gx_dtype dtype, const void *x, int64_t n, double largest, gx_scalar *phase);
+double gx_vector_largest(gx_number dtype, const void *x, int64_t n);
+bool gx_vector_phase_of(gx_number dtype, const void *x, int64_t n, double largest,
+                        gx_scalar *phase);
 /* x = s x for n components, stride apart; a real x takes the real part of s. */
-void gx_vector_scale(gx_dtype dtype, void *x, int64_t n, int64_t stride, gx_scalar s);
+void gx_vector_scale(gx_number dtype, void *x, int64_t n, int64_t stride, gx_scalar s);
 
 /*
 ** For gx_alg_eig() and its plan.  prepare: refuse what cannot be asked, and fill in `which` and
@@ -50,7 +51,7 @@ gx_eig_search_key(const gx_eig_args *args); /* in the ledger; 0: its passes are 
 
 gx_code gx_svd_dense(gx_run *run, const gx_svd_args *args, gx_svd_result *result);
 gx_code gx_svd_reserve(gx_run *run, gx_svd_result *result, int64_t m, int64_t n, int64_t count,
-                       gx_dtype dtype, gx_svd_mode mode);
+                       gx_number dtype, gx_svd_mode mode);
 
 /* Is one side at least twice the other? */
 bool gx_svd_is_long(const gx_mat *A);

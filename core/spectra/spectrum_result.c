@@ -26,8 +26,8 @@ void gx_eig_clear(gx_eig_result *result)
     result->right = result->left = NULL;
 }
 
-gx_code gx_eig_reserve(gx_run *run, gx_eig_result *result, int64_t n, int64_t count, gx_dtype dtype,
-                       bool wants_right, bool wants_left, bool wants_residuals)
+gx_code gx_eig_reserve(gx_run *run, gx_eig_result *result, int64_t n, int64_t count,
+                       gx_number dtype, bool wants_right, bool wants_left, bool wants_residuals)
 {
     result->mem = run->ctx->mem;
     result->n = n;
@@ -62,7 +62,7 @@ void gx_svd_clear(gx_svd_result *result)
 }
 
 gx_code gx_svd_reserve(gx_run *run, gx_svd_result *result, int64_t m, int64_t n, int64_t count,
-                       gx_dtype dtype, gx_svd_mode mode)
+                       gx_number dtype, gx_svd_mode mode)
 {
     void *sigma = NULL;
     result->mem = run->ctx->mem;
@@ -170,11 +170,11 @@ void gx_eig_sort_order(const gx_scalar *values, int64_t count, gx_eig_which whic
 /* Components of almost the largest magnitude count as equal: rounding does not choose. */
 static const double ALMOST = 1 - 0x1p-10;
 
-static gx_scalar part_of(gx_dtype dtype, const void *x, int64_t i)
+static gx_scalar part_of(gx_number dtype, const void *x, int64_t i)
 {
-    bool is_pair = gx_dtype_is_complex(dtype);
+    bool is_pair = gx_number_is_complex(dtype);
     int64_t at = is_pair ? 2 * i : i;
-    if (gx_dtype_is_double(dtype)) {
+    if (gx_number_is_double(dtype)) {
         const double *d = (const double *)x + at;
         return (gx_scalar){d[0], is_pair ? d[1] : 0};
     }
@@ -187,7 +187,7 @@ static double magnitude(gx_scalar x)
     return x.im == 0 ? fabs(x.re) : hypot(x.re, x.im);
 }
 
-double gx_vector_largest(gx_dtype dtype, const void *x, int64_t n)
+double gx_vector_largest(gx_number dtype, const void *x, int64_t n)
 {
     double largest = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -196,7 +196,7 @@ double gx_vector_largest(gx_dtype dtype, const void *x, int64_t n)
     return largest;
 }
 
-bool gx_vector_phase_of(gx_dtype dtype, const void *x, int64_t n, double largest, gx_scalar *phase)
+bool gx_vector_phase_of(gx_number dtype, const void *x, int64_t n, double largest, gx_scalar *phase)
 {
     *phase = (gx_scalar){1, 0};
     for (int64_t i = 0; i < n && largest > 0; i++) {
@@ -210,14 +210,14 @@ bool gx_vector_phase_of(gx_dtype dtype, const void *x, int64_t n, double largest
     return false;
 }
 
-gx_scalar gx_vector_phase(gx_dtype dtype, const void *x, int64_t n)
+gx_scalar gx_vector_phase(gx_number dtype, const void *x, int64_t n)
 {
     gx_scalar phase;
     gx_vector_phase_of(dtype, x, n, gx_vector_largest(dtype, x, n), &phase);
     return phase;
 }
 
-void gx_vector_scale(gx_dtype dtype, void *x, int64_t n, int64_t stride, gx_scalar s)
+void gx_vector_scale(gx_number dtype, void *x, int64_t n, int64_t stride, gx_scalar s)
 {
     if (s.re == 1 && s.im == 0) {
         return;
@@ -229,7 +229,7 @@ void gx_vector_scale(gx_dtype dtype, void *x, int64_t n, int64_t stride, gx_scal
         float *at = (float *)x + i * stride;
         *at = (float)((double)*at * s.re);
     }
-    for (int64_t i = 0; gx_dtype_is_complex(dtype) && i < n; i++) {
+    for (int64_t i = 0; gx_number_is_complex(dtype) && i < n; i++) {
         gx_scalar e = part_of(dtype, x, i * stride);
         gx_scalar product = {e.re * s.re - e.im * s.im, e.re * s.im + e.im * s.re};
         if (dtype == GX_C128) {
@@ -244,7 +244,7 @@ void gx_vector_scale(gx_dtype dtype, void *x, int64_t n, int64_t stride, gx_scal
 
 /* Columns that get their sign, some at a time; of V^H the elements of a column, each its row's. */
 typedef struct signing {
-    gx_dtype dtype;
+    gx_number dtype;
     void *x;
     int64_t rows, cols, width; /* width: columns of a piece                         */
     gx_scalar *phase;          /* of columns: found; of V^H's rows: given; or NULL  */
@@ -292,7 +292,7 @@ static void sign(gx_run *run, signing *s, gx_team_fn fn)
     gx_stats_close(&run->ctx->stats, GX_STAT_COPY_NS, span);
 }
 
-void gx_eig_fix_sign(gx_run *run, gx_dtype dtype, void *vectors, int64_t n, int64_t count)
+void gx_eig_fix_sign(gx_run *run, gx_number dtype, void *vectors, int64_t n, int64_t count)
 {
     signing s = {.dtype = dtype, .x = vectors, .rows = n, .cols = count};
     if (vectors != NULL) {

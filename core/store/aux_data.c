@@ -39,9 +39,9 @@ gx_code gx_aux_refuse(const char *label, uint32_t properties, gx_err *err)
 }
 
 /* Bytes of one entry behind the header. */
-static size_t entry_bytes(gx_aux_kind kind, gx_dtype dtype)
+static size_t entry_bytes(gx_aux_kind kind, gx_number dtype)
 {
-    return kind == GX_AUX_LU ? sizeof(int64_t) : gx_dtype_bytes(dtype);
+    return kind == GX_AUX_LU ? sizeof(int64_t) : gx_number_bytes(dtype);
 }
 
 static void point_into_blob(gx_aux *aux)
@@ -51,7 +51,7 @@ static void point_into_blob(gx_aux *aux)
     aux->tau = aux->kind == GX_AUX_QR ? entries : NULL;
 }
 
-gx_code gx_aux_create(gx_mem *mem, gx_aux_kind kind, int64_t rows, int64_t cols, gx_dtype dtype,
+gx_code gx_aux_create(gx_mem *mem, gx_aux_kind kind, int64_t rows, int64_t cols, gx_number dtype,
                       int64_t panel, gx_aux *aux, gx_err *err)
 {
     *aux = (gx_aux){.kind = kind,

@@ -32,7 +32,7 @@ enum { GX_AUX_HEADER = 64 }; /* bytes before the pivots or tau */
 
 typedef struct gx_aux {
     gx_aux_kind kind;
-    gx_dtype dtype;
+    gx_number dtype;
     int64_t rows, cols; /* of the matrix                                                 */
     int64_t panel;      /* columns factored together                                     */
     int64_t count;      /* min(rows, cols)                                               */
@@ -45,7 +45,7 @@ typedef struct gx_aux {
 } gx_aux;
 
 /* A new one of zeros: the driver fills pivots or tau, info and norm1.  norm1 begins as NaN. */
-gx_code gx_aux_create(gx_mem *mem, gx_aux_kind kind, int64_t rows, int64_t cols, gx_dtype dtype,
+gx_code gx_aux_create(gx_mem *mem, gx_aux_kind kind, int64_t rows, int64_t cols, gx_number dtype,
                       int64_t panel, gx_aux *aux, gx_err *err);
 void gx_aux_clear(gx_aux *aux, gx_mem *mem); /* of zeros: a no-op */
 

@@ -59,7 +59,7 @@ typedef struct gx_meta {
     char name[GX_NAME_MAX + 1];   /* without schema; "": none                       */
     int64_t id;                   /* 1 .. 2^31-1                                    */
     int64_t rows, cols;           /* elements                                       */
-    gx_dtype dtype;
+    gx_number dtype;
     int64_t tile_rows, tile_cols; /* elements of a full tile, >= 1                  */
     uint32_t properties;          /* GX_PROP_ bits                                  */
     int64_t generation;           /* changes with every write                       */
@@ -109,7 +109,7 @@ static inline int64_t gx_meta_panel_rows(const gx_meta *meta, int64_t panel)
 ** matrix is larger than that, at least 1 x 1, never larger than the matrix (min 1), and never more
 ** than 2^32 - 1 tiles (then tiles grow; GX_TOOBIG when they cannot).
 */
-gx_code gx_tile_shape(int64_t rows, int64_t cols, gx_dtype dtype, size_t max_tile_bytes,
+gx_code gx_tile_shape(int64_t rows, int64_t cols, gx_number dtype, size_t max_tile_bytes,
                       int64_t *tile_rows, int64_t *tile_cols, gx_err *err);
 
 // The connection ----------------------------------------------------------------------------------

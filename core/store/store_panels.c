@@ -162,7 +162,7 @@ gx_code gx_store_load_panels(gx_store *store, gx_meta *meta, gx_err *err)
 bool gx_store_measure_sparse(gx_store *store, const gx_meta *meta, int64_t *entries, size_t *bytes)
 {
     gx_meta found = *meta;
-    if ((unsigned)meta->dtype >= GX_DTYPE_COUNT || meta->rows < 0 || meta->rows > GX_SIDE_MAX ||
+    if ((unsigned)meta->dtype >= GX_NUMBER_COUNT || meta->rows < 0 || meta->rows > GX_SIDE_MAX ||
         meta->cols < 0 || meta->cols > GX_SIDE_MAX ||
         gx_store_load_panels(store, &found, NULL) != GX_OK) {
         return false;

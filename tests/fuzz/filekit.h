@@ -27,13 +27,13 @@ enum { FILEKIT_ELEMENTS = 1 << 16 }; /* larger matrices are refused by the targe
 typedef struct filekit_result {
     gx_err err;
     int64_t rows, cols, tile_rows, tile_cols;
-    gx_dtype dtype;
+    gx_number dtype;
     uint32_t properties;
     char *elements; /* column-major          */
     char *seen;     /* times each was written */
 } filekit_result;
 
-static gx_code filekit_begin(void *arg, int64_t rows, int64_t cols, gx_dtype dtype,
+static gx_code filekit_begin(void *arg, int64_t rows, int64_t cols, gx_number dtype,
                              uint32_t properties, int64_t *tile_rows, int64_t *tile_cols,
                              gx_err *err)
 {
@@ -49,7 +49,7 @@ static gx_code filekit_begin(void *arg, int64_t rows, int64_t cols, gx_dtype dty
     r->properties = properties;
     *tile_rows = r->tile_rows = r->tile_rows == 0 ? gx_max(1, rows) : r->tile_rows;
     *tile_cols = r->tile_cols = r->tile_cols == 0 ? gx_max(1, cols) : r->tile_cols;
-    r->elements = calloc((size_t)elements + 1, gx_dtype_bytes(dtype));
+    r->elements = calloc((size_t)elements + 1, gx_number_bytes(dtype));
     r->seen = calloc((size_t)elements + 1, 1);
     return GX_OK;
 }
@@ -69,7 +69,7 @@ static gx_code filekit_write(void *arg, int64_t i0, int64_t j0, int64_t m, int64
     }
     for (int64_t j = 0; j < n; j++) {
         memcpy(gx_at(r->elements, r->dtype, r->rows, i0, j0 + j), gx_at(src, r->dtype, ld, 0, j),
-               (size_t)m * gx_dtype_bytes(r->dtype));
+               (size_t)m * gx_number_bytes(r->dtype));
         for (int64_t i = 0; i < m; i++) {
             r->seen[(j0 + j) * r->rows + i0 + i]++;
         }
@@ -88,7 +88,7 @@ static gx_code filekit_advance(void *arg, double bytes, double total, gx_err *er
 }
 
 /* A sparse matrix: entries given twice are added. */
-static gx_code filekit_begin_cells(void *arg, int64_t rows, int64_t cols, gx_dtype dtype,
+static gx_code filekit_begin_cells(void *arg, int64_t rows, int64_t cols, gx_number dtype,
                                    uint32_t properties, gx_err *err)
 {
     filekit_result *r = arg;

@@ -88,7 +88,7 @@ static void copies(void)
 // Kernels -----------------------------------------------------------------------------------------
 
 /* The least time of a kernel; reset != NULL: c is copied from there before each run, not timed. */
-static double time_of(gx_kernel_id kernel, gx_dtype dtype, gx_args args, const void *reset,
+static double time_of(gx_kernel_id kernel, gx_number dtype, gx_args args, const void *reset,
                       int rounds)
 {
     double best = 1e9;
@@ -112,9 +112,9 @@ static double time_of(gx_kernel_id kernel, gx_dtype dtype, gx_args args, const v
 }
 
 /* n x n random numbers in [-1, 1), and on the diagonal 2 n. */
-static void *random_matrix(gx_dtype dtype, int64_t n, bool is_definite)
+static void *random_matrix(gx_number dtype, int64_t n, bool is_definite)
 {
-    size_t bytes = (size_t)(n * n) * gx_dtype_bytes(dtype);
+    size_t bytes = (size_t)(n * n) * gx_number_bytes(dtype);
     void *there = place(bytes), *host = malloc(bytes);
     uint64_t state = 7;
     block b = {.dtype = dtype, .m = n, .n = n, .ld = n, .data = host};
@@ -130,10 +130,10 @@ static void *random_matrix(gx_dtype dtype, int64_t n, bool is_definite)
     return there;
 }
 
-static void factor_rates(gx_dtype dtype, int64_t most)
+static void factor_rates(gx_number dtype, int64_t most)
 {
     for (int64_t n = 256; n <= most; n *= 2) {
-        size_t bytes = (size_t)(n * n) * gx_dtype_bytes(dtype);
+        size_t bytes = (size_t)(n * n) * gx_number_bytes(dtype);
         void *a = random_matrix(dtype, n, true), *b = place(bytes), *c = place(bytes);
         gx_args fill = {.m = n, .n = n, .alpha = {0.5, 0}, .c = b, .ldc = n};
         must(gpu.backend->kernel[GX_FILL][dtype](gpu.dev, queue, &fill, &err));
@@ -150,7 +150,7 @@ static void factor_rates(gx_dtype dtype, int64_t most)
                         .ldc = n};
         double flops = gx_kernel_flops(GX_GEMM, dtype, &gemm);
         double time = time_of(GX_GEMM, dtype, gemm, NULL, rounds);
-        print("gemm", gx_dtype_name(dtype), (double)n, time, flops / time / 1e12, "TFLOP/s");
+        print("gemm", gx_number_name(dtype), (double)n, time, flops / time / 1e12, "TFLOP/s");
         int64_t info = 0;
         gx_args potrf = {.m = n, .n = n, .c = c, .ldc = n, .info = &info};
         flops = gx_kernel_flops(GX_POTRF, dtype, &potrf);
@@ -159,7 +159,7 @@ static void factor_rates(gx_dtype dtype, int64_t most)
             printf("\n], \"error\": \"potrf info %d\"}\n", (int)info);
             exit(1);
         }
-        print("potrf", gx_dtype_name(dtype), (double)n, time, flops / time / 1e12, "TFLOP/s");
+        print("potrf", gx_number_name(dtype), (double)n, time, flops / time / 1e12, "TFLOP/s");
         gpu.backend->free(gpu.dev, a);
         gpu.backend->free(gpu.dev, b);
         gpu.backend->free(gpu.dev, c);
@@ -169,9 +169,9 @@ static void factor_rates(gx_dtype dtype, int64_t most)
 static void memory_rates(void)
 {
     int64_t n = 16384;
-    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
-        gx_dtype dtype = (gx_dtype)d;
-        double bytes = (double)(n * n) * (double)gx_dtype_bytes(dtype), out[2];
+    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        gx_number dtype = (gx_number)d;
+        double bytes = (double)(n * n) * (double)gx_number_bytes(dtype), out[2];
         double *many = malloc((size_t)n * 2 * sizeof *many);
         void *a = place((size_t)bytes), *b = place((size_t)bytes);
         gx_args map = {.map = GX_MAP_ADD,
@@ -187,14 +187,14 @@ static void memory_rates(void)
                        .ldc = n};
         gx_args fill = map;
         double time = time_of(GX_FILL, dtype, fill, NULL, 5);
-        print("fill", gx_dtype_name(dtype), (double)n, time, bytes / time / 1e9, "GB/s");
+        print("fill", gx_number_name(dtype), (double)n, time, bytes / time / 1e9, "GB/s");
         fill.c = b;
         (void)time_of(GX_FILL, dtype, fill, NULL, 1);
         time = time_of(GX_MAP, dtype, map, NULL, 5);
-        print("add", gx_dtype_name(dtype), (double)n, time, 3 * bytes / time / 1e9, "GB/s");
+        print("add", gx_number_name(dtype), (double)n, time, 3 * bytes / time / 1e9, "GB/s");
         gx_args turn = {.transa = GX_TRANS, .m = n, .n = n, .a = a, .lda = n, .c = b, .ldc = n};
         time = time_of(GX_TRANSPOSE, dtype, turn, NULL, 5);
-        print("transpose", gx_dtype_name(dtype), (double)n, time, 2 * bytes / time / 1e9, "GB/s");
+        print("transpose", gx_number_name(dtype), (double)n, time, 2 * bytes / time / 1e9, "GB/s");
         static const struct {
             gx_reduce_kind kind;
             const char *name;
@@ -210,7 +210,8 @@ static void memory_rates(void)
                            .reduce_kind = kinds[k].kind,
                            .reduce = k < 2 ? out : many};
             time = time_of(GX_REDUCE, dtype, sum, NULL, 5);
-            print(kinds[k].name, gx_dtype_name(dtype), (double)n, time, bytes / time / 1e9, "GB/s");
+            print(kinds[k].name, gx_number_name(dtype), (double)n, time, bytes / time / 1e9,
+                  "GB/s");
         }
         gpu.backend->free(gpu.dev, a);
         gpu.backend->free(gpu.dev, b);
@@ -219,14 +220,14 @@ static void memory_rates(void)
 }
 
 /* Bytes of the matrix per second; "copy": bytes read and written. */
-static void narrow_rates(gx_dtype dtype, int64_t side)
+static void narrow_rates(gx_number dtype, int64_t side)
 {
     enum { MOST = 64 };
     static const int64_t widths[] = {1, 2, 4, 8, 10, 16, 33, MOST};
     enum { WIDTHS = sizeof widths / sizeof *widths };
-    double bytes = (double)(side * side) * (double)gx_dtype_bytes(dtype);
-    void *a = place((size_t)bytes), *x = place(MOST * (size_t)side * gx_dtype_bytes(dtype));
-    void *y = place(MOST * (size_t)side * gx_dtype_bytes(dtype)), *copy = place((size_t)bytes);
+    double bytes = (double)(side * side) * (double)gx_number_bytes(dtype);
+    void *a = place((size_t)bytes), *x = place(MOST * (size_t)side * gx_number_bytes(dtype));
+    void *y = place(MOST * (size_t)side * gx_number_bytes(dtype)), *copy = place((size_t)bytes);
     gx_args fill = {.m = side, .n = side, .alpha = {0.5, 0}, .c = a, .ldc = side};
     must(gpu.backend->kernel[GX_FILL][dtype](gpu.dev, queue, &fill, &err));
     fill.n = MOST;
@@ -234,7 +235,7 @@ static void narrow_rates(gx_dtype dtype, int64_t side)
     must(gpu.backend->kernel[GX_FILL][dtype](gpu.dev, queue, &fill, &err));
     gx_args args = {.m = side, .n = side, .a = a, .lda = side, .c = copy, .ldc = side};
     double time = time_of(GX_COPY, dtype, args, NULL, 5);
-    print("copy", gx_dtype_name(dtype), (double)side, time, 2 * bytes / time / 1e9, "GB/s");
+    print("copy", gx_number_name(dtype), (double)side, time, 2 * bytes / time / 1e9, "GB/s");
     for (int q = 0; q < 2 * WIDTHS; q++) {
         bool is_turned = q % 2 == 1;
         char name[64];
@@ -251,7 +252,7 @@ static void narrow_rates(gx_dtype dtype, int64_t side)
                            .ldc = side};
         time = time_of(GX_GEMM, dtype, product, NULL, 5);
         snprintf(name, sizeof name, "%s x %d columns", is_turned ? "a^T" : "a", (int)widths[q / 2]);
-        print(name, gx_dtype_name(dtype), (double)side, time, bytes / time / 1e9, "GB/s");
+        print(name, gx_number_name(dtype), (double)side, time, bytes / time / 1e9, "GB/s");
     }
     void *all[] = {a, x, y, copy};
     for (int i = 0; i < 4; i++) {
@@ -260,12 +261,12 @@ static void narrow_rates(gx_dtype dtype, int64_t side)
 }
 
 /* All values and vectors, of a symmetric, a square, a general matrix. */
-static void spectra_rates(gx_kernel_id kernel, gx_dtype dtype, int64_t most)
+static void spectra_rates(gx_kernel_id kernel, gx_number dtype, int64_t most)
 {
     for (int64_t n = 256; n <= most && gpu.backend->kernel[kernel][dtype] != NULL; n *= 2) {
-        size_t bytes = (size_t)(n * n) * gx_dtype_bytes(dtype);
-        gx_dtype wide = gx_dtype_promote(dtype, GX_C64);
-        size_t vectors = (size_t)(n * n) * gx_dtype_bytes(wide);
+        size_t bytes = (size_t)(n * n) * gx_number_bytes(dtype);
+        gx_number wide = gx_number_promote(dtype, GX_C64);
+        size_t vectors = (size_t)(n * n) * gx_number_bytes(wide);
         void *a = random_matrix(dtype, n, false), *c = place(bytes),
              *values = place((size_t)n * 16);
         void *left = place(vectors), *right = place(vectors);
@@ -284,7 +285,7 @@ static void spectra_rates(gx_kernel_id kernel, gx_dtype dtype, int64_t most)
                         .info = &info};
         double time = time_of(kernel, dtype, args, a, 1),
                flops = gx_kernel_flops(kernel, dtype, &args);
-        print(gx_kernel_name(kernel), gx_dtype_name(dtype), (double)n, time, flops / time / 1e12,
+        print(gx_kernel_name(kernel), gx_number_name(dtype), (double)n, time, flops / time / 1e12,
               "TFLOP/s");
         void *all[] = {a, c, values, left, right};
         for (int i = 0; i < 5; i++) {

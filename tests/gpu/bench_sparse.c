@@ -55,7 +55,7 @@ static void *read_all(FILE *file, size_t bytes)
     return data;
 }
 
-static double seconds_of(gx_dtype dtype, const gx_args *args)
+static double seconds_of(gx_number dtype, const gx_args *args)
 {
     enum { ROUNDS = 5 };
     double best = 1e30;
@@ -73,7 +73,7 @@ static double seconds_of(gx_dtype dtype, const gx_args *args)
     return best;
 }
 
-static void measure(gx_dtype dtype, const gx_csr *csr, int64_t lines, gx_trans op)
+static void measure(gx_number dtype, const gx_csr *csr, int64_t lines, gx_trans op)
 {
     bool is_gathered = op != GX_NO_TRANS;
     gx_args args = {.transa = op,
@@ -85,8 +85,8 @@ static void measure(gx_dtype dtype, const gx_csr *csr, int64_t lines, gx_trans o
                     .ldb = lines,
                     .ldc = lines,
                     .sparse = csr};
-    size_t in = (size_t)(args.k * lines) * gx_dtype_bytes(dtype);
-    size_t out = (size_t)(args.n * lines) * gx_dtype_bytes(dtype);
+    size_t in = (size_t)(args.k * lines) * gx_number_bytes(dtype);
+    size_t out = (size_t)(args.n * lines) * gx_number_bytes(dtype);
     size_t work = gpu.backend->workspace(gpu.dev, GX_SPMM, dtype, &args);
     void *zeros = calloc(1, in > out ? in : out);
     must(zeros != NULL, "memory");
@@ -97,7 +97,7 @@ static void measure(gx_dtype dtype, const gx_csr *csr, int64_t lines, gx_trans o
     args.work = work > 0 ? place(work) : NULL;
     double seconds = seconds_of(dtype, &args);
     printf("{\"dtype\": \"%s\", \"lines\": %lld, \"transposed\": %s, \"seconds\": %.4g}\n",
-           gx_dtype_name(dtype), (long long)lines, is_gathered ? "false" : "true", seconds);
+           gx_number_name(dtype), (long long)lines, is_gathered ? "false" : "true", seconds);
     fflush(stdout);
     gpu.backend->free(gpu.dev, b);
     gpu.backend->free(gpu.dev, c);
@@ -127,7 +127,7 @@ int bench_sparse(int argc, char **argv)
                 memcpy((char *)value + (size_t)e * sizeof narrow, &narrow, sizeof narrow);
             }
         }
-        void *there = placed(value, (size_t)size[2] * gx_dtype_bytes(csr.dtype));
+        void *there = placed(value, (size_t)size[2] * gx_number_bytes(csr.dtype));
         csr.value = there;
         for (int k = 1; k < argc; k++) {
             measure(csr.dtype, &csr, atoll(argv[k]), GX_TRANS);

@@ -177,13 +177,13 @@ static void queues(void **state)
 static void assert_same(gx_kernel_id kernel, const block *x, const block *y, const char *what)
 {
     if (memcmp(x->raw, y->raw, x->bytes) != 0) {
-        fail_msg("%s %s %dx%d: other bits than %s", gx_kernel_name(kernel), gx_dtype_name(x->dtype),
-                 (int)x->m, (int)x->n, what);
+        fail_msg("%s %s %dx%d: other bits than %s", gx_kernel_name(kernel),
+                 gx_number_name(x->dtype), (int)x->m, (int)x->n, what);
     }
 }
 
 /* c by the device, twice, and by the reference or the CPU: the same bits. */
-static void same_bits(gx_kernel_id kernel, const runner *like, gx_dtype dtype, gx_args args,
+static void same_bits(gx_kernel_id kernel, const runner *like, gx_number dtype, gx_args args,
                       block *a, block *b, const block *c0)
 {
     block c = block_copy(c0), again = block_copy(c0), want = block_copy(c0);
@@ -197,13 +197,13 @@ static void same_bits(gx_kernel_id kernel, const runner *like, gx_dtype dtype, g
     block_free(&want);
 }
 
-static void maps_of(gx_dtype dtype, int64_t m, int64_t n)
+static void maps_of(gx_number dtype, int64_t m, int64_t n)
 {
     enum { MOVES = 2 }; // FILL and COPY, then the rows of map.h
     for (int k = 0; k < MOVES + GX_MAP_KIND_COUNT; k++) {
         gx_kernel_id kernel = k == 0 ? GX_FILL : k == 1 ? GX_COPY : GX_MAP;
         gx_map_kind kind = (gx_map_kind)gx_max(k - MOVES, 0);
-        gx_dtype result;
+        gx_number result;
         if (kernel == GX_MAP && (!gx_map_row(kind)->has_bits || gx_map_row(kind)->operands > 2 ||
                                  gx_map_dtype(kind, dtype, &result, NULL) != GX_OK)) {
             continue; // near the reference, or refused: test_kernels.c, test_fused.c
@@ -221,7 +221,7 @@ static void maps_of(gx_dtype dtype, int64_t m, int64_t n)
     }
 }
 
-static void moves_of(gx_dtype dtype, int64_t m, int64_t n)
+static void moves_of(gx_number dtype, int64_t m, int64_t n)
 {
     block a = random_block(dtype, n, m), c = random_block(dtype, m, n),
           s = random_block(dtype, n, n);
@@ -247,7 +247,7 @@ static void moves_of(gx_dtype dtype, int64_t m, int64_t n)
     block_free(&s);
 }
 
-static void rows_of(gx_dtype dtype, int64_t m, int64_t n)
+static void rows_of(gx_number dtype, int64_t m, int64_t n)
 {
     int64_t *pivots = malloc((size_t)m * sizeof *pivots);
     for (int64_t i = 0; i < m; i++) {
@@ -266,13 +266,13 @@ static void rows_of(gx_dtype dtype, int64_t m, int64_t n)
 static void kernels(void **state)
 {
     (void)state;
-    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
-        maps_of((gx_dtype)d, 37, 5);
-        maps_of((gx_dtype)d, 300, 9);
-        moves_of((gx_dtype)d, 37, 70);
-        moves_of((gx_dtype)d, 129, 33);
-        rows_of((gx_dtype)d, 9, 3);
-        rows_of((gx_dtype)d, 500, 7);
+    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        maps_of((gx_number)d, 37, 5);
+        maps_of((gx_number)d, 300, 9);
+        moves_of((gx_number)d, 37, 70);
+        moves_of((gx_number)d, 129, 33);
+        rows_of((gx_number)d, 9, 3);
+        rows_of((gx_number)d, 500, 7);
     }
 }
 
@@ -280,9 +280,9 @@ static void kernels(void **state)
 static void made(void **state)
 {
     (void)state;
-    for (int q = 0; q < 2 * GX_DTYPE_COUNT * GX_DTYPE_COUNT; q++) {
-        gx_dtype from = (gx_dtype)(q % GX_DTYPE_COUNT);
-        gx_dtype to = (gx_dtype)(q / GX_DTYPE_COUNT % GX_DTYPE_COUNT);
+    for (int q = 0; q < 2 * GX_NUMBER_COUNT * GX_NUMBER_COUNT; q++) {
+        gx_number from = (gx_number)(q % GX_NUMBER_COUNT);
+        gx_number to = (gx_number)(q / GX_NUMBER_COUNT % GX_NUMBER_COUNT);
         gx_random random;
         gx_err err = {.code = GX_OK};
         must(gx_random_init(&random, (gx_random_kind)(q / 16), from, 77 + q, -1.5, 2.5, &err),
@@ -292,7 +292,7 @@ static void made(void **state)
         same_bits(GX_CONVERT, &runners[0], to, args, &a, NULL, &c);
         args.first_row = 1000001 + q % 2;
         args.first_col = 17;
-        if (!gx_dtype_is_complex(from) || gx_dtype_is_complex(to)) {
+        if (!gx_number_is_complex(from) || gx_number_is_complex(to)) {
             same_bits(GX_RANDOM, &runners[0], to, args, NULL, NULL, &c);
         }
         block_free(&a);
@@ -305,11 +305,11 @@ static void reductions(void **state)
 {
     (void)state;
     static const int64_t shapes[][2] = {{1, 1}, {37, 5}, {3, 700}, {2500, 4}, {129, 65}};
-    for (int q = 0; q < 5 * GX_DTYPE_COUNT * GX_REDUCE_KIND_COUNT; q++) {
-        gx_dtype dtype = (gx_dtype)(q % GX_DTYPE_COUNT);
-        int64_t m = shapes[q / GX_DTYPE_COUNT % 5][0], n = shapes[q / GX_DTYPE_COUNT % 5][1];
-        gx_reduce_kind kind = (gx_reduce_kind)(q / GX_DTYPE_COUNT / 5);
-        if (gx_dtype_is_complex(dtype) && (kind == GX_REDUCE_MIN || kind == GX_REDUCE_MAX)) {
+    for (int q = 0; q < 5 * GX_NUMBER_COUNT * GX_REDUCE_KIND_COUNT; q++) {
+        gx_number dtype = (gx_number)(q % GX_NUMBER_COUNT);
+        int64_t m = shapes[q / GX_NUMBER_COUNT % 5][0], n = shapes[q / GX_NUMBER_COUNT % 5][1];
+        gx_reduce_kind kind = (gx_reduce_kind)(q / GX_NUMBER_COUNT / 5);
+        if (gx_number_is_complex(dtype) && (kind == GX_REDUCE_MIN || kind == GX_REDUCE_MAX)) {
             continue;
         }
         block a = random_block(dtype, m, n);
@@ -335,7 +335,7 @@ static void reductions(void **state)
 }
 
 /* Columns that are not aligned to one another, unless m is a multiple of four. */
-static block whole_numbers(gx_dtype dtype, int64_t m, int64_t n)
+static block whole_numbers(gx_number dtype, int64_t m, int64_t n)
 {
     block b = block_make(dtype, m, n, m % 4 == 0 ? m + 4 : m + 3);
     for (int64_t j = 0; j < n; j++) {
@@ -349,7 +349,7 @@ static block whole_numbers(gx_dtype dtype, int64_t m, int64_t n)
 }
 
 /* Twice with the same bits, and the CPU's numbers, of which only the sign of a zero may differ. */
-static void same_product(gx_dtype dtype, gx_args args, block *a, block *b, const block *c0)
+static void same_product(gx_number dtype, gx_args args, block *a, block *b, const block *c0)
 {
     block c = block_copy(c0), again = block_copy(c0), want = block_copy(c0);
     run(&runners[CUDA], GX_GEMM, dtype, args, &(operands){.a = a, .b = b, .c = &c});
@@ -362,7 +362,7 @@ static void same_product(gx_dtype dtype, gx_args args, block *a, block *b, const
             gx_scalar x = block_get(&c, i, j), y = block_get(&want, i, j);
             if (!(x.re == y.re && x.im == y.im)) {
                 fail_msg("gemm %s %d %dx%dx%d at (%d, %d): %g, %g, not %g, %g",
-                         gx_dtype_name(dtype), (int)args.transa, (int)c.m, (int)c.n, (int)args.k,
+                         gx_number_name(dtype), (int)args.transa, (int)c.m, (int)c.n, (int)args.k,
                          (int)i, (int)j, x.re, x.im, y.re, y.im);
             }
         }
@@ -372,7 +372,7 @@ static void same_product(gx_dtype dtype, gx_args args, block *a, block *b, const
     block_free(&want);
 }
 
-static void narrow_product(gx_dtype dtype, gx_trans trans, int64_t m, int64_t k, int64_t n)
+static void narrow_product(gx_number dtype, gx_trans trans, int64_t m, int64_t k, int64_t n)
 {
     bool is_plain = trans == GX_NO_TRANS;
     gx_args args = {.transa = trans, .m = m, .n = n, .k = k, .alpha = {2, 1}, .beta = {-3, 2}};
@@ -390,7 +390,7 @@ static void narrow_product(gx_dtype dtype, gx_trans trans, int64_t m, int64_t k,
 }
 
 /* The same with few rows: large op(B) on the right. */
-static void flat_product(gx_dtype dtype, gx_trans trans, int64_t m, int64_t k, int64_t n)
+static void flat_product(gx_number dtype, gx_trans trans, int64_t m, int64_t k, int64_t n)
 {
     bool is_plain = trans == GX_NO_TRANS;
     for (int t = 0; t < 2; t++) {
@@ -422,21 +422,21 @@ static void narrow_products(void **state)
     if (getenv("GX_TEST_SMALL") != NULL) {
         return;
     }
-    for (int d = 0, q = 0; d < GX_DTYPE_COUNT; d++) {
-        bool is_complex = gx_dtype_is_complex((gx_dtype)d);
+    for (int d = 0, q = 0; d < GX_NUMBER_COUNT; d++) {
+        bool is_complex = gx_number_is_complex((gx_number)d);
         int some = is_mock ? (is_complex ? 1 : 2) : is_complex ? 3 : WIDTHS;
         for (int t = 0; t < (is_complex ? 3 : 2); t++) {
             for (int w = 0; w < some; w++, q++) {
                 int64_t n = widths[q % WIDTHS];
-                narrow_product((gx_dtype)d, (gx_trans)t, side, side + 2, n);
-                narrow_product((gx_dtype)d, (gx_trans)t, 516, 2052, n);
-                flat_product((gx_dtype)d, (gx_trans)t, n, 2052, 516);
-                flat_product((gx_dtype)d, (gx_trans)t, n, 515, 2053);
+                narrow_product((gx_number)d, (gx_trans)t, side, side + 2, n);
+                narrow_product((gx_number)d, (gx_trans)t, 516, 2052, n);
+                flat_product((gx_number)d, (gx_trans)t, n, 2052, 516);
+                flat_product((gx_number)d, (gx_trans)t, n, 515, 2053);
                 if (!is_mock && w < 3) {
-                    narrow_product((gx_dtype)d, (gx_trans)t, 19, 30007, n);
-                    narrow_product((gx_dtype)d, (gx_trans)t, 30007, 17, n);
-                    narrow_product((gx_dtype)d, (gx_trans)t, 71, 30004, n);
-                    narrow_product((gx_dtype)d, (gx_trans)t, 30004, 68, n);
+                    narrow_product((gx_number)d, (gx_trans)t, 19, 30007, n);
+                    narrow_product((gx_number)d, (gx_trans)t, 30007, 17, n);
+                    narrow_product((gx_number)d, (gx_trans)t, 71, 30004, n);
+                    narrow_product((gx_number)d, (gx_trans)t, 30004, 68, n);
                 }
             }
         }

@@ -333,12 +333,12 @@ static bool is_at_home(const gx_dev *dev, const gx_args *args)
         size_t starts = (size_t)(s->rows + 1) * sizeof *s->start, entries = (size_t)s->entries;
         is_good = is_good && mock_is_there(dev->ordinal, s->start, starts) &&
                   mock_is_there(dev->ordinal, s->index, entries * (size_t)s->index_bytes) &&
-                  mock_is_there(dev->ordinal, s->value, entries * gx_dtype_bytes(s->dtype));
+                  mock_is_there(dev->ordinal, s->value, entries * gx_number_bytes(s->dtype));
     }
     return is_good;
 }
 
-static gx_code enqueue(gx_dev *dev, gx_kernel_id id, gx_dtype dtype, gx_queue *queue,
+static gx_code enqueue(gx_dev *dev, gx_kernel_id id, gx_number dtype, gx_queue *queue,
                        const gx_args *args, gx_err *err)
 {
     mock_count(MOCK_KERNEL);
@@ -413,7 +413,7 @@ KERNELS(GX_MERIT)
 KERNELS(GX_NEAREST)
 KERNELS(GX_SPMM)
 
-static size_t workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+static size_t workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
     (void)dev;
     return gx_oracle.workspace == NULL ? 0

@@ -15,22 +15,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static gx_scalar get(gx_dtype dtype, const void *x, int64_t ld, int64_t i, int64_t j)
+static gx_scalar get(gx_number dtype, const void *x, int64_t ld, int64_t i, int64_t j)
 {
     double d[2] = {0, 0};
     float f[2] = {0, 0};
     const void *at = gx_at(x, dtype, ld, i, j);
-    memcpy(gx_dtype_is_double(dtype) ? (void *)d : (void *)f, at, gx_dtype_bytes(dtype));
-    return gx_dtype_is_double(dtype) ? (gx_scalar){d[0], d[1]}
+    memcpy(gx_number_is_double(dtype) ? (void *)d : (void *)f, at, gx_number_bytes(dtype));
+    return gx_number_is_double(dtype) ? (gx_scalar){d[0], d[1]}
                                      : (gx_scalar){(double)f[0], (double)f[1]};
 }
 
-static void put(gx_dtype dtype, void *x, int64_t ld, int64_t i, int64_t j, gx_scalar value)
+static void put(gx_number dtype, void *x, int64_t ld, int64_t i, int64_t j, gx_scalar value)
 {
     double d[2] = {value.re, value.im};
     float f[2] = {(float)value.re, (float)value.im};
-    memcpy(gx_at(x, dtype, ld, i, j), gx_dtype_is_double(dtype) ? (void *)d : (void *)f,
-           gx_dtype_bytes(dtype));
+    memcpy(gx_at(x, dtype, ld, i, j), gx_number_is_double(dtype) ? (void *)d : (void *)f,
+           gx_number_bytes(dtype));
 }
 
 static gx_scalar product(gx_scalar x, gx_scalar y)
@@ -44,7 +44,7 @@ static bool is_inside(int uplo, int64_t i, int64_t j)
 }
 
 /* A backend's kernel on a call of ours. */
-static void by_backend(const gx_backend *backend, gx_kernel_id kernel, gx_dtype dtype,
+static void by_backend(const gx_backend *backend, gx_kernel_id kernel, gx_number dtype,
                        const gx_cuda_call *p, double *reduce)
 {
     gx_args args = {.transa = (gx_trans)p->trans,
@@ -68,14 +68,15 @@ static void by_backend(const gx_backend *backend, gx_kernel_id kernel, gx_dtype 
     (void)backend->kernel[kernel][dtype](NULL, NULL, &args, NULL);
 }
 
-static void by_reference(gx_kernel_id kernel, gx_dtype dtype, const gx_cuda_call *p, double *reduce)
+static void by_reference(gx_kernel_id kernel, gx_number dtype, const gx_cuda_call *p,
+                         double *reduce)
 {
     by_backend(&gx_oracle, kernel, dtype, p, reduce);
 }
 
-static void region(gx_dtype dtype, const gx_cuda_call *p)
+static void region(gx_number dtype, const gx_cuda_call *p)
 {
-    gx_scalar beta = {p->beta[0], gx_dtype_is_complex(dtype) ? p->beta[1] : 0};
+    gx_scalar beta = {p->beta[0], gx_number_is_complex(dtype) ? p->beta[1] : 0};
     for (int64_t j = 0; j < p->n; j++) {
         for (int64_t i = 0; i < p->m; i++) {
             bool is_only_diagonal = p->part == GX_CUDA_DIAGONAL;
@@ -96,7 +97,7 @@ static void region(gx_dtype dtype, const gx_cuda_call *p)
     }
 }
 
-static void triangle(gx_dtype dtype, const gx_cuda_call *p)
+static void triangle(gx_number dtype, const gx_cuda_call *p)
 {
     for (int64_t j = 0; j < p->n; j++) {
         for (int64_t i = 0; i < p->m; i++) {
@@ -115,9 +116,9 @@ static void triangle(gx_dtype dtype, const gx_cuda_call *p)
 }
 
 /* Eigenvectors of a real matrix, conjugate pairs unpacked. */
-static void pairs(gx_dtype dtype, const gx_cuda_call *p)
+static void pairs(gx_number dtype, const gx_cuda_call *p)
 {
-    gx_dtype wide = gx_dtype_promote(dtype, GX_C64);
+    gx_number wide = gx_number_promote(dtype, GX_C64);
     for (int64_t j = 0; j < p->n; j++) {
         double im = get(wide, p->tau, 1, 0, j).im;
         int64_t first = im < 0 ? j - 1 : j;
@@ -130,7 +131,7 @@ static void pairs(gx_dtype dtype, const gx_cuda_call *p)
     }
 }
 
-static void larft(gx_dtype dtype, const gx_cuda_call *p)
+static void larft(gx_number dtype, const gx_cuda_call *p)
 {
     for (int64_t j = 0; j < p->n; j++) {
         for (int64_t i = 0; i < p->n; i++) {
@@ -143,7 +144,7 @@ static void larft(gx_dtype dtype, const gx_cuda_call *p)
     }
 }
 
-static void definite(gx_dtype dtype, const gx_cuda_call *p)
+static void definite(gx_number dtype, const gx_cuda_call *p)
 {
     int32_t *info = p->b;
     if (p->kind == 1) {
@@ -158,7 +159,7 @@ static void definite(gx_dtype dtype, const gx_cuda_call *p)
     }
 }
 
-static void poison(gx_dtype dtype, const gx_cuda_call *p)
+static void poison(gx_number dtype, const gx_cuda_call *p)
 {
     double measured = *(const double *)p->a;
     for (int64_t i = 0; i < p->m && isnan(measured); i++) {
@@ -169,13 +170,13 @@ static void poison(gx_dtype dtype, const gx_cuda_call *p)
     }
 }
 
-static void rescale(gx_dtype dtype, const gx_cuda_call *p)
+static void rescale(gx_number dtype, const gx_cuda_call *p)
 {
-    double largest = *(const double *)p->a, limit = gx_dtype_is_double(dtype) ? 0x1p485 : 0x1p51;
+    double largest = *(const double *)p->a, limit = gx_number_is_double(dtype) ? 0x1p485 : 0x1p51;
     if (!(largest > 0) || (largest >= 1 / limit && largest <= limit)) {
         return;
     }
-    int k = !isinf(largest) ? -ilogb(largest) : gx_dtype_is_double(dtype) ? -1023 : 0;
+    int k = !isinf(largest) ? -ilogb(largest) : gx_number_is_double(dtype) ? -1023 : 0;
     k = p->kind == 1 ? -k : k;
     for (int64_t j = 0; j < p->n; j++) {
         for (int64_t i = 0; i < p->m; i++) {
@@ -202,7 +203,7 @@ static void leave_parts(int kind, int64_t chunks, const double *of, double *part
 }
 
 /* All of the result in the first chunk; the others are neutral. */
-static void reduce_first(gx_dtype dtype, const gx_cuda_call *p)
+static void reduce_first(gx_number dtype, const gx_cuda_call *p)
 {
     int64_t width = gx_reduce_width((gx_reduce_kind)p->kind, p->m, p->n);
     if (p->kind >= GX_REDUCE_COL_ABS) {
@@ -227,7 +228,7 @@ static void reduce_end(const gx_cuda_call *p)
     }
 }
 
-static void move_rows(gx_dtype dtype, const gx_cuda_rows *p)
+static void move_rows(gx_number dtype, const gx_cuda_rows *p)
 {
     gx_scalar held[GX_CUDA_ROWS];
     for (int64_t j = 0; j < p->n; j++) {
@@ -243,25 +244,25 @@ static void move_rows(gx_dtype dtype, const gx_cuda_rows *p)
 static void make_random(const gx_cuda_random *p)
 {
     gx_random random = {.kind = (gx_random_kind)p->kind,
-                        .dtype = (gx_dtype)p->dtype,
+                        .dtype = (gx_number)p->dtype,
                         .seed = p->seed,
                         .offset = p->offset,
                         .scale = p->scale,
                         .largest = p->largest};
-    gx_random_generate(&random, p->i0, p->j0, p->m, p->n, (gx_dtype)p->to, p->c, p->ldc);
+    gx_random_generate(&random, p->i0, p->j0, p->m, p->n, (gx_number)p->to, p->c, p->ldc);
 }
 
 static void convert(const gx_cuda_call *p)
 {
     for (int64_t j = 0; j < p->n; j++) {
         for (int64_t i = 0; i < p->m; i++) {
-            put((gx_dtype)p->to, p->c, p->ldc, i, j, get((gx_dtype)p->from, p->a, p->lda, i, j));
+            put((gx_number)p->to, p->c, p->ldc, i, j, get((gx_number)p->from, p->a, p->lda, i, j));
         }
     }
 }
 
 /* The program that the struct was written from, by the CPU, which has the device's bits. */
-static void run_fused(gx_dtype dtype, const gx_cuda_fused *p)
+static void run_fused(gx_number dtype, const gx_cuda_fused *p)
 {
     gx_fused f = {.dtype = dtype,
                   .inputs = p->inputs,
@@ -309,7 +310,7 @@ static void run_fused(gx_dtype dtype, const gx_cuda_fused *p)
     }
 }
 
-static void fold_lines(gx_dtype dtype, const gx_cuda_call *p)
+static void fold_lines(gx_number dtype, const gx_cuda_call *p)
 {
     double *fold[1] = {p->out};
     gx_fused f = {.dtype = dtype, .inputs = 1, .outputs = 1};
@@ -320,7 +321,7 @@ static void fold_lines(gx_dtype dtype, const gx_cuda_call *p)
 }
 
 /* All rows at once: none is left to gx_spmm_join. */
-static void spmm(gx_dtype dtype, const gx_cuda_spmm *p, bool is_gathered)
+static void spmm(gx_number dtype, const gx_cuda_spmm *p, bool is_gathered)
 {
     const gx_csr csr = {.dtype = dtype,
                         .rows = p->rows,
@@ -343,8 +344,8 @@ static void spmm(gx_dtype dtype, const gx_cuda_spmm *p, bool is_gathered)
                     .ldc = p->ldc};
     (void)gx_oracle.kernel[GX_SPMM][dtype](NULL, NULL, &args, NULL);
     for (int64_t t = 0; is_gathered && t < p->parts; t++) { // the room must be there
-        memset((char *)p->slot + (size_t)(2 * t * p->m) * gx_dtype_bytes(dtype), 0,
-               (size_t)(2 * p->m) * gx_dtype_bytes(dtype));
+        memset((char *)p->slot + (size_t)(2 * t * p->m) * gx_number_bytes(dtype), 0,
+               (size_t)(2 * p->m) * gx_number_bytes(dtype));
         p->ended[t] = -1;
     }
 }
@@ -366,7 +367,7 @@ static void make_pieces(const gx_cuda_narrow *p)
 }
 
 /* Every part by itself, whatever the grid. */
-static void narrow(gx_dtype dtype, const gx_cuda_narrow *p, bool is_split)
+static void narrow(gx_number dtype, const gx_cuda_narrow *p, bool is_split)
 {
     int64_t side = p->is_trans ? p->cols : p->rows, k = p->is_trans ? p->rows : p->cols;
     for (int64_t t = 0; t < p->parts; t++) {
@@ -385,7 +386,7 @@ static void narrow(gx_dtype dtype, const gx_cuda_narrow *p, bool is_split)
     }
 }
 
-static void add_parts(gx_dtype dtype, const gx_cuda_call *p)
+static void add_parts(gx_number dtype, const gx_cuda_call *p)
 {
     gx_scalar alpha = {p->alpha[0], p->alpha[1]}, beta = {p->beta[0], p->beta[1]};
     for (int64_t j = 0; j < p->n; j++) {
@@ -488,16 +489,16 @@ static const char *const names[SERVED] = {
 /* A kernel's handle: its number and dtype, plus one. */
 API int cudaLibraryGetKernel(void **kernel, void *library, const char *name)
 {
-    static const char *const suffix[GX_DTYPE_COUNT] = {"_f64", "_f32", "_c128", "_c64"};
+    static const char *const suffix[GX_NUMBER_COUNT] = {"_f64", "_f32", "_c128", "_c64"};
     (void)library;
     BEGIN(MOCK_RUNTIME, "cudaLibraryGetKernel");
     for (int i = 0; i < SERVED; i++) {
         size_t length = strlen(names[i]);
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
             bool is_one = i >= REDUCE_END && i <= RANDOM && name[length] == '\0';
             if (strncmp(name, names[i], length) == 0 &&
                 (is_one || strcmp(name + length, suffix[d]) == 0)) {
-                *kernel = (void *)(uintptr_t)(i * GX_DTYPE_COUNT + d + 1);
+                *kernel = (void *)(uintptr_t)(i * GX_NUMBER_COUNT + d + 1);
                 return 0;
             }
         }
@@ -509,7 +510,7 @@ API int cudaFuncSetAttribute(const void *kernel, int attribute, int value)
 {
     const int ROOM = 8, MOST = 227 << 10;
     BEGIN(MOCK_RUNTIME, "cudaFuncSetAttribute");
-    bool is_there = (uintptr_t)kernel - 1 < SERVED * GX_DTYPE_COUNT;
+    bool is_there = (uintptr_t)kernel - 1 < SERVED * GX_NUMBER_COUNT;
     return is_there && attribute == ROOM && value <= MOST ? 0 : mock_keep(CUDA_INVALID);
 }
 
@@ -525,7 +526,7 @@ static bool is_spmm(served kernel)
 
 typedef struct launch {
     served kernel;
-    gx_dtype dtype;
+    gx_number dtype;
     union {
         gx_cuda_call call;
         gx_cuda_rows rows;
@@ -554,7 +555,7 @@ static void serve_narrow(launch *l)
 /* Products with few columns, neighbours and sparse products. */
 static void serve_family(launch *l)
 {
-    static void (*const near[])(gx_dtype, const gx_cuda_near *) = {
+    static void (*const near[])(gx_number, const gx_cuda_near *) = {
         mock_near_rows,   mock_near_pieces, mock_near_image, mock_near_apart,
         mock_near_select, mock_near_finish, mock_near_merit};
     if (is_narrow(l->kernel)) {
@@ -644,14 +645,14 @@ API int cudaLaunchKernel(const void *kernel, dim grid, dim block, void **args, s
     (void)bytes;
     BEGIN_LATER(MOCK_RUNTIME, "cudaLaunchKernel", &is_fatal);
     int number = (int)((uintptr_t)kernel - 1);
-    if (kernel == NULL || number / GX_DTYPE_COUNT >= SERVED) {
+    if (kernel == NULL || number / GX_NUMBER_COUNT >= SERVED) {
         return mock_keep(CUDA_NOT_FOUND);
     }
     if (grid.x * grid.y * grid.z * block.x * block.y * block.z == 0 || block.x * block.y > 1024) {
         return mock_keep(CUDA_BAD_LAUNCH);
     }
-    launch l = {.kernel = (served)(number / GX_DTYPE_COUNT),
-                .dtype = (gx_dtype)(number % GX_DTYPE_COUNT)};
+    launch l = {.kernel = (served)(number / GX_NUMBER_COUNT),
+                .dtype = (gx_number)(number % GX_NUMBER_COUNT)};
     size_t size = l.kernel == ROWS        ? sizeof l.p.rows
                   : l.kernel == RANDOM    ? sizeof l.p.random
                   : is_narrow(l.kernel)   ? sizeof l.p.narrow

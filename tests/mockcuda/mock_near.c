@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double get(gx_dtype dtype, const void *x, int64_t at)
+static double get(gx_number dtype, const void *x, int64_t at)
 {
     return dtype == GX_F64 ? ((const double *)x)[at] : (double)((const float *)x)[at];
 }
 
-static void put(gx_dtype dtype, void *x, int64_t at, double value)
+static void put(gx_number dtype, void *x, int64_t at, double value)
 {
     if (dtype == GX_F64) {
         ((double *)x)[at] = value;
@@ -27,12 +27,12 @@ static void put(gx_dtype dtype, void *x, int64_t at, double value)
 }
 
 /* The number that the dtype makes of it. */
-static double rounded(gx_dtype dtype, double x)
+static double rounded(gx_number dtype, double x)
 {
     return dtype == GX_F64 ? x : (double)(float)x;
 }
 
-static double sum_of(gx_dtype dtype, const gx_cuda_near *p, int64_t i, int64_t j)
+static double sum_of(gx_number dtype, const gx_cuda_near *p, int64_t i, int64_t j)
 {
     double sum = 0;
     for (int64_t l = 0; l < p->k; l++) {
@@ -45,7 +45,7 @@ static double sum_of(gx_dtype dtype, const gx_cuda_near *p, int64_t i, int64_t j
 }
 
 /* Looks at row i: the sum of its squares, without the shift. */
-static double square_of(gx_dtype dtype, const gx_cuda_near *p, int64_t i, bool *is_finite)
+static double square_of(gx_number dtype, const gx_cuda_near *p, int64_t i, bool *is_finite)
 {
     double square = 0;
     *is_finite = true;
@@ -59,7 +59,7 @@ static double square_of(gx_dtype dtype, const gx_cuda_near *p, int64_t i, bool *
     return square;
 }
 
-static void keep_row(gx_dtype dtype, const gx_cuda_near *p, int64_t i)
+static void keep_row(gx_number dtype, const gx_cuda_near *p, int64_t i)
 {
     bool is_finite, is_cosine = p->metric == GX_METRIC_COSINE;
     double square = square_of(dtype, p, i, &is_finite);
@@ -73,7 +73,7 @@ static void keep_row(gx_dtype dtype, const gx_cuda_near *p, int64_t i)
     }
 }
 
-void mock_near_rows(gx_dtype dtype, const gx_cuda_near *p)
+void mock_near_rows(gx_number dtype, const gx_cuda_near *p)
 {
     for (int64_t i = 0; i < p->rows; i++) {
         for (int64_t l = 0; l < p->k && p->is_shifted; l++) {
@@ -123,7 +123,7 @@ static void split(float x, uint16_t *piece, int64_t next, int64_t low, int64_t h
     piece[low * next] = mock_half_of((double)(x - (float)mock_of_half(piece[0])));
 }
 
-void mock_near_pieces(gx_dtype dtype, const gx_cuda_near *p)
+void mock_near_pieces(gx_number dtype, const gx_cuda_near *p)
 {
     for (int64_t i = 0; i < p->rows; i++) {
         uint16_t *piece = (uint16_t *)p->pieces + i;
@@ -144,7 +144,7 @@ void mock_near_pieces(gx_dtype dtype, const gx_cuda_near *p)
     }
 }
 
-void mock_near_image(gx_dtype dtype, const gx_cuda_near *p)
+void mock_near_image(gx_number dtype, const gx_cuda_near *p)
 {
     for (int64_t j = 0; j < p->n; j++) {
         uint16_t *piece = (uint16_t *)p->image + j * 3 * p->deep;
@@ -162,7 +162,7 @@ void mock_near_image(gx_dtype dtype, const gx_cuda_near *p)
 
 // Sums of magnitudes ------------------------------------------------------------------------------
 
-void mock_near_apart(gx_dtype dtype, const gx_cuda_near *p)
+void mock_near_apart(gx_number dtype, const gx_cuda_near *p)
 {
     for (int64_t j = 0; j < p->n; j++) {
         for (int64_t i = 0; i < p->rows; i++) {
@@ -174,7 +174,7 @@ void mock_near_apart(gx_dtype dtype, const gx_cuda_near *p)
 // Sieves ------------------------------------------------------------------------------------------
 
 typedef struct sieve {
-    gx_dtype dtype;
+    gx_number dtype;
     double value[GX_CUDA_NEAR_ROOM], least;
     int32_t row[GX_CUDA_NEAR_ROOM];
     int32_t count, room, wanted;
@@ -226,7 +226,7 @@ static bool add(sieve *s, double value, int32_t row)
 }
 
 /* Of query j, empty. */
-static void begin(gx_dtype dtype, const gx_cuda_near *p, int64_t j, sieve *s)
+static void begin(gx_number dtype, const gx_cuda_near *p, int64_t j, sieve *s)
 {
     double unit = gx_unit_of(dtype == GX_F64, p->k);
     gx_prospect q = {.metric = (gx_metric)p->metric,
@@ -255,7 +255,7 @@ static double seen(const gx_cuda_near *p, const sieve *s, int64_t i, int64_t j)
 
 static void select_lane(const gx_cuda_near *p, int64_t j, int64_t lane, sieve *s)
 {
-    gx_dtype dtype = s->dtype;
+    gx_number dtype = s->dtype;
     int64_t slot = j * p->lanes + lane, width = gx_ceil_div(p->rows, p->lanes);
     bool is_vague = gx_is_extreme_length(dtype == GX_F64, p->length[j]);
     s->count = p->i0 > 0 ? p->held[slot] : 0;
@@ -277,7 +277,7 @@ static void select_lane(const gx_cuda_near *p, int64_t j, int64_t lane, sieve *s
     p->held_least[slot] = s->least;
 }
 
-void mock_near_select(gx_dtype dtype, const gx_cuda_near *p)
+void mock_near_select(gx_number dtype, const gx_cuda_near *p)
 {
     sieve *s = malloc(sizeof *s);
     for (int64_t j = 0; j < p->n; j++) {
@@ -291,7 +291,7 @@ void mock_near_select(gx_dtype dtype, const gx_cuda_near *p)
 
 // Merits ------------------------------------------------------------------------------------------
 
-void mock_near_merit(gx_dtype dtype, const gx_cuda_near *p)
+void mock_near_merit(gx_number dtype, const gx_cuda_near *p)
 {
     gx_nearest w = {.metric = (gx_metric)p->metric,
                     .query = p->query,
@@ -343,7 +343,7 @@ static void finish_query(const gx_cuda_near *p, int64_t j, sieve *s)
     gx_best_sort(list, index, p->count);
 }
 
-void mock_near_finish(gx_dtype dtype, const gx_cuda_near *p)
+void mock_near_finish(gx_number dtype, const gx_cuda_near *p)
 {
     sieve *s = malloc(sizeof *s);
     for (int64_t j = 0; j < p->n; j++) {

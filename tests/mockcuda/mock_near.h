@@ -10,12 +10,12 @@
 double mock_of_half(uint16_t bits);
 uint16_t mock_half_of(double x);
 
-void mock_near_rows(gx_dtype dtype, const gx_cuda_near *p);
-void mock_near_pieces(gx_dtype dtype, const gx_cuda_near *p);
-void mock_near_image(gx_dtype dtype, const gx_cuda_near *p);
-void mock_near_apart(gx_dtype dtype, const gx_cuda_near *p);
-void mock_near_select(gx_dtype dtype, const gx_cuda_near *p);
-void mock_near_finish(gx_dtype dtype, const gx_cuda_near *p);
-void mock_near_merit(gx_dtype dtype, const gx_cuda_near *p);
+void mock_near_rows(gx_number dtype, const gx_cuda_near *p);
+void mock_near_pieces(gx_number dtype, const gx_cuda_near *p);
+void mock_near_image(gx_number dtype, const gx_cuda_near *p);
+void mock_near_apart(gx_number dtype, const gx_cuda_near *p);
+void mock_near_select(gx_number dtype, const gx_cuda_near *p);
+void mock_near_finish(gx_number dtype, const gx_cuda_near *p);
+void mock_near_merit(gx_number dtype, const gx_cuda_near *p);
 
 #endif

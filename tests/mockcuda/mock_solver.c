@@ -20,21 +20,21 @@ enum { WORK_BYTES = 1000, HOST_BYTES = 100 };
 static const double LARGE = 1e6;
 
 /* NaN where the address is not aligned as cuDoubleComplex and cuComplex are: cuBLAS may crash. */
-static gx_scalar scalar_at(gx_dtype dtype, const void *x)
+static gx_scalar scalar_at(gx_number dtype, const void *x)
 {
-    if ((uintptr_t)x % gx_dtype_bytes(dtype) != 0) {
+    if ((uintptr_t)x % gx_number_bytes(dtype) != 0) {
         return (gx_scalar){NAN, NAN};
     }
     double d[2] = {0, 0};
     float f[2] = {0, 0};
-    memcpy(gx_dtype_is_double(dtype) ? (void *)d : (void *)f, x, gx_dtype_bytes(dtype));
-    return gx_dtype_is_double(dtype) ? (gx_scalar){d[0], d[1]}
+    memcpy(gx_number_is_double(dtype) ? (void *)d : (void *)f, x, gx_number_bytes(dtype));
+    return gx_number_is_double(dtype) ? (gx_scalar){d[0], d[1]}
                                      : (gx_scalar){(double)f[0], (double)f[1]};
 }
 
 typedef struct task {
     gx_kernel_id kernel;
-    gx_dtype dtype;
+    gx_number dtype;
     gx_args args;
     char *work;     /* cuSOLVER's workspace, NULL for cuBLAS */
     int *info;      /* on the device; NULL: none             */
@@ -62,11 +62,11 @@ static float *widen(gx_args *args)
 }
 
 /* Vectors of a real matrix as LAPACK packs them: real and imaginary part of a pair side by side. */
-static void geev_packed(gx_dtype dtype, const gx_args *args)
+static void geev_packed(gx_number dtype, const gx_args *args)
 {
     gx_args wide = *args;
-    gx_dtype complex = gx_dtype_promote(dtype, GX_C64);
-    size_t part = gx_dtype_bytes(dtype);
+    gx_number complex = gx_number_promote(dtype, GX_C64);
+    size_t part = gx_number_bytes(dtype);
     wide.right = malloc((size_t)(args->n * args->n) * 2 * part + 1);
     wide.ldright = gx_max(1, args->n);
     (void)gx_oracle.kernel[GX_GEEV][dtype](NULL, NULL, &wide, NULL);
@@ -83,15 +83,15 @@ static void geev_packed(gx_dtype dtype, const gx_args *args)
 }
 
 /* cuSOLVER's GETRF takes a NaN for a zero. */
-static void forget_nan(gx_dtype dtype, const gx_args *args)
+static void forget_nan(gx_number dtype, const gx_args *args)
 {
-    gx_dtype part = gx_dtype_real(dtype);
-    int64_t parts = gx_dtype_is_complex(dtype) ? 2 : 1;
+    gx_number part = gx_number_real(dtype);
+    int64_t parts = gx_number_is_complex(dtype) ? 2 : 1;
     for (int64_t j = 0; j < args->n; j++) {
         for (int64_t i = 0; i < parts * args->m; i++) {
             void *x = gx_at(args->c, part, parts * args->ldc, i, j);
             if (isnan(scalar_at(part, x).re)) {
-                memset(x, 0, gx_dtype_bytes(part));
+                memset(x, 0, gx_number_bytes(part));
             }
         }
     }
@@ -117,7 +117,7 @@ static int run_task(void *arg)
     if (t->is_pivots) {
         forget_nan(t->dtype, args);
     }
-    if (t->kernel == GX_GEEV && args->wants_right && !gx_dtype_is_complex(t->dtype)) {
+    if (t->kernel == GX_GEEV && args->wants_right && !gx_number_is_complex(t->dtype)) {
         geev_packed(t->dtype, args);
     } else {
         (void)backend->kernel[t->kernel][t->dtype](NULL, NULL, args, NULL);
@@ -150,7 +150,7 @@ static int enqueue(mock_library library, const char *name, const void *handle, t
     return status == 0 ? 0 : library == MOCK_BLAS ? 13 : 7;
 }
 
-static int call(gx_kernel_id kernel, const char *name, const void *handle, gx_dtype dtype,
+static int call(gx_kernel_id kernel, const char *name, const void *handle, gx_number dtype,
                 gx_args args)
 {
     return enqueue(MOCK_BLAS, name, handle, (task){.kernel = kernel, .dtype = dtype, .args = args});
@@ -321,7 +321,7 @@ API int cublasGemmEx_64(void *h, int transa, int transb, int64_t m, int64_t n, i
                                        const void *alpha, const void *a, int64_t lda,              \
                                        const void *beta, void *c, int64_t ldc)                     \
     {                                                                                              \
-        gx_dtype real = dtype == GX_C128 ? GX_F64 : GX_F32;                                        \
+        gx_number real = dtype == GX_C128 ? GX_F64 : GX_F32;                                       \
         return call(GX_HERK, "herk", h, dtype,                                                     \
                     (gx_args){.transa = (gx_trans)trans,                                           \
                               .uplo = (gx_uplo)uplo,                                               \
@@ -344,7 +344,7 @@ HERK(C, GX_C64)
 
 // CuSOLVER ----------------------------------------------------------------------------------------
 
-static gx_dtype dtype_of(int type)
+static gx_number dtype_of(int type)
 {
     return type == 1 ? GX_F64 : type == 0 ? GX_F32 : type == 5 ? GX_C128 : GX_C64;
 }
@@ -448,7 +448,7 @@ API int cusolverDnXgeev_bufferSize(void *h, void *params, int jobvl, int jobvr, 
                                    size_t *host)
 {
     bool is_wrong = jobvl != 0 || lda < n || ldvl < n || ldvr < n || type_vr != type;
-    return is_wrong || !gx_dtype_is_complex(dtype_of(type_w))
+    return is_wrong || !gx_number_is_complex(dtype_of(type_w))
                ? 3
                : ask("Xgeev_bufferSize", device, host);
 }

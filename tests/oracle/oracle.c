@@ -5,7 +5,7 @@
 
 gx_backend gx_oracle;
 
-static size_t oracle_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype,
+static size_t oracle_workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype,
                                const gx_args *args)
 {
     size_t bytes = gx_oracle_spectrum_bytes(kernel, args);

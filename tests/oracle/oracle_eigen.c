@@ -98,7 +98,7 @@ static bool diagonalise(gx_scalar *a, gx_scalar *v, int64_t n)
 }
 
 /* The whole matrix out of one triangle of c. */
-GX_INLINE double load_hermitian(gx_dtype dtype, const gx_args *p, gx_scalar *a)
+GX_INLINE double load_hermitian(gx_number dtype, const gx_args *p, gx_scalar *a)
 {
     int64_t n = p->n;
     double largest = 0;
@@ -118,11 +118,11 @@ GX_INLINE double load_hermitian(gx_dtype dtype, const gx_args *p, gx_scalar *a)
     return largest;
 }
 
-GX_INLINE gx_code syev(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code syev(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     int64_t n = p->n;
-    gx_dtype real = gx_dtype_is_double(dtype) ? GX_F64 : GX_F32;
+    gx_number real = gx_number_is_double(dtype) ? GX_F64 : GX_F32;
     gx_scalar *a = p->work, *v = a + n * n;
     double largest = load_hermitian(dtype, p, a);
     set_unit(v, n);

@@ -291,7 +291,7 @@ static double solve(const gx_scalar *lu, const gx_scalar *row, int64_t n, gx_sca
 ** rounding's, each from other numbers (a second step from the first one's result may well be worse
 ** where left and right vectors are nearly orthogonal), and the best one stays.
 */
-GX_INLINE void find_vector(gx_dtype out_dtype, bool is_complex, const gx_scalar *lu,
+GX_INLINE void find_vector(gx_number out_dtype, bool is_complex, const gx_scalar *lu,
                            const gx_scalar *row, int64_t n, int64_t j, gx_scalar *x, void *out,
                            int64_t ld)
 {
@@ -313,7 +313,7 @@ GX_INLINE void find_vector(gx_dtype out_dtype, bool is_complex, const gx_scalar 
 }
 
 /* All vectors of op(a) into out, of the complex dtype; of a conjugate pair only the first one. */
-GX_INLINE void give_vectors(gx_dtype out_dtype, bool is_real, bool is_adjoint, const gx_scalar *a,
+GX_INLINE void give_vectors(gx_number out_dtype, bool is_real, bool is_adjoint, const gx_scalar *a,
                             const gx_scalar *values, int64_t n, gx_scalar *lu, gx_scalar *x,
                             gx_scalar *row, void *out, int64_t ld)
 {
@@ -331,7 +331,7 @@ GX_INLINE void give_vectors(gx_dtype out_dtype, bool is_real, bool is_adjoint, c
 }
 
 /* a = c / its largest part, which is returned; 1 for no elements and zeros. */
-static double load_scaled(gx_dtype dtype, const gx_args *p, gx_scalar *a)
+static double load_scaled(gx_number dtype, const gx_args *p, gx_scalar *a)
 {
     int64_t n = p->n;
     double largest = 0;
@@ -369,12 +369,12 @@ static bool find_values(const gx_scalar *a, bool is_real, int64_t n, gx_scalar *
     return is_good;
 }
 
-GX_INLINE gx_code geev(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code geev(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
     int64_t n = p->n;
-    bool is_real = !gx_dtype_is_complex(dtype);
-    gx_dtype out = gx_dtype_is_double(dtype) ? GX_C128 : GX_C64;
+    bool is_real = !gx_number_is_complex(dtype);
+    gx_number out = gx_number_is_double(dtype) ? GX_C128 : GX_C64;
     gx_scalar *a = p->work, *lu = a + n * n, *x = lu + n * n, *row = x + n, *values = row + n;
     double largest = load_scaled(dtype, p, a);
     *p->info = find_values(a, is_real, n, lu, values) ? 0 : 1;
@@ -392,10 +392,10 @@ GX_INLINE gx_code geev(gx_dtype dtype, const gx_args *p, gx_err *err)
 }
 
 /* All of GEES for a real dtype; false: the iteration did not converge. */
-static bool real_schur(gx_dtype dtype, const gx_args *p)
+static bool real_schur(gx_number dtype, const gx_args *p)
 {
     int64_t n = p->n;
-    gx_dtype out = gx_dtype_is_double(dtype) ? GX_C128 : GX_C64;
+    gx_number out = gx_number_is_double(dtype) ? GX_C128 : GX_C64;
     gx_scalar *a = p->work, *values = a + n * n;
     double *h = (double *)a, *z = h + n * n; // both halves of the first
     double largest = load_scaled(dtype, p, a);
@@ -420,10 +420,10 @@ static bool real_schur(gx_dtype dtype, const gx_args *p)
     return is_good;
 }
 
-GX_INLINE gx_code gees(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code gees(gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
-    if (!gx_dtype_is_complex(dtype)) {
+    if (!gx_number_is_complex(dtype)) {
         *p->info = real_schur(dtype, p) ? 0 : 1;
         return GX_OK;
     }

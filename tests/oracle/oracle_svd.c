@@ -203,7 +203,7 @@ static void normalise(const jacobi *s)
 }
 
 /* W = c / largest (or its conjugate transpose), V = I; returns the largest part, 1 for none. */
-GX_INLINE double begin(gx_dtype dtype, const gx_args *a, const jacobi *s)
+GX_INLINE double begin(gx_number dtype, const gx_args *a, const jacobi *s)
 {
     double largest = 0;
     for (int64_t j = 0; j < a->n; j++) {
@@ -227,7 +227,7 @@ GX_INLINE double begin(gx_dtype dtype, const gx_args *a, const jacobi *s)
 }
 
 /* U and V^H out of W and V. */
-GX_INLINE void give_vectors(gx_dtype dtype, const gx_args *a, const jacobi *s)
+GX_INLINE void give_vectors(gx_number dtype, const gx_args *a, const jacobi *s)
 {
     for (int64_t j = 0; j < s->u_cols; j++) {
         for (int64_t i = 0; i < s->p; i++) {
@@ -251,11 +251,11 @@ GX_INLINE void give_vectors(gx_dtype dtype, const gx_args *a, const jacobi *s)
     }
 }
 
-GX_INLINE gx_code gesdd(gx_dtype dtype, const gx_args *a, gx_err *err)
+GX_INLINE gx_code gesdd(gx_number dtype, const gx_args *a, gx_err *err)
 {
     (void)err;
     jacobi s = jacobi_of(a);
-    gx_dtype real = gx_dtype_is_double(dtype) ? GX_F64 : GX_F32;
+    gx_number real = gx_number_is_double(dtype) ? GX_F64 : GX_F32;
     double largest = begin(dtype, a, &s);
     *a->info = turn_all(&s) ? 0 : 1;
     for (int64_t j = 0; j < s.q; j++) {

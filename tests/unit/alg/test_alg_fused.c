@@ -28,7 +28,7 @@ enum { INPUTS = 4, OUTPUTS = 4, ROOM = 70 * 70 };
 typedef enum kind { VALUES, STORED, TURNED, KINDS } kind;
 
 typedef struct operand {
-    gx_dtype dtype;
+    gx_number dtype;
     int64_t m, n;
     double data[2 * ROOM];   /* column-major, of dtype */
     double turned[2 * ROOM]; /* the transpose          */
@@ -44,14 +44,14 @@ static double next_number(fixture *f)
     return (double)(int64_t)f->random * 0x1p-62;
 }
 
-static void put(gx_dtype dtype, void *data, int64_t at, double re, double im)
+static void put(gx_number dtype, void *data, int64_t at, double re, double im)
 {
     double pair[2] = {re, im};
     gx_convert(GX_C128, pair, 1, dtype, gx_at(data, dtype, 1, at, 0), 1, 1, 1);
 }
 
 /* As a value, under a name, or as the view of its transpose. */
-static void make_operand(fixture *f, operand *x, gx_dtype dtype, int64_t m, int64_t n, kind as,
+static void make_operand(fixture *f, operand *x, gx_number dtype, int64_t m, int64_t n, kind as,
                          const char *name)
 {
     gx_err err = {0};
@@ -60,7 +60,7 @@ static void make_operand(fixture *f, operand *x, gx_dtype dtype, int64_t m, int6
     x->n = n;
     for (int64_t j = 0; j < n; j++) {
         for (int64_t i = 0; i < m; i++) {
-            double re = next_number(f), im = gx_dtype_is_complex(dtype) ? next_number(f) : 0;
+            double re = next_number(f), im = gx_number_is_complex(dtype) ? next_number(f) : 0;
             put(dtype, x->data, j * m + i, re, im);
             put(dtype, x->turned, i * n + j, re, im);
         }
@@ -86,7 +86,7 @@ static void make_operand(fixture *f, operand *x, gx_dtype dtype, int64_t m, int6
 }
 
 /* t = A * row + column, u = where(t != number, t, A): t, u, sum of u, norms of the rows of t. */
-static void write_program(gx_fused *f, gx_dtype dtype)
+static void write_program(gx_fused *f, gx_number dtype)
 {
     gx_fused_begin(f, dtype);
     int a = gx_fused_input(f), row = gx_fused_input(f), column = gx_fused_input(f);
@@ -143,7 +143,7 @@ static void fetch(fixture *f, gx_sink *sink)
 static void is_same(fixture *f, gx_sink *sink, const void *matrix)
 {
     fetch(f, sink);
-    size_t bytes = (size_t)(sink->rows * sink->cols) * gx_dtype_bytes(sink->dtype);
+    size_t bytes = (size_t)(sink->rows * sink->cols) * gx_number_bytes(sink->dtype);
     assert_memory_equal(got, matrix, bytes);
 }
 
@@ -154,16 +154,16 @@ static void is_close(fixture *f, gx_sink *sink, gx_fold fold, const double *line
         gx_scalar y = gx_fold_value(fold, &lines[2 * l]);
         double pair[2];
         gx_convert(sink->dtype, gx_at(got, sink->dtype, 1, l, 0), 1, GX_C128, pair, 1, 1, 1);
-        double eps = 100 * gx_dtype_eps(sink->dtype) * (1 + fabs(y.re) + fabs(y.im));
+        double eps = 100 * gx_number_eps(sink->dtype) * (1 + fabs(y.re) + fabs(y.im));
         if (fabs(pair[0] - y.re) > eps ||
-            fabs(pair[1] - (gx_dtype_is_complex(sink->dtype) ? y.im : 0)) > eps) {
+            fabs(pair[1] - (gx_number_is_complex(sink->dtype) ? y.im : 0)) > eps) {
             fail_msg("line %d: %g%+gi, want %g%+gi", (int)l, pair[0], pair[1], y.re, y.im);
         }
     }
 }
 
 /* which: bits, results 0 and 1 that are stored. */
-static void run_once(fixture *f, gx_dtype dtype, int64_t m, int64_t n, kind as, int which,
+static void run_once(fixture *f, gx_number dtype, int64_t m, int64_t n, kind as, int which,
                      size_t limit)
 {
     static double sums[2 * 70], norms[2 * 70];
@@ -195,7 +195,7 @@ static void run_once(fixture *f, gx_dtype dtype, int64_t m, int64_t n, kind as, 
         gx_sink_end(&sink[k]);
     }
     if (gx_run_end(&f->run) != GX_OK) {
-        fail_msg("%s %dx%d: %s", gx_dtype_name(dtype), (int)m, (int)n, f->run.err.text);
+        fail_msg("%s %dx%d: %s", gx_number_name(dtype), (int)m, (int)n, f->run.err.text);
     }
     set(f->ctx, GX_SET_MEMORY_LIMIT, (size_t)64 << 20);
     is_same(f, &sink[0], wanted[0]);
@@ -209,10 +209,10 @@ static void results(void **state)
 {
     static const int64_t sides[] = {0, 1, TILE - 1, TILE, TILE + 1, 67};
     int turn = 0;
-    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
         for (int i = 0; i < 6; i++) {
             for (int j = 0; j < 6; j++, turn++) {
-                run_once(*state, (gx_dtype)d, sides[i], sides[j], (kind)(turn % KINDS), turn % 4,
+                run_once(*state, (gx_number)d, sides[i], sides[j], (kind)(turn % KINDS), turn % 4,
                          (size_t)64 << 20);
             }
         }

@@ -73,17 +73,17 @@ static void multiply(gx_scalar *L, int64_t n, bool is_conjugated, gx_scalar *X, 
 }
 
 /* Stored under that name, of dtype; mat: the source it then is. */
-static void store(fixture *f, const char *name, gx_dtype dtype, int64_t m, int64_t n,
+static void store(fixture *f, const char *name, gx_number dtype, int64_t m, int64_t n,
                   const gx_scalar *x, gx_mat *mat)
 {
     gx_mat value;
     gx_sink sink;
     gx_err err = {0};
-    void *memory = calloc((size_t)gx_max(1, m * n), gx_dtype_bytes(dtype));
+    void *memory = calloc((size_t)gx_max(1, m * n), gx_number_bytes(dtype));
     for (int64_t k = 0; k < m * n; k++) {
         double pair[2] = {x[k].re, x[k].im};
-        gx_convert(gx_dtype_is_complex(dtype) ? GX_C128 : GX_F64, pair, 1, dtype,
-                   (char *)memory + (size_t)k * gx_dtype_bytes(dtype), 1, 1, 1);
+        gx_convert(gx_number_is_complex(dtype) ? GX_C128 : GX_F64, pair, 1, dtype,
+                   (char *)memory + (size_t)k * gx_number_bytes(dtype), 1, 1, 1);
     }
     gx_mat_value(&value, name, dtype, m, n, memory, gx_max(1, m));
     gx_run_begin(&f->run, f->ctx, "store");
@@ -132,14 +132,14 @@ static void budget(fixture *f, int64_t blocks)
                         : least);
 }
 
-static void solve_once(fixture *f, gx_dtype dtype, int64_t n, int64_t m, gx_uplo uplo,
+static void solve_once(fixture *f, gx_number dtype, int64_t n, int64_t m, gx_uplo uplo,
                        int64_t blocks, bool is_stored)
 {
     size_t n1 = (size_t)gx_max(1, n), m1 = (size_t)gx_max(1, m);
     gx_scalar *L = calloc(n1 * n1, sizeof *L), *F = calloc(n1 * n1, sizeof *F);
     gx_scalar *X = calloc(n1 * m1, sizeof *X), *Y = calloc(n1 * m1, sizeof *Y);
     gx_scalar *B = calloc(n1 * m1, sizeof *B);
-    make_lower(L, n, gx_dtype_is_complex(dtype));
+    make_lower(L, n, gx_number_is_complex(dtype));
     for (int64_t j = 0; j < n; j++) {
         for (int64_t i = 0; i < n; i++) {
             gx_scalar l = *at(L, n, i, j);
@@ -148,7 +148,7 @@ static void solve_once(fixture *f, gx_dtype dtype, int64_t n, int64_t m, gx_uplo
         }
     }
     for (int64_t k = 0; k < n * m; k++) {
-        X[k] = (gx_scalar){(double)(k % 5) - 2, gx_dtype_is_complex(dtype) ? (double)(k % 3) : 0};
+        X[k] = (gx_scalar){(double)(k % 5) - 2, gx_number_is_complex(dtype) ? (double)(k % 3) : 0};
     }
     multiply(L, n, true, X, m, Y);
     multiply(L, n, false, Y, m, B);
@@ -194,8 +194,8 @@ static void test_exact(void **state)
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         for (size_t c = 0; c < sizeof columns / sizeof columns[0]; c++) {
             for (size_t b = 0; b < 3; b++) {
-                for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++, turn++) {
-                    solve_once(f, (gx_dtype)dtype, sizes[s], columns[c],
+                for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++, turn++) {
+                    solve_once(f, (gx_number)dtype, sizes[s], columns[c],
                                turn % 2 == 0 ? GX_LOWER : GX_UPPER, budgets[b], turn % 3 != 0);
                 }
                 solve_once(f, GX_F64, sizes[s], columns[c], GX_UPPER, budgets[b], true);

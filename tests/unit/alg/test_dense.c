@@ -58,7 +58,7 @@ static void failed_with(fixture *f, gx_code code, const char *text)
     }
 }
 
-static void number(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, gx_dtype dtype,
+static void number(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, gx_number dtype,
                    void *dst, int64_t ld)
 {
     (void)arg;
@@ -117,7 +117,7 @@ static void looks_at_many(void **state)
     enum { N = 700 };
     static float z[N * N * 2];
     fixture *f = *state;
-    gx_dtype dtypes[] = {GX_F32, GX_C64};
+    gx_number dtypes[] = {GX_F32, GX_C64};
     for (int t = 0; t < 2; t++) {
         int64_t parts = t + 1;
         gx_run_end(&f->run);

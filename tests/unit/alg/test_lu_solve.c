@@ -30,17 +30,17 @@ enum { AMPLE = 64 << 20 };
 /* A matrix of pairs and the same as elements of a dtype, column-major. */
 typedef struct pairs {
     int64_t m, n;
-    gx_dtype dtype;
+    gx_number dtype;
     gx_scalar *x;
     void *data;
     gx_mat mat;
 } pairs;
 
-static pairs make(int64_t m, int64_t n, gx_dtype dtype)
+static pairs make(int64_t m, int64_t n, gx_number dtype)
 {
     pairs p = {.m = m, .n = n, .dtype = dtype};
     p.x = calloc((size_t)gx_max(1, m * n), sizeof *p.x);
-    p.data = calloc((size_t)gx_max(1, m * n), gx_dtype_bytes(dtype));
+    p.data = calloc((size_t)gx_max(1, m * n), gx_number_bytes(dtype));
     gx_mat_value(&p.mat, "A", dtype, m, n, p.data, gx_max(1, m));
     return p;
 }
@@ -55,7 +55,7 @@ static void clear(pairs *p)
 static void round_to_dtype(pairs *p)
 {
     int64_t ld = gx_max(1, p->m);
-    if (gx_dtype_is_complex(p->dtype)) {
+    if (gx_number_is_complex(p->dtype)) {
         gx_convert(GX_C128, p->x, ld, p->dtype, p->data, ld, p->m, p->n);
     } else {
         for (int64_t k = 0; k < p->m * p->n; k++) {
@@ -74,7 +74,7 @@ static void randomise(fixture *f, pairs *p)
             f->random = f->random * 6364136223846793005u + 1442695040888963407u;
             part[c] = (double)(f->random >> 11) * 0x1p-52 - 1;
         }
-        p->x[k] = (gx_scalar){part[0], gx_dtype_is_complex(p->dtype) ? part[1] : 0};
+        p->x[k] = (gx_scalar){part[0], gx_number_is_complex(p->dtype) ? part[1] : 0};
     }
     round_to_dtype(p);
 }
@@ -90,7 +90,7 @@ static gx_scalar element(const pairs *A, gx_trans trans, int64_t i, int64_t j)
 static double residual(const pairs *A, gx_trans trans, const pairs *X, const pairs *B)
 {
     int64_t n = A->n;
-    double worst = 0, norm = 0, eps = gx_dtype_is_double(A->dtype) ? DBL_EPSILON : FLT_EPSILON;
+    double worst = 0, norm = 0, eps = gx_number_is_double(A->dtype) ? DBL_EPSILON : FLT_EPSILON;
     for (int64_t j = 0; j < n; j++) {
         double sum = 0;
         for (int64_t i = 0; i < n; i++) {
@@ -141,7 +141,7 @@ static void fetch(fixture *f, gx_sink *sink, pairs *X)
     assert_int_equal(gx_run_end(&f->run), GX_OK);
 }
 
-static void solve_once(fixture *f, gx_dtype dtype, int64_t n, int64_t m, gx_trans trans,
+static void solve_once(fixture *f, gx_number dtype, int64_t n, int64_t m, gx_trans trans,
                        size_t limit, bool is_stored)
 {
     pairs A = make(n, n, dtype), B = make(n, m, dtype), X = make(n, m, dtype);
@@ -163,7 +163,7 @@ static void solve_once(fixture *f, gx_dtype dtype, int64_t n, int64_t m, gx_tran
     gx_sink_end(&sink);
     if (f->run.err.code != GX_OK) {
         fail_msg("%s: n %lld, m %lld, limit %zu, %s", f->run.err.text, (long long)n, (long long)m,
-                 limit, gx_dtype_name(dtype));
+                 limit, gx_number_name(dtype));
     }
     assert_int_equal(gx_run_end(&f->run), GX_OK);
     set(f->ctx, GX_SET_MEMORY_LIMIT, AMPLE);
@@ -171,7 +171,7 @@ static void solve_once(fixture *f, gx_dtype dtype, int64_t n, int64_t m, gx_tran
     double ratio = n == 0 || m == 0 ? 0 : residual(&A, trans, &X, &B);
     if (!(ratio < 30)) {
         fail_msg("residual ratio %g: n %lld, m %lld, limit %zu, trans %d, %s", ratio, (long long)n,
-                 (long long)m, limit, (int)trans, gx_dtype_name(dtype));
+                 (long long)m, limit, (int)trans, gx_number_name(dtype));
     }
     clear(&A);
     clear(&B);
@@ -188,8 +188,8 @@ static void test_residuals(void **state)
     int turn = 0;
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         for (size_t c = 0; c < sizeof columns / sizeof columns[0]; c++) {
-            for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++, turn++) {
-                solve_once(f, (gx_dtype)dtype, sizes[s], columns[c], (gx_trans)(turn % 3), AMPLE,
+            for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++, turn++) {
+                solve_once(f, (gx_number)dtype, sizes[s], columns[c], (gx_trans)(turn % 3), AMPLE,
                            turn % 2 == 0);
             }
         }
@@ -203,8 +203,8 @@ static void test_budgets(void **state)
     int turn = 0;
     for (size_t b = 0; b < sizeof limits / sizeof limits[0]; b++) {
         for (int trans = 0; trans < 3; trans++) {
-            for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++, turn++) {
-                solve_once(f, (gx_dtype)dtype, 150, 35, (gx_trans)trans, limits[b], turn % 2 == 0);
+            for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++, turn++) {
+                solve_once(f, (gx_number)dtype, 150, 35, (gx_trans)trans, limits[b], turn % 2 == 0);
             }
         }
     }

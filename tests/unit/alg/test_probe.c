@@ -46,13 +46,13 @@ static int tear_down(void **state)
 /* A matrix of the test: elements in its dtype, and as complex doubles. */
 typedef struct matrix {
     int64_t m, n;
-    gx_dtype dtype;
+    gx_number dtype;
     void *data;
     gx_scalar *wide;
     gx_mat mat;
 } matrix;
 
-static matrix make(gx_dtype dtype, int64_t m, int64_t n)
+static matrix make(gx_number dtype, int64_t m, int64_t n)
 {
     matrix x = {.m = m, .n = n, .dtype = dtype};
     x.data = calloc((size_t)(m * n) + 1, 16);
@@ -78,7 +78,7 @@ static void settle(matrix *x)
     if (x->m * x->n == 0) {
         return;
     }
-    if (gx_dtype_is_complex(x->dtype)) {
+    if (gx_number_is_complex(x->dtype)) {
         gx_convert(GX_C128, x->wide, x->m, x->dtype, x->data, x->m, x->m, x->n);
     } else {
         for (int64_t p = 0; p < x->m * x->n; p++) {
@@ -98,11 +98,11 @@ static double next_number(void)
     return (double)(seed >> 11) / 9007199254740992.0 - 0.5;
 }
 
-static matrix make_random(gx_dtype dtype, int64_t m, int64_t n)
+static matrix make_random(gx_number dtype, int64_t m, int64_t n)
 {
     matrix x = make(dtype, m, n);
     for (int64_t p = 0; p < m * n; p++) {
-        x.wide[p] = (gx_scalar){next_number(), gx_dtype_is_complex(dtype) ? next_number() : 0};
+        x.wide[p] = (gx_scalar){next_number(), gx_number_is_complex(dtype) ? next_number() : 0};
     }
     settle(&x);
     return x;
@@ -213,13 +213,13 @@ static gx_code probe_product(gx_run *run, void *arg)
 
 static void test_products(void **state)
 {
-    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
         for (int k = 0; k < ORDER_COUNT; k++) {
             gx_trans ta = k % 3 == 0 ? GX_CONJ_TRANS : k % 3 == 1 ? GX_NO_TRANS : GX_TRANS;
             int64_t m = ORDERS[k], n = ORDERS[k] + 3;
-            product p = {.a = make_random((gx_dtype)dtype, ta == GX_NO_TRANS ? m : 2 * m,
+            product p = {.a = make_random((gx_number)dtype, ta == GX_NO_TRANS ? m : 2 * m,
                                           ta == GX_NO_TRANS ? 2 * m : m),
-                         .b = make_random((gx_dtype)dtype, n, 2 * m)};
+                         .b = make_random((gx_number)dtype, n, 2 * m)};
             p.c = multiply(&p.a, ta, &p.b, GX_TRANS);
             p.args = (gx_matmul_args){
                 .A = &p.a.mat, .B = &p.b.mat, .transa = ta, .transb = GX_TRANS, .alpha = {1, 0}};
@@ -245,11 +245,11 @@ static gx_code probe_cholesky(gx_run *run, void *arg)
 
 static void test_cholesky(void **state)
 {
-    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
         for (int k = 0; k < ORDER_COUNT; k++) {
             int64_t n = ORDERS[k];
-            gx_trans h = gx_dtype_is_complex((gx_dtype)dtype) ? GX_CONJ_TRANS : GX_TRANS;
-            factored p = {.f = make_random((gx_dtype)dtype, n, n),
+            gx_trans h = gx_number_is_complex((gx_number)dtype) ? GX_CONJ_TRANS : GX_TRANS;
+            factored p = {.f = make_random((gx_number)dtype, n, n),
                           .uplo = k % 2 == 0 ? GX_LOWER : GX_UPPER};
             make_triangle(&p.f, p.uplo, false);
             bool is_lower = p.uplo == GX_LOWER;
@@ -257,7 +257,7 @@ static void test_cholesky(void **state)
             for (int64_t j = 1; j < n; j++) { // the upper triangle is not to be trusted
                 *at(&p.a, j - 1, j) = (gx_scalar){99, 0};
             }
-            for (int64_t j = 0; j < n && gx_dtype_is_complex((gx_dtype)dtype); j++) {
+            for (int64_t j = 0; j < n && gx_number_is_complex((gx_number)dtype); j++) {
                 at(&p.a, j, j)->im = 77; // nor the imaginary part of the diagonal
             }
             settle(&p.a);
@@ -287,14 +287,14 @@ static gx_code probe_lu(gx_run *run, void *arg)
 
 static void test_lu(void **state)
 {
-    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
         for (int k = 0; k < ORDER_COUNT; k++) {
             int64_t n = ORDERS[k];
-            matrix l = make_random((gx_dtype)dtype, n, n), u = make_random((gx_dtype)dtype, n, n);
+            matrix l = make_random((gx_number)dtype, n, n), u = make_random((gx_number)dtype, n, n);
             make_triangle(&l, GX_LOWER, true);
             make_triangle(&u, GX_UPPER, false);
             factored p = {.a = multiply(&l, GX_NO_TRANS, &u, GX_NO_TRANS),
-                          .f = make((gx_dtype)dtype, n, n)};
+                          .f = make((gx_number)dtype, n, n)};
             int64_t pivots[128];
             p.pivots = pivots;
             for (int64_t j = 0; j < n; j++) {
@@ -327,12 +327,12 @@ static gx_code probe_qr(gx_run *run, void *arg)
 /* A = [R; 0] has itself as R. */
 static void test_qr(void **state)
 {
-    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
         for (int k = 1; k < ORDER_COUNT; k++) {
             int64_t n = ORDERS[k];
-            factored p = {.a = make_random((gx_dtype)dtype, n + 7, n)};
+            factored p = {.a = make_random((gx_number)dtype, n + 7, n)};
             make_triangle(&p.a, GX_UPPER, false);
-            p.f = make((gx_dtype)dtype, n + 7, n);
+            p.f = make((gx_number)dtype, n + 7, n);
             for (int64_t j = 0; j < n; j++) {
                 for (int64_t i = 0; i < n + 7; i++) {
                     *at(&p.f, i, j) = i <= j ? *at(&p.a, i, j) : (gx_scalar){5, 0};
@@ -364,13 +364,13 @@ static gx_code probe_solve(gx_run *run, void *arg)
 
 static void test_solve(void **state)
 {
-    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
         for (int k = 0; k < ORDER_COUNT; k++) {
-            system_of p = {.a = make_random((gx_dtype)dtype, ORDERS[k], ORDERS[k]),
-                           .x = make_random((gx_dtype)dtype, ORDERS[k], 3),
+            system_of p = {.a = make_random((gx_number)dtype, ORDERS[k], ORDERS[k]),
+                           .x = make_random((gx_number)dtype, ORDERS[k], 3),
                            .trans = k % 2 == 0 ? GX_CONJ_TRANS : GX_NO_TRANS,
                            .part = k % 3 == 0 ? GX_PART_LOWER : GX_PART_WHOLE};
-            matrix kept = make((gx_dtype)dtype, ORDERS[k], ORDERS[k]);
+            matrix kept = make((gx_number)dtype, ORDERS[k], ORDERS[k]);
             memcpy(kept.wide, p.a.wide, (size_t)(ORDERS[k] * ORDERS[k]) * sizeof(gx_scalar));
             settle(&kept);
             if (p.part == GX_PART_LOWER) {

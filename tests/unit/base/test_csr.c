@@ -21,15 +21,15 @@
 static void layouts(void **state)
 {
     (void)state;
-    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
         for (int64_t rows = 0; rows < 5; rows++) {
             for (int64_t entries = 0; entries < 7; entries++) {
                 for (int wide = 0; wide < 2; wide++) {
                     gx_csr_layout l;
                     int64_t cols = wide ? ((int64_t)1 << 31) + 1 : (int64_t)1 << 31;
-                    assert_true(gx_csr_lay_out(rows, cols, entries, (gx_dtype)dtype, &l));
+                    assert_true(gx_csr_lay_out(rows, cols, entries, (gx_number)dtype, &l));
                     size_t index = (size_t)entries * (wide ? 8 : 4);
-                    size_t value = (size_t)entries * gx_dtype_bytes((gx_dtype)dtype);
+                    size_t value = (size_t)entries * gx_number_bytes((gx_number)dtype);
                     assert_int_equal(l.index % 8 + l.value % 8 + l.bytes % 8, 0);
                     assert_true(l.index >= (size_t)rows * 4 + 4 && l.index < (size_t)rows * 4 + 12);
                     assert_true(l.value - l.index >= index && l.value - l.index < index + 8);

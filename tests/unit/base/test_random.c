@@ -22,7 +22,7 @@
 
 #include <cmocka.h>
 
-static gx_random make(gx_random_kind kind, gx_dtype dtype, int64_t seed, double a, double b)
+static gx_random make(gx_random_kind kind, gx_number dtype, int64_t seed, double a, double b)
 {
     gx_random random;
     gx_err err = {0};
@@ -115,11 +115,11 @@ static void quantile_is_monotone_at_the_seams(void **state)
 
 // 3. rectangles -----------------------------------------------------------------------------------
 
-static void check_rectangles(gx_random_kind kind, gx_dtype made, gx_dtype read)
+static void check_rectangles(gx_random_kind kind, gx_number made, gx_number read)
 {
     enum { M = 301, N = 5, LD = 320 };
     gx_random random = make(kind, made, 42, -1, 3);
-    size_t size = gx_dtype_bytes(read);
+    size_t size = gx_number_bytes(read);
     unsigned char *whole = malloc(M * N * size), *part = malloc(LD * N * size);
     gx_random_generate(&random, 0, 0, M, N, read, whole, M);
     static const int64_t cuts[][4] = {{0, 0, 1, 1},  {1, 1, 1, 4},   {127, 0, 2, 5},
@@ -145,8 +145,8 @@ static void rectangles_agree(void **state)
 {
     (void)state;
     for (int kind = GX_RANDOM_UNIFORM; kind <= GX_RANDOM_NORMAL; kind++) {
-        for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
-            check_rectangles((gx_random_kind)kind, (gx_dtype)dtype, (gx_dtype)dtype);
+        for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
+            check_rectangles((gx_random_kind)kind, (gx_number)dtype, (gx_number)dtype);
         }
         check_rectangles((gx_random_kind)kind, GX_F64, GX_C128);
         check_rectangles((gx_random_kind)kind, GX_F32, GX_C64);
@@ -158,10 +158,10 @@ static void rectangles_agree(void **state)
 static void singles_agree(void **state)
 {
     (void)state;
-    for (int k = 0; k < 2 * GX_DTYPE_COUNT * 5; k++) {
+    for (int k = 0; k < 2 * GX_NUMBER_COUNT * 5; k++) {
         static const int counts[] = {0, 1, 2, 7, GX_RANDOM_SINGLES};
-        gx_dtype dtype = (gx_dtype)(k / 2 % GX_DTYPE_COUNT);
-        int count = counts[k / 2 / GX_DTYPE_COUNT], parts = gx_dtype_is_complex(dtype) ? 2 : 1;
+        gx_number dtype = (gx_number)(k / 2 % GX_NUMBER_COUNT);
+        int count = counts[k / 2 / GX_NUMBER_COUNT], parts = gx_number_is_complex(dtype) ? 2 : 1;
         gx_random random = make((gx_random_kind)(k % 2), dtype, 11, 1, 3);
         int64_t i[GX_RANDOM_SINGLES], j[GX_RANDOM_SINGLES];
         double x[2 * GX_RANDOM_SINGLES], want[2];

@@ -19,22 +19,22 @@
 
 #include <cmocka.h>
 
-static const gx_dtype dtypes[] = {GX_F64, GX_F32, GX_C128, GX_C64};
+static const gx_number dtypes[] = {GX_F64, GX_F32, GX_C128, GX_C64};
 
 static void dtypes_are_the_format(void **state)
 {
     (void)state;
     static const size_t bytes[] = {8, 4, 16, 8};
     static const char *const names[] = {"f64", "f32", "c128", "c64"};
-    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
         assert_int_equal(dtypes[d], d); // stored in files
-        assert_int_equal(gx_dtype_bytes(dtypes[d]), bytes[d]);
-        assert_string_equal(gx_dtype_name(dtypes[d]), names[d]);
-        assert_int_equal(gx_dtype_is_complex(dtypes[d]), d >= 2);
-        assert_int_equal(gx_dtype_is_double(dtypes[d]), d % 2 == 0);
+        assert_int_equal(gx_number_bytes(dtypes[d]), bytes[d]);
+        assert_string_equal(gx_number_name(dtypes[d]), names[d]);
+        assert_int_equal(gx_number_is_complex(dtypes[d]), d >= 2);
+        assert_int_equal(gx_number_is_double(dtypes[d]), d % 2 == 0);
     }
-    assert_string_equal(gx_dtype_name((gx_dtype)4), "?");
-    assert_string_equal(gx_dtype_name((gx_dtype)-1), "?");
+    assert_string_equal(gx_number_name((gx_number)4), "?");
+    assert_string_equal(gx_number_name((gx_number)-1), "?");
 }
 
 static void names_are_parsed(void **state)
@@ -42,28 +42,28 @@ static void names_are_parsed(void **state)
     (void)state;
     static const struct {
         const char *name;
-        gx_dtype dtype;
+        gx_number dtype;
     } good[] = {{"f64", GX_F64},         {"f32", GX_F32},      {"c128", GX_C128},
                 {"c64", GX_C64},         {"float64", GX_F64},  {"float32", GX_F32},
                 {"complex128", GX_C128}, {"complex64", GX_C64}};
     static const char *const bad[] = {"",    "f",      "F64", "f64 ", " f64",
                                       "f16", "double", "c12", "c1288"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        gx_dtype dtype = GX_DTYPE_COUNT;
-        assert_true(gx_dtype_parse(good[i].name, &dtype));
+        gx_number dtype = GX_NUMBER_COUNT;
+        assert_true(gx_number_parse(good[i].name, &dtype));
         assert_int_equal(dtype, good[i].dtype);
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        gx_dtype dtype = GX_DTYPE_COUNT;
-        assert_false(gx_dtype_parse(bad[i], &dtype));
-        assert_int_equal(dtype, GX_DTYPE_COUNT);
+        gx_number dtype = GX_NUMBER_COUNT;
+        assert_false(gx_number_parse(bad[i], &dtype));
+        assert_int_equal(dtype, GX_NUMBER_COUNT);
     }
 }
 
 static void promotion_loses_nothing(void **state)
 {
     (void)state;
-    static const gx_dtype table[4][4] = {
+    static const gx_number table[4][4] = {
         {GX_F64, GX_F64, GX_C128, GX_C128},
         {GX_F64, GX_F32, GX_C128, GX_C64},
         {GX_C128, GX_C128, GX_C128, GX_C128},
@@ -71,7 +71,7 @@ static void promotion_loses_nothing(void **state)
     };
     for (int i = 0; i < 4; i++) {
         for (int j = 0; j < 4; j++) {
-            assert_int_equal(gx_dtype_promote((gx_dtype)i, (gx_dtype)j), table[i][j]);
+            assert_int_equal(gx_number_promote((gx_number)i, (gx_number)j), table[i][j]);
             assert_int_equal(table[i][j], table[j][i]);
         }
     }

@@ -39,7 +39,7 @@ static void *take(gx_accel *accel, size_t bytes)
 }
 
 /* Columns [0, cols) of the matrix called A (mat NULL), or of mat, to the device and back. */
-static void check_load(kit *f, const gx_mat *mat, int64_t cols, gx_dtype dtype, bool is_lower)
+static void check_load(kit *f, const gx_mat *mat, int64_t cols, gx_number dtype, bool is_lower)
 {
     job x;
     gx_meta meta;
@@ -52,7 +52,7 @@ static void check_load(kit *f, const gx_mat *mat, int64_t cols, gx_dtype dtype, 
         mat = &A;
     }
     int64_t m = mat->rows;
-    size_t bytes = (size_t)(m * cols) * gx_dtype_bytes(dtype);
+    size_t bytes = (size_t)(m * cols) * gx_number_bytes(dtype);
     void *up = take(accel, bytes), *down = malloc(bytes);
     double *found = malloc((size_t)(m * cols) * 16);
     assert_non_null(down);
@@ -84,8 +84,8 @@ static void test_stored(void **state)
     kit_store(f, 'A', ROWS, COLS);
     for (int k = 0; k < 3; k++) {
         kit_set(f, GX_SET_READERS, readers[k]);
-        for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
-            check_load(f, NULL, COLS, (gx_dtype)dtype, false);
+        for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
+            check_load(f, NULL, COLS, (gx_number)dtype, false);
         }
         check_load(f, NULL, COLS / 3, GX_F64, false);
         check_load(f, NULL, COLS, GX_F64, true);

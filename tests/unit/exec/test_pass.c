@@ -66,7 +66,7 @@ static double element(int64_t i, int64_t j)
     return (double)(i * 1000 + j);
 }
 
-static void fill(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, gx_dtype dtype,
+static void fill(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, gx_number dtype,
                  void *dst, int64_t ld)
 {
     (void)arg;

@@ -35,7 +35,7 @@ static void make(job *x, kit *f, bool is_on_device)
     assert_true((x->C.held.data != NULL) == is_on_device);
 }
 
-static void look(job *x, int64_t i0, int64_t j0, int64_t m, int64_t n, gx_dtype dtype)
+static void look(job *x, int64_t i0, int64_t j0, int64_t m, int64_t n, gx_number dtype)
 {
     gx_mat mat;
     gx_err err = {0};
@@ -67,7 +67,7 @@ static void end(job *x)
 
 static void check_reading(kit *f, bool is_on_device)
 {
-    static const gx_dtype dtypes[] = {GX_F64, GX_F32, GX_C128, GX_C64};
+    static const gx_number dtypes[] = {GX_F64, GX_F32, GX_C128, GX_C64};
     job x;
     kit_store(f, 'A', M, K);
     kit_store(f, 'B', K, N);

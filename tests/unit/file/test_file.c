@@ -47,9 +47,8 @@ static gx_code probe_read(const gx_input *in, int64_t offset, size_t bytes, void
     return read_memory(in, offset, bytes, dst, err);
 }
 
-static gx_code probe_begin(void *arg, int64_t rows, int64_t cols, gx_dtype dtype,
-                           uint32_t properties, int64_t *tile_rows, int64_t *tile_cols,
-                           gx_err *err)
+static gx_code probe_begin(void *arg, int64_t rows, int64_t cols, gx_number dtype,
+                           uint32_t properties, int64_t *tile_rows, int64_t *tile_cols, gx_err *err)
 {
     probe *p = arg;
     (void)rows;

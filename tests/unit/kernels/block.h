@@ -46,17 +46,17 @@ static inline double random_unit(uint64_t *state)
 // Blocks ------------------------------------------------------------------------------------------
 
 typedef struct block {
-    gx_dtype dtype;
+    gx_number dtype;
     int64_t m, n, ld;
     size_t bytes;       /* of raw */
     unsigned char *raw; /* guard, columns, guard */
     void *data;         /* element (0, 0); aligned to 64 */
 } block;
 
-static inline block block_make(gx_dtype dtype, int64_t m, int64_t n, int64_t ld)
+static inline block block_make(gx_number dtype, int64_t m, int64_t n, int64_t ld)
 {
     block b = {.dtype = dtype, .m = m, .n = n, .ld = ld};
-    b.bytes = 2 * GUARD_BYTES + (size_t)(ld * n) * gx_dtype_bytes(dtype);
+    b.bytes = 2 * GUARD_BYTES + (size_t)(ld * n) * gx_number_bytes(dtype);
     b.raw = aligned_alloc(GUARD_BYTES, (b.bytes + GUARD_BYTES - 1) / GUARD_BYTES * GUARD_BYTES);
     assert_non_null(b.raw);
     memset(b.raw, GUARD, b.bytes);
@@ -82,8 +82,8 @@ static inline gx_scalar block_get(const block *b, int64_t i, int64_t j)
     const void *x = gx_at(b->data, b->dtype, b->ld, i, j);
     double d[2] = {0, 0};
     float f[2] = {0, 0};
-    memcpy(gx_dtype_is_double(b->dtype) ? (void *)d : (void *)f, x, gx_dtype_bytes(b->dtype));
-    return gx_dtype_is_double(b->dtype) ? (gx_scalar){d[0], d[1]}
+    memcpy(gx_number_is_double(b->dtype) ? (void *)d : (void *)f, x, gx_number_bytes(b->dtype));
+    return gx_number_is_double(b->dtype) ? (gx_scalar){d[0], d[1]}
                                         : (gx_scalar){(double)f[0], (double)f[1]};
 }
 
@@ -93,7 +93,7 @@ static inline void block_set(const block *b, int64_t i, int64_t j, gx_scalar val
     double d[2] = {value.re, value.im};
     float f[2] = {(float)value.re, (float)value.im};
     memcpy(gx_at(b->data, b->dtype, b->ld, i, j),
-           gx_dtype_is_double(b->dtype) ? (void *)d : (void *)f, gx_dtype_bytes(b->dtype));
+           gx_number_is_double(b->dtype) ? (void *)d : (void *)f, gx_number_bytes(b->dtype));
 }
 
 static inline bool holds_guard(const unsigned char *from, const unsigned char *to)
@@ -108,7 +108,7 @@ static inline bool holds_guard(const unsigned char *from, const unsigned char *t
 
 static inline bool block_is_guarded(const block *b)
 {
-    size_t es = gx_dtype_bytes(b->dtype), column = (size_t)b->ld * es, used = (size_t)b->m * es;
+    size_t es = gx_number_bytes(b->dtype), column = (size_t)b->ld * es, used = (size_t)b->m * es;
     const unsigned char *x = b->raw + GUARD_BYTES, *end = b->raw + b->bytes;
     if (!holds_guard(b->raw, x) || !holds_guard(end - GUARD_BYTES, end)) {
         return false;
@@ -204,7 +204,7 @@ static inline void device_drop(const device *d, const block *b, unsigned char *t
 }
 
 /* args with a, b, b2, c and leading dimensions from the blocks; c may be one of the others. */
-static inline gx_code device_run3(const device *d, gx_kernel_id kernel, gx_dtype dtype,
+static inline gx_code device_run3(const device *d, gx_kernel_id kernel, gx_number dtype,
                                   gx_args args, block *a, block *b, block *b2, block *c,
                                   gx_err *err)
 {
@@ -245,8 +245,8 @@ static inline gx_code device_run3(const device *d, gx_kernel_id kernel, gx_dtype
 }
 
 /* The same of kernels without a third operand. */
-static inline gx_code device_run(const device *d, gx_kernel_id kernel, gx_dtype dtype, gx_args args,
-                                 block *a, block *b, block *c, gx_err *err)
+static inline gx_code device_run(const device *d, gx_kernel_id kernel, gx_number dtype,
+                                 gx_args args, block *a, block *b, block *c, gx_err *err)
 {
     return device_run3(d, kernel, dtype, args, a, b, NULL, c, err);
 }

@@ -73,8 +73,8 @@ typedef struct operands {
 enum { OPERANDS = 8 };
 
 /* Every pointer of args from the blocks, on the device. */
-static inline gx_code run_direct(const device *d, gx_kernel_id kernel, gx_dtype dtype, gx_args args,
-                                 const operands *o, gx_err *err)
+static inline gx_code run_direct(const device *d, gx_kernel_id kernel, gx_number dtype,
+                                 gx_args args, const operands *o, gx_err *err)
 {
     gx_queue *queue = device_queue(d);
     block *blocks[OPERANDS] = {o->a, o->b, o->c, o->c2, o->tau, o->values, o->left, o->right};
@@ -113,7 +113,7 @@ static inline gx_code run_direct(const device *d, gx_kernel_id kernel, gx_dtype 
     return code;
 }
 
-static inline gx_code run_team(const runner *r, gx_team *team, gx_kernel_id kernel, gx_dtype dtype,
+static inline gx_code run_team(const runner *r, gx_team *team, gx_kernel_id kernel, gx_number dtype,
                                gx_args args, const operands *o, gx_err *err)
 {
     gx_cut cut = {.is_fixed = r->is_fixed};
@@ -129,7 +129,7 @@ static inline gx_code run_team(const runner *r, gx_team *team, gx_kernel_id kern
 }
 
 /* Leading dimensions come from the blocks. */
-static inline gx_code run_code(const runner *r, gx_kernel_id kernel, gx_dtype dtype, gx_args args,
+static inline gx_code run_code(const runner *r, gx_kernel_id kernel, gx_number dtype, gx_args args,
                                const operands *o, gx_err *err)
 {
     args.lda = o->a == NULL ? 0 : o->a->ld;
@@ -155,18 +155,18 @@ static inline gx_code run_code(const runner *r, gx_kernel_id kernel, gx_dtype dt
 }
 
 /* As run_code(), which must succeed, and must not write outside the rectangles. */
-static inline void run(const runner *r, gx_kernel_id kernel, gx_dtype dtype, gx_args args,
+static inline void run(const runner *r, gx_kernel_id kernel, gx_number dtype, gx_args args,
                        const operands *o)
 {
     gx_err err = {.code = GX_OK};
     if (run_code(r, kernel, dtype, args, o, &err) != GX_OK) {
-        fail_msg("%s: %s %s: %s", r->name, gx_kernel_name(kernel), gx_dtype_name(dtype), err.text);
+        fail_msg("%s: %s %s: %s", r->name, gx_kernel_name(kernel), gx_number_name(dtype), err.text);
     }
     block *written[] = {o->c, o->c2, o->tau, o->values, o->left, o->right};
     for (int i = 0; i < 6; i++) {
         if (written[i] != NULL && !block_is_guarded(written[i])) {
             fail_msg("%s: %s %s %dx%d wrote outside the rectangle of result %d", r->name,
-                     gx_kernel_name(kernel), gx_dtype_name(dtype), (int)args.m, (int)args.n, i);
+                     gx_kernel_name(kernel), gx_number_name(dtype), (int)args.m, (int)args.n, i);
         }
     }
 }
@@ -176,7 +176,7 @@ static inline void run(const runner *r, gx_kernel_id kernel, gx_dtype dtype, gx_
 static uint64_t seed; /* of the random numbers */
 
 /* Random numbers in [-1, 1); every third one has columns without a gap. */
-static inline block random_block(gx_dtype dtype, int64_t m, int64_t n)
+static inline block random_block(gx_number dtype, int64_t m, int64_t n)
 {
     static const int64_t gaps[] = {0, 1, 7};
     block b = block_make(dtype, m, n, gx_max(m, 1) + gaps[random_bits(&seed) % 3]);
@@ -189,7 +189,7 @@ static inline block random_block(gx_dtype dtype, int64_t m, int64_t n)
     return b;
 }
 
-static inline block constant_block(gx_dtype dtype, int64_t m, int64_t n, double value)
+static inline block constant_block(gx_number dtype, int64_t m, int64_t n, double value)
 {
     block b = block_make(dtype, m, n, gx_max(m, 1));
     for (int64_t j = 0; j < n; j++) {
@@ -268,9 +268,9 @@ static inline void multiply(gx_trans transa, gx_trans transb, double alpha, cons
 
 // Norms -------------------------------------------------------------------------------------------
 
-static inline double eps_of(gx_dtype dtype)
+static inline double eps_of(gx_number dtype)
 {
-    return gx_dtype_is_double(dtype) ? 0x1p-53 : 0x1p-24;
+    return gx_number_is_double(dtype) ? 0x1p-53 : 0x1p-24;
 }
 
 /* Frobenius, in long double: nothing overflows.  NaN when there is one. */
@@ -300,14 +300,14 @@ static inline double distance_of(const block *x, const block *y)
 }
 
 /* residual / (size * count * eps) < 30, NaN fails; 0 / 0 is good. */
-static inline void assert_ratio(const runner *r, gx_kernel_id kernel, gx_dtype dtype, int64_t m,
+static inline void assert_ratio(const runner *r, gx_kernel_id kernel, gx_number dtype, int64_t m,
                                 int64_t n, const char *what, double residual, double size,
                                 int64_t count)
 {
     double unit = size * (double)gx_max(count, 1) * eps_of(dtype);
     if (!(residual <= 30 * unit)) {
         fail_msg("%s: %s %s %dx%d: %s: ratio %g", r->name, gx_kernel_name(kernel),
-                 gx_dtype_name(dtype), (int)m, (int)n, what, residual / unit);
+                 gx_number_name(dtype), (int)m, (int)n, what, residual / unit);
     }
 }
 

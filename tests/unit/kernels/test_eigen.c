@@ -25,9 +25,9 @@ enum { SIDES = sizeof sides / sizeof *sides };
 /* LAPACK's bounds of its tests. */
 enum { SYMMETRIC_BOUND = 60, GENERAL_BOUND = 20, SVD_BOUND = 50 };
 
-static gx_dtype real_of(gx_dtype dtype)
+static gx_number real_of(gx_number dtype)
 {
-    return gx_dtype_is_double(dtype) ? GX_F64 : GX_F32;
+    return gx_number_is_double(dtype) ? GX_F64 : GX_F32;
 }
 
 static void assert_below(const runner *r, gx_kernel_id kernel, const block *like, const char *what,
@@ -37,7 +37,7 @@ static void assert_below(const runner *r, gx_kernel_id kernel, const block *like
     double unit = size * (double)side * eps_of(like->dtype);
     if (!(residual <= bound * unit)) {
         fail_msg("%s: %s %s %dx%d: %s: ratio %g", r->name, gx_kernel_name(kernel),
-                 gx_dtype_name(like->dtype), (int)like->m, (int)like->n, what, residual / unit);
+                 gx_number_name(like->dtype), (int)like->m, (int)like->n, what, residual / unit);
     }
 }
 
@@ -67,13 +67,13 @@ static block scaled_columns(const block *x, const block *values, int64_t count)
     return b;
 }
 
-static gx_dtype complex_of(gx_dtype dtype)
+static gx_number complex_of(gx_number dtype)
 {
-    return gx_dtype_is_double(dtype) ? GX_C128 : GX_C64;
+    return gx_number_is_double(dtype) ? GX_C128 : GX_C64;
 }
 
 /* The same numbers in another dtype, conjugate transposed or not. */
-static block converted(const block *x, gx_dtype dtype, bool is_adjoint)
+static block converted(const block *x, gx_number dtype, bool is_adjoint)
 {
     block b = block_make(dtype, is_adjoint ? x->n : x->m, is_adjoint ? x->m : x->n,
                          gx_max(is_adjoint ? x->n : x->m, 1));
@@ -125,7 +125,7 @@ static void syev_of(const runner *r, const block *a, gx_uplo uplo)
     }
 }
 
-static block hermitian_block(gx_dtype dtype, int64_t n)
+static block hermitian_block(gx_number dtype, int64_t n)
 {
     block a = random_block(dtype, n, n);
     for (int64_t j = 0; j < n; j++) {
@@ -143,9 +143,9 @@ static void syev_shapes(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
             for (int s = 0; s < SIDES; s++) {
-                block a = hermitian_block((gx_dtype)d, sides[s]);
+                block a = hermitian_block((gx_number)d, sides[s]);
                 syev_of(&runners[i], &a, (gx_uplo)(s % 2));
                 block_free(&a);
             }
@@ -157,11 +157,11 @@ static void syev_at_the_edges(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
-            bool is_double = gx_dtype_is_double((gx_dtype)d);
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+            bool is_double = gx_number_is_double((gx_number)d);
             double scales[] = {0, 1, is_double ? 1e200 : 1e25, is_double ? 1e-200 : 1e-25};
             for (int s = 0; s < 4; s++) {
-                block a = constant_block((gx_dtype)d, 20, 20, scales[s]);
+                block a = constant_block((gx_number)d, 20, 20, scales[s]);
                 syev_of(&runners[i], &a, GX_UPPER);
                 for (int64_t j = 0; j < 20; j++) { // one value 18-fold, off the diagonal
                     block_set(&a, j, 19 - j, (gx_scalar){j < 2 || j > 17 ? scales[s] : 0, 0});
@@ -209,7 +209,7 @@ static void check_values(const runner *r, const block *a, const block *values, b
 static void geev_of(const runner *r, const block *a, bool is_real)
 {
     int64_t n = a->n, info = -7;
-    gx_dtype wide = complex_of(a->dtype);
+    gx_number wide = complex_of(a->dtype);
     block c = block_copy(a), values = block_make(wide, n, 1, gx_max(n, 1));
     block right = random_block(wide, n, n), left = random_block(wide, n, n);
     bool has_left = r->d.backend->alloc == NULL; // the host's alone
@@ -245,7 +245,7 @@ static void check_diagonal(const runner *r, const block *a, const block *t, cons
     for (int64_t j = 0; j < a->n; j++) {
         gx_scalar x = block_get(values, j, 0), d = block_get(t, j, j);
         double below = j + 1 < a->n ? block_get(t, j + 1, j).re : 0;
-        if (gx_dtype_is_complex(a->dtype) || below == 0) {
+        if (gx_number_is_complex(a->dtype) || below == 0) {
             double off = hypot(x.re - d.re, x.im - d.im);
             assert_below(r, GX_GEES, a, "value", off, norm_of(t), GENERAL_BOUND);
             continue;
@@ -265,7 +265,7 @@ static void check_diagonal(const runner *r, const block *a, const block *t, cons
 static block without_blocks(const block *t)
 {
     block b = block_copy(t);
-    for (int64_t j = 0; j + 1 < t->n && !gx_dtype_is_complex(t->dtype); j++) {
+    for (int64_t j = 0; j + 1 < t->n && !gx_number_is_complex(t->dtype); j++) {
         bool is_next = j > 0 && block_get(t, j, j - 1).re != 0;
         assert_false(is_next && block_get(t, j + 1, j).re != 0);
         block_set(&b, j + 1, j, (gx_scalar){0, 0});
@@ -298,7 +298,7 @@ static void gees_of(const runner *r, const block *a)
 /* Both, for any matrix. */
 static void general_of(const runner *r, const block *a)
 {
-    geev_of(r, a, !gx_dtype_is_complex(a->dtype));
+    geev_of(r, a, !gx_number_is_complex(a->dtype));
     if (offers(r, GX_GEES, (int)a->dtype)) {
         gees_of(r, a);
     }
@@ -308,9 +308,9 @@ static void general_shapes(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
             for (int s = 0; s < SIDES && offers(&runners[i], GX_GEEV, d); s++) {
-                block a = random_block((gx_dtype)d, sides[s], sides[s]);
+                block a = random_block((gx_number)d, sides[s], sides[s]);
                 general_of(&runners[i], &a);
                 block_free(&a);
             }
@@ -319,7 +319,7 @@ static void general_shapes(void **state)
 }
 
 /* A matrix of a kind; n x n. */
-static block special_block(gx_dtype dtype, int kind, int64_t n)
+static block special_block(gx_number dtype, int kind, int64_t n)
 {
     block a = constant_block(dtype, n, n, kind == 0 ? 0 : kind == 1 ? 3 : kind == 2 ? 0.5 : 0);
     for (int64_t i = 0; i + 1 < n; i++) {
@@ -335,7 +335,7 @@ static block special_block(gx_dtype dtype, int kind, int64_t n)
     for (int64_t j = 0; kind >= 4 && j < n; j++) { // frank; minus it, transposed and huge
         for (int64_t i = 0; i <= gx_min(j + 1, n - 1); i++) {
             double x = (double)(n - gx_max(i, j));
-            double huge = gx_dtype_is_double(dtype) ? -1e150 : -1e20;
+            double huge = gx_number_is_double(dtype) ? -1e150 : -1e20;
             block_set(&a, kind == 4 ? i : j, kind == 4 ? j : i,
                       (gx_scalar){kind == 4 ? x : huge * x, 0});
         }
@@ -347,9 +347,9 @@ static void general_at_the_edges(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
             for (int kind = 0; kind < 6 && offers(&runners[i], GX_GEEV, d); kind++) {
-                block a = special_block((gx_dtype)d, kind, 12);
+                block a = special_block((gx_number)d, kind, 12);
                 general_of(&runners[i], &a);
                 block_free(&a);
             }
@@ -451,11 +451,11 @@ static void svd_shapes(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
             for (int s = 0; s < SIDES * SIDES; s++) {
                 int64_t m = sides[s / SIDES], n = sides[s % SIDES];
                 if (takes_shape(i, d, s, m, n)) {
-                    block a = random_block((gx_dtype)d, m, n);
+                    block a = random_block((gx_number)d, m, n);
                     svd_of(&runners[i], &a, s % 2 == 0);
                     block_free(&a);
                 }
@@ -469,12 +469,12 @@ static void svd_at_the_edges(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
-            bool is_double = gx_dtype_is_double((gx_dtype)d);
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+            bool is_double = gx_number_is_double((gx_number)d);
             double scales[] = {0, 1, is_double ? 1e300 : 1e37, is_double ? 1e-290 : 1e-32};
             for (int s = 0; s < 4; s++) {
-                block x = random_block((gx_dtype)d, 12, 1), y = random_block((gx_dtype)d, 7, 1);
-                block a = constant_block((gx_dtype)d, 12, 7, 0);
+                block x = random_block((gx_number)d, 12, 1), y = random_block((gx_number)d, 7, 1);
+                block a = constant_block((gx_number)d, 12, 7, 0);
                 multiply(GX_NO_TRANS, GX_CONJ_TRANS, scales[s], &x, &y, 0, &a);
                 svd_of(&runners[i], &a, true);
                 svd_of(&runners[i], &a, false);

@@ -141,7 +141,7 @@ static void make_input(trial *t, int k, bool has_specials)
 static void make_outputs(trial *t)
 {
     for (int k = 0; k < t->f.outputs; k++) {
-        gx_dtype dtype = t->f.output[k].is_real ? gx_dtype_real(t->f.dtype) : t->f.dtype;
+        gx_number dtype = t->f.output[k].is_real ? gx_number_real(t->f.dtype) : t->f.dtype;
         t->out[k] = block_make(dtype, t->m, t->n, gx_max(t->m, 1) + below(2) * 3);
         fill(&t->out[k], false);
         t->in_place[k] = -1;
@@ -245,9 +245,9 @@ static void trial_fails(const trial *t, int output, int64_t i, int64_t j, gx_sca
     }
     fail_msg("%s: %s %dx%d, %d inputs, output %d (fold %d of %d), (%d,%d): %.17g%+.17gi, want "
              "%.17g%+.17gi",
-             device_now.backend->name, gx_dtype_name(t->f.dtype), (int)t->m, (int)t->n, t->f.inputs,
-             output, t->f.output[output].fold, t->f.output[output].fold_of, (int)i, (int)j, got,
-             want);
+             device_now.backend->name, gx_number_name(t->f.dtype), (int)t->m, (int)t->n,
+             t->f.inputs, output, t->f.output[output].fold, t->f.output[output].fold_of, (int)i,
+             (int)j, got, want);
 }
 
 /* ulps: of the larger part of an element. */
@@ -255,7 +255,7 @@ static void compare_matrices(const trial *got, const trial *want, int k, double 
 {
     const block *x = got->in_place[k] < 0 ? &got->out[k] : &got->in[got->in_place[k]];
     const block *y = want->in_place[k] < 0 ? &want->out[k] : &want->in[want->in_place[k]];
-    double eps = gx_dtype_eps(x->dtype), least = gx_dtype_least(x->dtype) * eps;
+    double eps = gx_number_eps(x->dtype), least = gx_number_least(x->dtype) * eps;
     for (int64_t j = 0; j < got->n; j++) {
         for (int64_t i = 0; i < got->m; i++) {
             gx_scalar a = block_get(x, i, j), b = block_get(y, i, j);
@@ -334,13 +334,13 @@ static int any_value(const gx_fused *f)
 
 static void any_output(gx_fused *f, int value, bool is_first)
 {
-    bool is_complex = gx_dtype_is_complex(f->dtype);
+    bool is_complex = gx_number_is_complex(f->dtype);
     gx_fold fold = is_first ? GX_FOLD_NONE : (gx_fold)below(is_complex ? 3 : 5);
     int k = gx_fused_output(f, value, fold, (gx_fold_of)below(3));
     f->output[k].is_real = is_complex && fold == GX_FOLD_NONE && below(3) == 0;
 }
 
-static void random_program(gx_fused *f, gx_dtype dtype)
+static void random_program(gx_fused *f, gx_number dtype)
 {
     do {
         gx_fused_begin(f, dtype);
@@ -351,7 +351,7 @@ static void random_program(gx_fused *f, gx_dtype dtype)
             gx_fused_constant(f, (gx_scalar){random_unit(&seed), random_unit(&seed)});
         }
         for (int k = 1 + below(12); k > 0; k--) {
-            gx_map_kind kind = plain[below(gx_dtype_is_complex(dtype) ? PLAIN_COMPLEX : PLAIN)];
+            gx_map_kind kind = plain[below(gx_number_is_complex(dtype) ? PLAIN_COMPLEX : PLAIN)];
             int s = gx_fused_step(f, kind, any_value(f), any_value(f), any_value(f));
             if (kind == GX_MAP_ADD || kind == GX_MAP_SCALE) {
                 f->step[s - GX_FUSED_RESULT].alpha = (gx_scalar){random_unit(&seed), below(2)};
@@ -371,7 +371,7 @@ static void random_programs(void **state)
     static const int64_t sides[] = {0, 1, 2, 3, 5, 17, 63, 64, 65, 130, 299};
     for (int turn = 0; turn < 4000; turn++) {
         trial t;
-        random_program(&t.f, (gx_dtype)(turn % GX_DTYPE_COUNT));
+        random_program(&t.f, (gx_number)(turn % GX_NUMBER_COUNT));
         t.m = sides[below(11)];
         t.n = sides[below(11)];
         if (t.m * t.n > 6000) {
@@ -388,7 +388,7 @@ static void random_programs(void **state)
 
 // Every function ----------------------------------------------------------------------------------
 
-static void one_step(gx_map_kind kind, gx_dtype dtype, int64_t m)
+static void one_step(gx_map_kind kind, gx_number dtype, int64_t m)
 {
     const gx_map_facts *row = gx_map_row(kind);
     trial t = {.m = m, .n = 3};
@@ -411,11 +411,11 @@ static void every_function(void **state)
 {
     (void)state;
     for (int kind = 0; kind < GX_MAP_KIND_COUNT; kind++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
-            gx_dtype result;
-            if (gx_map_dtype((gx_map_kind)kind, (gx_dtype)d, &result, NULL) == GX_OK) {
-                one_step((gx_map_kind)kind, (gx_dtype)d, 5);
-                one_step((gx_map_kind)kind, (gx_dtype)d, 299);
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+            gx_number result;
+            if (gx_map_dtype((gx_map_kind)kind, (gx_number)d, &result, NULL) == GX_OK) {
+                one_step((gx_map_kind)kind, (gx_number)d, 5);
+                one_step((gx_map_kind)kind, (gx_number)d, 299);
             }
         }
     }
@@ -424,7 +424,7 @@ static void every_function(void **state)
 #ifndef GX_TEST_GPU
 
 /* f of the last `count` elements of a run of 200: the same bits as in the whole run. */
-static void same_anywhere(gx_map_kind kind, gx_dtype dtype, int64_t count)
+static void same_anywhere(gx_map_kind kind, gx_number dtype, int64_t count)
 {
     enum { RUN = 200 };
     block x[3], whole = block_make(dtype, RUN, 1, RUN), part = block_make(dtype, RUN, 1, RUN);
@@ -447,9 +447,9 @@ static void same_anywhere(gx_map_kind kind, gx_dtype dtype, int64_t count)
         assert_int_equal(gx_backend_cpu.kernel[GX_MAP][dtype](NULL, NULL, &args, &err), GX_OK);
     }
     if (memcmp(part.data, gx_at(whole.data, dtype, RUN, first, 0),
-               (size_t)count * gx_dtype_bytes(dtype)) != 0) {
+               (size_t)count * gx_number_bytes(dtype)) != 0) {
         fail_msg("%s of %s: other bits in a run of %d", gx_map_row(kind)->name,
-                 gx_dtype_name(dtype), (int)count);
+                 gx_number_name(dtype), (int)count);
     }
     for (int k = 0; k < 3; k++) {
         block_free(&x[k]);
@@ -464,7 +464,7 @@ static void places(void **state)
     for (int kind = 0; kind < GX_MAP_KIND_COUNT; kind++) {
         for (int d = 0; d < 2; d++) {
             for (int64_t count = 1; count < 70; count += 1 + count / 9) {
-                same_anywhere((gx_map_kind)kind, (gx_dtype)d, count);
+                same_anywhere((gx_map_kind)kind, (gx_number)d, count);
             }
         }
     }

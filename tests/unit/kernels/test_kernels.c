@@ -42,10 +42,10 @@ enum { SIDES = sizeof sides / sizeof *sides };
 
 typedef enum data { PLAIN, HUGE, TINY, SPECIAL, ZEROS, DATA_KINDS } data;
 
-static double number_of(data what, gx_dtype dtype)
+static double number_of(data what, gx_number dtype)
 {
     static const double specials[] = {NAN, INFINITY, -INFINITY, 0, -0.0, 1, -1, 0.5};
-    bool d = gx_dtype_is_double(dtype);
+    bool d = gx_number_is_double(dtype);
     double x = random_unit(&seed);
     switch (what) {
     case HUGE:
@@ -72,7 +72,7 @@ static void block_fill(const block *b, data what)
 }
 
 /* A block of random numbers; every third one has columns that follow each other without a gap. */
-static block block_random(gx_dtype dtype, int64_t m, int64_t n, data what)
+static block block_random(gx_number dtype, int64_t m, int64_t n, data what)
 {
     static const int64_t gaps[] = {0, 1, 7};
     block b = block_make(dtype, m, n, gx_max(m, 1) + gaps[random_bits(&seed) % 3]);
@@ -91,14 +91,14 @@ static void block_spoil(const block *b)
 
 // Comparing ---------------------------------------------------------------------------------------
 
-static double eps_of(gx_dtype dtype)
+static double eps_of(gx_number dtype)
 {
-    return gx_dtype_is_double(dtype) ? 0x1p-53 : 0x1p-24;
+    return gx_number_is_double(dtype) ? 0x1p-53 : 0x1p-24;
 }
 
-static double smallest_of(gx_dtype dtype)
+static double smallest_of(gx_number dtype)
 {
-    return gx_dtype_is_double(dtype) ? 0x1p-1074 : 0x1p-149;
+    return gx_number_is_double(dtype) ? 0x1p-1074 : 0x1p-149;
 }
 
 static bool is_near(double got, double want, double tolerance)
@@ -134,7 +134,7 @@ static long double distance(const block *got, const block *want)
         for (int64_t i = 0; i < want->m; i++) {
             gx_scalar x = block_get(got, i, j), y = block_get(want, i, j);
             if (!is_finite(y) || !is_finite(x)) {
-                bool is_real = !gx_dtype_is_complex(want->dtype);
+                bool is_real = !gx_number_is_complex(want->dtype);
                 if (is_finite(x) != is_finite(y) || (is_real && !is_near(x.re, y.re, 0))) {
                     return -1;
                 }
@@ -159,20 +159,20 @@ enum { SCALARS = sizeof scalars / sizeof *scalars };
 
 typedef struct product {
     gx_kernel_id kernel;
-    gx_dtype dtype;
+    gx_number dtype;
     gx_args args;
     data a, b;
 } product;
 
-static bool is_zero(gx_dtype dtype, gx_scalar s)
+static bool is_zero(gx_number dtype, gx_scalar s)
 {
-    return s.re == 0 && (!gx_dtype_is_complex(dtype) || s.im == 0);
+    return s.re == 0 && (!gx_number_is_complex(dtype) || s.im == 0);
 }
 
 static void product_fails(const product *p, const char *why, long double ratio)
 {
     fail_msg("%s: %s %s %dx%dx%d trans %d %d uplo %d alpha %g%+gi beta %g%+gi: %s (%Lg)",
-             device_now.backend->name, gx_kernel_name(p->kernel), gx_dtype_name(p->dtype),
+             device_now.backend->name, gx_kernel_name(p->kernel), gx_number_name(p->dtype),
              (int)p->args.m, (int)p->args.n, (int)p->args.k, (int)p->args.transa,
              (int)p->args.transb, (int)p->args.uplo, p->args.alpha.re, p->args.alpha.im,
              p->args.beta.re, p->args.beta.im, why, ratio);
@@ -239,7 +239,7 @@ static void run_product(const product *p)
     block_free(&c);
 }
 
-static void gemm_shapes(gx_dtype dtype, gx_trans transa, gx_trans transb)
+static void gemm_shapes(gx_number dtype, gx_trans transa, gx_trans transb)
 {
     int turn = (int)dtype + 3 * (int)transa + (int)transb; // which scalars: all of them in turn
     for (int i = 0; i < SIDES; i++) {
@@ -267,21 +267,21 @@ static void gemm_shapes(gx_dtype dtype, gx_trans transa, gx_trans transb)
 static void gemm(void **state)
 {
     (void)state;
-    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
         for (int t = 0; t < 9; t++) {
-            gemm_shapes((gx_dtype)d, (gx_trans)(t / 3), (gx_trans)(t % 3));
+            gemm_shapes((gx_number)d, (gx_trans)(t / 3), (gx_trans)(t % 3));
         }
     }
 }
 
 /* Every transpose that the kernel takes. */
-static bool takes(gx_kernel_id kernel, gx_dtype dtype, gx_trans trans)
+static bool takes(gx_kernel_id kernel, gx_number dtype, gx_trans trans)
 {
     gx_trans other = kernel == GX_SYRK ? GX_CONJ_TRANS : GX_TRANS;
-    return !gx_dtype_is_complex(dtype) || trans != other;
+    return !gx_number_is_complex(dtype) || trans != other;
 }
 
-static void rank_k_shapes(gx_kernel_id kernel, gx_dtype dtype, gx_trans trans, gx_uplo uplo)
+static void rank_k_shapes(gx_kernel_id kernel, gx_number dtype, gx_trans trans, gx_uplo uplo)
 {
     int turn = (int)dtype + (int)trans + (int)uplo;
     for (int j = 0; j < SIDES; j++) {
@@ -305,7 +305,7 @@ static void rank_k_shapes(gx_kernel_id kernel, gx_dtype dtype, gx_trans trans, g
 }
 
 /* As high as tables are: other code than for blocks. */
-static void tall_rank_k(gx_kernel_id kernel, gx_dtype dtype, gx_trans trans, gx_uplo uplo)
+static void tall_rank_k(gx_kernel_id kernel, gx_number dtype, gx_trans trans, gx_uplo uplo)
 {
     static const int64_t columns[] = {7, 8, 13, 65};
     for (int s = 0; s < SCALARS; s++) {
@@ -325,12 +325,12 @@ static void tall_rank_k(gx_kernel_id kernel, gx_dtype dtype, gx_trans trans, gx_
 
 static void rank_k(gx_kernel_id kernel)
 {
-    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
         for (int t = 0; t < 3; t++) {
-            if (takes(kernel, (gx_dtype)d, (gx_trans)t)) {
-                rank_k_shapes(kernel, (gx_dtype)d, (gx_trans)t, GX_LOWER);
-                rank_k_shapes(kernel, (gx_dtype)d, (gx_trans)t, GX_UPPER);
-                tall_rank_k(kernel, (gx_dtype)d, (gx_trans)t, d % 2 == t % 2 ? GX_LOWER : GX_UPPER);
+            if (takes(kernel, (gx_number)d, (gx_trans)t)) {
+                rank_k_shapes(kernel, (gx_number)d, (gx_trans)t, GX_LOWER);
+                rank_k_shapes(kernel, (gx_number)d, (gx_trans)t, GX_UPPER);
+                tall_rank_k(kernel, (gx_number)d, (gx_trans)t, (d + t) % 2 ? GX_UPPER : GX_LOWER);
             }
         }
     }
@@ -349,7 +349,7 @@ static void herk(void **state)
 }
 
 /* One NaN or Inf in a spoils its row of c and nothing else. */
-static void spoilt_row(gx_dtype dtype, int64_t side, double bad)
+static void spoilt_row(gx_number dtype, int64_t side, double bad)
 {
     product p = {.kernel = GX_GEMM,
                  .dtype = dtype,
@@ -366,17 +366,17 @@ static void spoilt_row(gx_dtype dtype, int64_t side, double bad)
 static void products_at_the_edges(void **state)
 {
     (void)state;
-    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
         for (int i = 1; i < SIDES; i++) {
-            spoilt_row((gx_dtype)d, sides[i], NAN);
-            if (!gx_dtype_is_complex((gx_dtype)d)) {
-                spoilt_row((gx_dtype)d, sides[i], INFINITY);
+            spoilt_row((gx_number)d, sides[i], NAN);
+            if (!gx_number_is_complex((gx_number)d)) {
+                spoilt_row((gx_number)d, sides[i], INFINITY);
             }
             gx_args args = {.m = sides[i], .n = 3, .k = sides[i], .alpha = {1, 0}, .beta = {1, 0}};
-            product huge = {.kernel = GX_GEMM, .dtype = (gx_dtype)d, .args = args, .a = HUGE};
-            product tiny = {.kernel = GX_GEMM, .dtype = (gx_dtype)d, .args = args, .b = TINY};
+            product huge = {.kernel = GX_GEMM, .dtype = (gx_number)d, .args = args, .a = HUGE};
+            product tiny = {.kernel = GX_GEMM, .dtype = (gx_number)d, .args = args, .b = TINY};
             product both = {
-                .kernel = GX_GEMM, .dtype = (gx_dtype)d, .args = args, .a = HUGE, .b = TINY};
+                .kernel = GX_GEMM, .dtype = (gx_number)d, .args = args, .a = HUGE, .b = TINY};
             run_product(&huge);
             run_product(&tiny);
             run_product(&both);
@@ -434,11 +434,11 @@ static double size_of_terms(const map *t, const gx_args *s, gx_scalar a, gx_scal
     }
 }
 
-static void map_fails(const map *t, gx_dtype dtype, const gx_args *s, int64_t i, int64_t j,
+static void map_fails(const map *t, gx_number dtype, const gx_args *s, int64_t i, int64_t j,
                       gx_scalar got, gx_scalar want)
 {
     fail_msg("%s: %s %s %dx%d alpha %g%+gi beta %g%+gi (%d,%d): %.17g%+.17gi, want %.17g%+.17gi",
-             device_now.backend->name, t->name, gx_dtype_name(dtype), (int)s->m, (int)s->n,
+             device_now.backend->name, t->name, gx_number_name(dtype), (int)s->m, (int)s->n,
              s->alpha.re, s->alpha.im, s->beta.re, s->beta.im, (int)i, (int)j, got.re, got.im,
              want.re, want.im);
 }
@@ -466,7 +466,7 @@ static void compare_maps(const map *t, const gx_args *s, const block *a, const b
 }
 
 /* place: -1 c apart, b one column for all; 0 c apart, 1 c = a, 2 c = b, 3 c = the third operand. */
-static void run_map(const map *t, gx_dtype dtype, gx_args s, data what, int place)
+static void run_map(const map *t, gx_number dtype, gx_args s, data what, int place)
 {
     block x[3], x0[3], c = block_random(dtype, s.m, s.n, PLAIN), want = block_copy(&c);
     block *from[3] = {NULL, NULL, NULL}, *into = place <= 0 ? &c : &x[place - 1];
@@ -502,7 +502,7 @@ static void run_map(const map *t, gx_dtype dtype, gx_args s, data what, int plac
     block_free(&want);
 }
 
-static void map_shapes(const map *t, gx_dtype dtype, data what)
+static void map_shapes(const map *t, gx_number dtype, data what)
 {
     static const int64_t rows[] = {0, 1, 2, 3, 5, 17, 65, 130}, cols[] = {0, 1, 3, 6};
     int turn = (int)what;
@@ -519,11 +519,11 @@ static void map_shapes(const map *t, gx_dtype dtype, data what)
 }
 
 /* A device's functions of complex numbers have their own ends; C's specials for three of them. */
-static bool is_compared(const map *t, gx_dtype dtype, data what)
+static bool is_compared(const map *t, gx_number dtype, data what)
 {
 #ifdef GX_TEST_GPU
     bool is_special = what != PLAIN && what != ZEROS;
-    return t->kernel != GX_MAP || gx_map_row(t->kind)->has_bits || !gx_dtype_is_complex(dtype) ||
+    return t->kernel != GX_MAP || gx_map_row(t->kind)->has_bits || !gx_number_is_complex(dtype) ||
            !is_special || t->kind == GX_MAP_EXP || t->kind == GX_MAP_LOG || t->kind == GX_MAP_SQRT;
 #else
     (void)t;
@@ -538,11 +538,11 @@ static void elementwise(void **state)
     (void)state;
     for (int i = 0; i < MAPS; i++) {
         map t = map_case(i);
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
             for (int k = 0; k < DATA_KINDS; k++) {
                 if (device_now.backend->kernel[t.kernel][d] != NULL &&
-                    is_compared(&t, (gx_dtype)d, (data)k)) {
-                    map_shapes(&t, (gx_dtype)d, (data)k);
+                    is_compared(&t, (gx_number)d, (data)k)) {
+                    map_shapes(&t, (gx_number)d, (data)k);
                 }
             }
         }
@@ -556,7 +556,7 @@ static bool same_bits(const block *x, const block *y)
     return memcmp(x->raw, y->raw, x->bytes) == 0;
 }
 
-static void transpose_shape(gx_dtype dtype, gx_trans trans, int64_t m, int64_t n)
+static void transpose_shape(gx_number dtype, gx_trans trans, int64_t m, int64_t n)
 {
     block a =
         trans == GX_NO_TRANS ? block_random(dtype, m, n, PLAIN) : block_random(dtype, n, m, PLAIN);
@@ -566,7 +566,7 @@ static void transpose_shape(gx_dtype dtype, gx_trans trans, int64_t m, int64_t n
     assert_int_equal(device_run(&ref, GX_TRANSPOSE, dtype, args, &a, NULL, &want, &err), GX_OK);
     assert_int_equal(device_run(&device_now, GX_TRANSPOSE, dtype, args, &a, NULL, &c, &err), GX_OK);
     if (!same_bits(&c, &want)) {
-        fail_msg("%s: transpose %s %dx%d trans %d", device_now.backend->name, gx_dtype_name(dtype),
+        fail_msg("%s: transpose %s %dx%d trans %d", device_now.backend->name, gx_number_name(dtype),
                  (int)m, (int)n, (int)trans);
     }
     block_free(&a);
@@ -574,7 +574,7 @@ static void transpose_shape(gx_dtype dtype, gx_trans trans, int64_t m, int64_t n
     block_free(&want);
 }
 
-static void symmetrize_shape(gx_dtype dtype, gx_trans trans, gx_uplo uplo, int64_t n)
+static void symmetrize_shape(gx_number dtype, gx_trans trans, gx_uplo uplo, int64_t n)
 {
     block c = block_random(dtype, n, n, PLAIN), want = block_copy(&c);
     gx_args args = {.transa = trans, .uplo = uplo, .m = n, .n = n};
@@ -584,7 +584,7 @@ static void symmetrize_shape(gx_dtype dtype, gx_trans trans, gx_uplo uplo, int64
                      GX_OK);
     if (!same_bits(&c, &want)) {
         fail_msg("%s: symmetrize %s %d trans %d uplo %d", device_now.backend->name,
-                 gx_dtype_name(dtype), (int)n, (int)trans, (int)uplo);
+                 gx_number_name(dtype), (int)n, (int)trans, (int)uplo);
     }
     block_free(&c);
     block_free(&want);
@@ -594,14 +594,14 @@ static void transposes(void **state)
 {
     (void)state;
     static const int64_t edges[] = {0, 1, 3, 15, 16, 17, 31, 32, 33, 64, 65, 130};
-    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
         for (int t = 0; t < 3; t++) {
             for (int i = 0; i < 12; i++) {
                 for (int j = 0; j < 12; j++) {
-                    transpose_shape((gx_dtype)d, (gx_trans)t, edges[i], edges[j]);
+                    transpose_shape((gx_number)d, (gx_trans)t, edges[i], edges[j]);
                 }
-                symmetrize_shape((gx_dtype)d, (gx_trans)t, GX_LOWER, edges[i]);
-                symmetrize_shape((gx_dtype)d, (gx_trans)t, GX_UPPER, edges[i]);
+                symmetrize_shape((gx_number)d, (gx_trans)t, GX_LOWER, edges[i]);
+                symmetrize_shape((gx_number)d, (gx_trans)t, GX_UPPER, edges[i]);
             }
         }
     }
@@ -613,7 +613,7 @@ static void reduction_fails(gx_reduce_kind kind, const block *a, int64_t at, dou
                             double want)
 {
     fail_msg("%s: reduce %d of %s %dx%d ld %d [%d]: %.17g, want %.17g", device_now.backend->name,
-             (int)kind, gx_dtype_name(a->dtype), (int)a->m, (int)a->n, (int)a->ld, (int)at, got,
+             (int)kind, gx_number_name(a->dtype), (int)a->m, (int)a->n, (int)a->ld, (int)at, got,
              want);
 }
 
@@ -645,7 +645,7 @@ static double tolerance_of(gx_reduce_kind kind, const block *a, const double *ro
     } else if (kind == GX_REDUCE_ROW_ABS || kind == GX_REDUCE_ROW_SUM) {
         total = row_abs[line];
     }
-    double smallest = gx_dtype_is_complex(a->dtype) ? 0x1p-1074 : 0;
+    double smallest = gx_number_is_complex(a->dtype) ? 0x1p-1074 : 0;
     if (!isfinite(total)) {
         total = (double)(a->m * a->n); // special data: the numbers among it are at most 1
     }
@@ -660,7 +660,7 @@ static double tolerance_of(gx_reduce_kind kind, const block *a, const double *ro
     case GX_REDUCE_ROW_SUM:
         return 0x1p-53 * (double)(a->n + 4) * total;
     default: // an extreme: an element itself, or the magnitude of a complex one
-        return gx_dtype_is_complex(a->dtype) ? 0x1p-51 * want + smallest : 0;
+        return gx_number_is_complex(a->dtype) ? 0x1p-51 * want + smallest : 0;
     }
 }
 
@@ -671,7 +671,7 @@ static void reduce_with(const device *d, gx_reduce_kind kind, block *a, double *
     assert_int_equal(device_run(d, GX_REDUCE, a->dtype, args, a, NULL, NULL, &err), GX_OK);
 }
 
-static void reduction_shape(gx_dtype dtype, int64_t m, int64_t n, data what)
+static void reduction_shape(gx_number dtype, int64_t m, int64_t n, data what)
 {
     block a = block_random(dtype, m, n, what);
     size_t room = (size_t)(2 * (m + n) + 4);
@@ -682,7 +682,7 @@ static void reduction_shape(gx_dtype dtype, int64_t m, int64_t n, data what)
     for (int k = 0; k < GX_REDUCE_KIND_COUNT; k++) {
         gx_reduce_kind kind = (gx_reduce_kind)k;
         bool is_order = kind == GX_REDUCE_MIN || kind == GX_REDUCE_MAX;
-        if (is_order && gx_dtype_is_complex(dtype)) {
+        if (is_order && gx_number_is_complex(dtype)) {
             continue;
         }
         int64_t width = gx_reduce_width(kind, m, n);
@@ -716,10 +716,10 @@ static void reductions(void **state)
                   {3, 3},   {15, 2},  {16, 2},   {17, 3},   {63, 65},  {128, 4},
                   {129, 3}, {257, 9}, {1023, 2}, {1025, 3}, {2500, 4}, {3, 700}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
             for (int k = 0; k < DATA_KINDS; k++) {
                 for (int again = 0; again < 2; again++) { // with other leading dimensions
-                    reduction_shape((gx_dtype)d, shapes[i].m, shapes[i].n, (data)k);
+                    reduction_shape((gx_number)d, shapes[i].m, shapes[i].n, (data)k);
                 }
             }
         }
@@ -728,7 +728,7 @@ static void reductions(void **state)
 
 // Refusals ----------------------------------------------------------------------------------------
 
-static void refuses_alike(gx_kernel_id kernel, gx_dtype dtype, gx_args args)
+static void refuses_alike(gx_kernel_id kernel, gx_number dtype, gx_args args)
 {
     block a = block_make(dtype, 2, 2, 2), c = block_make(dtype, 2, 2, 2);
     double out[4];
@@ -747,10 +747,10 @@ static void refusals(void **state)
 {
     (void)state;
     for (int d = GX_C128; d <= GX_C64; d++) {
-        refuses_alike(GX_SYRK, (gx_dtype)d, (gx_args){.transa = GX_CONJ_TRANS});
-        refuses_alike(GX_HERK, (gx_dtype)d, (gx_args){.transa = GX_TRANS});
-        refuses_alike(GX_REDUCE, (gx_dtype)d, (gx_args){.reduce_kind = GX_REDUCE_MIN});
-        refuses_alike(GX_REDUCE, (gx_dtype)d, (gx_args){.reduce_kind = GX_REDUCE_MAX});
+        refuses_alike(GX_SYRK, (gx_number)d, (gx_args){.transa = GX_CONJ_TRANS});
+        refuses_alike(GX_HERK, (gx_number)d, (gx_args){.transa = GX_TRANS});
+        refuses_alike(GX_REDUCE, (gx_number)d, (gx_args){.reduce_kind = GX_REDUCE_MIN});
+        refuses_alike(GX_REDUCE, (gx_number)d, (gx_args){.reduce_kind = GX_REDUCE_MAX});
     }
     gx_dev *dev;
     gx_err err = {.code = GX_OK};

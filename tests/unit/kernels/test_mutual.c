@@ -30,7 +30,7 @@ typedef struct side {
 } side;
 
 typedef struct scene {
-    gx_dtype dtype;
+    gx_number dtype;
     gx_metric metric;
     int64_t k, count, pairs;
     side rows, cols;
@@ -113,7 +113,7 @@ static void call(const gx_backend *backend, scene *s)
     assert_in_range(s->pairs, 0, s->rows.n * s->cols.n);
 }
 
-static void make(scene *s, gx_dtype dtype, gx_metric metric, int64_t m, int64_t n, int64_t k,
+static void make(scene *s, gx_number dtype, gx_metric metric, int64_t m, int64_t n, int64_t k,
                  int64_t count, double centre, double scale)
 {
     uint64_t seed = SEED;
@@ -192,7 +192,7 @@ static void nothing_is_missing(scene *s)
             double x = s->merit[j * m + i];
             if ((x >= floor || x >= s->rows.floor[i]) && !is_found[j * m + i]) {
                 fail_msg("%s, metric %d, %lld x %lld x %lld: (%lld, %lld) is missing: %.17g",
-                         gx_dtype_name(s->dtype), (int)s->metric, (long long)m, (long long)n,
+                         gx_number_name(s->dtype), (int)s->metric, (long long)m, (long long)n,
                          (long long)s->k, (long long)i, (long long)j, x);
             }
         }
@@ -218,7 +218,7 @@ static void by_hand(void **state)
     for (int d = 0; d < 2; d++) {
         for (int b = 0; b < 2; b++) {
             scene s;
-            make(&s, (gx_dtype)d, GX_METRIC_DOT, 2, 3, 2, 1, 0, 1);
+            make(&s, (gx_number)d, GX_METRIC_DOT, 2, 3, 2, 1, 0, 1);
             memcpy(s.rows.query, rows, sizeof rows);
             memcpy(s.cols.query, cols, sizeof cols);
             finish_side(&s, &s.rows, 0);
@@ -245,7 +245,7 @@ static void by_floors(void **state)
         for (int t = 0; t < 4 * 2 * 3; t++) {
             scene s;
             int64_t m = shapes[e][0], n = shapes[e][1];
-            make(&s, (gx_dtype)(t / 4 % 2), metrics[t % 4], m, n, shapes[e][2], 1, centres[t / 8],
+            make(&s, (gx_number)(t / 4 % 2), metrics[t % 4], m, n, shapes[e][2], 1, centres[t / 8],
                  1);
             learn(&s);
             for (int64_t at = 0; at < 12; at += 3) {
@@ -267,7 +267,7 @@ static void without_floors(void **state)
         const int64_t counts[] = {1, 10, 500};
         scene s;
         int64_t m = 200, n = 90;
-        make(&s, (gx_dtype)(t / 4 % 2), metrics[t % 4], m, n, 48, counts[t / 8], 0, 1);
+        make(&s, (gx_number)(t / 4 % 2), metrics[t % 4], m, n, 48, counts[t / 8], 0, 1);
         learn(&s);
         set_floors(&s.rows, (double)INFINITY);
         nothing_is_missing(&s);
@@ -290,7 +290,7 @@ static void extremes(void **state)
     for (int t = 0; t < 4 * 2 * 4 * 2; t++) {
         scene s;
         double scale = scales[t / 4 % 2][t / 8 % 4];
-        make(&s, (gx_dtype)(t / 4 % 2), metrics[t % 4], 80, 30, 20, 4, 0, t < 32 ? scale : 1);
+        make(&s, (gx_number)(t / 4 % 2), metrics[t % 4], 80, 30, 20, 4, 0, t < 32 ? scale : 1);
         for (int64_t l = 0; t >= 32 && l < s.k; l++) { // of each side one
             s.rows.query[9 * s.k + l] *= scale;
             s.cols.query[9 * s.k + l] *= scale;
@@ -313,7 +313,7 @@ static void no_complex(void **state)
     for (int t = 0; t < 4; t++) {
         gx_err err = {.code = GX_OK};
         gx_args args = {0};
-        gx_dtype dtype = t % 2 == 0 ? GX_C128 : GX_C64;
+        gx_number dtype = t % 2 == 0 ? GX_C128 : GX_C64;
         assert_int_equal(backends[t / 2]->kernel[GX_MUTUAL][dtype](NULL, NULL, &args, &err),
                          GX_UNSUPPORTED);
     }

@@ -33,7 +33,7 @@ static const gx_metric metrics[] = {GX_METRIC_DOT, GX_METRIC_COSINE, GX_METRIC_S
 
 /* A call with all that it needs. */
 typedef struct scene {
-    gx_dtype dtype;
+    gx_number dtype;
     int64_t m, n, k, count, info;
     int64_t most; /* queries that the workspace is asked for; 0: n */
     block a, b, given, shift;
@@ -48,7 +48,7 @@ static double get(const block *x, int64_t i, int64_t j)
     return block_get(x, i, j).re;
 }
 
-static void make(scene *s, gx_dtype dtype, gx_metric metric, int64_t m, int64_t n, int64_t k,
+static void make(scene *s, gx_number dtype, gx_metric metric, int64_t m, int64_t n, int64_t k,
                  int64_t count, double centre, double scale)
 {
     uint64_t seed = SEED;
@@ -171,7 +171,7 @@ static void call(const device *d, gx_kernel_id kernel, scene *s)
     int count = 0;
     gx_nearest w = s->w;
     gx_args args = s->args;
-    size_t es = gx_dtype_bytes(s->dtype), n = (size_t)s->n, k = (size_t)s->k;
+    size_t es = gx_number_bytes(s->dtype), n = (size_t)s->n, k = (size_t)s->k;
     size_t entries = (size_t)(kernel == GX_MERIT ? w.count : s->n * w.count);
     args.nearest = &w;
     size_t left = (size_t)(s->a.raw + s->a.bytes - (const unsigned char *)s->args.a);
@@ -282,7 +282,7 @@ static void same_or_told(scene *s, bool may_fail)
         if (merit[e] != s->merit[e] || index[e] != s->index[e]) {
             fail_msg("%s, metric %d, %lld x %lld, %lld queries, entry %zu: %.17g of %lld, not "
                      "%.17g of %lld",
-                     gx_dtype_name(s->dtype), (int)s->w.metric, (long long)s->m, (long long)s->k,
+                     gx_number_name(s->dtype), (int)s->w.metric, (long long)s->m, (long long)s->k,
                      (long long)s->n, e, s->merit[e], (long long)s->index[e], merit[e],
                      (long long)index[e]);
         }
@@ -304,7 +304,7 @@ static void by_hand(void **state)
     for (int d = 0; d < 2; d++) {
         for (int t = 0; t < 4; t++) {
             scene s;
-            make(&s, (gx_dtype)d, metrics[t], 3, 1, 2, 3, 0, 1);
+            make(&s, (gx_number)d, metrics[t], 3, 1, 2, 3, 0, 1);
             const double rows[3][2] = {{1, 2}, {2, 4}, {-2, 1}}, y[2] = {2, 4};
             for (int l = 0; l < 2; l++) {
                 for (int i = 0; i < 3; i++) {
@@ -340,7 +340,7 @@ static void same_bits(void **state)
         for (int t = 0; t < 4 * 2 * 3; t++) {
             gx_metric metric = metrics[t % 4];
             scene s;
-            make(&s, (gx_dtype)(t / 4 % 2), metric, shapes[e][0], shapes[e][1], shapes[e][2],
+            make(&s, (gx_number)(t / 4 % 2), metric, shapes[e][0], shapes[e][1], shapes[e][2],
                  shapes[e][3], centres[t / 8], 1);
             same_lists(&s);
             s.w.self = 102;
@@ -361,7 +361,7 @@ static void given_squares(void **state)
     (void)state;
     for (int t = 0; t < 4; t++) {
         scene s;
-        make(&s, (gx_dtype)(t % 2), GX_METRIC_SQUARED, 200, 3, 40, 5, t < 2 ? 0 : 1e4, 1);
+        make(&s, (gx_number)(t % 2), GX_METRIC_SQUARED, 200, 3, 40, 5, t < 2 ? 0 : 1e4, 1);
         give(&s);
         same_lists(&s);
         clear(&s);
@@ -373,7 +373,7 @@ static void floors(void **state)
     (void)state;
     for (int t = 0; t < 8; t++) {
         scene s;
-        make(&s, (gx_dtype)(t / 4), metrics[t % 4], 200, 6, 30, 8, 0, 1);
+        make(&s, (gx_number)(t / 4), metrics[t % 4], 200, 6, 30, 8, 0, 1);
         call(reference(), GX_NEAREST, &s);
         double floor[6], best[6][8];
         for (int j = 0; j < 6; j++) {
@@ -397,7 +397,7 @@ static void not_finite(void **state)
         for (int g = 0; g < 3; g++) {
             scene s;
             int64_t n = g == 2 ? MANY : 3, k = g == 2 ? 64 : 20;
-            make(&s, (gx_dtype)(t / 4 % 2), metrics[t % 4], 1100, n, k, 2, 0, 1);
+            make(&s, (gx_number)(t / 4 % 2), metrics[t % 4], 1100, n, k, 2, 0, 1);
             block_set(&s.a, 1050, 19, (gx_scalar){odd[t / 8], 0});
             if (g == 1) {
                 give(&s);
@@ -418,7 +418,7 @@ static void extremes(void **state)
     for (int t = 0; t < 4 * 2 * 4 * 2; t++) {
         scene s;
         int64_t n = t / 32 == 0 ? 3 : MANY, k = t / 32 == 0 ? 20 : 64;
-        make(&s, (gx_dtype)(t / 4 % 2), metrics[t % 4], 50, n, k, 5, 0,
+        make(&s, (gx_number)(t / 4 % 2), metrics[t % 4], 50, n, k, 5, 0,
              scales[t / 4 % 2][t / 8 % 4]);
         if (s.w.metric != GX_METRIC_ABSOLUTE || t / 8 % 4 != 3) {
             same_or_told(&s, true);
@@ -468,7 +468,7 @@ static void apart(void **state)
     for (size_t e = 0; e < sizeof shapes / sizeof *shapes; e++) {
         for (int t = 0; t < 16; t++) {
             scene s;
-            gx_dtype dtype = (gx_dtype)(t % 2);
+            gx_number dtype = (gx_number)(t % 2);
             int64_t m = shapes[e][0], n = shapes[e][1], k = shapes[e][2];
             make(&s, dtype, metrics[t / 4 % 4], m, n, k, 1, 0, 1);
             block turned = block_make(dtype, n, k, n + 1);
@@ -516,7 +516,7 @@ static void merits(void **state)
     double want[PAIRS];
     for (int t = 0; t < 8; t++) {
         scene s;
-        make(&s, (gx_dtype)(t / 4), metrics[t % 4], 50, 6, 33, PAIRS, 0.5, 1);
+        make(&s, (gx_number)(t / 4), metrics[t % 4], 50, 6, 33, PAIRS, 0.5, 1);
         for (int e = 0; e < PAIRS; e++) {
             row[e] = e * 7 % 50;
             column[e] = e % 6;
@@ -552,7 +552,7 @@ static void halves(void **state)
     (void)state;
     for (int t = 0; t < 4 * 2 * 2; t++) {
         scene s;
-        make(&s, (gx_dtype)(t / 4 % 2), metrics[t % 4], 300, 7, 20, 40, 0, 1);
+        make(&s, (gx_number)(t / 4 % 2), metrics[t % 4], 300, 7, 20, 40, 0, 1);
         call(reference(), GX_NEAREST, &s);
         double *merit = test_malloc(7 * 40 * sizeof(double));
         int64_t *index = test_malloc(7 * 40 * sizeof(int64_t));
@@ -576,7 +576,7 @@ static void many_rows(void **state)
     for (int e = 0; e < 4; e++) {
         for (int t = 0; t < 4 * 2; t++) {
             scene s;
-            gx_dtype dtype = (gx_dtype)(t / 4 % 2);
+            gx_number dtype = (gx_number)(t / 4 % 2);
             if (e > 0 && (t + e) % 4 != 0) { // a share of them
                 continue;
             }
@@ -628,7 +628,7 @@ static void no_complex(void **state)
     for (int t = 0; t < 6; t++) {
         gx_err err = {.code = GX_OK};
         gx_args args = {0};
-        gx_dtype dtype = t % 2 == 0 ? GX_C128 : GX_C64;
+        gx_number dtype = t % 2 == 0 ? GX_C128 : GX_C64;
         gx_kernel_id kernel = kernels[t / 2];
         assert_int_equal(gx_backend_cpu.kernel[kernel][dtype](NULL, NULL, &args, &err),
                          GX_UNSUPPORTED);

@@ -20,7 +20,7 @@ typedef struct sides {
     block a, b, c, b2, c2;
 } sides;
 
-static block random_block(gx_dtype dtype, int64_t m, int64_t n, int64_t gap, uint64_t *seed)
+static block random_block(gx_number dtype, int64_t m, int64_t n, int64_t gap, uint64_t *seed)
 {
     block b = block_make(dtype, m, n, gx_max(1, m + gap));
     for (int64_t j = 0; j < n; j++) {
@@ -32,7 +32,7 @@ static block random_block(gx_dtype dtype, int64_t m, int64_t n, int64_t gap, uin
     return b;
 }
 
-static sides make_sides(gx_dtype dtype, int64_t m, int64_t n, int64_t k, int64_t gap)
+static sides make_sides(gx_number dtype, int64_t m, int64_t n, int64_t k, int64_t gap)
 {
     uint64_t seed = SEED;
     sides s;
@@ -77,7 +77,7 @@ static void run(const gx_backend *backend, sides *s, int64_t k, bool has_plain, 
 
 static void compare(const block *got, const block *want, int64_t terms)
 {
-    double eps = gx_dtype_is_double(got->dtype) ? DBL_EPSILON : (double)FLT_EPSILON;
+    double eps = gx_number_is_double(got->dtype) ? DBL_EPSILON : (double)FLT_EPSILON;
     double bound = 4 * eps * ((double)terms + 2); // elements are below 1, complex ones below 2
     for (int64_t j = 0; j < got->n; j++) {
         for (int64_t i = 0; i < got->m; i++) {
@@ -85,7 +85,7 @@ static void compare(const block *got, const block *want, int64_t terms)
             double gap = hypot(x.re - y.re, x.im - y.im);
             if (!(gap <= bound)) {
                 fail_msg("%s, %lld terms: %g+%gi at (%lld, %lld), not %g+%gi",
-                         gx_dtype_name(got->dtype), (long long)terms, x.re, x.im, (long long)i,
+                         gx_number_name(got->dtype), (long long)terms, x.re, x.im, (long long)i,
                          (long long)j, y.re, y.im);
             }
         }
@@ -95,7 +95,7 @@ static void compare(const block *got, const block *want, int64_t terms)
 static bool is_same(const block *x, const block *y, int64_t cols)
 {
     for (int64_t j = 0; j < cols; j++) {
-        size_t bytes = (size_t)x->m * gx_dtype_bytes(x->dtype);
+        size_t bytes = (size_t)x->m * gx_number_bytes(x->dtype);
         if (memcmp(gx_at(x->data, x->dtype, x->ld, 0, j), gx_at(y->data, y->dtype, y->ld, 0, j),
                    bytes) != 0) {
             return false;
@@ -111,9 +111,9 @@ static void by_hand(void **state)
     (void)state;
     const gx_backend *backends[] = {&gx_oracle, &gx_backend_cpu};
     for (int b = 0; b < 2; b++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
-            bool is_complex = gx_dtype_is_complex((gx_dtype)d);
-            sides s = make_sides((gx_dtype)d, 2, 2, 1, 0);
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+            bool is_complex = gx_number_is_complex((gx_number)d);
+            sides s = make_sides((gx_number)d, 2, 2, 1, 0);
             const gx_scalar a[] = {{1, 2}, {3, -1}, {2, 0}, {0, 1}}, x[] = {{1, 1}, {2, 0}};
             for (int64_t i = 0; i < 2; i++) {
                 block_set(&s.a, i, 0, a[i]);
@@ -139,7 +139,7 @@ static void by_hand(void **state)
     }
 }
 
-static void one_shape(gx_dtype dtype, int64_t m, int64_t n, int64_t k, int64_t gap)
+static void one_shape(gx_number dtype, int64_t m, int64_t n, int64_t k, int64_t gap)
 {
     for (int which = 1; which < 4; which++) {
         sides got = make_sides(dtype, m, n, k, gap), want = make_sides(dtype, m, n, k, gap);
@@ -159,27 +159,27 @@ static void shapes(void **state)
     (void)state;
     static const int64_t sides_m[] = {0, 1, 2, 7, 8, 9, 16, 31, 33, 511, 513, 1100};
     static const int64_t sides_n[] = {0, 1, 2, 3, 4, 5, 9};
-    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
         for (size_t i = 0; i < sizeof sides_m / sizeof *sides_m; i++) {
             for (size_t j = 0; j < sizeof sides_n / sizeof *sides_n; j++) {
                 for (int64_t k = 0; k<10; k += sides_m[i]> 100 ? 3 : 1) {
-                    one_shape((gx_dtype)d, sides_m[i], sides_n[j], k, (int64_t)(i + j) % 3);
+                    one_shape((gx_number)d, sides_m[i], sides_n[j], k, (int64_t)(i + j) % 3);
                 }
             }
         }
-        one_shape((gx_dtype)d, 100, 70, 64, 1);
+        one_shape((gx_number)d, 100, 70, 64, 1);
     }
 }
 
 static void bits(void **state)
 {
     (void)state;
-    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
-        sides all = make_sides((gx_dtype)d, 1003, 21, 11, 0);
+    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        sides all = make_sides((gx_number)d, 1003, 21, 11, 0);
         run(&gx_backend_cpu, &all, 11, true, true);
         for (int64_t k = 1; k < 11; k++) {
             for (int64_t gap = 0; gap < 3; gap++) {
-                sides few = make_sides((gx_dtype)d, 1003, 21, 11, gap);
+                sides few = make_sides((gx_number)d, 1003, 21, 11, gap);
                 bool has_plain = k % 3 != 1, has_adjoint = k % 3 != 2;
                 run(&gx_backend_cpu, &few, k, has_plain, has_adjoint);
                 assert_true(!has_plain || is_same(&few.c, &all.c, k));
@@ -201,9 +201,9 @@ static void not_finite(void **state)
 {
     (void)state;
     const double odd[] = {NAN, INFINITY};
-    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
         for (int v = 0; v < 2; v++) {
-            sides s = make_sides((gx_dtype)d, 37, 9, 5, 1);
+            sides s = make_sides((gx_number)d, 37, 9, 5, 1);
             block_set(&s.a, 36, 8, (gx_scalar){odd[v], odd[v]}); // in the last, short vector
             run(&gx_backend_cpu, &s, 5, true, true);
             for (int64_t c = 0; c < 5; c++) {

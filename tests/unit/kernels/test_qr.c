@@ -81,10 +81,10 @@ static void geqrf_and_orgqr(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
             for (int s = 0; s < SHAPES; s++) {
                 if (takes_shape(i, d, s, shapes[s][0], shapes[s][1])) {
-                    block a = random_block((gx_dtype)d, shapes[s][0], shapes[s][1]);
+                    block a = random_block((gx_number)d, shapes[s][0], shapes[s][1]);
                     qr_of(&runners[i], &a);
                     block_free(&a);
                 }
@@ -99,7 +99,7 @@ static void geqrf_and_orgqr(void **state)
 static void apply_all_ways(const runner *r, const block *v, block *tau, const block *q,
                            gx_side side, gx_trans trans, int64_t lines)
 {
-    gx_dtype dtype = v->dtype;
+    gx_number dtype = v->dtype;
     bool is_left = side == GX_LEFT;
     int64_t k = tau->m, m = is_left ? v->m : lines, n = is_left ? lines : v->m;
     block c = random_block(dtype, m, n), want = random_block(dtype, m, n);
@@ -135,19 +135,19 @@ static void ormqr_larft_larfb(void **state)
     (void)state;
     static const int64_t many[] = {0, 1, 7, 40};
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
             for (int s = 0; s < SHAPES; s++) {
                 int64_t m = shapes[s][0], k = shapes[s][1];
                 if (k > m || m > 600 || !takes_shape(i, d, s, m, k)) {
                     continue;
                 }
-                block a = random_block((gx_dtype)d, m, k), v, tau;
+                block a = random_block((gx_number)d, m, k), v, tau;
                 factor(&runners[i], &a, &v, &tau);
                 block q = generate(&runners[i], &v, &tau, m); // all of it, of k reflectors
                 assert_orthogonal(&runners[i], GX_ORGQR, &q);
                 for (int bits = 0; bits < 4; bits++) {
                     int64_t lines = m > 200 ? 300 : many[(s + bits) % 4];
-                    gx_trans back = (s + d) % 2 == 0 && !gx_dtype_is_complex((gx_dtype)d)
+                    gx_trans back = (s + d) % 2 == 0 && !gx_number_is_complex((gx_number)d)
                                         ? GX_TRANS
                                         : GX_CONJ_TRANS;
                     apply_all_ways(&runners[i], &v, &tau, &q, (gx_side)(bits & 1),
@@ -173,7 +173,7 @@ static double norm_of_two(const block *x, const block *y)
 /* There and back through Q, beside random blocks. */
 static void stack_round_trip(const runner *r, block *v2, block *tau, gx_side side, int64_t lines)
 {
-    gx_dtype dtype = v2->dtype;
+    gx_number dtype = v2->dtype;
     int64_t k = tau->m, rows = v2->m;
     bool is_left = side == GX_LEFT;
     block c = is_left ? random_block(dtype, k, lines) : random_block(dtype, lines, k);
@@ -201,7 +201,7 @@ static void stack_round_trip(const runner *r, block *v2, block *tau, gx_side sid
     }
 }
 
-static void stack_shape(const runner *r, gx_dtype dtype, int64_t m, int64_t n)
+static void stack_shape(const runner *r, gx_number dtype, int64_t m, int64_t n)
 {
     block c = random_block(dtype, n, n), c2 = random_block(dtype, m, n);
     block top = triangle_of(&c, GX_UPPER, GX_NON_UNIT, n, n), b = block_copy(&c2);
@@ -243,10 +243,10 @@ static void stacks(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
             for (int s = 0; s < SHAPES; s++) {
                 if (takes_shape(i, d, s, shapes[s][0], shapes[s][1])) {
-                    stack_shape(&runners[i], (gx_dtype)d, shapes[s][0], shapes[s][1]);
+                    stack_shape(&runners[i], (gx_number)d, shapes[s][0], shapes[s][1]);
                 }
             }
         }
@@ -308,10 +308,10 @@ static void geqrf_at_the_edges(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
             for (int64_t n = 3; n <= gx_min(runners[i].largest, 200); n = n * 8 - 4) {
-                double scale = gx_dtype_is_double((gx_dtype)d) ? 1e290 : 1e33;
-                block a = random_block((gx_dtype)d, n + 5, n), v, tau;
+                double scale = gx_number_is_double((gx_number)d) ? 1e290 : 1e33;
+                block a = random_block((gx_number)d, n + 5, n), v, tau;
                 scale_block(&a, scale);
                 qr_of(&runners[i], &a);
                 scale_block(&a, 1 / scale);
@@ -372,7 +372,7 @@ typedef struct set {
     block v, tau, t, c, c2; /* N x N; tau N x 1 */
 } set;
 
-static set set_of(gx_dtype dtype)
+static set set_of(gx_number dtype)
 {
     set s;
     block a = random_block(dtype, N, N);
@@ -419,21 +419,21 @@ static operands operands_of(set *s)
 static void fixed_cuts_give_the_same_bits(void **state)
 {
     (void)state;
-    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
-        set start = set_of((gx_dtype)d);
+    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        set start = set_of((gx_number)d);
         for (int call = 0; call < CALLS; call++) {
             set first = set_copy(&start);
             for (int threads = NO_TEAM; threads <= 3; threads++) {
                 runner r = {"fixed", {&gx_backend_cpu, NULL}, threads, true, 0};
                 set now = set_copy(&start);
                 operands o = operands_of(threads == NO_TEAM ? &first : &now);
-                run(&r, calls[call].kernel, (gx_dtype)d, args_of(call), &o);
+                run(&r, calls[call].kernel, (gx_number)d, args_of(call), &o);
                 if (threads != NO_TEAM &&
                     (memcmp(now.c.raw, first.c.raw, now.c.bytes) != 0 ||
                      memcmp(now.c2.raw, first.c2.raw, now.c2.bytes) != 0 ||
                      memcmp(now.tau.raw, first.tau.raw, now.tau.bytes) != 0)) {
                     fail_msg("%s %s: other bits with %d threads",
-                             gx_kernel_name(calls[call].kernel), gx_dtype_name((gx_dtype)d),
+                             gx_kernel_name(calls[call].kernel), gx_number_name((gx_number)d),
                              threads);
                 }
                 set_free(&now);
@@ -458,7 +458,7 @@ static gx_code poll_stop(void *arg, gx_err *err)
 static void memory_is_bounded(void **state)
 {
     (void)state;
-    gx_dtype dtype = GX_F64;
+    gx_number dtype = GX_F64;
     set s = set_of(dtype);
     for (int call = 0; call < CALLS; call++) {
         gx_args args = args_of(call);

@@ -15,12 +15,12 @@
 
 static const device ref = {&gx_oracle, NULL};
 
-static const gx_dtype dtypes[] = {GX_F64, GX_F32, GX_C128, GX_C64};
+static const gx_number dtypes[] = {GX_F64, GX_F32, GX_C128, GX_C64};
 
 /* Numbers for a block, column after column; real dtypes use the re of each. */
 typedef const gx_scalar *numbers;
 
-static block block_of(gx_dtype dtype, int64_t m, int64_t n, numbers x)
+static block block_of(gx_number dtype, int64_t m, int64_t n, numbers x)
 {
     block b = block_make(dtype, m, n, m + 1);
     for (int64_t j = 0; j < n; j++) {
@@ -41,9 +41,9 @@ static void block_is(const block *b, numbers want, const char *what)
     for (int64_t j = 0; j < b->n; j++) {
         for (int64_t i = 0; i < b->m; i++) {
             gx_scalar got = block_get(b, i, j), x = want[j * b->m + i];
-            double im = gx_dtype_is_complex(b->dtype) ? x.im : 0;
+            double im = gx_number_is_complex(b->dtype) ? x.im : 0;
             if (!same(got.re, x.re) || !same(got.im, im)) {
-                fail_msg("%s %s (%d,%d): %g%+gi, want %g%+gi", what, gx_dtype_name(b->dtype),
+                fail_msg("%s %s (%d,%d): %g%+gi, want %g%+gi", what, gx_number_name(b->dtype),
                          (int)i, (int)j, got.re, got.im, x.re, im);
             }
         }
@@ -55,7 +55,7 @@ static void slots_are_filled(void **state)
 {
     (void)state;
     for (int k = 0; k < GX_KERNEL_COUNT; k++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
             assert_non_null(gx_oracle.kernel[k][d]);
         }
         assert_string_not_equal(gx_kernel_name((gx_kernel_id)k), "?");
@@ -143,7 +143,7 @@ static const product products[] = {
 };
 // clang-format on
 
-static void run_product(const product *p, gx_dtype dtype, numbers want)
+static void run_product(const product *p, gx_number dtype, numbers want)
 {
     block a =
         p->transa == N ? block_of(dtype, p->m, p->k, p->a) : block_of(dtype, p->k, p->m, p->a);
@@ -177,8 +177,8 @@ static void products_by_hand(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
-            bool is_complex = gx_dtype_is_complex(dtypes[d]);
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+            bool is_complex = gx_number_is_complex(dtypes[d]);
             numbers want = is_complex ? products[i].complex_ : products[i].real;
             if (want != NULL) {
                 run_product(&products[i], dtypes[d], want);
@@ -252,7 +252,7 @@ static void maps_by_hand(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
         const map *p = &maps[i];
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
             block a = block_of(dtypes[d], 2, 2, p->a), b = block_of(dtypes[d], 2, 2, p->b);
             block c = block_make(dtypes[d], 2, 2, 5);
             gx_args args = {.map = p->map,
@@ -263,7 +263,7 @@ static void maps_by_hand(void **state)
                             .beta = p->beta};
             gx_err err = {.code = GX_OK};
             assert_int_equal(device_run(&ref, p->kernel, dtypes[d], args, &a, &b, &c, &err), GX_OK);
-            block_is(&c, gx_dtype_is_complex(dtypes[d]) ? p->complex_ : p->real, p->what);
+            block_is(&c, gx_number_is_complex(dtypes[d]) ? p->complex_ : p->real, p->what);
             block_free(&a);
             block_free(&b);
             block_free(&c);
@@ -286,7 +286,7 @@ static void symmetrize_by_hand(void **state)
         {GX_UPPER, GX_CONJ_TRANS, {{1, 1}, {3, -3}, {3, 3}, {4, 4}}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
             block c = block_of(dtypes[d], 2, 2, c0);
             gx_err err = {.code = GX_OK};
             gx_args args = {.transa = cases[i].trans, .uplo = cases[i].uplo, .n = 2};
@@ -300,7 +300,7 @@ static void symmetrize_by_hand(void **state)
 
 // Reductions --------------------------------------------------------------------------------------
 
-static void reduces_to(gx_dtype dtype, int64_t m, int64_t n, numbers x, gx_reduce_kind kind,
+static void reduces_to(gx_number dtype, int64_t m, int64_t n, numbers x, gx_reduce_kind kind,
                        int count, const double *want)
 {
     block a = block_of(dtype, m, n, x);
@@ -312,7 +312,7 @@ static void reduces_to(gx_dtype dtype, int64_t m, int64_t n, numbers x, gx_reduc
     for (int i = 0; i < 8; i++) {
         double x_want = i < count ? want[i] : -1;
         if (!same(out[i], x_want)) {
-            fail_msg("reduce %d %s [%d]: %g, want %g", (int)kind, gx_dtype_name(dtype), i, out[i],
+            fail_msg("reduce %d %s [%d]: %g, want %g", (int)kind, gx_number_name(dtype), i, out[i],
                      x_want);
         }
     }
@@ -323,9 +323,9 @@ static void reductions_by_hand(void **state)
 {
     (void)state;
     const gx_scalar x[] = {{3, 4}, {-5, 12}, {8, -15}, {0, 0}}; // 2 x 2; magnitudes 5 13 17 0
-    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
-        gx_dtype t = dtypes[d];
-        bool c = gx_dtype_is_complex(t);
+    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        gx_number t = dtypes[d];
+        bool c = gx_number_is_complex(t);
         reduces_to(t, 2, 2, x, GX_REDUCE_SUM, 2, (double[]){6, c ? 1 : 0});
         reduces_to(t, 2, 2, x, GX_REDUCE_MAX_ABS, 1, (double[]){c ? 17 : 8});
         reduces_to(t, 2, 2, x, GX_REDUCE_COL_ABS, 2, c ? (double[]){18, 17} : (double[]){8, 8});
@@ -371,7 +371,7 @@ static void reductions_at_the_edges(void **state)
 
 // Refusals ----------------------------------------------------------------------------------------
 
-static void refuses(gx_kernel_id kernel, gx_dtype dtype, gx_args args, const char *text)
+static void refuses(gx_kernel_id kernel, gx_number dtype, gx_args args, const char *text)
 {
     block a = block_make(dtype, 1, 1, 1), c = block_make(dtype, 1, 1, 1);
     gx_err err = {.code = GX_OK};

@@ -36,7 +36,7 @@ static double largest_part(const block *x)
 
 // Triangles ---------------------------------------------------------------------------------------
 
-static void triangle_shape(const runner *r, gx_dtype dtype, int64_t m, int64_t n)
+static void triangle_shape(const runner *r, gx_number dtype, int64_t m, int64_t n)
 {
     for (int bits = 0; bits < 8; bits++) {
         gx_uplo uplo = (gx_uplo)(bits & 1);
@@ -56,11 +56,11 @@ static void triangle(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
             for (int s = 0; s < SIDES; s++) {
-                triangle_shape(&runners[i], (gx_dtype)d, sides[s], gx_min(sides[s], 50));
-                triangle_shape(&runners[i], (gx_dtype)d, sides[s], 7);
-                triangle_shape(&runners[i], (gx_dtype)d, 3, sides[s]);
+                triangle_shape(&runners[i], (gx_number)d, sides[s], gx_min(sides[s], 50));
+                triangle_shape(&runners[i], (gx_number)d, sides[s], 7);
+                triangle_shape(&runners[i], (gx_number)d, 3, sides[s]);
             }
         }
         triangle_shape(&runners[i], i % 2 == 0 ? GX_F64 : GX_C64, 300, 500);
@@ -69,7 +69,7 @@ static void triangle(void **state)
 }
 
 /* A triangle that is far from singular, NaN outside it. */
-static block good_triangle(gx_dtype dtype, int64_t n, gx_uplo uplo, gx_diag diag)
+static block good_triangle(gx_number dtype, int64_t n, gx_uplo uplo, gx_diag diag)
 {
     block a = random_block(dtype, n, n);
     for (int64_t j = 0; j < n; j++) {
@@ -83,7 +83,7 @@ static block good_triangle(gx_dtype dtype, int64_t n, gx_uplo uplo, gx_diag diag
     return a;
 }
 
-static void triangular_call(const runner *r, gx_kernel_id kernel, gx_dtype dtype, gx_args args)
+static void triangular_call(const runner *r, gx_kernel_id kernel, gx_number dtype, gx_args args)
 {
     bool is_left = args.side == GX_LEFT;
     int64_t side = is_left ? args.m : args.n;
@@ -107,7 +107,7 @@ static void triangular_call(const runner *r, gx_kernel_id kernel, gx_dtype dtype
     }
 }
 
-static void triangular_shapes(const runner *r, gx_kernel_id kernel, gx_dtype dtype)
+static void triangular_shapes(const runner *r, gx_kernel_id kernel, gx_number dtype)
 {
     static const double alphas[] = {1, -0.5, 2};
     int turn = (int)dtype;
@@ -136,8 +136,8 @@ static void trsm(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
-            triangular_shapes(&runners[i], GX_TRSM, (gx_dtype)d);
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+            triangular_shapes(&runners[i], GX_TRSM, (gx_number)d);
         }
     }
 }
@@ -146,8 +146,8 @@ static void trmm(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
-            triangular_shapes(&runners[i], GX_TRMM, (gx_dtype)d);
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+            triangular_shapes(&runners[i], GX_TRMM, (gx_number)d);
         }
     }
 }
@@ -171,13 +171,13 @@ static void triangles_at_the_edges(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
             for (int64_t n = 2; n <= 300; n += 298) {
-                gx_dtype dtype = (gx_dtype)d;
+                gx_number dtype = (gx_number)d;
                 block a = constant_block(dtype, n, n, NAN), c = constant_block(dtype, n, n, NAN);
                 operands o = {.a = &a, .c = &c};
                 run(&runners[i], GX_TRSM, dtype, (gx_args){.m = n, .n = n, .alpha = {0, 5}},
-                    gx_dtype_is_complex(dtype) ? &(operands){.a = &a, .c = &a} : &o);
+                    gx_number_is_complex(dtype) ? &(operands){.a = &a, .c = &a} : &o);
                 run(&runners[i], GX_TRMM, dtype, (gx_args){.m = n, .n = n}, &o);
                 assert_true(norm_of(&c) == 0);
                 block_free(&a);
@@ -203,7 +203,7 @@ static void triangles_at_the_edges(void **state)
 ** L D L^H of a random unit lower L and D = I, but for d_p = -1: the leading minors are positive
 ** definite up to order p.  p = -1: the whole is.
 */
-static block definite_block(gx_dtype dtype, int64_t n, int64_t p)
+static block definite_block(gx_number dtype, int64_t n, int64_t p)
 {
     block l = random_block(dtype, n, n), a = random_block(dtype, n, n);
     for (int64_t j = 0; j < n; j++) {
@@ -230,7 +230,7 @@ static bool same_outside(const block *x, const block *y, gx_uplo uplo)
         for (int64_t i = 0; i < x->m; i++) {
             if (!is_inside(uplo, i, j) &&
                 memcmp(gx_at(x->data, x->dtype, x->ld, i, j), gx_at(y->data, y->dtype, y->ld, i, j),
-                       gx_dtype_bytes(x->dtype)) != 0) {
+                       gx_number_bytes(x->dtype)) != 0) {
                 return false;
             }
         }
@@ -238,11 +238,11 @@ static bool same_outside(const block *x, const block *y, gx_uplo uplo)
     return true;
 }
 
-static void potrf_shape(const runner *r, gx_dtype dtype, gx_uplo uplo, int64_t n)
+static void potrf_shape(const runner *r, gx_number dtype, gx_uplo uplo, int64_t n)
 {
     block a = definite_block(dtype, n, -1), c = block_copy(&a);
     spoil_outside(&c, uplo, GX_NON_UNIT);
-    for (int64_t i = 0; gx_dtype_is_complex(dtype) && i < n; i++) {
+    for (int64_t i = 0; gx_number_is_complex(dtype) && i < n; i++) {
         block_set(&c, i, i, (gx_scalar){block_get(&c, i, i).re, NAN}); // not read
     }
     block before = block_copy(&c);
@@ -270,31 +270,31 @@ static void potrf(void **state)
     (void)state;
     static const int64_t large[] = {127, 128, 129, 200, 400, 700};
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
             for (int s = 0; s < SIDES + 6; s++) {
                 int64_t n = s < SIDES ? sides[s] : large[s - SIDES];
                 if (takes_shape(i, d, s, n, n)) {
-                    potrf_shape(&runners[i], (gx_dtype)d, GX_LOWER, n);
-                    potrf_shape(&runners[i], (gx_dtype)d, GX_UPPER, n);
+                    potrf_shape(&runners[i], (gx_number)d, GX_LOWER, n);
+                    potrf_shape(&runners[i], (gx_number)d, GX_UPPER, n);
                 }
             }
         }
     }
 }
 
-static void potrf_fails_at(const runner *r, gx_dtype dtype, gx_uplo uplo, block *a, int64_t order)
+static void potrf_fails_at(const runner *r, gx_number dtype, gx_uplo uplo, block *a, int64_t order)
 {
     int64_t info = -7;
     run(r, GX_POTRF, dtype, (gx_args){.m = a->n, .n = a->n, .uplo = uplo, .info = &info},
         &(operands){.c = a});
     if (info != order) {
-        fail_msg("%s: potrf %s %d uplo %d: info %d, want %d", r->name, gx_dtype_name(dtype),
+        fail_msg("%s: potrf %s %d uplo %d: info %d, want %d", r->name, gx_number_name(dtype),
                  (int)a->n, (int)uplo, (int)info, (int)order);
     }
     block_free(a);
 }
 
-static void not_definite(const runner *r, gx_dtype dtype, gx_uplo uplo, int64_t n, int64_t p)
+static void not_definite(const runner *r, gx_number dtype, gx_uplo uplo, int64_t n, int64_t p)
 {
     block a = definite_block(dtype, n, p);
     potrf_fails_at(r, dtype, uplo, &a, p + 1);
@@ -321,11 +321,11 @@ static void not_positive_definite(void **state)
     static const int64_t where[][2] = {{1, 0},    {2, 1},     {5, 3},     {50, 0},   {65, 64},
                                        {130, 77}, {300, 127}, {300, 128}, {400, 399}};
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
             for (int w = 0; w < 9; w++) {
                 if (takes_shape(i, d, w, where[w][0], where[w][0])) {
-                    not_definite(&runners[i], (gx_dtype)d, GX_LOWER, where[w][0], where[w][1]);
-                    not_definite(&runners[i], (gx_dtype)d, GX_UPPER, where[w][0], where[w][1]);
+                    not_definite(&runners[i], (gx_number)d, GX_LOWER, where[w][0], where[w][1]);
+                    not_definite(&runners[i], (gx_number)d, GX_UPPER, where[w][0], where[w][1]);
                 }
             }
         }
@@ -364,7 +364,7 @@ static int64_t lu_of(const runner *r, const block *a)
     if (isfinite(size)) {
         assert_ratio(r, GX_GETRF, a->dtype, m, n, "||PA - LU||", norm_of(&moved), size,
                      gx_max(m, n));
-        double most = gx_dtype_is_complex(a->dtype) ? 2 : 1; // of |re| + |im|
+        double most = gx_number_is_complex(a->dtype) ? 2 : 1; // of |re| + |im|
         assert_true(largest_part(&l) <= most + 8 * eps_of(a->dtype));
     }
     block *all[] = {&c, &moved, &l, &u};
@@ -381,13 +381,13 @@ static void getrf(void **state)
     static const int64_t large[][2] = {{200, 200}, {400, 90},  {90, 400},
                                        {33, 33},   {700, 700}, {1000, 300}};
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
             for (int s = 0; s < SIDES * SIDES + 6; s++) {
                 bool is_large = s >= SIDES * SIDES;
                 int64_t m = is_large ? large[s - SIDES * SIDES][0] : sides[s / SIDES];
                 int64_t n = is_large ? large[s - SIDES * SIDES][1] : sides[s % SIDES];
                 if (takes_shape(i, d, s, m, n)) {
-                    block a = random_block((gx_dtype)d, m, n);
+                    block a = random_block((gx_number)d, m, n);
                     assert_int_equal(lu_of(&runners[i], &a), 0);
                     block_free(&a);
                 }
@@ -407,7 +407,7 @@ static void scale_block(const block *x, double s)
 }
 
 /* Columns p and later that are zero below: exact zeros arrive as pivots. */
-static void singular_shape(const runner *r, gx_dtype dtype, int64_t n, int64_t p)
+static void singular_shape(const runner *r, gx_number dtype, int64_t n, int64_t p)
 {
     block a = random_block(dtype, n, n);
     for (int64_t i = 0; i < n; i++) {
@@ -419,7 +419,7 @@ static void singular_shape(const runner *r, gx_dtype dtype, int64_t n, int64_t p
     a = constant_block(dtype, n, n, 0);
     assert_int_equal(lu_of(r, &a), 1);
     block_free(&a);
-    double scale = gx_dtype_is_double(dtype) ? 1e300 : 1e35;
+    double scale = gx_number_is_double(dtype) ? 1e300 : 1e35;
     a = random_block(dtype, n, n);
     scale_block(&a, scale);
     assert_int_equal(lu_of(r, &a), 0);
@@ -443,17 +443,17 @@ static void getrf_at_the_edges(void **state)
     static const int64_t where[][2] = {{1, 0},   {2, 0},   {5, 3},    {50, 31},
                                        {65, 33}, {130, 9}, {300, 257}};
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
             for (int w = 0; w < 7; w++) {
                 if (takes_shape(i, d, w, where[w][0], where[w][0])) {
-                    singular_shape(&runners[i], (gx_dtype)d, where[w][0], where[w][1]);
+                    singular_shape(&runners[i], (gx_number)d, where[w][0], where[w][1]);
                 }
             }
         }
     }
 }
 
-static void laswp_shape(const runner *r, gx_dtype dtype, int64_t m, int64_t n, int64_t offset)
+static void laswp_shape(const runner *r, gx_number dtype, int64_t m, int64_t n, int64_t offset)
 {
     int64_t pivots[40], count = gx_min(40, m - offset);
     for (int64_t j = 0; j < count; j++) {
@@ -486,12 +486,12 @@ static void laswp(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
-            laswp_shape(&runners[i], (gx_dtype)d, 1, 1, 0);
-            laswp_shape(&runners[i], (gx_dtype)d, 5, 0, 2);
-            laswp_shape(&runners[i], (gx_dtype)d, 50, 13, 0);
-            laswp_shape(&runners[i], (gx_dtype)d, 65, 3, 20);
-            laswp_shape(&runners[i], (gx_dtype)d, 130, 3000, 100);
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+            laswp_shape(&runners[i], (gx_number)d, 1, 1, 0);
+            laswp_shape(&runners[i], (gx_number)d, 5, 0, 2);
+            laswp_shape(&runners[i], (gx_number)d, 50, 13, 0);
+            laswp_shape(&runners[i], (gx_number)d, 65, 3, 20);
+            laswp_shape(&runners[i], (gx_number)d, 130, 3000, 100);
         }
     }
 }
@@ -521,7 +521,7 @@ static void fixed_call(gx_kernel_id kernel, gx_args args, const block *a, const 
         block c = fixed_result(kernel, args, a, c0, threads);
         if (memcmp(c.raw, first.raw, c.bytes) != 0) {
             fail_msg("%s %s: other bits with %d threads", gx_kernel_name(kernel),
-                     gx_dtype_name(c.dtype), threads);
+                     gx_number_name(c.dtype), threads);
         }
         assert_memory_equal(pivots, first_pivots, sizeof pivots);
         block_free(&c);
@@ -532,8 +532,8 @@ static void fixed_call(gx_kernel_id kernel, gx_args args, const block *a, const 
 static void fixed_cuts_give_the_same_bits(void **state)
 {
     (void)state;
-    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
-        gx_dtype dtype = (gx_dtype)d;
+    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        gx_number dtype = (gx_number)d;
         enum { N = 611 };
         block a = good_triangle(dtype, N, GX_LOWER, GX_NON_UNIT), c = random_block(dtype, N, N);
         block spd = definite_block(dtype, N, -1);

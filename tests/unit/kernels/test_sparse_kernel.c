@@ -30,7 +30,7 @@ typedef struct panel {
 } panel;
 
 /* rows x cols; every third row empty, every seventh full. */
-static void panel_random(panel *p, gx_dtype dtype, int64_t rows, int64_t cols, bool is_wide)
+static void panel_random(panel *p, gx_number dtype, int64_t rows, int64_t cols, bool is_wide)
 {
     int64_t e = 0;
     p->start[0] = 0;
@@ -38,8 +38,8 @@ static void panel_random(panel *p, gx_dtype dtype, int64_t rows, int64_t cols, b
         for (int64_t j = 0; j < cols && i % 3 != 2; j++) {
             if (i % 7 == 0 || random_bits(&seed) % 4 == 0) {
                 p->wide[e] = p->narrow[e] = (int32_t)j;
-                for (int part = 0; part < (gx_dtype_is_complex(dtype) ? 2 : 1); part++) {
-                    int64_t at = (gx_dtype_is_complex(dtype) ? 2 : 1) * e + part;
+                for (int part = 0; part < (gx_number_is_complex(dtype) ? 2 : 1); part++) {
+                    int64_t at = (gx_number_is_complex(dtype) ? 2 : 1) * e + part;
                     p->value[at] = p->single[at] = (float)random_unit(&seed);
                 }
                 e++;
@@ -55,11 +55,11 @@ static void panel_random(panel *p, gx_dtype dtype, int64_t rows, int64_t cols, b
                       .index_bytes = is_wide ? 8 : 4,
                       .start = p->start,
                       .index = is_wide ? (const void *)p->wide : (const void *)p->narrow,
-                      .value = gx_dtype_is_double(dtype) ? (const void *)p->value
+                      .value = gx_number_is_double(dtype) ? (const void *)p->value
                                                          : (const void *)p->single};
 }
 
-static block block_random(gx_dtype dtype, int64_t m, int64_t n)
+static block block_random(gx_number dtype, int64_t m, int64_t n)
 {
     block b = block_make(dtype, m, n, gx_max(m, 1) + (int64_t)(random_bits(&seed) % 3));
     for (int64_t j = 0; j < n; j++) {
@@ -120,7 +120,7 @@ static void call_fresh(const device *d, const gx_csr *csr, gx_trans op, gx_scala
     size_t end = csr->start[csr->rows];
     there.start = place(d, csr->start, (size_t)(csr->rows + 1) * sizeof *csr->start);
     there.index = place(d, csr->index, end * (size_t)csr->index_bytes);
-    there.value = place(d, csr->value, end * gx_dtype_bytes(csr->dtype));
+    there.value = place(d, csr->value, end * gx_number_bytes(csr->dtype));
     gx_args args = {.transa = op,
                     .m = c->m,
                     .n = c->n,
@@ -235,7 +235,7 @@ static void compare_turned(const gx_csr *csr, gx_trans op, gx_scalar alpha, cons
             for (int64_t i = 0; i < C.m; i++) {
                 gx_scalar x = block_get(&C, i, j), y = block_get(want, j, i);
                 gx_scalar c = block_get(before, j, i);
-                double most = 400 * gx_dtype_eps(C.dtype) * (4 + hypot(y.re, y.im));
+                double most = 400 * gx_number_eps(C.dtype) * (4 + hypot(y.re, y.im));
                 y = is_fresh ? (gx_scalar){y.re - c.re, y.im - c.im} : y;
                 assert_true(hypot(x.re - y.re, x.im - y.im) <= most);
             }
@@ -246,8 +246,8 @@ static void compare_turned(const gx_csr *csr, gx_trans op, gx_scalar alpha, cons
 
 static void compare(const gx_csr *csr, gx_trans op, int64_t m)
 {
-    gx_dtype dtype = csr->dtype;
-    gx_scalar alpha = {-1.5, gx_dtype_is_complex(dtype) ? 0.5 : 0};
+    gx_number dtype = csr->dtype;
+    gx_scalar alpha = {-1.5, gx_number_is_complex(dtype) ? 0.5 : 0};
     block b = block_random(dtype, m, op == GX_NO_TRANS ? csr->rows : csr->cols);
     block c = block_random(dtype, m, op == GX_NO_TRANS ? csr->cols : csr->rows);
     block before = block_copy(&c), ref = block_copy(&c), same = block_copy(&b);
@@ -259,7 +259,7 @@ static void compare(const gx_csr *csr, gx_trans op, int64_t m)
         for (int64_t l = 0; l < m; l++) {
             double size = 4;
             gx_scalar want = expected(csr, op, alpha, &b, block_get(&before, l, j), l, j, &size);
-            double most = 40 * gx_dtype_eps(dtype) * size;
+            double most = 40 * gx_number_eps(dtype) * size;
             gx_scalar x = block_get(&c, l, j), y = block_get(&ref, l, j);
             assert_true(hypot(x.re - want.re, x.im - want.im) <= most);
             assert_true(hypot(y.re - want.re, y.im - want.im) <= most);
@@ -276,9 +276,9 @@ static void beside_the_reference(void **state)
     (void)state;
     static const int64_t lines[] = {0, 1, 2, 3, 4, 5, 8, 16, 31, 32, 33, 64, 100};
     static panel p;
-    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
         for (int wide = 0; wide < 2; wide++) {
-            panel_random(&p, (gx_dtype)dtype, 23, 29, wide != 0);
+            panel_random(&p, (gx_number)dtype, 23, 29, wide != 0);
             const gx_csr cut = gx_csr_cut(&p.csr, 4, 11), none = gx_csr_cut(&p.csr, 5, 0);
             for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
                 for (int op = GX_NO_TRANS; op <= GX_CONJ_TRANS; op++) {
@@ -296,12 +296,12 @@ static void fresh(void **state)
     (void)state;
     static const int64_t lines[] = {1, 3, 4, 32, 40};
     static panel p;
-    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
-        panel_random(&p, (gx_dtype)dtype, 23, 29, false);
+    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
+        panel_random(&p, (gx_number)dtype, 23, 29, false);
         for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
-            block b = block_random((gx_dtype)dtype, lines[k], 29);
-            block c = block_make((gx_dtype)dtype, lines[k], 23, lines[k]);
-            block added = block_make((gx_dtype)dtype, lines[k], 23, lines[k]);
+            block b = block_random((gx_number)dtype, lines[k], 29);
+            block c = block_make((gx_number)dtype, lines[k], 23, lines[k]);
+            block added = block_make((gx_number)dtype, lines[k], 23, lines[k]);
             for (int64_t e = 0; e < lines[k] * 23; e++) {
                 block_set(&c, e % lines[k], e / lines[k], (gx_scalar){NAN, NAN});
                 block_set(&added, e % lines[k], e / lines[k], (gx_scalar){0, 0});
@@ -330,13 +330,13 @@ static int64_t long_row(int64_t i)
     return is_long ? LONG_COLS : i % 5 == 0 ? 0 : (int64_t)(random_bits(&seed) % 6);
 }
 
-static void long_make(long_panel *p, gx_dtype dtype)
+static void long_make(long_panel *p, gx_number dtype)
 {
     enum { MOST = 5 * LONG_COLS + 6 * LONG_ROWS };
     p->start = test_malloc((LONG_ROWS + 1) * sizeof *p->start);
     p->index = test_malloc(MOST * sizeof *p->index);
     block values = {.dtype = dtype, .ld = 1};
-    values.data = p->value = test_malloc(MOST * gx_dtype_bytes(dtype));
+    values.data = p->value = test_malloc(MOST * gx_number_bytes(dtype));
     int64_t e = 0;
     p->start[0] = 0;
     for (int64_t i = 0; i < LONG_ROWS; i++) {
@@ -353,7 +353,7 @@ static void long_make(long_panel *p, gx_dtype dtype)
 
 static void long_compare(const gx_csr *csr, gx_trans op, int64_t lines)
 {
-    gx_dtype dtype = csr->dtype;
+    gx_number dtype = csr->dtype;
     const gx_scalar alpha = {0.5, 0};
     block b = block_random(dtype, lines, op == GX_NO_TRANS ? csr->rows : csr->cols);
     block c = block_random(dtype, lines, op == GX_NO_TRANS ? csr->cols : csr->rows);
@@ -361,13 +361,13 @@ static void long_compare(const gx_csr *csr, gx_trans op, int64_t lines)
     call(tested(), csr, op, alpha, &b, &c);
     call(reference(), csr, op, alpha, &b, &want);
     assert_true(block_is_guarded(&c));
-    double most = 100 * gx_dtype_eps(dtype) * LONG_COLS;
+    double most = 100 * gx_number_eps(dtype) * LONG_COLS;
     for (int64_t j = 0; j < c.n; j++) {
         for (int64_t l = 0; l < lines; l++) {
             gx_scalar x = block_get(&c, l, j), y = block_get(&want, l, j);
             if (!(hypot(x.re - y.re, x.im - y.im) <= most)) {
                 fail_msg("%s, op %d, %lld lines, (%lld, %lld): %.17g, not %.17g",
-                         gx_dtype_name(dtype), (int)op, (long long)lines, (long long)l,
+                         gx_number_name(dtype), (int)op, (long long)lines, (long long)l,
                          (long long)j, x.re, y.re);
             }
         }
@@ -383,9 +383,9 @@ static void long_rows(void **state)
 {
     (void)state;
     static const int64_t lines[] = {1, 3, 8, 32, 36};
-    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
         long_panel p;
-        long_make(&p, (gx_dtype)dtype);
+        long_make(&p, (gx_number)dtype);
         const gx_csr cut = gx_csr_cut(&p.csr, 1, 1700);
         for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
             for (int op = GX_NO_TRANS; op <= GX_CONJ_TRANS; op++) {
@@ -400,13 +400,13 @@ static void long_rows(void **state)
 /* The five-point grid of GRID_SIDE^2 points; one entry of row `bent` names another column. */
 enum { GRID_SIDE = 190, GRID_ROWS = GRID_SIDE * GRID_SIDE };
 
-static void grid_make(long_panel *p, gx_dtype dtype, int64_t bent, bool is_wide)
+static void grid_make(long_panel *p, gx_number dtype, int64_t bent, bool is_wide)
 {
     static const int64_t step[5] = {-GRID_SIDE, -1, 0, 1, GRID_SIDE};
     p->start = test_malloc((GRID_ROWS + 1) * sizeof *p->start);
     p->index = test_malloc((size_t)(5 * GRID_ROWS) * sizeof(int64_t));
     block values = {.dtype = dtype, .ld = 1};
-    values.data = p->value = test_malloc((size_t)(5 * GRID_ROWS) * gx_dtype_bytes(dtype));
+    values.data = p->value = test_malloc((size_t)(5 * GRID_ROWS) * gx_number_bytes(dtype));
     int64_t e = 0;
     p->start[0] = 0;
     for (int64_t i = 0; i < GRID_ROWS; i++) {
@@ -468,10 +468,10 @@ static void grid_compare(const gx_csr *csr, int64_t first, int64_t count, int64_
 static void rows_that_run_along(void **state)
 {
     (void)state;
-    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
         for (int bent = 0; bent < 20; bent++) {
             long_panel p;
-            grid_make(&p, (gx_dtype)dtype, GRID_ROWS / 2 + bent, bent % 2 != 0);
+            grid_make(&p, (gx_number)dtype, GRID_ROWS / 2 + bent, bent % 2 != 0);
             grid_compare(&p.csr, GRID_ROWS / 2 - 5, 40, 13);
             if (bent < 2) {
                 grid_compare(&p.csr, 0, GRID_ROWS, 13);

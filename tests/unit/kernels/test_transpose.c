@@ -39,14 +39,14 @@ static fenced fenced_random(size_t bytes, uint64_t *seed)
     return f;
 }
 
-static void compare(gx_dtype dtype, gx_trans trans, int64_t m, int64_t n, int64_t gap,
+static void compare(gx_number dtype, gx_trans trans, int64_t m, int64_t n, int64_t gap,
                     int64_t apart)
 {
     uint64_t seed = SEED;
     bool is_copy = trans == GX_NO_TRANS;
     int64_t rows = is_copy ? m : n, columns = is_copy ? n : m;
     int64_t lda = rows + apart;
-    fenced a = fenced_random((size_t)((columns - 1) * lda + rows) * gx_dtype_bytes(dtype), &seed);
+    fenced a = fenced_random((size_t)((columns - 1) * lda + rows) * gx_number_bytes(dtype), &seed);
     block c = block_make(dtype, m, n, m + gap), want = block_copy(&c);
     gx_args args = {.transa = trans, .m = m, .n = n, .a = a.data, .lda = lda, .ldc = c.ld};
     gx_err err = {.code = GX_OK};
@@ -55,7 +55,7 @@ static void compare(gx_dtype dtype, gx_trans trans, int64_t m, int64_t n, int64_
     args.c = c.data;
     assert_int_equal(gx_backend_cpu.kernel[GX_TRANSPOSE][dtype](NULL, NULL, &args, &err), GX_OK);
     if (memcmp(c.raw, want.raw, c.bytes) != 0) {
-        fail_msg("%s %dx%d, %d from column to column, trans %d", gx_dtype_name(dtype), (int)m,
+        fail_msg("%s %dx%d, %d from column to column, trans %d", gx_number_name(dtype), (int)m,
                  (int)n, (int)c.ld, (int)trans);
     }
     assert_true(block_is_guarded(&c));
@@ -71,10 +71,10 @@ static void large(void **state)
         int64_t m, n, gap;
     } shapes[] = {{512, 512, 0},   {1024, 1040, 0}, {512, 515, 0},   {523, 2049, 5}, {16, 20000, 0},
                   {17, 20000, 15}, {70000, 8, 0},   {70000, 17, 16}, {511, 1025, 0}, {512, 515, 3}};
-    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
         for (int t = 0; t < 3; t++) {
             for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
-                compare((gx_dtype)d, (gx_trans)t, shapes[k].m, shapes[k].n, shapes[k].gap, 0);
+                compare((gx_number)d, (gx_trans)t, shapes[k].m, shapes[k].n, shapes[k].gap, 0);
             }
         }
     }
@@ -86,15 +86,15 @@ static void blocks(void **state)
     static const struct {
         int64_t m, n, gap;
     } shapes[] = {{256, 128, 8}, {511, 128, 1}, {255, 127, 9}, {125, 600, 3}, {129, 130, 1}};
-    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
         for (int t = 0; t < 3; t++) {
             for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
-                compare((gx_dtype)d, (gx_trans)t, shapes[k].m, shapes[k].n, shapes[k].gap, 1500);
+                compare((gx_number)d, (gx_trans)t, shapes[k].m, shapes[k].n, shapes[k].gap, 1500);
             }
         }
     }
-    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
-        compare((gx_dtype)d, GX_TRANS, 250, 65, 6, 0);
+    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        compare((gx_number)d, GX_TRANS, 250, 65, 6, 0);
     }
 }
 

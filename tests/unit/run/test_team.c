@@ -236,7 +236,7 @@ typedef struct operands {
     gx_args args;
 } operands;
 
-static operands operands_of(const call *p, gx_dtype dtype, uint64_t *seed)
+static operands operands_of(const call *p, gx_number dtype, uint64_t *seed)
 {
     int64_t m = p->kernel == GX_GEMM ? M : N;
     operands o = {
@@ -290,14 +290,14 @@ static void fixed_cuts_give_the_same_bits(void **state)
     (void)state;
     uint64_t seed = SEED;
     for (int i = 0; i < PRODUCTS; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
-            operands o = operands_of(&products[i], (gx_dtype)d, &seed);
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+            operands o = operands_of(&products[i], (gx_number)d, &seed);
             block first = by_team(0, &products[i], &o, &odd_units);
             for (int threads = 1; threads <= 4; threads++) {
                 block c = by_team(threads, &products[i], &o, &odd_units);
                 if (memcmp(c.raw, first.raw, c.bytes) != 0) {
                     fail_msg("%s %s: other bits with %d threads",
-                             gx_kernel_name(products[i].kernel), gx_dtype_name((gx_dtype)d),
+                             gx_kernel_name(products[i].kernel), gx_number_name((gx_number)d),
                              threads);
                 }
                 block_free(&c);
@@ -328,19 +328,19 @@ static void products_agree(void **state)
     static const gx_cut cuts[] = {{.is_fixed = false}, {.is_fixed = true}};
     uint64_t seed = SEED;
     for (int i = 0; i < PRODUCTS; i++) {
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
-            operands o = operands_of(&products[i], (gx_dtype)d, &seed);
+        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+            operands o = operands_of(&products[i], (gx_number)d, &seed);
             block want = block_copy(&o.c);
             gx_err err = {.code = GX_OK};
             assert_int_equal(
-                device_run(&ref, products[i].kernel, (gx_dtype)d, o.args, &o.a, &o.b, &want, &err),
+                device_run(&ref, products[i].kernel, (gx_number)d, o.args, &o.a, &o.b, &want, &err),
                 GX_OK);
-            double bound = 30 * K * (gx_dtype_is_double((gx_dtype)d) ? 0x1p-53 : 0x1p-24);
+            double bound = 30 * K * (gx_number_is_double((gx_number)d) ? 0x1p-53 : 0x1p-24);
             for (int c = 0; c < 3; c++) {
                 block got = by_team(3, &products[i], &o, c < 2 ? &cuts[c] : &odd_units);
                 if (!(farthest(&got, &want) < bound)) {
                     fail_msg("%s %s cut %d: off by %g", gx_kernel_name(products[i].kernel),
-                             gx_dtype_name((gx_dtype)d), c, farthest(&got, &want));
+                             gx_number_name((gx_number)d), c, farthest(&got, &want));
                 }
                 block_free(&got);
             }
@@ -353,7 +353,7 @@ static void products_agree(void **state)
 /* A call of products[], SIDE x SIDE x LONG, by a team of 3 and by the reference. */
 enum { SIDE = 24, LONG = 9001 };
 
-static void long_product(const call *p, gx_dtype dtype, gx_mem *mem, uint64_t *seed)
+static void long_product(const call *p, gx_number dtype, gx_mem *mem, uint64_t *seed)
 {
     block a = p->transa == GX_NO_TRANS ? block_make(dtype, SIDE, LONG, SIDE)
                                        : block_make(dtype, LONG, SIDE, LONG);
@@ -392,9 +392,9 @@ static void long_product(const call *p, gx_dtype dtype, gx_mem *mem, uint64_t *s
     assert_int_equal(is_sliced, gx_team_threads(team) > 1 && gx_mem_limit(mem) > 10000);
     assert_int_equal(gx_mem_used(mem), used);
     gx_team_free(team);
-    double bound = gx_dtype_is_double(dtype) ? 1e-10 : 1e-2;
+    double bound = gx_number_is_double(dtype) ? 1e-10 : 1e-2;
     if (!(farthest(&c, &want) < bound) || !block_is_guarded(&c)) {
-        fail_msg("%s %s: off by %g", gx_kernel_name(p->kernel), gx_dtype_name(dtype),
+        fail_msg("%s %s: off by %g", gx_kernel_name(p->kernel), gx_number_name(dtype),
                  farthest(&c, &want));
     }
     block_free(&a);
@@ -413,7 +413,7 @@ static void long_products_agree(void **state)
         gx_mem *mem;
         assert_int_equal(gx_mem_create(limits[l], &mem, NULL), GX_OK);
         for (int i = 0; i < PRODUCTS; i++) {
-            long_product(&products[i], (gx_dtype)(i % GX_DTYPE_COUNT), mem, &seed);
+            long_product(&products[i], (gx_number)(i % GX_NUMBER_COUNT), mem, &seed);
         }
         assert_int_equal(gx_mem_used(mem), 0);
         gx_mem_free_all(mem);
@@ -472,7 +472,7 @@ static void elements_agree(void **state)
     uint64_t seed = SEED;
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
         for (int s = 0; s < (maps[i].kernel == GX_SYMMETRIZE ? 1 : 3); s++) {
-            gx_dtype dtype = (gx_dtype)((i + (size_t)s) % GX_DTYPE_COUNT);
+            gx_number dtype = (gx_number)((i + (size_t)s) % GX_NUMBER_COUNT);
             int64_t m = shapes[s][0], n = shapes[s][1];
             bool turns = maps[i].kernel == GX_TRANSPOSE && maps[i].transa != GX_NO_TRANS;
             operands o = {.a = turns ? block_make(dtype, n, m, n + 1)
@@ -499,7 +499,7 @@ static void elements_agree(void **state)
                 device_run(&ref, maps[i].kernel, dtype, o.args, &o.a, &o.b, &want, &err), GX_OK);
             if (!(farthest(&got, &want) <= 1e-6)) {
                 fail_msg("%s %s %dx%d: off by %g", gx_kernel_name(maps[i].kernel),
-                         gx_dtype_name(dtype), (int)m, (int)n, farthest(&got, &want));
+                         gx_number_name(dtype), (int)m, (int)n, farthest(&got, &want));
             }
             block_free(&want);
             block_free(&got);

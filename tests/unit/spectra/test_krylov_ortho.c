@@ -65,7 +65,7 @@ static int tear_down(void **state)
 
 /* One case: [V Y] of n rows, and what came of it. */
 typedef struct trial {
-    gx_dtype dtype, wide;
+    gx_number dtype, wide;
     int64_t n, m, cols, want;
     void *V;     /* n x (m + most of cols and want); Y and Q lie behind V */
     void *Y;     /* as it was                                            */
@@ -79,12 +79,12 @@ static void *column(const trial *t, int64_t j)
     return gx_at(t->V, t->dtype, t->n, 0, j);
 }
 
-static void begin(trial *t, fixture *f, gx_dtype dtype, int64_t n, int64_t m, int64_t cols,
+static void begin(trial *t, fixture *f, gx_number dtype, int64_t n, int64_t m, int64_t cols,
                   int64_t want)
 {
     int64_t most = gx_max(cols, want);
     *t = (trial){.dtype = dtype, .n = n, .m = m, .cols = cols, .want = want};
-    t->wide = gx_dtype_wide(dtype);
+    t->wide = gx_number_wide(dtype);
     gx_run_begin(&t->run, f->ctx, "ortho");
     t->V = malloc((size_t)(n * (m + most)) * 16);
     t->Y = malloc((size_t)(n * most) * 16);
@@ -113,10 +113,10 @@ static void end(trial *t)
 /* y_j = a y_j + b x */
 static void combine(const trial *t, int64_t j, double a, double b, const void *x)
 {
-    int64_t numbers = t->n * (gx_dtype_is_complex(t->dtype) ? 2 : 1);
+    int64_t numbers = t->n * (gx_number_is_complex(t->dtype) ? 2 : 1);
     void *y = column(t, t->m + j);
     for (int64_t i = 0; i < numbers; i++) {
-        if (gx_dtype_is_double(t->dtype)) {
+        if (gx_number_is_double(t->dtype)) {
             double *to = (double *)y + i;
             *to = a * *to + (x == NULL ? 0 : b * ((const double *)x)[i]);
         } else {
@@ -129,12 +129,12 @@ static void combine(const trial *t, int64_t j, double a, double b, const void *x
 /* As it comes; h and s with leading dimensions that are not tight. */
 static gx_code orthonormalise(trial *t)
 {
-    memcpy(t->Y, column(t, t->m), (size_t)(t->n * t->cols) * gx_dtype_bytes(t->dtype));
+    memcpy(t->Y, column(t, t->m), (size_t)(t->n * t->cols) * gx_number_bytes(t->dtype));
     return gx_ortho_block(&t->ortho, t->V, t->m, column(t, t->m), t->cols, t->want, t->h,
                           gx_max(t->m, 1), t->s, gx_max(t->cols, t->want));
 }
 
-static gx_scalar at(gx_dtype dtype, const void *x, int64_t ld, int64_t i, int64_t j)
+static gx_scalar at(gx_number dtype, const void *x, int64_t ld, int64_t i, int64_t j)
 {
     gx_scalar value;
     gx_convert(dtype, gx_at(x, dtype, ld, i, j), 1, GX_C128, &value, 1, 1, 1);
@@ -218,7 +218,7 @@ static int64_t columns_so_far(const trial *t)
 static void check(trial *t, int went, const char *what, double how)
 {
     int64_t before = columns_so_far(t);
-    double eps = gx_dtype_eps(t->dtype);
+    double eps = gx_number_eps(t->dtype);
     if (orthonormalise(t) != GX_OK) {
         fail_msg("%s %g: %s", what, how, t->run.err.text);
     }
@@ -226,12 +226,12 @@ static void check(trial *t, int went, const char *what, double how)
     double off = departure(t) / eps, left = residual(t, by_columns) / eps;
     if (getenv("SHOW") != NULL) {
         printf("%-10s %-8g %-4s n %-5lld m %-3lld cols %-3lld: %s, %6.2f %6.2f eps\n", what, how,
-               gx_dtype_name(t->dtype), (long long)t->n, (long long)t->m, (long long)t->cols,
+               gx_number_name(t->dtype), (long long)t->n, (long long)t->m, (long long)t->cols,
                by_columns ? "columns" : "block  ", off, left);
     }
     if (!(off <= ORTHOGONAL && left <= EXACT) || (went >= 0 && by_columns != went)) {
         fail_msg("%s %g %s, n %lld, m %lld, %lld columns, %s: Q^H Q off by %g eps, residual %g eps",
-                 what, how, gx_dtype_name(t->dtype), (long long)t->n, (long long)t->m,
+                 what, how, gx_number_name(t->dtype), (long long)t->n, (long long)t->m,
                  (long long)t->cols, by_columns ? "one by one" : "as a block", off, left);
     }
 }
@@ -260,13 +260,13 @@ static void make(trial *t, kind of, double how)
 static void blocks(void **state)
 {
     fixture *f = *state;
-    static const gx_dtype dtypes[] = {GX_F64, GX_F32, GX_C128, GX_C64};
+    static const gx_number dtypes[] = {GX_F64, GX_F32, GX_C128, GX_C64};
     static const struct {
         int64_t n, m, cols;
     } shapes[] = {{90, 0, 1}, {300, 7, 4}, {1500, 20, 8}, {700, 12, COLS_MOST}, {5000, M_MOST, 5}};
     set(f->ctx, GX_SET_THREADS, "2");
     for (int d = 0; d < 4; d++) {
-        bool is_double = gx_dtype_is_double(dtypes[d]);
+        bool is_double = gx_number_is_double(dtypes[d]);
         for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
             for (kind of = RANDOM; of <= ALL; of++) {
                 for (int digits = 2; digits <= (of == RANDOM ? 2 : 17); digits += 3) {
@@ -302,7 +302,7 @@ static int64_t zero_rows(const trial *t)
 static void dependent(void **state)
 {
     fixture *f = *state;
-    static const gx_dtype dtypes[] = {GX_F64, GX_F32, GX_C128, GX_C64};
+    static const gx_number dtypes[] = {GX_F64, GX_F32, GX_C128, GX_C64};
     for (int d = 0; d < 4; d++) {
         trial t;
         begin(&t, f, dtypes[d], 1300, 9, 6, 6);
@@ -334,7 +334,7 @@ static void dependent(void **state)
 static void first_columns(void **state)
 {
     fixture *f = *state;
-    static const gx_dtype dtypes[] = {GX_F64, GX_F32, GX_C128, GX_C64};
+    static const gx_number dtypes[] = {GX_F64, GX_F32, GX_C128, GX_C64};
     enum { LAST = 3 };
     for (int d = 0; d < 4; d++) {
         int64_t flops[4];
@@ -361,9 +361,9 @@ static void first_columns(void **state)
 static void sizes(void **state)
 {
     fixture *f = *state;
-    static const gx_dtype dtypes[] = {GX_F64, GX_F32, GX_C128, GX_C64};
+    static const gx_number dtypes[] = {GX_F64, GX_F32, GX_C128, GX_C64};
     for (int d = 0; d < 4; d++) {
-        bool is_double = gx_dtype_is_double(dtypes[d]);
+        bool is_double = gx_number_is_double(dtypes[d]);
         for (int sign = -1; sign <= 1; sign += 2) {
             trial t;
             double how = pow(10, sign * (is_double ? 160 : 22));
@@ -395,7 +395,7 @@ static void bits(void **state)
             make(&t[k], ALL, 1e-2);
             assert_int_equal(orthonormalise(&t[k]), GX_OK);
         }
-        size_t bytes = (size_t)(t[0].n * widths[w]) * gx_dtype_bytes(t[0].dtype);
+        size_t bytes = (size_t)(t[0].n * widths[w]) * gx_number_bytes(t[0].dtype);
         assert_memory_equal(column(&t[0], 25), column(&t[1], 25), bytes);
         assert_memory_equal(t[0].h, t[1].h, (size_t)(25 * widths[w]) * 8);
         assert_memory_equal(t[0].s, t[1].s, (size_t)(widths[w] * widths[w]) * 8);

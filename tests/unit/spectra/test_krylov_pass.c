@@ -74,7 +74,7 @@ static gx_scalar element(int64_t i, int64_t j, bool is_hermitian, bool is_comple
     return (gx_scalar){(double)((a * 7 + b * 11) % 13) - 6, is_upper ? -im : im};
 }
 
-static void put(gx_dtype dtype, void *to, int64_t at, gx_scalar x)
+static void put(gx_number dtype, void *to, int64_t at, gx_scalar x)
 {
     switch (dtype) {
     case GX_F64:
@@ -87,19 +87,19 @@ static void put(gx_dtype dtype, void *to, int64_t at, gx_scalar x)
     }
 }
 
-static gx_scalar get(gx_dtype dtype, const void *from, int64_t at)
+static gx_scalar get(gx_number dtype, const void *from, int64_t at)
 {
     return dtype == GX_F64 ? (gx_scalar){((const double *)from)[at], 0}
                            : (gx_scalar){(double)((const float *)from)[2 * at],
                                          (double)((const float *)from)[2 * at + 1]};
 }
 
-static void store(fixture *f, int64_t m, int64_t n, gx_dtype dtype, bool is_hermitian)
+static void store(fixture *f, int64_t m, int64_t n, gx_number dtype, bool is_hermitian)
 {
     gx_run run;
     gx_sink sink;
     gx_err err = {0};
-    void *data = malloc((size_t)(m * n) * gx_dtype_bytes(dtype));
+    void *data = malloc((size_t)(m * n) * gx_number_bytes(dtype));
     assert_non_null(data);
     for (int64_t k = 0; k < m * n; k++) {
         put(dtype, data, k, element(k % m, k / m, is_hermitian, dtype != GX_F64));
@@ -114,7 +114,7 @@ static void store(fixture *f, int64_t m, int64_t n, gx_dtype dtype, bool is_herm
 }
 
 /* y = op(A) x, twice (forwards and backwards), with so many threads. */
-static void apply(fixture *f, gx_dtype dtype, bool is_hermitian, bool is_adjoint, int64_t cols,
+static void apply(fixture *f, gx_number dtype, bool is_hermitian, bool is_adjoint, int64_t cols,
                   const char *threads, const void *x, void *y)
 {
     gx_run run;
@@ -137,12 +137,12 @@ static void apply(fixture *f, gx_dtype dtype, bool is_hermitian, bool is_adjoint
     }
 }
 
-static void check(fixture *f, int64_t m, int64_t n, gx_dtype dtype, bool is_hermitian,
+static void check(fixture *f, int64_t m, int64_t n, gx_number dtype, bool is_hermitian,
                   bool is_adjoint, int64_t cols)
 {
     int64_t rows = is_adjoint ? n : m, inner = is_adjoint ? m : n;
-    size_t bytes = (size_t)(rows * cols) * gx_dtype_bytes(dtype);
-    void *x = malloc((size_t)(inner * cols) * gx_dtype_bytes(dtype)), *y = malloc(bytes);
+    size_t bytes = (size_t)(rows * cols) * gx_number_bytes(dtype);
+    void *x = malloc((size_t)(inner * cols) * gx_number_bytes(dtype)), *y = malloc(bytes);
     void *again = malloc(bytes);
     assert_true(x != NULL && y != NULL && again != NULL);
     for (int64_t k = 0; k < inner * cols; k++) {
@@ -174,7 +174,7 @@ static void passes(void **state)
 {
     fixture *f = *state;
     static const int64_t widths[] = {1, 4, MOST};
-    static const gx_dtype dtypes[] = {GX_F64, GX_C64};
+    static const gx_number dtypes[] = {GX_F64, GX_C64};
     for (int d = 0; d < 2; d++) {
         store(f, M, N, dtypes[d], false);
         for (int w = 0; w < 3; w++) {

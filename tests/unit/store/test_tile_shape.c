@@ -17,7 +17,8 @@
 
 static const size_t MIB8 = (size_t)8 << 20;
 
-static void shape_is(int64_t rows, int64_t cols, gx_dtype dtype, size_t bytes, int64_t p, int64_t q)
+static void shape_is(int64_t rows, int64_t cols, gx_number dtype, size_t bytes, int64_t p,
+                     int64_t q)
 {
     gx_err err = {.code = GX_OK};
     int64_t tile_rows = -1, tile_cols = -1;
@@ -26,7 +27,7 @@ static void shape_is(int64_t rows, int64_t cols, gx_dtype dtype, size_t bytes, i
     assert_int_equal(tile_cols, q);
 }
 
-static void fails(int64_t rows, int64_t cols, gx_dtype dtype, size_t bytes, const char *text)
+static void fails(int64_t rows, int64_t cols, gx_number dtype, size_t bytes, const char *text)
 {
     gx_err err = {.code = GX_OK};
     int64_t p, q;
@@ -102,26 +103,27 @@ static void invariants(void **state)
                                     12345678};
     static const size_t limits[] = {16, 64, 1000, 65536, 1 << 20, (size_t)8 << 20};
     enum { SIDES = sizeof sides / sizeof *sides, LIMITS = sizeof limits / sizeof *limits };
-    for (int c = 0; c < SIDES * SIDES * LIMITS * GX_DTYPE_COUNT; c++) {
+    for (int c = 0; c < SIDES * SIDES * LIMITS * GX_NUMBER_COUNT; c++) {
         int64_t m = sides[c % SIDES], n = sides[c / SIDES % SIDES], p, q;
         size_t limit = limits[c / SIDES / SIDES % LIMITS];
-        gx_dtype dtype = (gx_dtype)(c / SIDES / SIDES / LIMITS);
+        gx_number dtype = (gx_number)(c / SIDES / SIDES / LIMITS);
         gx_err err = {.code = GX_OK};
         if (gx_tile_shape(m, n, dtype, limit, &p, &q, &err) != GX_OK) {
-            int64_t needed = gx_ceil_div(m * n, (int64_t)(limit / gx_dtype_bytes(dtype)));
+            int64_t needed = gx_ceil_div(m * n, (int64_t)(limit / gx_number_bytes(dtype)));
             assert_true(needed > UINT32_MAX / 4); // refused only where the tiles are very many
             continue;
         }
         assert_in_range(p, 1, m);
         assert_in_range(q, 1, n);
-        assert_true((size_t)(p * q) * gx_dtype_bytes(dtype) <= limit);
+        assert_true((size_t)(p * q) * gx_number_bytes(dtype) <= limit);
         assert_true(gx_ceil_div(m, p) * gx_ceil_div(n, q) <= UINT32_MAX);
         assert_true(p == m || p <= 64 || p % 64 == 0);
         assert_true(q == n || q <= 64 || q % 64 == 0);
         // At least a quarter of the limit is used where the matrix is that large.
-        size_t whole = (size_t)(m * n) * gx_dtype_bytes(dtype);
+        size_t whole = (size_t)(m * n) * gx_number_bytes(dtype);
         size_t least = (whole < limit ? whole : limit) / 4;
-        assert_true((size_t)(p * q) * gx_dtype_bytes(dtype) + gx_dtype_bytes(dtype) * 64 >= least);
+        assert_true((size_t)(p * q) * gx_number_bytes(dtype) + gx_number_bytes(dtype) * 64 >=
+                    least);
     }
 }
 
