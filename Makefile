@@ -56,7 +56,8 @@ NDEBUG  ?= -DNDEBUG
 Q   := $(if $(V),,@)
 say  = $(if $(V),,@echo "  $(1)  $(2)")
 
-WARN  := -Wall -Wextra -Wshadow -Wpedantic -Wconversion -Wno-sign-conversion
+# What is computed with and what is stored are two enums (core/base/dtype.h): no crossing but by its functions.
+WARN  := -Wall -Wextra -Wshadow -Wpedantic -Wconversion -Wno-sign-conversion -Werror=enum-conversion -Werror=enum-compare
 FLAGS  = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden $(WARN) $(BLAS_I:%=-I%) $(NDEBUG) $(CFLAGS) \
          $(SANITIZE)
 
@@ -132,7 +133,7 @@ $(BUILD)/kernels/%.o: private FLAGS += -O3 -ffp-contract=off -fno-math-errno
 $(BUILD)/kernels/cpu_pair.o $(BUILD)/kernels/cpu_packed.o $(BUILD)/kernels/cpu_apart.o $(BUILD)/kernels/cpu_sparse.o $(BUILD)/kernels/cpu_elementary.o: private FLAGS += -ffp-contract=fast
 
 # The loops that every element passes which is converted or centred.
-$(BUILD)/core/base/convert.o $(BUILD)/core/base/csr.o $(BUILD)/core/mat/mat.o: private FLAGS += -O3
+$(BUILD)/core/base/convert.o $(BUILD)/core/base/dtype.o $(BUILD)/core/base/csr.o $(BUILD)/core/mat/mat.o: private FLAGS += -O3
 
 # Not ours: the warnings in what lemon made are its authors'.
 $(BUILD)/core/program/grammar.o: private FLAGS += -w -Icore/program

@@ -55,16 +55,17 @@ static bool take_options(gx_agg *agg, gx_fn *fn, const gx_agg_options *opt)
     }
     agg->spec.rows = opt->has_rows ? opt->rows : -1;
     agg->spec.cols = opt->has_cols ? opt->cols : -1;
-    agg->spec.dtype = opt->has_dtype ? opt->dtype : has_imag ? GX_C128 : GX_F64;
-    agg->is_replacing = opt->replace;
-    agg->is_dtype_given = opt->has_dtype;
+    agg->dest = opt->dest;
+    agg->dest.is_streamed = true;
+    agg->spec.dtype = gx_dest_number(&agg->dest, has_imag ? GX_C128 : GX_F64);
+    agg->raw = agg->dest.has_dtype ? agg->dest.dtype : gx_dtype_of(agg->spec.dtype);
     agg->spec.is_sparse = opt->sparse;
     if (opt->sparse && agg->bound->kind->max_args == 2) {
         return gx_fn_fail(fn, "rows make a dense matrix: gx_sparse of it is a sparse one");
     }
-    if (has_imag && !gx_number_is_complex(agg->spec.dtype)) {
+    if (has_imag && !gx_number_is_complex(gx_dtype_number(agg->raw))) {
         return gx_fn_fail(fn, "there are imaginary parts but dtype is %s",
-                          gx_number_name(agg->spec.dtype));
+                          gx_dtype_name(agg->raw));
     }
     int duplicates;
     if (!take_word(fn, "duplicates", opt->duplicates, (const char *[]){"error", "sum", "last"},
@@ -88,7 +89,7 @@ static bool check_name(const gx_agg *agg, gx_fn *fn, const char *what, const cha
     }
     memcpy(copy, name, strlen(name) + 1);
     if (gx_store_resolve(store, name, schema, bare, &err) != GX_OK ||
-        gx_store_check_free(store, schema, bare, agg->is_replacing, &err) != GX_OK) {
+        gx_store_check_free(store, schema, bare, agg->dest.replace, &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
         return false;
     }
@@ -294,8 +295,8 @@ static void final(sqlite3_context *sql)
     if (bound != NULL && !agg->is_failed) {
         gx_run run;
         gx_sink sink;
-        const gx_dest dest = {.name = bound->is_stored ? agg->name : NULL,
-                              .replace = agg->is_replacing};
+        gx_dest dest = agg->dest;
+        dest.name = bound->is_stored ? agg->name : NULL;
         gx_run_begin(&run, bound->ctx, bound->function);
         bound->kind->finish(agg, &run, &dest, &sink);
         result(sql, agg, &run, &sink);

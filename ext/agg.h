@@ -14,10 +14,10 @@ typedef struct gx_agg gx_agg;
 /* What the first row's options say. */
 typedef struct gx_agg_options {
     int64_t rows, cols;
-    gx_number dtype;
+    gx_dest dest; /* without the name */
     char duplicates[64], gaps[64];
     const char *ids;
-    bool replace, has_rows, has_cols, has_dtype, sparse, number;
+    bool has_rows, has_cols, sparse, number;
 } gx_agg_options;
 
 #define GX_AGG_KEY(key, type, field) {key, type, offsetof(gx_agg_options, field), 0}
@@ -26,7 +26,8 @@ typedef struct gx_agg_options {
 #define GX_AGG_KEYS /* of all of them */ \
     GX_AGG_KEY_SET("rows", GX_OPT_INT, rows, has_rows), \
         GX_AGG_KEY_SET("cols", GX_OPT_INT, cols, has_cols), \
-        GX_AGG_KEY_SET("dtype", GX_OPT_DTYPE, dtype, has_dtype), \
+        GX_AGG_KEY_SET("dtype", GX_OPT_DTYPE, dest.dtype, dest.has_dtype), \
+        GX_AGG_KEY("saturate", GX_OPT_BOOL, dest.saturate), \
         GX_AGG_KEY("duplicates", GX_OPT_TEXT, duplicates), \
         GX_AGG_KEY("sparse", GX_OPT_BOOL, sparse)
 
@@ -59,8 +60,8 @@ struct gx_agg {
     int first;                   /* place of i among the arguments               */
     int argc;                    /* arguments, name included, options not        */
     int64_t input_row;           /* rows so far, for messages                    */
-    bool is_replacing;
-    bool is_dtype_given; /* by the options                               */
+    gx_dest dest;                /* without the name                             */
+    gx_dtype raw;                /* of a row that is raw bytes                   */
     gx_scatter_spec spec;
     char name[2 * GX_NAME_MAX + 2]; /* destination; "" for a value               */
     char ids[2 * GX_NAME_MAX + 2];  /* of numbered rows; "": not wanted          */

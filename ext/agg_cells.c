@@ -61,7 +61,7 @@ static void end(gx_agg *agg)
 
 static const gx_option from_keys[] = {GX_AGG_KEYS, {NULL, GX_OPT_END, 0, 0}};
 static const gx_option store_keys[] = {
-    GX_AGG_KEYS, GX_AGG_KEY("replace", GX_OPT_BOOL, replace), {NULL, GX_OPT_END, 0, 0}};
+    GX_AGG_KEYS, GX_AGG_KEY("replace", GX_OPT_BOOL, dest.replace), {NULL, GX_OPT_END, 0, 0}};
 
 static const gx_agg_kind kind = {.from = "gx_from_cells",
                                  .store = "gx_store_cells",

@@ -21,8 +21,9 @@ static gx_code add_row(gx_agg *agg, sqlite3_value **argv, gx_err *err)
     GX_TRY(gx_agg_index(argv[agg->first], "i", &i, err));
     char label[40];
     snprintf(label, sizeof label, "row %lld", (long long)i);
-    const gx_row_wish wish = {.dtype = agg->spec.dtype,
-                              .is_stated = agg->is_dtype_given,
+    const gx_row_wish wish = {.dtype = agg->raw,
+                              .number = agg->spec.dtype,
+                              .is_stated = agg->dest.has_dtype,
                               .cols = gx_stack_cols(agg->collector),
                               .how = ": option \"dtype\" says what they are"};
     GX_TRY(gx_arg_row(ctx, argv[agg->first + 1], label, &wish, &count, &data, err));
@@ -76,7 +77,7 @@ static void end(gx_agg *agg)
 static const gx_option from_keys[] = {ROW_KEYS, {NULL, GX_OPT_END, 0, 0}};
 static const gx_option store_keys[] = {ROW_KEYS,
                                        GX_AGG_KEY("ids", GX_OPT_NAME, ids),
-                                       GX_AGG_KEY("replace", GX_OPT_BOOL, replace),
+                                       GX_AGG_KEY("replace", GX_OPT_BOOL, dest.replace),
                                        {NULL, GX_OPT_END, 0, 0}};
 
 static const gx_agg_kind kind = {.from = "gx_from_rows",

@@ -100,17 +100,17 @@ typedef struct source {
 } source;
 
 /* Elements in memory of out's own. */
-static gx_code own_elements(const source *from, gx_number dtype, int64_t rows, int64_t cols,
+static gx_code own_elements(const source *from, gx_dtype dtype, int64_t rows, int64_t cols,
                             const void *data, gx_mat *out, gx_err *err)
 {
     size_t bytes = 0;
     void *copy;
-    gx_matrix_bytes(rows, cols, dtype, &bytes);
+    gx_dtype_matrix_bytes(rows, cols, dtype, &bytes);
     GX_TRY(gx_mem_alloc(from->ctx->mem, bytes, "argument", &copy, err));
     if (bytes > 0) {
         memcpy(copy, data, bytes);
     }
-    gx_mat_value(out, from->label, dtype, rows, cols, copy, gx_max(rows, 1));
+    gx_mat_array(out, from->label, dtype, rows, cols, copy, gx_max(rows, 1));
     out->owned = copy;
     return GX_OK;
 }
@@ -139,7 +139,7 @@ static gx_code sparse_of_blob(const source *from, const gx_value *v, size_t byte
         panel = copy;
     }
     snprintf(what, sizeof what, "%s is a damaged sparse value", from->label);
-    gx_csr_map(&csr, v->rows, v->cols, v->entries, v->dtype, panel);
+    gx_csr_map(&csr, v->rows, v->cols, v->entries, gx_dtype_number(v->dtype), panel);
     gx_err inner = {0};
     if (gx_csr_check(&csr, what, &inner) != GX_OK) {
         gx_mem_free(from->ctx->mem, copy);
@@ -171,11 +171,10 @@ static gx_code matrix_of_blob(const source *from, sqlite3_value *value, gx_mat *
     if (v.is_sparse) {
         return sparse_of_blob(from, &v, bytes - GX_VALUE_HEADER, out, err);
     }
-    size_t alignment = gx_number_is_double(v.dtype) ? sizeof(double) : sizeof(float);
-    if (!from->is_borrowed || (uintptr_t)v.data % alignment != 0) {
+    if (!from->is_borrowed || (uintptr_t)v.data % gx_dtype_alignment(v.dtype) != 0) {
         return own_elements(from, v.dtype, v.rows, v.cols, v.data, out, err);
     }
-    gx_mat_value(out, from->label, v.dtype, v.rows, v.cols, v.data, gx_max(v.rows, 1));
+    gx_mat_array(out, from->label, v.dtype, v.rows, v.cols, v.data, gx_max(v.rows, 1));
     return GX_OK;
 }
 
@@ -224,7 +223,7 @@ static gx_code matrix_of(const source *from, sqlite3_value *value, gx_mat *out, 
     case SQLITE_INTEGER:
     case SQLITE_FLOAT: {
         double number = sqlite3_value_double(value);
-        return own_elements(from, GX_F64, 1, 1, &number, out, err);
+        return own_elements(from, GX_DTYPE_F64, 1, 1, &number, out, err);
     }
     default:
         return gx_fail(err, GX_ARG, "%s is NULL", from->label);
@@ -298,7 +297,7 @@ static bool lent_matrix(gx_fn *fn, int index, const char *label, gx_mat *out)
     if (array->by_rows) {
         return !gx_fn_fail(fn, "%s is lent by rows: gx_from_memory() makes a matrix of it", label);
     }
-    gx_mat_value(out, label, array->dtype, array->rows, array->cols, array->data, array->step);
+    gx_mat_array(out, label, array->dtype, array->rows, array->cols, array->data, array->step);
     return true;
 }
 
@@ -395,6 +394,18 @@ bool gx_fn_factor(gx_fn *fn, int index, const char *label, gx_mat *out, gx_aux *
         return report(fn, &err);
     }
     return aux->blob == NULL || gx_fn_own(fn, aux->blob);
+}
+
+bool gx_fn_dtype(gx_fn *fn, int index, gx_dtype *dtype)
+{
+    const char *name;
+    char shown[GX_SHOWN_BYTES];
+    if (!gx_fn_text(fn, index, "dtype", &name)) {
+        return false;
+    }
+    return gx_dtype_parse(name, dtype) ||
+           gx_fn_fail(fn, "dtype '%s' is not known (%s)", gx_text_show(name, strlen(name), shown),
+                      gx_dtype_names());
 }
 
 // Names, numbers ----------------------------------------------------------------------------------
@@ -514,11 +525,9 @@ static bool scalar_of_blob(gx_fn *fn, sqlite3_value *value, const char *label, g
     if (matrix_of_blob(&from, value, &mat, &err) != GX_OK) {
         return report(fn, &err);
     }
-    double pair[2];
     bool is_one = mat.rows == 1 && mat.cols == 1;
     if (is_one) {
-        gx_convert(mat.dtype, mat.data, 1, GX_C128, pair, 1, 1, 1);
-        *out = (gx_scalar){pair[0], pair[1]};
+        *out = gx_dtype_get(mat.stored, mat.data);
     }
     gx_mem_free(fn->ctx->mem, mat.owned);
     return is_one || gx_fn_fail(fn, "%s must be a number, not a %" PRId64 "x%" PRId64 " matrix",
@@ -563,42 +572,46 @@ bool gx_fn_scalar(gx_fn *fn, int index, const char *label, gx_scalar *out)
 
 // Rows --------------------------------------------------------------------------------------------
 
-/* count elements, contiguous, as dtype, into *data. */
-static gx_code convert_row(gx_ctx *ctx, const char *label, gx_number from, const void *src,
-                           int64_t count, gx_number dtype, void **data, gx_err *err)
+/* The elements of a row, contiguous, as numbers into *data. */
+static gx_code convert_row(gx_ctx *ctx, const char *label, const gx_mat *row, int64_t count,
+                           gx_number dtype, void **data, gx_err *err)
 {
-    if (gx_number_is_complex(from) && !gx_number_is_complex(dtype)) {
+    if (gx_number_is_complex(row->dtype) && !gx_number_is_complex(dtype)) {
         return gx_fail(err, GX_ARG, "%s is complex but the matrix is %s", label,
                        gx_number_name(dtype));
     }
     size_t bytes = 0;
     gx_matrix_bytes(count, 1, dtype, &bytes);
     GX_TRY(gx_mem_alloc(ctx->mem, bytes, "row", data, err));
-    gx_convert(from, src, gx_max(count, 1), dtype, *data, gx_max(count, 1), count, 1);
+    gx_widen(row->stored, row->data, gx_max(count, 1), dtype, *data, gx_max(count, 1), count, 1);
     return GX_OK;
 }
 
-/* Raw elements: as many as the bytes hold. */
+/* Raw elements, as numbers: as many as the bytes hold. */
 static gx_code raw_row(gx_ctx *ctx, sqlite3_value *value, const char *label,
                        const gx_row_wish *wish, int64_t *count, void **data, gx_err *err)
 {
     const void *blob = sqlite3_value_blob(value);
-    gx_number dtype = wish->dtype;
+    gx_dtype dtype = wish->dtype;
     const gx_raw raw = {.label = label,
                         .bytes = (size_t)sqlite3_value_bytes(value),
                         .cols = wish->cols,
                         .is_one_row = true,
-                        .may_complex = gx_number_is_complex(wish->dtype),
+                        .may_complex = gx_number_is_complex(wish->number),
+                        .own = wish->dtype,
                         .how = wish->how};
     if (!wish->is_stated) {
         GX_TRY(gx_raw_dtype(&raw, &dtype, err));
     }
-    if (raw.bytes % gx_number_bytes(dtype) != 0) {
+    size_t size = gx_dtype_bytes(dtype);
+    if (raw.bytes % size != 0) {
         return gx_fail(err, GX_ARG, "%s is a blob of %zu bytes, not a multiple of %zu (%s)", label,
-                       raw.bytes, gx_number_bytes(dtype), gx_number_name(dtype));
+                       raw.bytes, size, gx_dtype_name(dtype));
     }
-    *count = (int64_t)(raw.bytes / gx_number_bytes(dtype));
-    return convert_row(ctx, label, dtype, blob, *count, wish->dtype, data, err);
+    gx_mat row;
+    *count = (int64_t)(raw.bytes / size);
+    gx_mat_array(&row, label, dtype, *count, 1, blob, gx_max(*count, 1));
+    return convert_row(ctx, label, &row, *count, wish->number, data, err);
 }
 
 gx_code gx_arg_row(gx_ctx *ctx, sqlite3_value *value, const char *label, const gx_row_wish *wish,
@@ -633,7 +646,7 @@ gx_code gx_arg_row(gx_ctx *ctx, sqlite3_value *value, const char *label, const g
                      row.rows, row.cols);
     } else {
         *count = row.rows * row.cols;
-        rc = convert_row(ctx, label, row.dtype, row.data, *count, wish->dtype, data, err);
+        rc = convert_row(ctx, label, &row, *count, wish->number, data, err);
     }
     gx_mem_free(ctx->mem, row.owned);
     return rc;

@@ -48,7 +48,7 @@ static gx_code write_matrix(gx_run *run, gx_ctx *ctx, const char *name, const vo
                             int64_t tiles, int64_t tile_rows, gx_meta *meta, int64_t *committed_ns,
                             gx_err *err)
 {
-    *meta = (gx_meta){.schema = "main", .rows = tile_rows, .cols = tiles, .dtype = GX_F64};
+    *meta = (gx_meta){.schema = "main", .rows = tile_rows, .cols = tiles, .dtype = GX_DTYPE_F64};
     meta->tile_rows = tile_rows;
     meta->tile_cols = 1;
     gx_store *store = ctx->store;

@@ -210,8 +210,6 @@ void gx_hot_free(gx_scan *scan);
 /* Free everything; the scan may be used again. */
 void gx_scan_clear(gx_scan *scan);
 
-/* One element as a complex number. */
-gx_scalar gx_cells_element(gx_number dtype, const void *at);
 
 // Writing (cells_write.c) -------------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ static bool is_same(const gx_rect *a, const gx_rect *b)
 static size_t rect_bytes(const gx_scan *scan, const gx_rect *r)
 {
     size_t bytes;
-    bool fits = gx_matrix_bytes(r->i1 - r->i0, r->j1 - r->j0, scan->A.dtype, &bytes);
+    bool fits = gx_dtype_matrix_bytes(r->i1 - r->i0, r->j1 - r->j0, scan->A.stored, &bytes);
     return fits ? bytes : SIZE_MAX;
 }
 
@@ -196,8 +196,8 @@ void gx_scan_source(gx_scan *scan, gx_cells_shared *shared, const gx_mat *A)
     }
     scan->shared = shared;
     scan->A = *A;
-    scan->element = gx_number_bytes(A->dtype);
-    if (A->kind == GX_MAT_VALUE) {
+    scan->element = gx_dtype_bytes(A->stored);
+    if (gx_mat_is_value(A)) {
         free_buffer(scan);
         scan->window = (gx_window){.rect = {.i1 = A->rows, .j1 = A->cols}, .base = A->data};
         scan->window.ld = A->ld;
@@ -353,16 +353,4 @@ void gx_scan_clear(gx_scan *scan)
         free_buffer(scan);
     }
     scan->shared = NULL;
-}
-
-gx_scalar gx_cells_element(gx_number dtype, const void *at)
-{
-    double d[2] = {0, 0};
-    float f[2] = {0, 0};
-    if (gx_number_is_double(dtype)) {
-        memcpy(d, at, gx_number_bytes(dtype));
-        return (gx_scalar){.re = d[0], .im = d[1]};
-    }
-    memcpy(f, at, gx_number_bytes(dtype));
-    return (gx_scalar){.re = (double)f[0], .im = (double)f[1]};
 }

@@ -71,9 +71,16 @@ int gx_cells_error(gx_cells_table *table, const gx_err *err, int code)
 // Where a cell is ---------------------------------------------------------------------------------
 
 /* Real numbers of one element. */
-static int parts(gx_number dtype)
+static int parts(const gx_meta *meta)
 {
-    return gx_number_is_complex(dtype) ? 2 : 1;
+    return gx_number_is_complex(gx_meta_number(meta)) ? 2 : 1;
+}
+
+/* What one of them is stored as. */
+static gx_dtype real_dtype(const gx_meta *meta)
+{
+    return gx_dtype_is_number(meta->dtype) ? gx_dtype_of(gx_number_real(gx_meta_number(meta)))
+                                           : meta->dtype;
 }
 
 /* The key of the first real number of cell (i, j). */
@@ -83,7 +90,7 @@ static uint64_t key_of(const gx_meta *meta, int64_t i, int64_t j)
     int64_t tile = tj * gx_meta_row_tiles(meta) + ti;
     int64_t inside =
         (j - tj * meta->tile_cols) * gx_meta_tile_height(meta, ti) + (i - ti * meta->tile_rows);
-    return (uint64_t)tile << 32 | (uint64_t)(inside * parts(meta->dtype));
+    return (uint64_t)tile << 32 | (uint64_t)(inside * parts(meta));
 }
 
 /* Whether the text says the table's own schema; *bare: the name without it. */
@@ -180,11 +187,11 @@ static void drop_overwritten(gx_cells_batch *batch)
 static gx_code patch_run(gx_store *store, const gx_meta *meta, const gx_cells_entry *e,
                          size_t count, gx_err *err)
 {
-    char bytes[PATCH_BYTES];
-    size_t part = gx_number_is_double(meta->dtype) ? sizeof(double) : sizeof(float);
+    _Alignas(16) char bytes[PATCH_BYTES];
+    size_t part = gx_dtype_bytes(meta->dtype) / (size_t)parts(meta);
+    const gx_narrowing to = {.dtype = real_dtype(meta)};
     for (size_t p = 0; p < count; p++) {
-        float single = (float)e[p].value;
-        memcpy(bytes + p * part, part == sizeof single ? (const void *)&single : &e[p].value, part);
+        GX_TRY(gx_narrow_to(GX_F64, &e[p].value, 1, &to, bytes + p * part, 1, 1, 1, err));
     }
     int64_t tile = (int64_t)(e->key >> 32);
     size_t offset = (size_t)(e->key & UINT32_MAX) * part;
@@ -339,24 +346,27 @@ static gx_code set_cell(gx_cells_shared *shared, const cell *c, gx_err *err)
 {
     const gx_meta *meta = &shared->batch.meta;
     uint64_t key = key_of(meta, c->i, c->j);
-    if (c->sets_re) {
+    const gx_narrowing to = {.dtype = real_dtype(meta), .i0 = c->i, .j0 = c->j};
+    _Alignas(double) char bytes[sizeof(double)];
+    if (c->sets_re) { // what the dtype does not hold is refused now, by its row
+        GX_TRY(gx_narrow_to(GX_F64, &c->x.re, 1, &to, bytes, 1, 1, 1, err));
         GX_TRY(set_part(shared, key, c->x.re, err));
     }
-    if (c->sets_im && gx_number_is_complex(meta->dtype)) {
+    if (c->sets_im && gx_number_is_complex(gx_meta_number(meta))) {
         GX_TRY(set_part(shared, key + 1, c->x.im, err));
     }
     return GX_OK;
 }
 
-/* Row i from n elements of the matrix's dtype; NULL: zeros. */
+/* Row i from n numbers, of double precision; NULL: zeros. */
 static gx_code set_row(gx_cells_shared *shared, int64_t i, const char *elements, gx_err *err)
 {
     const gx_meta *meta = &shared->batch.meta;
-    size_t element = gx_number_bytes(meta->dtype);
+    gx_number number = gx_number_wide(gx_meta_number(meta));
     cell c = {.i = i, .sets_re = true, .sets_im = true};
     for (; c.j < meta->cols; c.j++) {
         if (elements != NULL) {
-            c.x = gx_cells_element(meta->dtype, elements + (size_t)c.j * element);
+            c.x = gx_dtype_get(gx_dtype_of(number), gx_at(elements, number, 0, c.j, 0));
         }
         GX_TRY(set_cell(shared, &c, err));
     }
@@ -432,11 +442,11 @@ static gx_code parse_cell(sqlite3_value **columns, bool is_insert, const gx_meta
     if (c->sets_im && (is_given || !is_insert)) { // an INSERT may leave it out
         GX_TRY(parse_real(columns[GX_CELLS_IMAG], "imag", &c->x.im, err));
     }
-    if (c->x.im != 0 && !gx_number_is_complex(meta->dtype)) {
+    if (c->x.im != 0 && !gx_number_is_complex(gx_meta_number(meta))) {
         char shown[GX_DECIMAL_MAX];
         gx_decimal_format(c->x.im, shown);
         return gx_fail(err, GX_ARG, "imag = %s, but %s is real (%s)", shown, meta->name,
-                       gx_number_name(meta->dtype));
+                       gx_dtype_name(meta->dtype));
     }
     return GX_OK;
 }
@@ -461,7 +471,7 @@ static gx_code check_vacant(gx_cells_table *table, const gx_meta *meta, gx_rect 
     gx_scan scan;
     gx_code rc = peek(table, meta, rect, &scan, err);
     for (int64_t j = rect.j0; j < rect.j1 && rc == GX_OK; j++) {
-        gx_scalar x = gx_cells_element(meta->dtype, gx_scan_at(&scan, rect.i0, j));
+        gx_scalar x = gx_dtype_get(meta->dtype, gx_scan_at(&scan, rect.i0, j));
         if (x.re != 0 || x.im != 0) {
             rc =
                 gx_fail(err, GX_ARG, "cell (%lld, %lld) is not zero: UPDATE OR REPLACE moves there",
@@ -480,7 +490,7 @@ static gx_code complete_cell(gx_cells_table *table, const gx_meta *meta, int64_t
     gx_rect rect = {.i0 = i, .i1 = i + 1, .j0 = j, .j1 = j + 1};
     gx_code rc = peek(table, meta, rect, &scan, err);
     if (rc == GX_OK) {
-        gx_scalar old = gx_cells_element(meta->dtype, gx_scan_at(&scan, i, j));
+        gx_scalar old = gx_dtype_get(meta->dtype, gx_scan_at(&scan, i, j));
         c->x.re = c->sets_re ? c->x.re : old.re;
         c->x.im = c->sets_im ? c->x.im : old.im;
         c->sets_re = c->sets_im = true;
@@ -547,6 +557,7 @@ static gx_code parse_row(change *ch, void **elements, gx_err *err)
         return gx_fail(err, GX_ARG, "row is NULL");
     }
     const gx_row_wish wish = {.dtype = meta->dtype,
+                              .number = gx_number_wide(gx_meta_number(meta)),
                               .cols = meta->cols,
                               .how = ": gx_from_bytes(row, 'c64') or 'f64' says which"};
     GX_TRY(gx_arg_row(ch->table->ctx, row, "row", &wish, &count, elements, err));
@@ -579,7 +590,7 @@ static gx_code write_row(change *ch, gx_err *err)
     ch->is_bad = rc != GX_OK;
     rc = rc != GX_OK ? rc : begin_batch(table, meta, err);
     if (rc == GX_OK) {
-        size_t row_parts = (size_t)meta->cols * (size_t)parts(meta->dtype);
+        size_t row_parts = (size_t)meta->cols * (size_t)parts(meta);
         rc = make_room(table->shared, is_move ? 2 * row_parts : row_parts, err);
     }
     if (rc == GX_OK && is_move) {

@@ -17,8 +17,7 @@
 
 typedef struct matmul_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
-    bool transa, transb, conja, conjb, has_dtype;
-    gx_number dtype;
+    bool transa, transb, conja, conjb;
     gx_scalar alpha, beta;
 } matmul_options;
 
@@ -29,8 +28,7 @@ static const gx_option matmul_keys[] = {
     {"conjb", GX_OPT_BOOL, offsetof(matmul_options, conjb), 0},
     {"alpha", GX_OPT_SCALAR, offsetof(matmul_options, alpha), 0},
     {"beta", GX_OPT_SCALAR, offsetof(matmul_options, beta), 0},
-    {"dtype", GX_OPT_DTYPE, offsetof(matmul_options, dtype), offsetof(matmul_options, has_dtype)},
-    {"replace", GX_OPT_BOOL, offsetof(matmul_options, dest.replace), 0},
+    GX_DEST_KEYS(matmul_options, dest),
     {NULL, GX_OPT_END, 0, 0}};
 
 /* "conja" is the conjugate transpose; for real matrices it is the transpose. */
@@ -143,11 +141,6 @@ static void matmul(gx_fn *fn)
         fail_shape(fn, &args, &err);
         return;
     }
-    if (opt.has_dtype && opt.dtype != dtype) {
-        gx_fn_fail(fn, "the product is %s; convert an operand with gx_cast to get %s",
-                   gx_number_name(dtype), gx_number_name(opt.dtype));
-        return;
-    }
     opt.dest.replace |= args.C0 != NULL;
     gx_sink C;
     if (A.is_sparse || B.is_sparse) {
@@ -167,7 +160,7 @@ typedef struct transpose_options {
 } transpose_options;
 
 static const gx_option transpose_keys[] = {
-    {"replace", GX_OPT_BOOL, offsetof(transpose_options, dest.replace), 0},
+    GX_DEST_KEYS(transpose_options, dest),
     {"conj", GX_OPT_BOOL, offsetof(transpose_options, is_conjugated), 0},
     {NULL, GX_OPT_END, 0, 0}};
 

@@ -15,20 +15,8 @@
 
 // gx_from_bytes -----------------------------------------------------------------------------------
 
-static bool take_dtype(gx_fn *fn, gx_number *dtype)
-{
-    const char *name;
-    char shown[GX_SHOWN_BYTES];
-    if (!gx_fn_text(fn, 1, "dtype", &name)) {
-        return false;
-    }
-    return gx_number_parse(name, dtype) ||
-           gx_fn_fail(fn, "dtype '%s' is not known (f64, f32, c128, c64)",
-                      gx_text_show(name, strlen(name), shown));
-}
-
 /* The elements as a column, aligned; a copy belongs to the call. */
-static bool take_elements(gx_fn *fn, gx_number dtype, gx_mat *flat)
+static bool take_elements(gx_fn *fn, gx_dtype dtype, gx_mat *flat)
 {
     char shown[GX_SHOWN_BYTES];
     sqlite3_value *value = fn->argv[0];
@@ -36,7 +24,7 @@ static bool take_elements(gx_fn *fn, gx_number dtype, gx_mat *flat)
         return gx_fn_fail(fn, "bytes must be a blob, not %s", gx_arg_show(value, shown));
     }
     const void *data = sqlite3_value_blob(value);
-    size_t bytes = (size_t)sqlite3_value_bytes(value), size = gx_number_bytes(dtype);
+    size_t bytes = (size_t)sqlite3_value_bytes(value), size = gx_dtype_bytes(dtype);
     gx_value header;
     gx_err err = {0};
     if (data != NULL && gx_value_parse(data, bytes, &header, &err) == GX_OK) {
@@ -44,18 +32,21 @@ static bool take_elements(gx_fn *fn, gx_number dtype, gx_mat *flat)
     }
     if (bytes % size != 0) {
         return gx_fn_fail(fn, "bytes is a blob of %zu bytes, not a multiple of %zu (%s)", bytes,
-                          size, gx_number_name(dtype));
+                          size, gx_dtype_name(dtype));
     }
     int64_t count = (int64_t)(bytes / size);
-    if ((uintptr_t)data % sizeof(double) != 0) {
+    if ((uintptr_t)data % gx_dtype_alignment(dtype) != 0) {
         void *copy;
-        gx_mat_value(flat, "bytes", dtype, count, 1, NULL, gx_max(count, 1));
-        if (!gx_look_buffer(fn, flat, count, 1, &copy)) {
+        if (gx_mem_alloc(fn->ctx->mem, bytes, "bytes", &copy, &err) != GX_OK) {
+            gx_run_fail(&fn->run, &err);
+            return false;
+        }
+        if (!gx_fn_own(fn, copy)) {
             return false;
         }
         data = memcpy(copy, data, bytes);
     }
-    gx_mat_value(flat, "bytes", dtype, count, 1, data, gx_max(count, 1));
+    gx_mat_array(flat, "bytes", dtype, count, 1, data, gx_max(count, 1));
     return true;
 }
 
@@ -86,7 +77,7 @@ static bool take_cols(gx_fn *fn, int64_t count, int64_t *cols, int *dest_index)
 static void from_bytes(gx_fn *fn)
 {
     gx_dest dest = {0};
-    gx_number dtype;
+    gx_dtype dtype;
     gx_mat flat, by_columns;
     int64_t cols;
     int dest_index;
@@ -94,17 +85,18 @@ static void from_bytes(gx_fn *fn)
         return;
     }
     if (fn->argc < 2) {
-        gx_fn_fail(fn, "dtype is missing: 'f32', 'f64', 'c64' or 'c128'");
+        gx_fn_fail(fn, "dtype is missing: %s", gx_dtype_names());
         return;
     }
-    if (!take_dtype(fn, &dtype) || !take_elements(fn, dtype, &flat) ||
+    if (!gx_fn_dtype(fn, 1, &dtype) || !take_elements(fn, dtype, &flat) ||
         !take_cols(fn, flat.rows, &cols, &dest_index) || !gx_fn_dest(fn, dest_index, &dest)) {
         return;
     }
     int64_t rows = flat.rows / cols;
     gx_sink sink;
-    gx_mat_value(&by_columns, "bytes", dtype, cols, rows, flat.data, cols);
-    gx_sink_begin(&fn->run, &dest, rows, cols, dtype, 0, 0, 0, &sink);
+    gx_mat_array(&by_columns, "bytes", dtype, cols, rows, flat.data, cols);
+    dest = gx_dest_like(&dest, &flat);
+    gx_sink_begin(&fn->run, &dest, rows, cols, gx_dest_number(&dest, flat.dtype), 0, 0, 0, &sink);
     if (cols == 1) {
         gx_copy_to_sink(&fn->run, &flat, &sink);
     } else {
@@ -116,15 +108,15 @@ static void from_bytes(gx_fn *fn)
 // gx_to_bytes -------------------------------------------------------------------------------------
 
 /* Room for the result, counted while it is filled; NULL: the call has failed. */
-static char *result_room(gx_fn *fn, const gx_mat *A, gx_number dtype, size_t *bytes)
+static char *result_room(gx_fn *fn, const gx_mat *A, gx_dtype dtype, size_t *bytes)
 {
     int64_t limit = gx_store_length_limit(fn->ctx->store);
     gx_err err = {0};
-    if (!gx_matrix_bytes(A->rows, A->cols, dtype, bytes) || *bytes > (size_t)limit) {
+    if (!gx_dtype_matrix_bytes(A->rows, A->cols, dtype, bytes) || *bytes > (size_t)limit) {
         gx_run_failf(&fn->run, GX_TOOBIG,
                      "%s is %" PRId64 "x%" PRId64 " %s, more bytes than SQLite's length limit of "
                      "%" PRId64 ": take a slice",
-                     A->label, A->rows, A->cols, gx_number_name(dtype), limit);
+                     A->label, A->rows, A->cols, gx_dtype_name(dtype), limit);
         return NULL;
     }
     void *out;
@@ -143,20 +135,21 @@ static void to_bytes(gx_fn *fn)
     if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A)) {
         return;
     }
-    gx_number dtype = A.dtype;
-    if (gx_fn_has(fn, 1) && !take_dtype(fn, &dtype)) {
+    gx_dtype dtype = A.stored;
+    gx_err err = {0};
+    if (gx_fn_has(fn, 1) && !gx_fn_dtype(fn, 1, &dtype)) {
         return;
     }
-    if (gx_number_is_complex(A.dtype) && !gx_number_is_complex(dtype)) {
-        gx_fn_fail(fn, "%s is %s and %s would lose the imaginary part", A.label,
-                   gx_number_name(A.dtype), gx_number_name(dtype));
+    if (gx_dtype_takes(dtype, A.dtype, A.label, &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
         return;
     }
     char *out = result_room(fn, &A, dtype, &bytes);
     if (out == NULL) {
         return;
     }
-    gx_sink_begin_lent(&fn->run, A.cols, A.rows, dtype, out, &by_rows);
+    const gx_landing place = {out, A.cols, A.rows, dtype};
+    gx_sink_begin_lent(&fn->run, &place, A.dtype, &by_rows);
     gx_alg_transpose(&fn->run, &A, GX_TRANS, &by_rows);
     gx_sink_end(&by_rows);
     if (gx_ok(&fn->run)) {

@@ -1,7 +1,7 @@
 /*
 ** gx_set: one cell of a stored matrix.
 **
-** Writes the 4 to 16 bytes of the element in place (incremental blob I/O), under a savepoint, and
+** Writes the bytes of the element in place (incremental blob I/O), under a savepoint, and
 ** gives the matrix a new generation without properties.  For many cells the named tables of
 ** gx_cells are the way: they write tile by tile (cells_write.c).
 */
@@ -11,19 +11,13 @@
 
 SQLITE_EXTENSION_INIT3
 
-/* The bytes of one element; returns how many. */
-static size_t encode(gx_number dtype, gx_scalar x, char bytes[16])
-{
-    double parts[2] = {x.re, x.im};
-    gx_convert(GX_C128, parts, 1, dtype, bytes, 1, 1, 1);
-    return gx_number_bytes(dtype);
-}
-
 static gx_code write_element(gx_store *store, gx_meta *meta, int64_t i, int64_t j, gx_scalar x,
                              gx_err *err)
 {
     _Alignas(16) char bytes[16];
-    size_t count = encode(meta->dtype, x, bytes);
+    const gx_narrowing to = {.dtype = meta->dtype, .i0 = i, .j0 = j};
+    size_t count = gx_dtype_bytes(meta->dtype);
+    GX_TRY(gx_narrow_to(GX_C128, &x, 1, &to, bytes, 1, 1, 1, err));
     int64_t ti = i / meta->tile_rows, tj = j / meta->tile_cols;
     int64_t at =
         (j - tj * meta->tile_cols) * gx_meta_tile_height(meta, ti) + i - ti * meta->tile_rows;
@@ -64,9 +58,9 @@ static void set(gx_fn *fn)
         gx_run_fail(&fn->run, &err);
         return;
     }
-    if (x.im != 0 && !gx_number_is_complex(meta.dtype)) {
+    if (x.im != 0 && !gx_number_is_complex(gx_meta_number(&meta))) {
         gx_fn_fail(fn, "value is complex, but %s is real (%s)", meta.name,
-                   gx_number_name(meta.dtype));
+                   gx_dtype_name(meta.dtype));
         return;
     }
     if (write_element(store, &meta, i, j, x, &err) != GX_OK) {

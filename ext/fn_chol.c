@@ -18,7 +18,7 @@ typedef struct cholesky_options {
 static const gx_option cholesky_keys[] = {
     {"upper", GX_OPT_BOOL, offsetof(cholesky_options, upper), 0},
     {"check", GX_OPT_BOOL, offsetof(cholesky_options, check), 0},
-    {"replace", GX_OPT_BOOL, offsetof(cholesky_options, dest.replace), 0},
+    GX_DEST_KEYS(cholesky_options, dest),
     {NULL, GX_OPT_END, 0, 0}};
 
 static bool is_square(gx_fn *fn, const gx_mat *A)
@@ -63,7 +63,7 @@ static const gx_option tri_keys[] = {
     {"conj", GX_OPT_BOOL, offsetof(tri_options, conj), 0},
     {"unit", GX_OPT_BOOL, offsetof(tri_options, unit), 0},
     {"alpha", GX_OPT_SCALAR, offsetof(tri_options, alpha), 0},
-    {"replace", GX_OPT_BOOL, offsetof(tri_options, dest.replace), 0},
+    GX_DEST_KEYS(tri_options, dest),
     {NULL, GX_OPT_END, 0, 0}};
 
 /* One of two words, or its first letter; -1 when it is neither (and the call has failed). */
@@ -170,7 +170,7 @@ static const gx_option syrk_keys[] = {
     {"trans", GX_OPT_BOOL, offsetof(syrk_options, trans), 0},
     {"conj", GX_OPT_BOOL, offsetof(syrk_options, conj), 0},
     {"alpha", GX_OPT_SCALAR, offsetof(syrk_options, alpha), 0},
-    {"replace", GX_OPT_BOOL, offsetof(syrk_options, dest.replace), 0},
+    GX_DEST_KEYS(syrk_options, dest),
     {NULL, GX_OPT_END, 0, 0}};
 
 static void syrk(gx_fn *fn)

@@ -171,7 +171,7 @@ typedef struct nullspace_options {
 
 static const gx_option nullspace_keys[] = {
     {"tol", GX_OPT_REAL, offsetof(nullspace_options, tol), offsetof(nullspace_options, has_tol)},
-    {"replace", GX_OPT_BOOL, offsetof(nullspace_options, dest.replace), 0},
+    GX_DEST_KEYS(nullspace_options, dest),
     {NULL, GX_OPT_END, 0, 0}};
 
 /* Singular values above the tolerance. */

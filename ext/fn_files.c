@@ -56,6 +56,7 @@ static const gx_option import_keys[] = {
     {"format", GX_OPT_TEXT, offsetof(import_options, format), 0},
     {"dtype", GX_OPT_DTYPE, offsetof(import_options, file.dtype),
      offsetof(import_options, file.has_dtype)},
+    {"saturate", GX_OPT_BOOL, offsetof(import_options, dest.saturate), 0},
     {"replace", GX_OPT_BOOL, offsetof(import_options, dest.replace), 0},
     {"header", GX_OPT_BOOL, offsetof(import_options, file.header),
      offsetof(import_options, file.has_header)},

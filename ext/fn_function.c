@@ -13,12 +13,10 @@
 
 typedef struct function_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
-    gx_number dtype;
 } function_options;
 
 static const gx_option function_keys[] = {
-    {"dtype", GX_OPT_DTYPE, offsetof(function_options, dtype), 0},
-    {"replace", GX_OPT_BOOL, offsetof(function_options, dest.replace), 0},
+    GX_DEST_KEYS(function_options, dest),
     {NULL, GX_OPT_END, 0, 0},
 };
 
@@ -55,7 +53,7 @@ static bool put_answer(gx_fn *fn, asked *from, gx_sink *sink, const int64_t at[4
                           from->fn, at[0], at[1], at[2], at[3], value.rows, value.cols);
     }
     const void *elements = value.data;
-    if (value.dtype != sink->dtype || (uintptr_t)elements % sizeof(double) != 0) {
+    if (!gx_dtype_is(value.dtype, sink->dtype) || (uintptr_t)elements % sizeof(double) != 0) {
         gx_mat answer;
         const gx_mat like = {.dtype = sink->dtype};
         if (from->tile == NULL &&
@@ -63,7 +61,7 @@ static bool put_answer(gx_fn *fn, asked *from, gx_sink *sink, const int64_t at[4
                             gx_min(sink->tile_cols, sink->cols), &from->tile)) {
             return false;
         }
-        gx_mat_value(&answer, from->fn, value.dtype, at[2], at[3], elements, at[2]);
+        gx_mat_array(&answer, from->fn, value.dtype, at[2], at[3], elements, at[2]);
         gx_mat_read(&fn->run, &answer, NULL, 0, 0, at[2], at[3], sink->dtype, from->tile, at[2],
                     &err);
         elements = from->tile;
@@ -94,7 +92,7 @@ static void ask(gx_fn *fn, asked *from, gx_sink *sink)
 /* gx_from_function(fn, m, n[, destination][, options]) */
 static void from_function(gx_fn *fn)
 {
-    function_options opt = {.dtype = GX_F64};
+    function_options opt = {0};
     asked from = {0};
     int64_t m, n;
     gx_err err = {0};
@@ -113,7 +111,8 @@ static void from_function(gx_fn *fn)
     }
     gx_sink sink;
     opt.dest.is_asked_for = true;
-    gx_sink_begin(&fn->run, &opt.dest, m, n, opt.dtype, 0, 0, 0, &sink);
+    opt.dest.is_streamed = true;
+    gx_sink_begin(&fn->run, &opt.dest, m, n, gx_dest_number(&opt.dest, GX_F64), 0, 0, 0, &sink);
     if (gx_ok(&fn->run)) {
         ask(fn, &from, &sink);
     }

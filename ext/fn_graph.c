@@ -105,7 +105,7 @@ static const gx_option rank_keys[] = {
     {"tolerance", GX_OPT_REAL, offsetof(rank_options, args.tolerance), 0},
     {"iterations", GX_OPT_INT, offsetof(rank_options, args.iterations), 0},
     {"seeds", GX_OPT_MATRIX, offsetof(rank_options, seeds), 0},
-    {"replace", GX_OPT_BOOL, offsetof(rank_options, dest.replace), 0},
+    GX_DEST_KEYS(rank_options, dest),
     {NULL, GX_OPT_END, 0, 0},
 };
 

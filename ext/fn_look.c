@@ -52,7 +52,7 @@ static void dtype(gx_fn *fn)
 {
     gx_mat A;
     if (only_matrix(fn, &A)) {
-        sqlite3_result_text(fn->sql, gx_number_name(A.dtype), -1, SQLITE_STATIC);
+        sqlite3_result_text(fn->sql, gx_dtype_name(A.stored), -1, SQLITE_STATIC);
     }
 }
 
@@ -93,7 +93,7 @@ static void info(gx_fn *fn)
     if (A.is_sparse) {
         bytes = gx_sparse_bytes(&A);
     } else {
-        gx_matrix_bytes(A.rows, A.cols, A.dtype, &bytes);
+        gx_dtype_matrix_bytes(A.rows, A.cols, A.stored, &bytes);
     }
     gx_text text;
     gx_text_begin(&text, &fn->run);
@@ -106,7 +106,7 @@ static void info(gx_fn *fn)
         gx_text_puts(&text, ",");
     }
     gx_text_printf(&text, "\"rows\":%" PRId64 ",\"cols\":%" PRId64 ",\"dtype\":\"%s\"", A.rows,
-                   A.cols, gx_number_name(A.dtype));
+                   A.cols, gx_dtype_name(A.stored));
     gx_text_printf(&text, ",\"bytes\":%zu,\"properties\":\"%s\"", bytes,
                    gx_properties_text(A.properties, properties));
     if (A.is_sparse) {
@@ -163,7 +163,7 @@ typedef struct slice_options {
 } slice_options;
 
 static const gx_option replace_option[] = {
-    {"replace", GX_OPT_BOOL, offsetof(slice_options, dest.replace), 0},
+    GX_DEST_KEYS(slice_options, dest),
     {.type = GX_OPT_END},
 };
 
@@ -201,7 +201,9 @@ static void copy_slice(gx_fn *fn, const gx_mat *A, int64_t i0, int64_t i1, int64
         return;
     }
     gx_mat_view(&view, A, GX_NO_TRANS, i0, j0, i1 - i0, j1 - j0);
-    gx_sink_begin(&fn->run, dest, view.rows, view.cols, view.dtype, 0, 0, 0, &sink);
+    gx_dest to = gx_dest_like(dest, A);
+    gx_sink_begin(&fn->run, &to, view.rows, view.cols, gx_dest_number(&to, A->dtype), 0, 0, 0,
+                  &sink);
     if (gx_ok(&fn->run)) {
         gx_copy_to_sink(&fn->run, &view, &sink);
     }
@@ -257,6 +259,7 @@ typedef struct stack {
     bool is_horizontal;
     int64_t rows, cols;
     gx_number dtype;
+    gx_dtype stored; /* of all parts; else dtype */
 } stack;
 
 /* "A", "B", ... "Z", then "argument 27". */
@@ -281,6 +284,7 @@ static bool add_part(gx_fn *fn, stack *s, int index)
         s->rows = A->rows;
         s->cols = A->cols;
         s->dtype = A->dtype;
+        s->stored = A->stored;
         return true;
     }
     int64_t have = s->is_horizontal ? s->rows : s->cols;
@@ -292,6 +296,7 @@ static bool add_part(gx_fn *fn, stack *s, int index)
     int64_t *sum = s->is_horizontal ? &s->cols : &s->rows;
     *sum += s->is_horizontal ? A->cols : A->rows; // of at most 2^40, of at most 127 arguments
     s->dtype = gx_number_promote(s->dtype, A->dtype);
+    s->stored = s->stored == A->stored ? s->stored : gx_dtype_of(s->dtype);
     return true;
 }
 
@@ -375,7 +380,7 @@ static void put_together(gx_fn *fn, bool is_horizontal)
 {
     static const gx_option spec[] = {
         {"destination", GX_OPT_NAME, offsetof(slice_options, dest.name), 0},
-        {"replace", GX_OPT_BOOL, offsetof(slice_options, dest.replace), 0},
+        GX_DEST_KEYS(slice_options, dest),
         {.type = GX_OPT_END},
     };
     slice_options opt = {0};
@@ -387,6 +392,8 @@ static void put_together(gx_fn *fn, bool is_horizontal)
         !gx_fn_dest(fn, fn->argc, &opt.dest)) {
         return;
     }
+    const gx_mat like = {.stored = s.stored};
+    opt.dest = gx_dest_like(&opt.dest, &like);
     gx_sink_begin(&fn->run, &opt.dest, s.rows, s.cols, s.dtype, 0, 0, 0, &sink);
     if (gx_ok(&fn->run)) {
         gx_reader_own(fn->ctx->store, &reader, &err);

@@ -147,7 +147,7 @@ static const gx_option lu_keys[] = {
     {"u", GX_OPT_NAME, offsetof(lu_options, name[UPPER]), 0},
     {"p", GX_OPT_NAME, offsetof(lu_options, name[PERMUTATION]), 0},
     {"permutation", GX_OPT_TEXT, offsetof(lu_options, permutation), 0},
-    {"replace", GX_OPT_BOOL, offsetof(lu_options, dest.replace), 0},
+    GX_DEST_KEYS(lu_options, dest),
     {NULL, GX_OPT_END, 0, 0},
 };
 

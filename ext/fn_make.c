@@ -23,13 +23,11 @@ enum {
 /* What all of them take. */
 typedef struct common {
     gx_dest dest;
-    bool has_dtype;
-    gx_number dtype;
+    gx_number number; /* of the elements, where the destination's dtype is none itself */
 } common;
 
 #define COMMON_KEYS(options)                                                                       \
-    {"dtype", GX_OPT_DTYPE, offsetof(options, base.dtype), offsetof(options, base.has_dtype)},     \
-        {"replace", GX_OPT_BOOL, offsetof(options, base.dest.replace), 0},                         \
+    GX_DEST_KEYS(options, base.dest),                                                              \
     {                                                                                              \
         NULL, GX_OPT_END, 0, 0                                                                     \
     }
@@ -68,14 +66,25 @@ static int destination_place(const gx_fn *fn, int number_place)
     return has_number ? number_place + 1 : number_place;
 }
 
+/* Is what is made of complex numbers stored as such? */
+static bool holds(gx_fn *fn, const common *base, const char *label)
+{
+    bool is_lost = base->dest.has_dtype && gx_number_is_complex(base->number) &&
+                   !gx_number_is_complex(gx_dtype_number(base->dest.dtype));
+    return !is_lost || gx_fn_fail(fn, "%s is complex but dtype is %s", label,
+                                  gx_dtype_name(base->dest.dtype));
+}
+
 /* Copy the generator into the destination, or return it as a value. */
 static void make(gx_fn *fn, common *base, int64_t rows, int64_t cols, uint32_t properties,
                  gx_generate generate, const void *arg)
 {
     gx_mat source;
     gx_sink sink;
-    gx_mat_generated(&source, fn->def->name, base->dtype, rows, cols, generate, arg);
-    gx_sink_begin(&fn->run, &base->dest, rows, cols, base->dtype, properties, 0, 0, &sink);
+    gx_number number = gx_dest_number(&base->dest, base->number);
+    base->dest.is_streamed = true;
+    gx_mat_generated(&source, fn->def->name, number, rows, cols, generate, arg);
+    gx_sink_begin(&fn->run, &base->dest, rows, cols, number, properties, 0, 0, &sink);
     gx_copy_to_sink(&fn->run, &source, &sink);
     gx_fn_result_sink(fn, &sink);
 }
@@ -127,11 +136,8 @@ static void full(gx_fn *fn)
         !gx_fn_scalar(fn, 2, "value", &arg.value) || !gx_fn_dest(fn, 3, &opt.base.dest)) {
         return;
     }
-    if (!opt.base.has_dtype) {
-        opt.base.dtype = arg.value.im != 0 ? GX_C128 : GX_F64;
-    }
-    if (arg.value.im != 0 && !gx_number_is_complex(opt.base.dtype)) {
-        gx_fn_fail(fn, "value is complex but dtype is %s", gx_number_name(opt.base.dtype));
+    opt.base.number = arg.value.im != 0 ? GX_C128 : GX_F64;
+    if (!holds(fn, &opt.base, "value")) {
         return;
     }
     make(fn, &opt.base, m, n, constant_properties(m, n, arg.value), gx_constant_generate, &arg);
@@ -206,7 +212,9 @@ static void diag_of_matrix(gx_fn *fn, const gx_mat *A, diag_options *opt)
     gx_mat column;
     gx_sink sink;
     gx_mat_value(&column, fn->def->name, A->dtype, count, 1, data, gx_max(count, 1));
-    gx_sink_begin(&fn->run, &opt->base.dest, count, 1, opt->base.dtype, 0, 0, 0, &sink);
+    opt->base.dest.is_streamed = true;
+    gx_sink_begin(&fn->run, &opt->base.dest, count, 1,
+                  gx_dest_number(&opt->base.dest, A->dtype), 0, 0, 0, &sink);
     gx_copy_to_sink(&fn->run, &column, &sink);
     gx_fn_result_sink(fn, &sink);
 }
@@ -219,11 +227,8 @@ static void diag(gx_fn *fn)
         !gx_fn_dest(fn, 1, &opt.base.dest)) {
         return;
     }
-    if (!opt.base.has_dtype) {
-        opt.base.dtype = A.dtype;
-    }
-    if (gx_number_is_complex(A.dtype) && !gx_number_is_complex(opt.base.dtype)) {
-        gx_fn_fail(fn, "%s is complex but dtype is %s", A.label, gx_number_name(opt.base.dtype));
+    opt.base.number = A.dtype;
+    if (!holds(fn, &opt.base, A.label)) {
         return;
     }
     if (A.rows == 1 || A.cols == 1) {
@@ -339,7 +344,8 @@ static void random_matrix(gx_fn *fn, gx_random_kind kind)
     }
     gx_random random;
     gx_err err = {0};
-    if (gx_random_init(&random, kind, opt.base.dtype, opt.seed, opt.a, opt.b, &err) != GX_OK) {
+    if (gx_random_init(&random, kind, gx_dest_number(&opt.base.dest, GX_F64), opt.seed, opt.a,
+                       opt.b, &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
         return;
     }
@@ -368,7 +374,7 @@ typedef struct gallery_options {
     gx_gallery_given given;
 } gallery_options;
 
-enum { GALLERY_KEYS = GX_GALLERY_PARAM_COUNT + 4 };
+enum { GALLERY_KEYS = GX_GALLERY_PARAM_COUNT + 5 };
 
 static void fill_gallery_keys(gx_option keys[GALLERY_KEYS])
 {
@@ -400,14 +406,14 @@ static void matrix_gallery(gx_fn *fn)
     }
     gx_gallery gallery;
     gx_err err = {0};
-    if (gx_gallery_init(&gallery, fn->ctx->mem, kind, n, opt.base.dtype, &opt.given, &err) !=
-        GX_OK) {
+    gx_number number = gx_dest_number(&opt.base.dest, GX_F64);
+    if (gx_gallery_init(&gallery, fn->ctx->mem, kind, n, number, &opt.given, &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
         return;
     }
     if (opt.sparse) {
         gx_sink sink;
-        gx_sparse_gallery(&fn->run, &gallery, kind, opt.base.dtype, &opt.base.dest, &sink);
+        gx_sparse_gallery(&fn->run, &gallery, kind, number, &opt.base.dest, &sink);
         gx_fn_result_sink(fn, &sink);
     } else {
         make(fn, &opt.base, n, n, gallery.properties, gx_gallery_generate, &gallery);

@@ -29,43 +29,27 @@ static bool take(gx_fn *fn, int index, gx_lent **array)
     return *array != NULL || gx_fn_fail(fn, "no memory is lent under that token");
 }
 
-typedef struct memory_options {
-    gx_dest dest; /* first: a set_offset of 0 means none */
-    bool has_dtype;
-    gx_number dtype;
-} memory_options;
-
-static const gx_option memory_keys[] = {
-    {"dtype", GX_OPT_DTYPE, offsetof(memory_options, dtype), offsetof(memory_options, has_dtype)},
-    {"replace", GX_OPT_BOOL, offsetof(memory_options, dest.replace), 0},
-    {NULL, GX_OPT_END, 0, 0},
-};
-
 /* C = the array. */
-static void copy_out_of(gx_fn *fn, const gx_lent *array, const memory_options *opt)
+static void copy_out_of(gx_fn *fn, const gx_lent *array, const gx_dest *dest)
 {
     gx_mat A, turned;
     gx_sink C;
-    gx_number dtype = opt->has_dtype ? opt->dtype : array->dtype;
-    if (gx_number_is_complex(array->dtype) && !gx_number_is_complex(dtype)) {
-        gx_fn_fail(fn, "the memory is %s and %s would lose the imaginary part",
-                   gx_number_name(array->dtype), gx_number_name(dtype));
+    gx_err err = {0};
+    bool by_rows = array->by_rows;
+    gx_mat_array(&A, "memory", array->dtype, by_rows ? array->cols : array->rows,
+                 by_rows ? array->rows : array->cols, array->data, array->step);
+    gx_dest to = gx_dest_like(dest, &A);
+    if (gx_dtype_takes(to.dtype, A.dtype, "the memory", &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
         return;
     }
-    gx_sink_begin(&fn->run, &opt->dest, array->rows, array->cols, dtype, 0, 0, 0, &C);
-    if (!array->by_rows) {
-        gx_mat_value(&A, "memory", array->dtype, array->rows, array->cols, array->data,
-                     array->step);
-        gx_copy_to_sink(&fn->run, &A, &C);
+    gx_sink_begin(&fn->run, &to, array->rows, array->cols, gx_dest_number(&to, A.dtype), 0, 0, 0,
+                  &C);
+    gx_mat_view(&turned, &A, GX_TRANS, 0, 0, array->rows, array->cols);
+    if (by_rows && gx_dtype_is(A.stored, C.dtype)) {
+        gx_alg_transpose(&fn->run, &A, GX_TRANS, &C);
     } else {
-        gx_mat_value(&A, "memory", array->dtype, array->cols, array->rows, array->data,
-                     array->step);
-        gx_mat_view(&turned, &A, GX_TRANS, 0, 0, array->rows, array->cols);
-        if (dtype == array->dtype) {
-            gx_alg_transpose(&fn->run, &A, GX_TRANS, &C);
-        } else {
-            gx_copy_to_sink(&fn->run, &turned, &C);
-        }
+        gx_copy_to_sink(&fn->run, by_rows ? &turned : &A, &C);
     }
     gx_fn_result_sink(fn, &C);
 }
@@ -73,11 +57,11 @@ static void copy_out_of(gx_fn *fn, const gx_lent *array, const memory_options *o
 /* gx_from_memory(token[, destination][, options]) */
 static void from_memory(gx_fn *fn)
 {
-    memory_options opt = {.dest = {0}};
+    gx_dest dest = {0};
     gx_lent *array;
-    if (gx_fn_options(fn, memory_keys, &opt) && gx_fn_dest(fn, 1, &opt.dest) &&
+    if (gx_fn_options(fn, gx_dest_keys, &dest) && gx_fn_dest(fn, 1, &dest) &&
         take(fn, 0, &array)) {
-        copy_out_of(fn, array, &opt);
+        copy_out_of(fn, array, &dest);
         gx_lent_give_up(array);
     }
 }
@@ -87,6 +71,7 @@ static void copy_into(gx_fn *fn, const gx_mat *A, const gx_lent *array)
 {
     int64_t run = array->by_rows ? array->cols : array->rows;
     gx_sink C;
+    gx_err err = {0};
     if (A->rows != array->rows || A->cols != array->cols) {
         gx_fn_fail(fn, "A is %" PRId64 "x%" PRId64 " but the memory %" PRId64 "x%" PRId64, A->rows,
                    A->cols, array->rows, array->cols);
@@ -97,13 +82,13 @@ static void copy_into(gx_fn *fn, const gx_mat *A, const gx_lent *array)
                    array->is_writable ? "not without gaps" : "lent for reading only");
         return;
     }
-    if (gx_number_is_complex(A->dtype) && !gx_number_is_complex(array->dtype)) {
-        gx_fn_fail(fn, "%s is %s and %s would lose the imaginary part", A->label,
-                   gx_number_name(A->dtype), gx_number_name(array->dtype));
+    if (gx_dtype_takes(array->dtype, A->dtype, A->label, &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
         return;
     }
-    gx_sink_begin_lent(&fn->run, run, array->by_rows ? array->rows : array->cols, array->dtype,
-                       array->data, &C);
+    const gx_landing place = {array->data, run, array->by_rows ? array->rows : array->cols,
+                              array->dtype};
+    gx_sink_begin_lent(&fn->run, &place, A->dtype, &C);
     if (array->by_rows) {
         gx_alg_transpose(&fn->run, A, GX_TRANS, &C);
     } else {

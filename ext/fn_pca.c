@@ -26,12 +26,12 @@ typedef struct cov_options {
 static const gx_option cov_keys[] = {
     {"ddof", GX_OPT_INT, offsetof(cov_options, ddof), 0},
     {"rows", GX_OPT_BOOL, offsetof(cov_options, is_by_rows), 0},
-    {"replace", GX_OPT_BOOL, offsetof(cov_options, dest.replace), 0},
+    GX_DEST_KEYS(cov_options, dest),
     {NULL, GX_OPT_END, 0, 0}};
 
 static const gx_option corr_keys[] = {
     {"rows", GX_OPT_BOOL, offsetof(cov_options, is_by_rows), 0},
-    {"replace", GX_OPT_BOOL, offsetof(cov_options, dest.replace), 0},
+    GX_DEST_KEYS(cov_options, dest),
     {NULL, GX_OPT_END, 0, 0}};
 
 static void covariance(gx_fn *fn, const gx_option *keys, bool is_correlation)

@@ -22,7 +22,7 @@ typedef struct qr_options {
 static const gx_option qr_keys[] = {{"q", GX_OPT_NAME, offsetof(qr_options, q), 0},
                                     {"r", GX_OPT_NAME, offsetof(qr_options, r), 0},
                                     {"mode", GX_OPT_TEXT, offsetof(qr_options, mode), 0},
-                                    {"replace", GX_OPT_BOOL, offsetof(qr_options, dest.replace), 0},
+                                    GX_DEST_KEYS(qr_options, dest),
                                     {NULL, GX_OPT_END, 0, 0}};
 
 /* What the options say, before anything is looked at. */
@@ -193,11 +193,11 @@ static const gx_option lstsq_keys[] = {
      offsetof(lstsq_options, has_precond)},
     {"tol", GX_OPT_REAL, offsetof(lstsq_options, tol), offsetof(lstsq_options, has_tol)},
     {"maxiter", GX_OPT_INT, offsetof(lstsq_options, maxiter), offsetof(lstsq_options, has_maxiter)},
-    {"replace", GX_OPT_BOOL, offsetof(lstsq_options, dest.replace), 0},
+    GX_DEST_KEYS(lstsq_options, dest),
     {NULL, GX_OPT_END, 0, 0}};
 static const gx_option pinv_keys[] = {
     {"rcond", GX_OPT_REAL, offsetof(lstsq_options, rcond), 0},
-    {"replace", GX_OPT_BOOL, offsetof(lstsq_options, dest.replace), 0},
+    GX_DEST_KEYS(lstsq_options, dest),
     {NULL, GX_OPT_END, 0, 0}};
 
 /* rcond: -1 (the default) or a number in [0, 1). */

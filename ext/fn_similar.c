@@ -22,7 +22,7 @@ typedef struct similar_options {
 
 static const gx_option distance_keys[] = {
     {"metric", GX_OPT_TEXT, offsetof(similar_options, metric), 0},
-    {"replace", GX_OPT_BOOL, offsetof(similar_options, dest.replace), 0},
+    GX_DEST_KEYS(similar_options, dest),
     {NULL, GX_OPT_END, 0, 0},
 };
 
@@ -30,7 +30,7 @@ static const gx_option kmeans_keys[] = {
     {"seed", GX_OPT_INT, offsetof(similar_options, seed), 0},
     {"iterations", GX_OPT_INT, offsetof(similar_options, iterations), 0},
     {"tolerance", GX_OPT_REAL, offsetof(similar_options, tolerance), 0},
-    {"replace", GX_OPT_BOOL, offsetof(similar_options, dest.replace), 0},
+    GX_DEST_KEYS(similar_options, dest),
     {NULL, GX_OPT_END, 0, 0},
 };
 
@@ -127,8 +127,8 @@ static void distance(gx_fn *fn)
     int64_t rows = 0, cols = 0; // of a tile; 0: the default
     if (measure.metric != GX_METRIC_COSINE) {
         gx_err err = {0};
-        gx_tile_shape(A.rows, B.rows, dtype, gx_store_max_tile_bytes(fn->ctx->store), &rows, &cols,
-                      &err);
+        gx_tile_shape(A.rows, B.rows, gx_dtype_of(dtype), gx_store_max_tile_bytes(fn->ctx->store),
+                      &rows, &cols, &err);
         gx_run_fail(&fn->run, &err);
         rows = gx_min(rows, GX_DISTANCE_TILE);
         cols = gx_min(cols, GX_DISTANCE_TILE);
@@ -197,7 +197,7 @@ static const gx_option graph_keys[] = {
     {"symmetric", GX_OPT_TEXT, offsetof(graph_options, symmetric), 0},
     {"values", GX_OPT_TEXT, offsetof(graph_options, values), 0},
     {"exclude_self", GX_OPT_BOOL, offsetof(graph_options, excludes_self), 0},
-    {"replace", GX_OPT_BOOL, offsetof(graph_options, dest.replace), 0},
+    GX_DEST_KEYS(graph_options, dest),
     {NULL, GX_OPT_END, 0, 0},
 };
 

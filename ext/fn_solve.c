@@ -111,7 +111,7 @@ static const gx_option solve_keys[] = {
     {"maxiter", GX_OPT_INT, offsetof(solve_options, maxiter), offsetof(solve_options, has_maxiter)},
     {"restart", GX_OPT_INT, offsetof(solve_options, restart), offsetof(solve_options, has_restart)},
     {"x0", GX_OPT_MATRIX, offsetof(solve_options, x0), 0},
-    {"replace", GX_OPT_BOOL, offsetof(solve_options, dest.replace), 0},
+    GX_DEST_KEYS(solve_options, dest),
     {NULL, GX_OPT_END, 0, 0},
 };
 

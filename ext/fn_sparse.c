@@ -8,25 +8,16 @@
 
 #include "../core/mat/sparse.h"
 
-typedef struct sparse_options {
-    gx_dest dest; /* first: a set_offset of 0 means none */
-    bool has_dtype;
-    gx_number dtype;
-} sparse_options;
-
-static const gx_option keys[] = {
-    {"replace", GX_OPT_BOOL, offsetof(sparse_options, dest.replace), 0},
-    {"dtype", GX_OPT_DTYPE, offsetof(sparse_options, dtype), offsetof(sparse_options, has_dtype)},
-    {NULL, GX_OPT_END, 0, 0},
-};
-
-/* The dtype of the result. */
-static bool take_dtype(gx_fn *fn, const gx_mat *A, sparse_options *opt)
+/* The numbers of a sparse result. */
+static bool take_number(gx_fn *fn, const gx_mat *A, const gx_dest *dest, gx_number *number)
 {
-    opt->dtype = opt->has_dtype ? opt->dtype : A->dtype;
-    return !gx_number_is_complex(A->dtype) || gx_number_is_complex(opt->dtype) ||
-           gx_fn_fail(fn, "%s is %s and %s would lose the imaginary part", A->label,
-                      gx_number_name(A->dtype), gx_number_name(opt->dtype));
+    gx_err err = {0};
+    *number = gx_dest_number(dest, A->dtype);
+    if (dest->has_dtype && gx_dtype_takes(dest->dtype, A->dtype, A->label, &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
+        return false;
+    }
+    return true;
 }
 
 /* What holds of A without its small entries: symmetry and zeros, not what depends on values. */
@@ -47,13 +38,14 @@ static gx_code put_large(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err *e
     return gx_sparse_is_above(x, s->threshold) ? gx_sparse_put(&s->out, i, j, x, err) : GX_OK;
 }
 
-static void sift(gx_fn *fn, const gx_mat *A, double threshold, const sparse_options *opt)
+static void sift(gx_fn *fn, const gx_mat *A, double threshold, gx_number number,
+                 const gx_dest *dest)
 {
     gx_sink C;
     gx_err err = {0};
     sieve s = {.threshold = threshold};
-    if (gx_sparse_out_begin(&fn->run, &opt->dest, A->rows, A->cols, opt->dtype, kept_properties(A),
-                            &C, &s.out) == GX_OK &&
+    if (gx_sparse_out_begin(&fn->run, dest, A->rows, A->cols, number, kept_properties(A), &C,
+                            &s.out) == GX_OK &&
         gx_sparse_each(&fn->run, A, put_large, &s, &err) == GX_OK) {
         gx_sparse_out_end(&s.out);
     }
@@ -65,10 +57,11 @@ static void sift(gx_fn *fn, const gx_mat *A, double threshold, const sparse_opti
 /* gx_sparse(A[, threshold][, destination][, options]) */
 static void sparse(gx_fn *fn)
 {
-    sparse_options opt = {.dest = {0}};
+    gx_dest dest = {0};
     gx_mat A;
+    gx_number number;
     double threshold = 0;
-    if (!gx_fn_options(fn, keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A)) {
+    if (!gx_fn_options(fn, gx_dest_keys, &dest) || !gx_fn_matrix(fn, 0, "A", &A)) {
         return;
     }
     bool has_threshold = gx_fn_has(fn, 1) && sqlite3_value_type(fn->argv[1]) != SQLITE_TEXT;
@@ -77,8 +70,8 @@ static void sparse(gx_fn *fn)
         return;
     }
     if ((has_threshold && !gx_fn_real(fn, 1, "threshold", &threshold)) ||
-        !gx_fn_dest(fn, fn->argc > 2 || has_threshold ? 2 : 1, &opt.dest) ||
-        !take_dtype(fn, &A, &opt)) {
+        !gx_fn_dest(fn, fn->argc > 2 || has_threshold ? 2 : 1, &dest) ||
+        !take_number(fn, &A, &dest, &number)) {
         return;
     }
     if (!(threshold >= 0)) {
@@ -86,25 +79,27 @@ static void sparse(gx_fn *fn)
         return;
     }
     if (A.is_sparse) {
-        sift(fn, &A, threshold, &opt);
+        sift(fn, &A, threshold, number, &dest);
         return;
     }
     gx_sink C;
-    gx_sparse_of_dense(&fn->run, &A, &opt.dest, opt.dtype, kept_properties(&A), threshold, &C);
+    gx_sparse_of_dense(&fn->run, &A, &dest, number, kept_properties(&A), threshold, &C);
     gx_fn_result_sink(fn, &C);
 }
 
 /* gx_dense(A[, destination][, options]) */
 static void dense(gx_fn *fn)
 {
-    sparse_options opt = {.dest = {0}};
+    gx_dest dest = {0};
     gx_mat A;
+    gx_number number;
     gx_sink C;
-    if (!gx_fn_options(fn, keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !gx_fn_dest(fn, 1, &opt.dest) || !take_dtype(fn, &A, &opt)) {
+    if (!gx_fn_options(fn, gx_dest_keys, &dest) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        !gx_fn_dest(fn, 1, &dest) || !take_number(fn, &A, &dest, &number)) {
         return;
     }
-    gx_sink_begin(&fn->run, &opt.dest, A.rows, A.cols, opt.dtype, kept_properties(&A), 0, 0, &C);
+    dest.is_streamed = true;
+    gx_sink_begin(&fn->run, &dest, A.rows, A.cols, number, kept_properties(&A), 0, 0, &C);
     gx_copy_to_sink(&fn->run, &A, &C);
     gx_fn_result_sink(fn, &C);
 }

@@ -15,73 +15,67 @@ SQLITE_EXTENSION_INIT3
 
 // Copies ------------------------------------------------------------------------------------------
 
-typedef struct copy_options {
-    gx_dest dest; /* first: a set_offset of 0 means none */
-    bool has_dtype;
-    gx_number dtype;
-} copy_options;
-
-static const gx_option copy_keys[] = {
-    {"replace", GX_OPT_BOOL, offsetof(copy_options, dest.replace), 0},
-    {"dtype", GX_OPT_DTYPE, offsetof(copy_options, dtype), offsetof(copy_options, has_dtype)},
-    {NULL, GX_OPT_END, 0, 0},
-};
-
 /* What A keeps in another dtype: rounding to single precision spoils the last two. */
-static uint32_t kept_properties(const gx_mat *A, gx_number dtype)
+static uint32_t kept_properties(const gx_mat *A, gx_number number)
 {
-    bool is_narrower = gx_number_is_double(A->dtype) && !gx_number_is_double(dtype);
+    bool is_narrower = gx_number_is_double(A->dtype) && !gx_number_is_double(number);
     uint32_t lost = is_narrower ? GX_PROP_POSITIVE | GX_PROP_ORTHOGONAL : 0;
     return A->properties & ~lost;
 }
 
-static void copy(gx_fn *fn, const gx_mat *A, const copy_options *opt)
+void gx_copy_any(gx_run *run, const gx_mat *A, const gx_dest *dest, uint32_t properties, gx_sink *C)
 {
-    gx_number dtype = opt->has_dtype ? opt->dtype : A->dtype;
-    if (gx_number_is_complex(A->dtype) && !gx_number_is_complex(dtype)) {
-        gx_fn_fail(fn, "%s is %s and %s would lose the imaginary part", A->label,
-                   gx_number_name(A->dtype), gx_number_name(dtype));
+    gx_number number = gx_dest_number(dest, A->dtype);
+    if (A->is_sparse) {
+        gx_sparse_copy(run, A, dest, number, properties, C);
+    } else {
+        gx_sink_begin(run, dest, A->rows, A->cols, number, properties, 0, 0, C);
+        gx_copy_to_sink(run, A, C);
+    }
+}
+
+static void copy(gx_fn *fn, const gx_mat *A, const gx_dest *dest)
+{
+    gx_dest to = gx_dest_like(dest, A);
+    uint32_t kept = kept_properties(A, gx_dest_number(&to, A->dtype));
+    gx_sink C;
+    gx_err err = {0};
+    if (gx_dtype_takes(to.dtype, A->dtype, A->label, &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
         return;
     }
-    gx_sink C;
-    if (A->is_sparse) {
-        gx_sparse_copy(&fn->run, A, &opt->dest, dtype, kept_properties(A, dtype), &C);
-    } else {
-        gx_sink_begin(&fn->run, &opt->dest, A->rows, A->cols, dtype, kept_properties(A, dtype), 0,
-                      0, &C);
-        gx_copy_to_sink(&fn->run, A, &C);
-    }
+    gx_copy_any(&fn->run, A, &to, kept, &C);
     gx_fn_result_sink(fn, &C);
 }
 
 /* A stored factorisation is copied to another one, with its tiles and pivots as they are. */
-static void copy_factor(gx_fn *fn, gx_mat *A, gx_aux *factor, const copy_options *opt)
+static void copy_factor(gx_fn *fn, gx_mat *A, gx_aux *factor, const gx_dest *dest)
 {
     const char *which = factor->kind == GX_AUX_LU ? "LU" : "QR";
-    if (opt->dest.name == NULL) {
+    if (dest->name == NULL) {
         gx_fn_fail(fn, "%s is a stored %s factorisation: give its copy a destination", A->label,
                    which);
         return;
     }
-    if (opt->has_dtype && opt->dtype != A->dtype) {
+    if (dest->has_dtype && dest->dtype != A->stored) {
         gx_fn_fail(fn, "%s is a stored %s factorisation of dtype %s and cannot become %s", A->label,
-                   which, gx_number_name(A->dtype), gx_number_name(opt->dtype));
+                   which, gx_number_name(A->dtype), gx_dtype_name(dest->dtype));
         return;
     }
     gx_sink C;
-    gx_sink_begin(&fn->run, &opt->dest, A->rows, A->cols, A->dtype, A->properties, A->tile_rows,
+    gx_sink_begin(&fn->run, dest, A->rows, A->cols, A->dtype, A->properties, A->tile_rows,
                   A->tile_cols, &C);
     gx_sink_aux(&C, factor);
     gx_copy_to_sink(&fn->run, A, &C);
     gx_fn_result_sink(fn, &C);
 }
 
-static void copy_any(gx_fn *fn, gx_mat *A, gx_aux *factor, const copy_options *opt)
+static void copy_any(gx_fn *fn, gx_mat *A, gx_aux *factor, const gx_dest *dest)
 {
     if (factor->kind == GX_AUX_NONE) {
-        copy(fn, A, opt);
+        copy(fn, A, dest);
     } else {
-        copy_factor(fn, A, factor, opt);
+        copy_factor(fn, A, factor, dest);
     }
 }
 
@@ -108,43 +102,47 @@ static bool check_order(gx_fn *fn)
 /* gx_store(name, A[, options]) */
 static void store(gx_fn *fn)
 {
-    copy_options opt = {.dest = {0}};
+    gx_dest dest = {0};
     gx_mat A;
     gx_aux factor;
     const char *name;
-    if (gx_fn_options(fn, copy_keys, &opt) && check_order(fn) && gx_fn_text(fn, 0, "name", &name) &&
-        gx_fn_dest(fn, 0, &opt.dest) && gx_fn_factor(fn, 1, "matrix", &A, &factor)) {
-        copy_any(fn, &A, &factor, &opt);
+    if (gx_fn_options(fn, gx_dest_keys, &dest) && check_order(fn) &&
+        gx_fn_text(fn, 0, "name", &name) && gx_fn_dest(fn, 0, &dest) &&
+        gx_fn_factor(fn, 1, "matrix", &A, &factor)) {
+        copy_any(fn, &A, &factor, &dest);
     }
 }
 
 /* gx_copy(A[, destination][, options]) */
 static void copy_fn(gx_fn *fn)
 {
-    copy_options opt = {.dest = {0}};
+    gx_dest dest = {0};
     gx_mat A;
     gx_aux factor;
-    if (gx_fn_options(fn, copy_keys, &opt) && gx_fn_factor(fn, 0, "A", &A, &factor) &&
-        gx_fn_dest(fn, 1, &opt.dest)) {
-        copy_any(fn, &A, &factor, &opt);
+    if (gx_fn_options(fn, gx_dest_keys, &dest) && gx_fn_factor(fn, 0, "A", &A, &factor) &&
+        gx_fn_dest(fn, 1, &dest)) {
+        copy_any(fn, &A, &factor, &dest);
     }
 }
+
+/* The dtype is an argument. */
+static const gx_option cast_keys[] = {
+    {"saturate", GX_OPT_BOOL, offsetof(gx_dest, saturate), 0},
+    {"replace", GX_OPT_BOOL, offsetof(gx_dest, replace), 0},
+    {NULL, GX_OPT_END, 0, 0},
+};
 
 /* gx_cast(A, dtype[, destination][, options]) */
 static void cast(gx_fn *fn)
 {
-    copy_options opt = {.has_dtype = true};
+    gx_dest dest = {0};
     gx_mat A;
-    const char *dtype;
-    if (!gx_fn_options(fn, gx_dest_keys, &opt.dest) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !gx_fn_text(fn, 1, "dtype", &dtype) || !gx_fn_dest(fn, 2, &opt.dest)) {
+    if (!gx_fn_options(fn, cast_keys, &dest) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        !gx_fn_dtype(fn, 1, &dest.dtype) || !gx_fn_dest(fn, 2, &dest)) {
         return;
     }
-    if (!gx_number_parse(dtype, &opt.dtype)) {
-        gx_fn_fail(fn, "dtype '%s' is not known (f64, f32, c128, c64)", dtype);
-        return;
-    }
-    copy(fn, &A, &opt);
+    dest.has_dtype = true;
+    copy(fn, &A, &dest);
 }
 
 // The catalog -------------------------------------------------------------------------------------

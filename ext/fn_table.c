@@ -13,12 +13,10 @@
 
 typedef struct table_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
-    gx_number dtype;
 } table_options;
 
 static const gx_option table_keys[] = {
-    {"dtype", GX_OPT_DTYPE, offsetof(table_options, dtype), 0},
-    {"replace", GX_OPT_BOOL, offsetof(table_options, dest.replace), 0},
+    GX_DEST_KEYS(table_options, dest),
     {NULL, GX_OPT_END, 0, 0},
 };
 
@@ -98,7 +96,7 @@ static gx_code collect(gx_fn *fn, const char *name, const char *columns, gx_numb
 /* gx_from_table(name[, columns][, destination][, options]) */
 static void from_table(gx_fn *fn)
 {
-    table_options opt = {.dtype = GX_F64};
+    table_options opt = {.dest = {.is_streamed = true}};
     const char *name, *columns;
     int dest_index;
     gx_stack *stack = NULL;
@@ -111,7 +109,8 @@ static void from_table(gx_fn *fn)
     if (!check_dest(fn, &opt.dest) || !gx_fn_changes(fn, dest_index)) { // locked before it reads
         return;
     }
-    if (collect(fn, name, columns, opt.dtype, &stack, &err) == GX_OK) {
+    gx_number number = gx_dest_number(&opt.dest, GX_F64);
+    if (collect(fn, name, columns, number, &stack, &err) == GX_OK) {
         gx_stack_finish(stack, &fn->run, &opt.dest, &sink);
         gx_fn_result_sink(fn, &sink);
     }

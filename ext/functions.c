@@ -102,13 +102,12 @@ void gx_result_value(sqlite3_context *sql, gx_mem *mem, gx_value_buf *value)
 
 void gx_fn_result_sink(gx_fn *fn, gx_sink *sink)
 {
-    bool is_stored = sink->is_stored, is_lent = sink->is_lent;
     if (gx_sink_end(sink) != GX_OK) {
         return;
     }
-    if (is_stored) {
+    if (sink->is_stored) {
         sqlite3_result_text(fn->sql, fn->dest_name, -1, SQLITE_TRANSIENT);
-    } else if (is_lent) {
+    } else if (sink->is_lent) {
         fn->is_placed = true;
         sqlite3_result_int64(fn->sql, sink->rows * sink->cols);
     } else {
@@ -134,8 +133,8 @@ void gx_fn_result_scalar(gx_fn *fn, gx_scalar value, bool is_complex)
     }
     gx_err err = {0};
     gx_value_buf buf;
-    if (gx_value_buf_create(fn->ctx->mem, GX_C128, 1, 1, gx_store_length_limit(fn->ctx->store),
-                            &buf, &err) != GX_OK) {
+    if (gx_value_buf_create(fn->ctx->mem, GX_DTYPE_C128, 1, 1,
+                            gx_store_length_limit(fn->ctx->store), &buf, &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
         return;
     }

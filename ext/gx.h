@@ -48,10 +48,10 @@ int gx_configure(struct sqlite3 *db, const char *key, const char *value, char **
 ** Lend an array to SQL: token, a text that nobody can guess, stands for it in gx_from_memory(token,
 ** 'A') and gx_to_memory('A', token), and by columns as any function's matrix argument or, without
 ** gaps, destination, until gx_lend_end(token), which waits for calls that use it.
-** Element (i, j) of dtype "f64", "f32", "c128" or "c64", in the machine's byte order, is i *
-** row_step + j * col_step elements behind data; one step is 1, the other at least the length of the
-** side that lies together.  One row without gaps is by columns, too.  Not zero where it cannot be:
-** no such array, or GX_LENT_MAX are lent.  Any thread, before any connection too.
+** Element (i, j) of any dtype ("f64", "u8"), in the machine's byte order, is i * row_step + j *
+** col_step elements behind data; one step is 1, the other at least the length of the side that lies
+** together.  One row without gaps is by columns, too.  Not zero where it cannot be: no such array,
+** or GX_LENT_MAX are lent.  Any thread, before any connection too.
 */
 enum { GX_LENT_MAX = 64, GX_TOKEN_BYTES = 33 };
 int gx_lend(void *data, const char *dtype, int64_t rows, int64_t cols, int64_t row_step,

@@ -79,7 +79,7 @@ typedef enum gx_option_type {
     GX_OPT_REAL,   /* double: number, or "nan", "inf", "-inf"               */
     GX_OPT_SCALAR, /* gx_scalar: number, [re, im] or "1+2i"                 */
     GX_OPT_TEXT,   /* char[64]                                              */
-    GX_OPT_DTYPE,  /* gx_number                                              */
+    GX_OPT_DTYPE,  /* gx_dtype                                               */
     GX_OPT_NAME,   /* const char *: a destination, as long as the call lives */
     GX_OPT_LIST,   /* const char *: "0,2,5:9", a number, or a list of these, as such a text */
     GX_OPT_TEXTS,  /* const char *: a text, a whole number, or a list of these, by lines        */
@@ -106,8 +106,23 @@ typedef struct gx_option {
 */
 bool gx_fn_options(gx_fn *fn, const gx_option *spec, void *out);
 
-/* "replace" alone, into a gx_dest. */
+/* What every destination takes, into the gx_dest `dest` of a struct. */
+#define GX_DEST_KEYS(type, dest)                                                                   \
+    {"dtype", GX_OPT_DTYPE, offsetof(type, dest.dtype), offsetof(type, dest.has_dtype)},           \
+        {"saturate", GX_OPT_BOOL, offsetof(type, dest.saturate), 0},                               \
+    {                                                                                              \
+        "replace", GX_OPT_BOOL, offsetof(type, dest.replace), 0                                    \
+    }
+
+/* That alone, into a gx_dest. */
 extern const gx_option gx_dest_keys[];
+
+/* A copy of A, sparse or not, as a sink that is the caller's to end (fn_store.c). */
+void gx_copy_any(gx_run *run, const gx_mat *A, const gx_dest *dest, uint32_t properties,
+                 gx_sink *C);
+
+/* "f32" or its like, of an argument. */
+bool gx_fn_dtype(gx_fn *fn, int index, gx_dtype *dtype);
 
 // Arguments (args.c) ------------------------------------------------------------------------------
 
@@ -193,13 +208,14 @@ const char *gx_text_show(const char *text, size_t bytes, char shown[GX_SHOWN_BYT
 
 /*
 ** A row given as JSON list, matrix value (1 x n or n x 1), number, or raw elements as NumPy's
-** tobytes() writes them: count elements of dtype into *data (owned, ctx->mem).  Complex elements
-** where dtype is real are refused, and raw ones that can be read in two ways (gx_raw_dtype).
+** tobytes() writes them: count numbers into *data (owned, ctx->mem).  Complex elements where the
+** numbers are real are refused, and raw ones that can be read in two ways (gx_raw_dtype).
 */
 typedef struct gx_row_wish {
-    gx_number dtype; /* of the matrix                                          */
-    bool is_stated; /* raw elements are of it, the statement says             */
-    int64_t cols;   /* of the rows; -1: not known                             */
+    gx_dtype dtype;   /* of the matrix, and of raw elements that are said to be of it */
+    gx_number number; /* what comes out                                         */
+    bool is_stated;   /* raw elements are of dtype, the statement says          */
+    int64_t cols;     /* of the rows; -1: not known                             */
     const char *how; /* the end of a refusal: what states the dtype of raw ones */
 } gx_row_wish;
 
@@ -217,10 +233,11 @@ typedef struct gx_raw {
     int64_t cols;     /* -1: not known, which no reading fits */
     bool is_one_row;
     bool may_complex; /* c64 and c128 are readings as well    */
+    gx_dtype own;     /* a reading as well, where it is no number: of one row */
     const char *how;  /* as in gx_row_wish                    */
 } gx_raw;
 
-gx_code gx_raw_dtype(const gx_raw *raw, gx_number *dtype, gx_err *err);
+gx_code gx_raw_dtype(const gx_raw *raw, gx_dtype *dtype, gx_err *err);
 
 /*
 ** A JSON literal (literal.c): '[[1,2],[3,"1+2i"]]', a flat list being a column.  dtype: GX_F64, or

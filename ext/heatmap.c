@@ -180,7 +180,7 @@ static void put_frame(gx_text *text, bool is_ascii, bool is_top, int64_t width)
 static void put_legend(gx_text *text, const gx_mat *A, const grid *g, const char *const *shades,
                        int count)
 {
-    gx_text_printf(text, "%" PRId64 "x%" PRId64 " %s", A->rows, A->cols, gx_number_name(A->dtype));
+    gx_text_printf(text, "%" PRId64 "x%" PRId64 " %s", A->rows, A->cols, gx_dtype_name(A->stored));
     if (g->least <= g->most) {
         char least[GX_DECIMAL_MAX], most[GX_DECIMAL_MAX];
         gx_decimal_format_places(g->least, 6, least);

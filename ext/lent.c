@@ -55,10 +55,10 @@ __attribute__((visibility("default"))) int gx_lend(void *data, const char *dtype
     made.step = made.by_rows ? row_step : col_step;
     int64_t run = made.by_rows ? cols : rows;
     token[0] = '\0';
-    if (data == NULL || !gx_number_parse(dtype, &made.dtype) || rows < 1 || cols < 1 ||
+    if (data == NULL || !gx_dtype_parse(dtype, &made.dtype) || rows < 1 || cols < 1 ||
         (made.by_rows ? col_step : row_step) != 1 || made.step < run ||
-        !gx_matrix_bytes(made.step, made.by_rows ? rows : cols, made.dtype, &bytes) ||
-        (uintptr_t)data % (gx_number_is_double(made.dtype) ? sizeof(double) : sizeof(float)) != 0 ||
+        !gx_dtype_matrix_bytes(made.step, made.by_rows ? rows : cols, made.dtype, &bytes) ||
+        (uintptr_t)data % gx_dtype_alignment(made.dtype) != 0 ||
         !make_token(made.token)) {
         return 1;
     }

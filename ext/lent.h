@@ -4,13 +4,13 @@
 #ifndef GX_LENT_H
 #define GX_LENT_H
 
-#include "../core/base/types.h"
+#include "../core/base/dtype.h"
 #include "gx.h"
 
 typedef struct gx_lent {
     char token[GX_TOKEN_BYTES]; /* "": this place is free */
     void *data;
-    gx_number dtype;
+    gx_dtype dtype;
     int64_t rows, cols, step; /* from column to column, or by_rows from row to row */
     bool by_rows, is_writable;
     int users; /* calls that are at it */

@@ -9,19 +9,10 @@
 
 #include <string.h>
 
-/* Element k of a buffer. */
+/* Element k of a buffer of numbers. */
 static inline gx_scalar gx_look_element(gx_number dtype, const void *data, int64_t k)
 {
-    double pair[2] = {0, 0};
-    float half[2] = {0, 0};
-    size_t bytes = gx_number_bytes(dtype);
-    const char *at = (const char *)data + (size_t)k * bytes;
-    if (gx_number_is_double(dtype)) {
-        memcpy(pair, at, bytes);
-        return (gx_scalar){pair[0], pair[1]};
-    }
-    memcpy(half, at, bytes);
-    return (gx_scalar){(double)half[0], (double)half[1]};
+    return gx_dtype_get(gx_dtype_of(dtype), gx_at(data, dtype, 0, k, 0));
 }
 
 /* A reader for A through the caller's connection; NULL where no stored matrix is under it. */

@@ -259,7 +259,7 @@ static bool take(gx_fn *fn, const gx_option *option, const cJSON *item, char *ou
         [GX_OPT_REAL] = "a number",
         [GX_OPT_SCALAR] = "a number, [re,im] or \"1+2i\"",
         [GX_OPT_TEXT] = "a text of at most 63 bytes",
-        [GX_OPT_DTYPE] = "\"f64\", \"f32\", \"c128\" or \"c64\"",
+        [GX_OPT_DTYPE] = "one of ",
         [GX_OPT_NAME] = "a name",
         [GX_OPT_LIST] = "a list of whole numbers",
         [GX_OPT_TEXTS] = "a text or a list of texts",
@@ -287,7 +287,7 @@ static bool take(gx_fn *fn, const gx_option *option, const cJSON *item, char *ou
         is_good = take_text(item, field);
         break;
     case GX_OPT_DTYPE:
-        is_good = cJSON_IsString(item) && gx_number_parse(item->valuestring, field);
+        is_good = cJSON_IsString(item) && gx_dtype_parse(item->valuestring, field);
         break;
     case GX_OPT_NAME:
         is_good = take_name(fn, item, field);
@@ -306,8 +306,9 @@ static bool take(gx_fn *fn, const gx_option *option, const cJSON *item, char *ou
     }
     if (!is_good && gx_ok(&fn->run)) {
         char shown[GX_SHOWN_BYTES];
-        gx_fn_fail(fn, "option \"%s\" must be %s, not %s", option->key, wanted[option->type],
-                   show(item, shown));
+        bool is_dtype = option->type == GX_OPT_DTYPE;
+        gx_fn_fail(fn, "option \"%s\" must be %s%s, not %s", option->key, wanted[option->type],
+                   is_dtype ? gx_dtype_names() : "", show(item, shown));
     }
     if (is_good && option->set_offset != 0) {
         *(bool *)(out + option->set_offset) = true;
@@ -405,6 +406,8 @@ static bool leave_no_rest(gx_fn *fn, const gx_option *spec)
 }
 
 const gx_option gx_dest_keys[] = {
+    {"dtype", GX_OPT_DTYPE, offsetof(gx_dest, dtype), offsetof(gx_dest, has_dtype)},
+    {"saturate", GX_OPT_BOOL, offsetof(gx_dest, saturate), 0},
     {"replace", GX_OPT_BOOL, offsetof(gx_dest, replace), 0},
     {NULL, GX_OPT_END, 0, 0},
 };

@@ -40,9 +40,10 @@ static void describe_device(gx_run *run, plan_row *row)
 static gx_code imagine_sink(gx_run *run, int64_t rows, int64_t cols, gx_number dtype, gx_sink *sink)
 {
     *sink = (gx_sink){.run = run, .rows = rows, .cols = cols, .dtype = dtype, .is_stored = true};
+    sink->stored = gx_dtype_of(dtype);
     gx_err err = {0};
-    gx_tile_shape(rows, cols, dtype, gx_store_max_tile_bytes(run->ctx->store), &sink->tile_rows,
-                  &sink->tile_cols, &err);
+    gx_tile_shape(rows, cols, sink->stored, gx_store_max_tile_bytes(run->ctx->store),
+                  &sink->tile_rows, &sink->tile_cols, &err);
     return gx_run_fail(run, &err);
 }
 

@@ -13,9 +13,9 @@
 #include <string.h>
 
 /* Whether elements of so many bytes make the rows; how many of what they are. */
-static bool fits(const gx_raw *raw, gx_number dtype, size_t *count)
+static bool fits(const gx_raw *raw, gx_dtype dtype, size_t *count)
 {
-    size_t size = gx_number_bytes(dtype), row = raw->cols < 0 ? size : (size_t)raw->cols * size;
+    size_t size = gx_dtype_bytes(dtype), row = raw->cols < 0 ? size : (size_t)raw->cols * size;
     bool is_whole = row > 0 && raw->bytes % row == 0;
     bool is_flat = raw->is_one_row || raw->cols < 0;
     *count = !is_whole ? 0 : raw->bytes / (is_flat ? size : row);
@@ -23,36 +23,38 @@ static bool fits(const gx_raw *raw, gx_number dtype, size_t *count)
 }
 
 /* "2 f32 or 1 f64", "2 rows of 4 f32 or 1 row of 4 f64". */
-static void name_reading(const gx_raw *raw, gx_number dtype, size_t count, const char *before,
+static void name_reading(const gx_raw *raw, gx_dtype dtype, size_t count, const char *before,
                          char text[200])
 {
     size_t used = strlen(text);
     if (raw->cols < 0 || raw->is_one_row) {
-        snprintf(text + used, 200 - used, "%s%zu %s", before, count, gx_number_name(dtype));
+        snprintf(text + used, 200 - used, "%s%zu %s", before, count, gx_dtype_name(dtype));
     } else {
         snprintf(text + used, 200 - used, "%s%zu row%s of %" PRId64 " %s", before, count,
-                 count == 1 ? "" : "s", raw->cols, gx_number_name(dtype));
+                 count == 1 ? "" : "s", raw->cols, gx_dtype_name(dtype));
     }
 }
 
-gx_code gx_raw_dtype(const gx_raw *raw, gx_number *dtype, gx_err *err)
+gx_code gx_raw_dtype(const gx_raw *raw, gx_dtype *dtype, gx_err *err)
 {
-    static const gx_number all[] = {GX_F32, GX_F64, GX_C64, GX_C128};
-    const int kinds = raw->may_complex ? 4 : 2;
+    const gx_dtype all[] = {GX_DTYPE_F32, GX_DTYPE_F64, GX_DTYPE_C64, GX_DTYPE_C128};
+    const int numbers = raw->may_complex ? 4 : 2;
+    const int kinds = numbers + (raw->is_one_row && !gx_dtype_is_number(raw->own));
     char readings[200] = "", sizes[200] = "";
     int found = 0;
-    *dtype = GX_F64;
+    *dtype = GX_DTYPE_F64;
     if (raw->bytes == 0) {
         return GX_OK;
     }
     for (int k = 0; k < kinds; k++) {
+        gx_dtype one = k < numbers ? all[k] : raw->own;
         size_t count, used = strlen(sizes);
-        size_t size = gx_number_bytes(all[k]) * (size_t)gx_max(raw->cols, 1);
+        size_t size = gx_dtype_bytes(one) * (size_t)gx_max(raw->cols, 1);
         snprintf(sizes + used, sizeof sizes - used, "%s%zu (%s)", k == 0 ? "" : " or ", size,
-                 gx_number_name(all[k]));
-        if (fits(raw, all[k], &count)) {
-            *dtype = found == 0 ? all[k] : *dtype;
-            name_reading(raw, all[k], count, found++ == 0 ? "" : " or ", readings);
+                 gx_dtype_name(one));
+        if (fits(raw, one, &count)) {
+            *dtype = found == 0 ? one : *dtype;
+            name_reading(raw, one, count, found++ == 0 ? "" : " or ", readings);
         }
     }
     if (found == 1 && raw->cols >= 0) {

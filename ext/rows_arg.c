@@ -11,26 +11,26 @@
 #include <math.h>
 #include <string.h>
 
-/* stated: GX_NUMBER_COUNT where the statement does not say. */
-static bool take_raw(gx_fn *fn, const gx_raw *raw, const void *data, gx_number stated, gx_rows *out)
+/* stated: GX_DTYPE_COUNT where the statement does not say. */
+static bool take_raw(gx_fn *fn, const gx_raw *raw, const void *data, gx_dtype stated, gx_rows *out)
 {
-    gx_number dtype = stated;
+    gx_dtype dtype = stated;
     gx_err err = {0};
-    if (stated == GX_NUMBER_COUNT && gx_raw_dtype(raw, &dtype, &err) != GX_OK) {
+    if (stated == GX_DTYPE_COUNT && gx_raw_dtype(raw, &dtype, &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
         return false;
     }
     int64_t cols = raw->cols;
-    size_t row = (size_t)cols * gx_number_bytes(dtype);
+    size_t row = (size_t)cols * gx_dtype_bytes(dtype);
     if (row == 0 || raw->bytes % row != 0) {
         return gx_fn_fail(fn,
                           "%s is a blob of %zu bytes, no rows of %" PRId64
                           " %s numbers (%zu bytes each)",
-                          raw->label, raw->bytes, cols, gx_number_name(dtype), row);
+                          raw->label, raw->bytes, cols, gx_dtype_name(dtype), row);
     }
     int64_t rows = (int64_t)(raw->bytes / row);
-    gx_mat_value(&out->base, raw->label, dtype, cols, rows, data, cols);
-    if ((uintptr_t)data % (gx_number_is_double(dtype) ? sizeof(double) : sizeof(float)) != 0) {
+    gx_mat_array(&out->base, raw->label, dtype, cols, rows, data, cols);
+    if ((uintptr_t)data % gx_dtype_alignment(dtype) != 0) {
         void *copy;
         if (!gx_look_buffer(fn, &out->base, cols, rows, &copy)) {
             return false;
@@ -42,7 +42,7 @@ static bool take_raw(gx_fn *fn, const gx_raw *raw, const void *data, gx_number s
     return true;
 }
 
-bool gx_fn_rows(gx_fn *fn, int index, const char *label, int64_t cols, gx_number stated,
+bool gx_fn_rows(gx_fn *fn, int index, const char *label, int64_t cols, gx_dtype stated,
                 gx_rows *out)
 {
     sqlite3_value *value = fn->argv[index];

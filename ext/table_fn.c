@@ -407,7 +407,7 @@ void gx_table_result_matrix(sqlite3_context *sql, gx_ctx *ctx, const char *name,
     gx_err err = {0};
     gx_value_buf buf;
     int64_t limit = sqlite3_limit(sqlite3_context_db_handle(sql), SQLITE_LIMIT_LENGTH, -1);
-    if (gx_value_buf_create(ctx->mem, dtype, rows, cols, limit, &buf, &err) != GX_OK) {
+    if (gx_value_buf_create(ctx->mem, gx_dtype_of(dtype), rows, cols, limit, &buf, &err) != GX_OK) {
         gx_result_error(sql, name, &err);
         return;
     }

@@ -399,20 +399,14 @@ static int result_value(catalog *table, sqlite3_context *sql, const gx_meta *row
     gx_sink sink;
     char name[2 * GX_NAME_MAX + 2];
     snprintf(name, sizeof name, "%s.%s", row->schema, row->name);
-    if (gx_store_find_any(ctx->store, name, &meta, &err) == GX_OK && meta.is_sparse) {
-        gx_mat_stored(&mat, &meta);
-        gx_sparse_copy(&run, &mat, NULL, mat.dtype, 0, &sink);
-        if (gx_sink_end(&sink) == GX_OK) {
-            gx_result_value(sql, ctx->mem, &sink.value);
-        }
-    } else if (err.code == GX_OK) {
+    if (gx_store_find_any(ctx->store, name, &meta, &err) == GX_OK) {
         gx_mat_stored(&mat, &meta);
         if (gx_aux_kind_of(meta.properties) != GX_AUX_NONE) {
             gx_aux_refuse(meta.name, meta.properties, &err);
             gx_run_fail(&run, &err);
         }
-        gx_sink_begin(&run, NULL, mat.rows, mat.cols, mat.dtype, 0, 0, 0, &sink);
-        gx_copy_to_sink(&run, &mat, &sink);
+        const gx_dest like = gx_dest_like(NULL, &mat);
+        gx_copy_any(&run, &mat, &like, 0, &sink);
         if (gx_sink_end(&sink) == GX_OK) {
             gx_result_value(sql, ctx->mem, &sink.value);
         }
@@ -430,9 +424,10 @@ static void result_size(sqlite3_context *sql, gx_ctx *ctx, const gx_meta *row, b
     size_t bytes;
     int64_t entries = 0;
     gx_ctx_hold(ctx); // of a sparse one the directory is read
-    bool is_sound = row->is_sparse ? gx_store_measure_sparse(ctx->store, row, &entries, &bytes)
-                                   : !is_entries && (unsigned)row->dtype < GX_NUMBER_COUNT &&
-                                         gx_matrix_bytes(row->rows, row->cols, row->dtype, &bytes);
+    bool is_sound = row->is_sparse
+                        ? gx_store_measure_sparse(ctx->store, row, &entries, &bytes)
+                        : !is_entries && (unsigned)row->dtype < GX_DTYPE_COUNT &&
+                              gx_dtype_matrix_bytes(row->rows, row->cols, row->dtype, &bytes);
     gx_ctx_release(ctx);
     if (is_sound) {
         sqlite3_result_int64(sql, is_entries ? entries : (sqlite3_int64)bytes);
@@ -458,7 +453,7 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int which)
         sqlite3_result_int64(sql, row->cols);
         break;
     case COL_DTYPE:
-        sqlite3_result_text(sql, gx_number_name(row->dtype), -1, SQLITE_STATIC);
+        sqlite3_result_text(sql, gx_dtype_name(row->dtype), -1, SQLITE_STATIC);
         break;
     case COL_PROPERTIES:
         sqlite3_result_text(sql, gx_properties_text(row->properties, text), -1, SQLITE_TRANSIENT);
@@ -561,20 +556,15 @@ static void store_value(gx_run *run, const char *full, sqlite3_value **columns)
         gx_run_fail(run, &err);
         return;
     }
-    gx_number dtype = mat.dtype;
+    gx_dest dest = {.name = full, .replace = true};
+    dest = gx_dest_like(&dest, &mat);
     if (sqlite3_value_type(columns[COL_DTYPE]) != SQLITE_NULL &&
         gx_arg_text(columns[COL_DTYPE], "dtype", &dtype_name, &err) == GX_OK &&
-        !gx_number_parse(dtype_name, &dtype)) {
-        gx_fail(&err, GX_ARG, "dtype '%s' is not known (f64, f32, c128, c64)", dtype_name);
+        !gx_dtype_parse(dtype_name, &dest.dtype)) {
+        gx_fail(&err, GX_ARG, "dtype '%s' is not known (%s)", dtype_name, gx_dtype_names());
     }
     gx_run_fail(run, &err);
-    gx_dest dest = {.name = full, .replace = true};
-    if (mat.is_sparse) {
-        gx_sparse_copy(run, &mat, &dest, dtype, mat.properties, &sink);
-    } else {
-        gx_sink_begin(run, &dest, mat.rows, mat.cols, dtype, mat.properties, 0, 0, &sink);
-        gx_copy_to_sink(run, &mat, &sink);
-    }
+    gx_copy_any(run, &mat, &dest, mat.properties, &sink);
     gx_sink_end(&sink);
     gx_mat_clear(&mat, ctx->mem);
 }

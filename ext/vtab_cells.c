@@ -252,7 +252,8 @@ static gx_code open_named(gx_cells_table *table, gx_mat *A, gx_err *err)
     }
     gx_mat_stored(A, &meta);
     return meta.is_sparse && table->is_rows
-               ? gx_csr_refuse(meta.name, meta.rows, meta.cols, meta.panels->entries, meta.dtype,
+               ? gx_csr_refuse(meta.name, meta.rows, meta.cols, meta.panels->entries,
+                               gx_meta_number(&meta),
                                err)
                : GX_OK;
 }
@@ -393,11 +394,14 @@ static int value_column(cells_cursor *cursor, sqlite3_context *sql, int64_t rows
     const gx_mat *A = &cursor->scan.A;
     gx_value_buf buf;
     gx_err err = {0};
-    if (gx_value_buf_create(ctx->mem, A->dtype, rows, A->cols, gx_store_length_limit(ctx->store),
+    if (gx_value_buf_create(ctx->mem, A->stored, rows, A->cols, gx_store_length_limit(ctx->store),
                             &buf, &err) != GX_OK) {
         return column_error(cursor, sql, &err);
     }
-    gx_convert(A->dtype, data, ld, A->dtype, buf.data, rows, rows, A->cols);
+    for (int64_t j = 0; j < A->cols; j++) {
+        memcpy(gx_dtype_at(buf.data, A->stored, rows, 0, j),
+               gx_dtype_at(data, A->stored, ld, 0, j), (size_t)rows * cursor->scan.element);
+    }
     gx_result_value(sql, ctx->mem, &buf);
     return SQLITE_OK;
 }
@@ -439,12 +443,12 @@ static int cells_column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int col
         }
     }
     const char *at = gx_scan_at(scan, scan->i, scan->j);
-    if (scan->A.dtype == GX_F64 && column == GX_CELLS_VALUE) {
+    if (scan->A.stored == GX_DTYPE_F64 && column == GX_CELLS_VALUE) {
         double value;
         memcpy(&value, at, sizeof value);
         sqlite3_result_double(sql, value);
     } else {
-        gx_scalar x = gx_cells_element(scan->A.dtype, at);
+        gx_scalar x = gx_dtype_get(scan->A.stored, at);
         sqlite3_result_double(sql, column == GX_CELLS_VALUE ? x.re : x.im);
     }
     return SQLITE_OK;

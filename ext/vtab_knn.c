@@ -20,7 +20,7 @@ typedef struct knn_options {
     char metric[64];
     const char *candidates;
     bool excludes_self;
-    gx_number dtype; /* of raw numbers; GX_NUMBER_COUNT: not stated */
+    gx_dtype dtype; /* of raw numbers; GX_DTYPE_COUNT: not stated */
 } knn_options;
 
 static const gx_option knn_keys[] = {
@@ -114,7 +114,7 @@ static bool count_rows(gx_fn *fn, knn *k, int64_t *rows)
 static bool begin(gx_fn *fn, const gx_table_wish *wish, void *state, int64_t *rows)
 {
     knn *table = state;
-    knn_options opt = {.metric = "cosine", .dtype = GX_NUMBER_COUNT};
+    knn_options opt = {.metric = "cosine", .dtype = GX_DTYPE_COUNT};
     gx_rows Q;
     gx_mat E, C, listed;
     gx_knn_args args = {.E = &E};

@@ -340,7 +340,8 @@ static void make_and_write(gx_run *run, making *x, gx_pass *pass)
 static bool make_stored(gx_run *run, const gx_call *call, const gx_mat *A, gx_sink *C)
 {
     bool is_copy = call->kernel == GX_KERNEL_COUNT, is_turned = call->kernel == GX_TRANSPOSE;
-    bool is_there = is_copy ? A->kind == GX_MAT_VALUE : in_place(A, C->dtype, 0, 0) != NULL;
+    bool is_there = is_copy ? A->kind == GX_MAT_VALUE || A->kind == GX_MAT_NARROW
+                            : in_place(A, C->dtype, 0, 0) != NULL;
     const gx_backend *backend;
     gx_err err = {0};
     making x = {.run = run, .call = call, .A = A, .C = C};
@@ -368,7 +369,8 @@ static bool make_stored(gx_run *run, const gx_call *call, const gx_mat *A, gx_si
     if (threads == 0) {
         return false;
     }
-    if (gx_writers_open(run->ctx->store, &C->meta, &x.writers, &err) != GX_OK) {
+    if (gx_sink_is_plain(C) &&
+        gx_writers_open(run->ctx->store, &C->meta, &x.writers, &err) != GX_OK) {
         gx_run_fail(run, &err);
         return true;
     }

@@ -67,8 +67,8 @@ static void take_tiles(const gx_mat *S, gx_narrow *n)
     n->S = S;
     n->tile_rows = S->tile_rows;
     n->tile_cols = S->tile_cols;
-    if (S->kind == GX_MAT_VALUE) {
-        gx_tile_shape(S->rows, S->cols, S->dtype, PIECE_BYTES, &n->tile_rows, &n->tile_cols,
+    if (gx_mat_is_value(S)) {
+        gx_tile_shape(S->rows, S->cols, S->stored, PIECE_BYTES, &n->tile_rows, &n->tile_cols,
                       &ignored);
     }
 }
@@ -111,7 +111,7 @@ static bool take_gram(const gx_matmul_args *args, gx_narrow *n)
 static bool is_narrow(const gx_narrow *n)
 {
     const gx_mat *S = n->S;
-    bool is_plain = S->kind == GX_MAT_STORED || S->kind == GX_MAT_VALUE ||
+    bool is_plain = S->kind == GX_MAT_STORED || gx_mat_is_value(S) ||
                     S->kind == GX_MAT_GENERATED || S->kind == GX_MAT_CENTRED;
     double pairs = (double)n->p * (double)n->q * (double)n->k;
     double least = S->kind == GX_MAT_VALUE ? SMALL_VALUE_FLOPS : SMALL_FLOPS;

@@ -1,7 +1,7 @@
 /*
-** Conversion between element types: see convert.h.
+** Conversion between numbers, and between numbers and stored elements: see convert.h.
 **
-** One strip of each column at a time passes through complex doubles, which hold every dtype
+** One strip of each column at a time passes through complex doubles, which hold every number
 ** exactly.  The common cases (same dtype; f32 <-> f64) have loops of their own that the compiler
 ** vectorises.  Double to single rounds to nearest; overflow becomes Inf, as IEEE 754 says.
 */
@@ -102,4 +102,59 @@ void gx_convert(gx_number from, const void *src, int64_t ld_src, gx_number to, v
             convert_column(from, x, to, y, m);
         }
     }
+}
+
+// The seam ----------------------------------------------------------------------------------------
+
+void gx_widen(gx_dtype from, const void *src, int64_t ld_src, gx_number to, void *dst,
+              int64_t ld_dst, int64_t m, int64_t n)
+{
+    gx_number wide = gx_dtype_number(from);
+    if (gx_dtype_is_number(from)) {
+        gx_convert(wide, src, ld_src, to, dst, ld_dst, m, n);
+        return;
+    }
+    for (int64_t j = 0; j < n; j++) {
+        if (wide == to) {
+            gx_dtype_widen(from, gx_dtype_at(src, from, ld_src, 0, j), m,
+                           gx_at(dst, to, ld_dst, 0, j));
+            continue;
+        }
+        double strip[STRIP];
+        for (int64_t i = 0; i < m; i += STRIP) {
+            int64_t count = gx_min(STRIP, m - i);
+            gx_dtype_widen(from, gx_dtype_at(src, from, ld_src, i, j), count, strip);
+            gx_convert(wide, strip, count, to, gx_at(dst, to, ld_dst, i, j), count, count, 1);
+        }
+    }
+}
+
+static gx_code refuse(const gx_narrowing *to, int64_t i, int64_t j, double x, gx_err *err)
+{
+    return gx_fail(err, GX_ARG, "element (%lld, %lld) is %.9g, and %s holds %s%s",
+                   (long long)(to->i0 + i), (long long)(to->j0 + j), x, gx_dtype_name(to->dtype),
+                   gx_dtype_range(to->dtype),
+                   to->saturate || x != x ? "" : " (option \"saturate\":true clips)");
+}
+
+gx_code gx_narrow_to(gx_number from, const void *src, int64_t ld_src, const gx_narrowing *to,
+                  void *dst, int64_t ld_dst, int64_t m, int64_t n, gx_err *err)
+{
+    if (gx_dtype_is_number(to->dtype)) {
+        gx_convert(from, src, ld_src, gx_dtype_number(to->dtype), dst, ld_dst, m, n);
+        return GX_OK;
+    }
+    double strip[STRIP];
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i < m; i += STRIP) {
+            int64_t count = gx_min(STRIP, m - i);
+            gx_convert(from, gx_at(src, from, ld_src, i, j), count, GX_F64, strip, count, count, 1);
+            int64_t bad = gx_dtype_narrow(to->dtype, strip, count, to->saturate,
+                                          gx_dtype_at(dst, to->dtype, ld_dst, i, j));
+            if (bad >= 0) {
+                return refuse(to, i + bad, j, strip[bad], err);
+            }
+        }
+    }
+    return GX_OK;
 }

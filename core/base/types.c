@@ -1,5 +1,5 @@
 /*
-** dtypes and checked sizes: see types.h.
+** Numbers and checked sizes: see types.h.
 */
 #include "types.h"
 
@@ -7,45 +7,34 @@
 #include <string.h>
 
 static const struct {
-    const char *name, *numpy;
+    const char *name;
     uint8_t bytes;
     bool is_complex, is_double;
-} dtypes[GX_NUMBER_COUNT] = {
-    [GX_F64] = {"f64", "float64", 8, false, true},
-    [GX_F32] = {"f32", "float32", 4, false, false},
-    [GX_C128] = {"c128", "complex128", 16, true, true},
-    [GX_C64] = {"c64", "complex64", 8, true, false},
+} numbers[GX_NUMBER_COUNT] = {
+    [GX_F64] = {"f64", 8, false, true},
+    [GX_F32] = {"f32", 4, false, false},
+    [GX_C128] = {"c128", 16, true, true},
+    [GX_C64] = {"c64", 8, true, false},
 };
 
 size_t gx_number_bytes(gx_number dtype)
 {
-    return dtypes[dtype].bytes;
+    return numbers[dtype].bytes;
 }
 
 const char *gx_number_name(gx_number dtype)
 {
-    return (unsigned)dtype < GX_NUMBER_COUNT ? dtypes[dtype].name : "?";
-}
-
-bool gx_number_parse(const char *name, gx_number *dtype)
-{
-    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
-        if (strcmp(name, dtypes[d].name) == 0 || strcmp(name, dtypes[d].numpy) == 0) {
-            *dtype = (gx_number)d;
-            return true;
-        }
-    }
-    return false;
+    return (unsigned)dtype < GX_NUMBER_COUNT ? numbers[dtype].name : "?";
 }
 
 bool gx_number_is_complex(gx_number dtype)
 {
-    return dtypes[dtype].is_complex;
+    return numbers[dtype].is_complex;
 }
 
 bool gx_number_is_double(gx_number dtype)
 {
-    return dtypes[dtype].is_double;
+    return numbers[dtype].is_double;
 }
 
 double gx_number_eps(gx_number dtype)
@@ -135,10 +124,15 @@ bool gx_mul_i64(int64_t a, int64_t b, int64_t *out)
 
 bool gx_matrix_bytes(int64_t rows, int64_t cols, gx_number dtype, size_t *bytes)
 {
+    return gx_elements_bytes(rows, cols, gx_number_bytes(dtype), bytes);
+}
+
+bool gx_elements_bytes(int64_t rows, int64_t cols, size_t element, size_t *bytes)
+{
     size_t elements, total;
     bool is_possible = rows >= 0 && cols >= 0 && rows <= GX_SIDE_MAX && cols <= GX_SIDE_MAX &&
                        gx_mul_size((size_t)rows, (size_t)cols, &elements) &&
-                       gx_mul_size(elements, gx_number_bytes(dtype), &total) &&
+                       gx_mul_size(elements, element, &total) &&
                        total <= GX_BYTES_MAX;
     *bytes = is_possible ? total : SIZE_MAX / 16;
     return is_possible;

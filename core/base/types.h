@@ -1,5 +1,5 @@
 /*
-** The words everything else is written in: dtypes, BLAS flags, scalars, checked size arithmetic.
+** The words everything else is written in: numbers, BLAS flags, scalars, checked size arithmetic.
 */
 #ifndef GX_TYPES_H
 #define GX_TYPES_H
@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 /*
-** Element types.  The numbers are part of the file format (gx_meta.dtype, value header): never
-** change.
+** What is computed with: kernels are kernel[operation][number].  What elements are stored as is a
+** gx_dtype (dtype.h); these four are dtypes, too, of the same ids.
 */
 typedef enum gx_number {
     GX_F64 = 0,  /* IEEE 754 binary64                       */
@@ -66,15 +66,12 @@ size_t gx_number_bytes(gx_number dtype);
 /* "f64", "f32", "c128", "c64"; "?" for anything else.  Static string. */
 const char *gx_number_name(gx_number dtype);
 
-/* Name to dtype; false when unknown.  Accepts gx's names and NumPy's (float64, complex64, ...). */
-bool gx_number_parse(const char *name, gx_number *dtype);
-
 bool gx_number_is_complex(gx_number dtype);
 bool gx_number_is_double(gx_number dtype); /* 64-bit reals: F64, C128 */
 double gx_number_eps(gx_number dtype);     /* from 1 to the next number: 2^-52 or 2^-23 */
 double gx_number_least(gx_number dtype);   /* the smallest that is not subnormal: 2^-1022, 2^-126 */
 
-/* The dtype that holds both without loss, as NumPy promotes: f32+f64 -> f64, f64+c64 -> c128. */
+/* The number that holds both without loss, as NumPy promotes: f32+f64 -> f64, f64+c64 -> c128. */
 gx_number gx_number_promote(gx_number a, gx_number b);
 gx_number gx_number_wide(gx_number dtype); /* the same in doubles: F64, C128         */
 gx_number gx_number_real(gx_number dtype); /* of its magnitudes: F64, F32            */
@@ -98,6 +95,7 @@ bool gx_mul_i64(int64_t a, int64_t b, int64_t *out); /* for a, b >= 0 */
 ** GX_SIDE_MAX, or the product too large: *bytes is then SIZE_MAX / 16, which no allocation gets.
 */
 bool gx_matrix_bytes(int64_t rows, int64_t cols, gx_number dtype, size_t *bytes);
+bool gx_elements_bytes(int64_t rows, int64_t cols, size_t element, size_t *bytes); /* of so many */
 
 /* Address of element (i, j) of a column-major matrix with leading dimension ld (in elements). */
 static inline void *gx_at(const void *base, gx_number dtype, int64_t ld, int64_t i, int64_t j)

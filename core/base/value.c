@@ -57,8 +57,12 @@ static gx_code check_kind(const unsigned char *header, size_t bytes, gx_err *err
         return gx_fail(err, GX_ARG, "a matrix value of version %d, but this gx reads version %d",
                        header[OFFSET_VERSION], VERSION);
     }
-    if (header[OFFSET_DTYPE] >= GX_NUMBER_COUNT) {
+    if (header[OFFSET_DTYPE] >= GX_DTYPE_COUNT) {
         return gx_fail(err, GX_ARG, "a matrix value of unknown dtype %d", header[OFFSET_DTYPE]);
+    }
+    if (header[OFFSET_SPARSE] == 1 && !gx_dtype_is_number((gx_dtype)header[OFFSET_DTYPE])) {
+        return gx_fail(err, GX_ARG, "a sparse matrix value of %s",
+                       gx_dtype_name((gx_dtype)header[OFFSET_DTYPE]));
     }
     if (header[OFFSET_SPARSE] > 1 || header[OFFSET_ZERO] != 0 ||
         (header[OFFSET_SPARSE] == 0 && read_i64(header + OFFSET_ENTRIES) != 0)) {
@@ -76,7 +80,8 @@ static bool count_bytes(const gx_value *value, size_t elements, size_t *expected
         return true;
     }
     bool is_possible =
-        gx_csr_lay_out(value->rows, value->cols, value->entries, value->dtype, &layout);
+        gx_csr_lay_out(value->rows, value->cols, value->entries,
+                       gx_dtype_number(value->dtype), &layout);
     *expected = is_possible ? layout.bytes : 0;
     return is_possible;
 }
@@ -86,7 +91,7 @@ gx_code gx_value_parse(const void *blob, size_t bytes, gx_value *value, gx_err *
     GX_TRY(gx_value_parse_any(blob, bytes, value, err));
     return !value->is_sparse ? GX_OK
                              : gx_csr_refuse("a matrix value", value->rows, value->cols,
-                                             value->entries, value->dtype, err);
+                                             value->entries, gx_dtype_number(value->dtype), err);
 }
 
 gx_code gx_value_parse_any(const void *blob, size_t bytes, gx_value *value, gx_err *err)
@@ -95,9 +100,9 @@ gx_code gx_value_parse_any(const void *blob, size_t bytes, gx_value *value, gx_e
     GX_TRY(check_kind(header, bytes, err));
 
     int64_t rows = read_i64(header + OFFSET_ROWS), cols = read_i64(header + OFFSET_COLS);
-    gx_number dtype = (gx_number)header[OFFSET_DTYPE];
+    gx_dtype dtype = (gx_dtype)header[OFFSET_DTYPE];
     size_t expected;
-    if (!gx_matrix_bytes(rows, cols, dtype, &expected)) {
+    if (!gx_dtype_matrix_bytes(rows, cols, dtype, &expected)) {
         return gx_fail(err, GX_ARG,
                        "a matrix value of impossible size %" PRId64 "x%" PRId64 " (" GX_SIZES_TEXT
                        ")",
@@ -117,13 +122,13 @@ gx_code gx_value_parse_any(const void *blob, size_t bytes, gx_value *value, gx_e
         return gx_fail(err, GX_ARG,
                        "a %smatrix value of %" PRId64 "x%" PRId64
                        " %s with %zu bytes instead of %zu",
-                       value->is_sparse ? "sparse " : "", rows, cols, gx_number_name(dtype), bytes,
+                       value->is_sparse ? "sparse " : "", rows, cols, gx_dtype_name(dtype), bytes,
                        expected + GX_VALUE_HEADER);
     }
     return GX_OK;
 }
 
-static void write_header(unsigned char *header, gx_number dtype, int64_t rows, int64_t cols)
+static void write_header(unsigned char *header, gx_dtype dtype, int64_t rows, int64_t cols)
 {
     memset(header, 0, GX_VALUE_HEADER);
     memcpy(header, MAGIC, sizeof MAGIC);
@@ -133,14 +138,14 @@ static void write_header(unsigned char *header, gx_number dtype, int64_t rows, i
     memcpy(header + OFFSET_COLS, &cols, sizeof cols);
 }
 
-gx_code gx_value_buf_create(gx_mem *mem, gx_number dtype, int64_t rows, int64_t cols,
+gx_code gx_value_buf_create(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t cols,
                             int64_t limit_bytes, gx_value_buf *buf, gx_err *err)
 {
     *buf = (gx_value_buf){0};
     size_t elements;
-    if (!gx_matrix_bytes(rows, cols, dtype, &elements)) {
+    if (!gx_dtype_matrix_bytes(rows, cols, dtype, &elements)) {
         return gx_fail(err, GX_TOOBIG, "a result of %" PRId64 "x%" PRId64 " %s: " GX_SIZES_TEXT,
-                       rows, cols, gx_number_name(dtype));
+                       rows, cols, gx_dtype_name(dtype));
     }
     size_t bytes = elements + GX_VALUE_HEADER;
     if ((int64_t)bytes > limit_bytes) {
@@ -148,7 +153,7 @@ gx_code gx_value_buf_create(gx_mem *mem, gx_number dtype, int64_t rows, int64_t 
                        "a result of %" PRId64 "x%" PRId64
                        " %s takes %zu bytes, past SQLite's length limit of %" PRId64
                        ": give a destination name to store it",
-                       rows, cols, gx_number_name(dtype), bytes, limit_bytes);
+                       rows, cols, gx_dtype_name(dtype), bytes, limit_bytes);
     }
     void *blob;
     GX_TRY(gx_mem_alloc(mem, bytes, "result value", &blob, err));
@@ -175,7 +180,7 @@ gx_code gx_value_buf_create_sparse(gx_mem *mem, gx_number dtype, int64_t rows, i
     void *blob;
     GX_TRY(gx_mem_alloc(mem, bytes, "result value", &blob, err));
     unsigned char *header = blob;
-    write_header(header, dtype, rows, cols);
+    write_header(header, gx_dtype_of(dtype), rows, cols);
     header[OFFSET_SPARSE] = 1;
     memcpy(header + OFFSET_ENTRIES, &entries, sizeof entries);
     *buf = (gx_value_buf){.blob = blob, .bytes = bytes, .data = (char *)blob + GX_VALUE_HEADER};

@@ -19,6 +19,7 @@
 #define GX_VALUE_H
 
 #include "csr.h"
+#include "dtype.h"
 #include "err.h"
 #include "mem.h"
 #include "types.h"
@@ -27,7 +28,7 @@ enum { GX_VALUE_HEADER = 32 };
 
 /* A value seen in place: data points into the blob (no alignment promised). */
 typedef struct gx_value {
-    gx_number dtype;
+    gx_dtype dtype;
     int64_t rows, cols;
     const void *data;
     bool is_sparse;
@@ -54,7 +55,7 @@ typedef struct gx_value_buf {
 } gx_value_buf;
 
 /* limit_bytes: SQLite's length limit; past it GX_TOOBIG with the size, the limit and the advice. */
-gx_code gx_value_buf_create(gx_mem *mem, gx_number dtype, int64_t rows, int64_t cols,
+gx_code gx_value_buf_create(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t cols,
                             int64_t limit_bytes, gx_value_buf *buf, gx_err *err);
 /* The same of a sparse one, whose parts the caller fills: buf->data is the panel's first byte. */
 gx_code gx_value_buf_create_sparse(gx_mem *mem, gx_number dtype, int64_t rows, int64_t cols,

@@ -93,11 +93,14 @@ static gx_code run_failure(gx_run *run, gx_err *err)
     return gx_ok(run) ? GX_OK : gx_fail(err, run->err.code, "%s", run->err.text);
 }
 
-static gx_code begin_sink(void *arg, int64_t rows, int64_t cols, gx_number dtype,
+static gx_code begin_sink(void *arg, int64_t rows, int64_t cols, gx_number dtype, gx_dtype stored,
                           uint32_t properties, int64_t *tile_rows, int64_t *tile_cols, gx_err *err)
 {
     sink_target *target = arg;
-    gx_sink_begin(target->run, target->dest, rows, cols, dtype, properties, *tile_rows, *tile_cols,
+    gx_dest dest = *target->dest;
+    dest.has_dtype = dest.is_streamed = true;
+    dest.dtype = stored;
+    gx_sink_begin(target->run, &dest, rows, cols, dtype, properties, *tile_rows, *tile_cols,
                   target->sink);
     *tile_rows = target->sink->tile_rows;
     *tile_cols = target->sink->tile_cols;
@@ -245,10 +248,15 @@ gx_code gx_file_export(gx_run *run, const gx_mat *mat, const char *path, gx_file
     if (!gx_ok(run)) {
         return run->err.code;
     }
-    ex.dtype = options->has_dtype ? options->dtype : mat->dtype;
-    if (gx_number_is_complex(mat->dtype) && !gx_number_is_complex(ex.dtype)) {
+    ex.stored = options->has_dtype ? options->dtype : mat->stored;
+    ex.dtype = gx_dtype_is_number(ex.stored) ? gx_dtype_number(ex.stored) : mat->dtype;
+    if (gx_number_is_complex(mat->dtype) && !gx_number_is_complex(gx_dtype_number(ex.stored))) {
         return gx_run_failf(run, GX_ARG, "%s is complex (%s), but dtype %s is real", mat->label,
-                            gx_number_name(mat->dtype), gx_number_name(ex.dtype));
+                            gx_number_name(mat->dtype), gx_dtype_name(ex.stored));
+    }
+    if (format != GX_FILE_NPY && options->has_dtype && !gx_dtype_is_number(ex.stored)) {
+        return gx_run_failf(run, GX_ARG, "dtype %s is for .npy: the other formats have numbers",
+                            gx_dtype_name(ex.stored));
     }
     if (format == GX_FILE_NPZ && !mat->is_sparse) {
         return gx_run_failf(run, GX_ARG, "%s is dense: .npy is for that, or gx_sparse of it",

@@ -31,7 +31,7 @@ gx_code gx_file_format_of(const char *path, const char *option, bool is_import,
 
 typedef struct gx_import_options {
     bool has_dtype;
-    gx_number dtype;         /* of the result; else what the file holds                 */
+    gx_dtype dtype;         /* of the result; else what the file holds                 */
     bool has_header;
     bool header;            /* CSV: the first line is names; else found out            */
     char delimiter;         /* CSV: 0 = found out                                      */
@@ -57,7 +57,7 @@ gx_code gx_file_import(gx_run *run, const char *path, gx_file_format format,
 typedef struct gx_export_options {
     bool overwrite;
     bool has_dtype;
-    gx_number dtype;       /* of the file; else the matrix's             */
+    gx_dtype dtype;       /* of the file; else the matrix's             */
     bool has_precision;
     int64_t precision;    /* significant digits of text, 0 = shortest   */
     char delimiter;       /* CSV; 0 = by the file's name                */

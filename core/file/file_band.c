@@ -13,26 +13,43 @@ static const size_t STREAM_BYTES = (size_t)32 << 20;
 
 // Import ------------------------------------------------------------------------------------------
 
-gx_code gx_import_begin(gx_import *im, int64_t rows, int64_t cols, gx_number dtype,
+gx_code gx_import_begin(gx_import *im, int64_t rows, int64_t cols, gx_dtype dtype,
                         uint32_t properties, gx_err *err)
 {
     im->rows = rows;
     im->cols = cols;
-    im->dtype = im->options.has_dtype ? im->options.dtype : dtype;
-    if (gx_number_is_complex(dtype) && !gx_number_is_complex(im->dtype)) {
+    im->stored = im->options.has_dtype ? im->options.dtype : dtype;
+    gx_number from = gx_dtype_number(dtype), to = gx_dtype_number(im->stored);
+    im->dtype = gx_dtype_is_number(im->stored) ? to : from;
+    if (gx_number_is_complex(from) && !gx_number_is_complex(to)) {
         return gx_input_fail(im->in, err, 0, "holds complex numbers, but dtype %s is real",
-                             gx_number_name(im->dtype));
+                             gx_dtype_name(im->stored));
     }
     size_t bytes;
     if (!gx_matrix_bytes(rows, cols, im->dtype, &bytes)) {
         return gx_input_fail(im->in, err, 0, "%lldx%lld %s elements: " GX_SIZES_TEXT,
-                             (long long)rows, (long long)cols, gx_number_name(im->dtype));
+                             (long long)rows, (long long)cols, gx_dtype_name(im->stored));
     }
     im->tile_rows = im->tile_cols = 0;
-    GX_TRY(im->to.begin(im->to.arg, rows, cols, im->dtype, properties, &im->tile_rows,
-                        &im->tile_cols, err));
+    GX_TRY(im->to.begin(im->to.arg, rows, cols, im->dtype, im->stored, properties,
+                        &im->tile_rows, &im->tile_cols, err));
     im->tile_rows = gx_max(1, im->tile_rows);
     im->tile_cols = gx_max(1, im->tile_cols);
+    return GX_OK;
+}
+
+gx_code gx_import_sparse_number(const gx_import *im, gx_number from, gx_number *to, gx_err *err)
+{
+    gx_dtype dtype = im->options.has_dtype ? im->options.dtype : gx_dtype_of(from);
+    *to = gx_dtype_number(dtype);
+    if (!gx_dtype_is_number(dtype)) {
+        return gx_input_fail(im->in, err, 0, "is sparse, and no sparse matrix is stored as %s",
+                             gx_dtype_name(dtype));
+    }
+    if (gx_number_is_complex(from) && !gx_number_is_complex(*to)) {
+        return gx_input_fail(im->in, err, 0, "holds complex numbers, but dtype %s is real",
+                             gx_dtype_name(dtype));
+    }
     return GX_OK;
 }
 

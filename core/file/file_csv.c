@@ -490,7 +490,8 @@ static gx_code import_text(csv *c, gx_err *err)
     GX_TRY(find_rows(c, &start, err));
     GX_TRY(place_columns(c, err));
     GX_TRY(count_rows(c, err));
-    GX_TRY(gx_import_begin(c->im, c->rows, c->cols, c->is_complex ? GX_C128 : GX_F64, 0, err));
+    GX_TRY(gx_import_begin(c->im, c->rows, c->cols, c->is_complex ? GX_DTYPE_C128 : GX_DTYPE_F64, 0,
+                           err));
     return import_bands(c, &start, err);
 }
 

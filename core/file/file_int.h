@@ -54,8 +54,8 @@ gx_code gx_input_check(const gx_input *in, gx_file_format format, gx_err *err);
 typedef struct gx_import_target {
     void *arg;
     /* Called once, before any write.  tile shape: in 0, out what bands are cut by. */
-    gx_code (*begin)(void *arg, int64_t rows, int64_t cols, gx_number dtype, uint32_t properties,
-                     int64_t *tile_rows, int64_t *tile_cols, gx_err *err);
+    gx_code (*begin)(void *arg, int64_t rows, int64_t cols, gx_number dtype, gx_dtype stored,
+                     uint32_t properties, int64_t *tile_rows, int64_t *tile_cols, gx_err *err);
     /* Whole tiles, each once, any order. */
     gx_code (*write)(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, const void *src,
                      int64_t ld, gx_err *err);
@@ -80,7 +80,8 @@ typedef struct gx_import {
     gx_import_target to;
     double total;                 /* progress: bytes of the file times passes */
     int64_t rows, cols;           /* the rest is set by gx_import_begin()     */
-    gx_number dtype;
+    gx_number dtype;              /* of what is written to the target         */
+    gx_dtype stored;              /* what it becomes there                    */
     int64_t tile_rows, tile_cols;
 } gx_import;
 
@@ -208,8 +209,11 @@ gx_code gx_output_end(gx_output *out, bool commit, gx_err *err);
 ** For the readers: announce the shape.  dtype is what the file holds; options.dtype overrides
 ** it, where complex to real is refused.
 */
-gx_code gx_import_begin(gx_import *im, int64_t rows, int64_t cols, gx_number dtype,
+gx_code gx_import_begin(gx_import *im, int64_t rows, int64_t cols, gx_dtype dtype,
                         uint32_t properties, gx_err *err);
+
+/* The same of a sparse result, from numbers `from`. */
+gx_code gx_import_sparse_number(const gx_import *im, gx_number from, gx_number *to, gx_err *err);
 
 /* How a file's elements follow each other. */
 typedef enum gx_order { GX_ORDER_ROWS, GX_ORDER_COLUMNS } gx_order;
@@ -230,7 +234,8 @@ typedef struct gx_export {
     const gx_mat *mat;
     gx_reader *reader;    /* NULL when no stored matrix is under mat */
     gx_export_options options;
-    gx_number dtype;       /* of the elements read and written        */
+    gx_number dtype;      /* of the elements read, and of text       */
+    gx_dtype stored;      /* of the elements written, in .npy        */
     gx_output out;
     int64_t printed; /* elements, as text                       */
 } gx_export;
@@ -287,7 +292,9 @@ typedef struct gx_npy {
     char kind;       /* f c i u b                        */
     int item;        /* bytes of an element              */
     bool is_swapped; /* big-endian                       */
-    gx_number dtype;  /* what an element is without loss  */
+    gx_dtype stored; /* what an element is, if is_dtype  */
+    bool is_dtype;   /* false: an integer that is none   */
+    gx_number dtype; /* what it is without loss          */
     bool is_fortran;
     int dims;
     int64_t rows, cols;

@@ -639,11 +639,7 @@ static gx_code import_cells(mtx *m, gx_err *err)
     gx_number dtype = m->field == COMPLEX ? GX_C128 : GX_F64;
     im->rows = m->rows;
     im->cols = m->cols;
-    im->dtype = im->options.has_dtype ? im->options.dtype : dtype;
-    if (m->field == COMPLEX && !gx_number_is_complex(im->dtype)) {
-        return gx_input_fail(im->in, err, 0, "holds complex numbers, but dtype %s is real",
-                             gx_number_name(im->dtype));
-    }
+    GX_TRY(gx_import_sparse_number(im, dtype, &im->dtype, err));
     if (m->rows > GX_SCATTER_INDEX_END) {
         return gx_input_fail(im->in, err, m->size_line, GX_SCATTER_ROWS_TEXT, (long long)m->rows);
     }
@@ -670,7 +666,7 @@ gx_code gx_import_mtx(gx_import *im, gx_err *err)
         return rc;
     }
     if (rc == GX_OK) {
-        rc = gx_import_begin(im, m.rows, m.cols, m.field == COMPLEX ? GX_C128 : GX_F64,
+        rc = gx_import_begin(im, m.rows, m.cols, m.field == COMPLEX ? GX_DTYPE_C128 : GX_DTYPE_F64,
                              properties_of(&m), err);
     }
     if (rc == GX_OK && (m.rows == 0 || m.cols == 0)) {

@@ -105,6 +105,24 @@ static gx_code read_string(header *h, const char **text, int64_t *length)
     return GX_OK;
 }
 
+/* f8 and its like: a dtype, or an integer or boolean, which are f64 without loss up to 2^53. */
+static bool is_known(const char *name, size_t length, npy *file)
+{
+    file->kind = name[0];
+    file->is_dtype = gx_dtype_of_npy(name, length, &file->stored);
+    if (file->is_dtype) {
+        file->item = (int)gx_dtype_bytes(file->stored);
+        file->dtype = gx_dtype_number(file->stored);
+        return true;
+    }
+    bool is_half = length == 2 && memcmp(name, "f2", 2) == 0;
+    file->item = name[1] - '0';
+    file->dtype = is_half ? GX_F32 : GX_F64;
+    file->stored = gx_dtype_of(file->dtype);
+    return is_half || (length == 2 && strchr("1248", name[1]) != NULL &&
+           (strchr("iu", name[0]) != NULL || (name[0] == 'b' && name[1] == '1')));
+}
+
 /* '<f8' and its like. */
 static gx_code read_descr(header *h, npy *file)
 {
@@ -115,25 +133,12 @@ static gx_code read_descr(header *h, npy *file)
     const char *text;
     int64_t length;
     GX_TRY(read_string(h, &text, &length));
-    static const struct {
-        const char *name;
-        int item;
-        gx_number dtype;
-    } known[] = {{"f2", 2, GX_F32}, {"f4", 4, GX_F32}, {"f8", 8, GX_F64}, {"c8", 8, GX_C64},
-                 {"i1", 1, GX_F64}, {"i2", 2, GX_F64}, {"i4", 4, GX_F64}, {"i8", 8, GX_F64},
-                 {"u1", 1, GX_F64}, {"u2", 2, GX_F64}, {"u4", 4, GX_F64}, {"u8", 8, GX_F64},
-                 {"b1", 1, GX_F64}, {"c16", ITEM_MOST, GX_C128}};
     bool has_order = length > 0 && memchr("<>|=", *text, 4) != NULL;
     file->is_swapped = length > 0 && *text == '>';
     const char *name = text + has_order;
     size_t name_length = (size_t)(length - has_order);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strlen(known[i].name) == name_length && memcmp(name, known[i].name, name_length) == 0) {
-            file->kind = known[i].name[0];
-            file->item = known[i].item;
-            file->dtype = known[i].dtype;
-            return GX_OK;
-        }
+    if (name_length > 1 && is_known(name, name_length, file)) {
+        return GX_OK;
     }
     char shown[GX_TOKEN_SHOWN];
     gx_token_show(text, length, shown);
@@ -346,7 +351,7 @@ static float half_value(uint16_t half)
     return value;
 }
 
-static double integer_value(const unsigned char *from, char kind, int item)
+static double integer_of(const void *from, char kind, int item)
 {
     uint64_t bits = 0;
     memcpy(&bits, from, (size_t)item); // little-endian
@@ -366,8 +371,8 @@ void gx_npy_decode(const npy *file, unsigned char *from, int64_t count, void *to
         int numbers = file->kind == 'c' ? 2 : 1;
         swap_bytes(from, count * numbers, file->item / numbers);
     }
-    if (file->kind == 'c' || (file->kind == 'f' && file->item > 2)) {
-        memcpy(to, from, (size_t)(count * file->item));
+    if (file->is_dtype) {
+        gx_widen(file->stored, from, count, file->dtype, to, count, count, 1);
         return;
     }
     if (file->kind == 'f') {
@@ -379,15 +384,14 @@ void gx_npy_decode(const npy *file, unsigned char *from, int64_t count, void *to
         return;
     }
     for (int64_t k = 0; k < count; k++) {
-        ((double *)to)[k] = integer_value(from + k * file->item, file->kind, file->item);
+        ((double *)to)[k] = integer_of(from + k * file->item, file->kind, file->item);
     }
 }
 
 /* Elements that are in the file as they will be in the matrix. */
 static bool is_plain(const npy *file, const gx_import *im)
 {
-    return !file->is_swapped && file->dtype == im->dtype && file->item > 2 &&
-           (file->kind == 'f' || file->kind == 'c');
+    return !file->is_swapped && file->is_dtype && gx_dtype_is(file->stored, im->dtype);
 }
 
 /* Buffers for a chunk of elements on its way from the file's form to the result's. */
@@ -603,7 +607,7 @@ gx_code gx_import_npy(gx_import *im, gx_err *err)
 {
     npy file;
     GX_TRY(gx_npy_open(im->in, &file, err));
-    GX_TRY(gx_import_begin(im, file.rows, file.cols, file.dtype, 0, err));
+    GX_TRY(gx_import_begin(im, file.rows, file.cols, file.stored, 0, err));
     if (file.rows == 0 || file.cols == 0) {
         return GX_OK;
     }
@@ -615,13 +619,12 @@ gx_code gx_import_npy(gx_import *im, gx_err *err)
 /* The header, padded so that the elements start at a multiple of 64 bytes.  Returns its length. */
 static int64_t make_header(const gx_export *ex, char text[4 * HEADER_UNIT])
 {
-    static const char *const descr[GX_NUMBER_COUNT] = {
-        [GX_F64] = "<f8", [GX_F32] = "<f4", [GX_C128] = "<c16", [GX_C64] = "<c8"};
     const int lead = MAGIC_BYTES + 2;
     memcpy(text, "\x93NUMPY\x01\x00", MAGIC_BYTES);
     int length = snprintf(text + lead, (size_t)(4 * HEADER_UNIT - lead),
-                          "{'descr': '%s', 'fortran_order': True, 'shape': (%lld, %lld), }",
-                          descr[ex->dtype], (long long)ex->mat->rows, (long long)ex->mat->cols);
+                          "{'descr': '%s%s', 'fortran_order': True, 'shape': (%lld, %lld), }",
+                          gx_dtype_bytes(ex->stored) == 1 ? "|" : "<", gx_dtype_npy(ex->stored),
+                          (long long)ex->mat->rows, (long long)ex->mat->cols);
     int total = (lead + length + 1 + HEADER_UNIT - 1) / HEADER_UNIT * HEADER_UNIT;
     memset(text + lead + length, ' ', (size_t)(total - lead - length));
     text[total - 1] = '\n';
@@ -634,16 +637,25 @@ int64_t gx_export_npy_bytes(const gx_export *ex)
 {
     char text[4 * HEADER_UNIT];
     size_t bytes = 0;
-    gx_matrix_bytes(ex->mat->rows, ex->mat->cols, ex->dtype, &bytes);
+    gx_dtype_matrix_bytes(ex->mat->rows, ex->mat->cols, ex->stored, &bytes);
     return make_header(ex, text) + (int64_t)bytes;
 }
 
 static gx_code put_band(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, const void *src)
 {
     gx_export *ex = arg;
-    (void)i0;
-    (void)j0;
-    gx_output_put(&ex->out, src, (size_t)(m * n) * gx_number_bytes(ex->dtype));
+    _Alignas(16) char strip[CHUNK_LEAST * ITEM_MOST];
+    if (gx_dtype_is(ex->stored, ex->dtype)) {
+        gx_output_put(&ex->out, src, (size_t)(m * n) * gx_number_bytes(ex->dtype));
+        return ex->out.err.code;
+    }
+    for (int64_t k = 0; k < m * n; k += CHUNK_LEAST) {
+        const gx_narrowing to = {.dtype = ex->stored, .i0 = i0 + k % m, .j0 = j0 + k / m};
+        int64_t count = gx_min(CHUNK_LEAST, m * n - k);
+        GX_TRY(gx_narrow_to(ex->dtype, gx_at(src, ex->dtype, 0, k, 0), count, &to, strip, count,
+                            count, 1, &ex->out.err));
+        gx_output_put(&ex->out, strip, (size_t)count * gx_dtype_bytes(ex->stored));
+    }
     return ex->out.err.code;
 }
 

@@ -207,11 +207,8 @@ static gx_code read_members(archive *x, gx_err *err)
     GX_TRY(open_array(im, "data.npy", &x->data, err));
     GX_TRY(open_indexes(x, is_coo ? "row.npy" : "indices.npy", &x->first, err));
     GX_TRY(open_indexes(x, is_coo ? "col.npy" : "indptr.npy", &x->second, err));
-    gx_number dtype = im->options.has_dtype ? im->options.dtype : x->data.npy.dtype;
-    if (gx_number_is_complex(x->data.npy.dtype) && !gx_number_is_complex(dtype)) {
-        return gx_input_fail(im->in, err, 0, "is complex, but dtype %s is real",
-                             gx_number_name(dtype));
-    }
+    gx_number dtype;
+    GX_TRY(gx_import_sparse_number(im, x->data.npy.dtype, &dtype, err));
     GX_TRY(im->to.begin_cells(im->to.arg, x->rows, x->cols, dtype, 0, err));
     return is_coo ? read_coordinates(x, err) : read_compressed(x, err);
 }
@@ -471,7 +468,8 @@ gx_code gx_export_npz(gx_export *ex)
     gx_err err = {0};
     writing w = {.ex = ex, .is_wide = A->cols > INT32_MAX || entries > INT32_MAX};
     char shape[64];
-    const char *index = w.is_wide ? "<i8" : "<i4", *descr[] = {"<f8", "<f4", "<c16", "<c8"};
+    const char *index = w.is_wide ? "<i8" : "<i4";
+    char descr[8];
     double bytes = (double)entries * (w.is_wide ? 8 : 4) + (double)A->rows * (w.is_wide ? 8 : 4) +
                    (double)entries * (double)gx_number_bytes(ex->dtype);
     if (bytes > 4e9) {
@@ -498,7 +496,8 @@ gx_code gx_export_npz(gx_export *ex)
     put_bytes(&w, &A->cols, sizeof A->cols);
     end_member(&w);
     snprintf(shape, sizeof shape, "(%" PRId64 ",)", entries);
-    begin_member(&w, "data.npy", descr[ex->dtype], shape);
+    snprintf(descr, sizeof descr, "<%s", gx_dtype_npy(gx_dtype_of(ex->dtype)));
+    begin_member(&w, "data.npy", descr, shape);
     code = code == GX_OK ? walk(&w, put_value, &err) : code;
     end_member(&w);
     put_directory(&w);

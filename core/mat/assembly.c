@@ -67,7 +67,8 @@ gx_code gx_assembly_shape(gx_assembly *a, int64_t max_i, int64_t max_j, gx_err *
     if (a->dest == NULL || a->dest->name == NULL) {
         return GX_OK;
     }
-    return gx_tile_shape(a->rows, a->cols, spec->dtype,
+    gx_dtype dtype = a->dest->has_dtype ? a->dest->dtype : gx_dtype_of(spec->dtype);
+    return gx_tile_shape(a->rows, a->cols, dtype,
                          gx_store_max_tile_bytes(a->runs->ctx->store), &a->tile_rows, &a->tile_cols,
                          err);
 }
@@ -91,7 +92,7 @@ gx_code gx_assembly_open(gx_assembly *a, int64_t marks, gx_err *err)
     const gx_scatter_spec *spec = &a->runs->spec;
     GX_TRY(gx_sink_begin(a->run, a->dest, a->rows, a->cols, spec->dtype, 0, a->tile_rows,
                          a->tile_cols, a->sink));
-    a->is_tile_owned = a->sink->is_stored;
+    a->is_tile_owned = a->sink->is_stored || a->sink->narrow != NULL;
     a->tile = a->sink->value.data;
     if (a->is_tile_owned) {
         GX_TRY(gx_mem_alloc(mem, tile_bytes(a), "a tile", &a->tile, err));

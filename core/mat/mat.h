@@ -25,6 +25,7 @@ typedef void (*gx_generate)(const void *arg, int64_t i0, int64_t j0, int64_t m, 
 typedef enum gx_mat_kind {
     GX_MAT_STORED,
     GX_MAT_VALUE,
+    GX_MAT_NARROW,    /* a value of a dtype that is only stored: widened as it is read */
     GX_MAT_GENERATED,
     GX_MAT_VIEW,      /* a rectangle of op(base)                                */
     GX_MAT_BROADCAST, /* a base of one row, one column or one element, repeated */
@@ -34,13 +35,14 @@ typedef enum gx_mat_kind {
 struct gx_mat {
     gx_mat_kind kind;
     int64_t rows, cols;
-    gx_number dtype;
+    gx_number dtype;              /* of its elements when they are read                     */
+    gx_dtype stored;              /* what they are kept as; a view's are its base's         */
     uint32_t properties;          /* GX_PROP_ bits                                          */
     int64_t tile_rows, tile_cols; /* natural pieces for reading                             */
     char label[GX_NAME_MAX + 1];  /* for messages: the stored name, or the argument's       */
     gx_meta meta;                 /* STORED                                                 */
-    const void *data;             /* VALUE: elements, aligned for their dtype               */
-    int64_t ld;                   /* VALUE                                                  */
+    const void *data;             /* VALUE, NARROW: elements, aligned for their dtype       */
+    int64_t ld;                   /* VALUE, NARROW                                          */
     bool is_sparse;               /* STORED, VALUE: sparse.h.  gx_mat_read() reads it dense */
     gx_csr csr;                   /* VALUE, is_sparse: all of it                            */
     void *owned;                  /* freed by gx_mat_clear() with gx_mem_free(); may be NULL */
@@ -60,6 +62,9 @@ struct gx_mat {
 void gx_mat_stored(gx_mat *mat, const gx_meta *meta);
 void gx_mat_value(gx_mat *mat, const char *label, gx_number dtype, int64_t rows, int64_t cols,
                   const void *data, int64_t ld);
+/* The same of stored elements, of any dtype: VALUE or NARROW. */
+void gx_mat_array(gx_mat *mat, const char *label, gx_dtype dtype, int64_t rows, int64_t cols,
+                  const void *data, int64_t ld);
 void gx_mat_generated(gx_mat *mat, const char *label, gx_number dtype, int64_t rows, int64_t cols,
                       gx_generate generate, const void *arg);
 /* rows x cols of op(base) from (row0, col0); base must outlive the view. */
@@ -77,8 +82,8 @@ void gx_mat_clear(gx_mat *mat, gx_mem *mem);
 
 /*
 ** Fill dst (column-major, leading dimension ld, elements of dtype) with the rectangle (i0, j0) m x
-** n.  Converts; complex to real is refused (GX_ARG) unless dtype is complex.  reader: serves the
-** stored matrix under the source, NULL when there is none.  Any thread, with a reader of its own.
+** n.  Widens and converts; complex to real is refused (GX_ARG).  reader: serves the stored matrix
+** under the source, NULL when there is none.  Any thread, with a reader of its own.
 */
 gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0,
                     int64_t m, int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err);
@@ -100,16 +105,39 @@ const gx_mat *gx_mat_base_stored(const gx_mat *mat);
 typedef struct gx_landing {
     void *data;
     int64_t rows, cols;
-    gx_number dtype;
+    gx_dtype dtype;
 } gx_landing;
 
 /* Where a result goes: what the SQL call said. */
 typedef struct gx_dest {
     const char *name; /* NULL: a matrix value.  Else "name" or "schema.name" */
     bool replace;
+    bool has_dtype;   /* dtype: what the elements are stored as; else as they are computed */
+    bool saturate;    /* what dtype has not becomes the nearest that it has                */
+    gx_dtype dtype;
+    bool is_streamed; /* who makes the result writes it once, and never reads it           */
     bool is_asked_for; /* a function of the application gives the elements: it may COMMIT */
     const gx_landing *place; /* not NULL: the elements go there, and name is NULL */
 } gx_dest;
+
+/* What a copy of `natural` numbers to there is best made of: what it is stored as, where it can. */
+static inline gx_number gx_dest_number(const gx_dest *dest, gx_number natural)
+{
+    return dest->has_dtype && gx_dtype_is_number(dest->dtype) ? gx_dtype_number(dest->dtype)
+                                                              : natural;
+}
+
+/* A copy of A, or of a part of it, is stored as A is where nothing else is asked for. */
+static inline gx_dest gx_dest_like(const gx_dest *dest, const gx_mat *A)
+{
+    gx_dest like = dest == NULL ? (gx_dest){0} : *dest;
+    like.is_streamed = true;
+    if (!like.has_dtype) {
+        like.has_dtype = true;
+        like.dtype = A->stored;
+    }
+    return like;
+}
 
 /* An intermediate result that is neither a value nor stored, but held by somebody: a device. */
 typedef struct gx_held {
@@ -125,8 +153,11 @@ typedef struct gx_held {
 */
 typedef struct gx_sink {
     gx_run *run;
+    struct gx_sink *final;        /* all of this one becomes that one when it ends; NULL: none   */
     int64_t rows, cols;
-    gx_number dtype;
+    gx_number dtype;              /* of what is written                                         */
+    gx_dtype stored;              /* what it becomes                                            */
+    bool saturate;                /* what stored has not becomes the nearest that it has        */
     int64_t tile_rows, tile_cols; /* writes start on multiples of these, end there or at an edge */
     bool is_stored;
     gx_meta meta;               /* stored                                                      */
@@ -134,7 +165,10 @@ typedef struct gx_sink {
     bool replace;               /* stored                                                      */
     bool is_begun;              /* stored: gx_store_begin() is to be ended                     */
     gx_aux *aux;                /* stored: what goes with the elements, borrowed; NULL: nothing */
-    gx_value_buf value;         /* value: the blob under construction; moved out by the caller */
+    gx_value_buf value;         /* value: the blob under construction; moved out by the caller.
+                                   data NULL: to be written by gx_sink_write() alone            */
+    void *narrow;               /* value: its elements where they are not of dtype: value.data is
+                                   NULL then                                                    */
     bool is_sparse;             /* of panels: see gx_sink_begin_sparse()                        */
     gx_panels *panels;          /* stored, is_sparse: those written; meta points to it          */
     int64_t panel_capacity;     /* places that it has room for                                  */
@@ -145,6 +179,17 @@ typedef struct gx_sink {
     gx_held held;               /* is_resident: by whom its elements are held                   */
     void *bounce;               /* stored: one tile, when a block has to be packed; lazily     */
 } gx_sink;
+
+static inline bool gx_mat_is_value(const gx_mat *mat)
+{
+    return mat->kind == GX_MAT_VALUE || mat->kind == GX_MAT_NARROW;
+}
+
+/* What is written is what is stored. */
+static inline bool gx_sink_is_plain(const gx_sink *sink)
+{
+    return gx_dtype_is(sink->stored, sink->dtype);
+}
 
 /*
 ** Refuses, before anything is computed: a name in use, a value past SQLite's length limit, a
@@ -204,8 +249,7 @@ void gx_sink_begin_resident(gx_run *run, int64_t rows, int64_t cols, gx_number d
 void gx_sink_hold(gx_sink *sink, const gx_held *held);
 
 /* A result in memory that is the caller's, column-major without gaps; gx_sink_end() leaves it. */
-gx_code gx_sink_begin_lent(gx_run *run, int64_t rows, int64_t cols, gx_number dtype, void *data,
-                           gx_sink *sink);
+gx_code gx_sink_begin_lent(gx_run *run, const gx_landing *place, gx_number dtype, gx_sink *sink);
 
 /* A result that nobody wants: for measuring.  Tiles of that shape. */
 void gx_sink_begin_nowhere(gx_run *run, int64_t rows, int64_t cols, gx_number dtype,

@@ -5,6 +5,11 @@
 ** refuse the result refuses it before the work), writes each tile once, and becomes visible at the
 ** end.  A value is one BLOB, filled rectangle by rectangle.  An intermediate is a value without a
 ** length limit, or a matrix of the temp database that is erased instead of published.
+**
+** Where elements are to be stored as another dtype than they are computed as, gx_sink_write()
+** narrows them, and nothing else may write: a value has no data then, and a stored result is no
+** gx_sink_is_plain().  Who reads what it has written gets an intermediate, which becomes the result
+** when it ends.
 */
 #include "mat.h"
 
@@ -35,7 +40,7 @@ static gx_code begin_stored(gx_run *run, const gx_dest *dest, uint32_t propertie
     sink->is_begun = true;
     meta->rows = sink->rows;
     meta->cols = sink->cols;
-    meta->dtype = sink->dtype;
+    meta->dtype = sink->stored;
     meta->properties = properties;
     meta->tile_rows = sink->tile_rows;
     meta->tile_cols = sink->tile_cols;
@@ -52,14 +57,64 @@ static gx_code begin_stored(gx_run *run, const gx_dest *dest, uint32_t propertie
 /* The application's memory takes the result as it is. */
 static gx_code begin_in_memory(gx_sink *sink, const gx_landing *place, gx_err *err)
 {
-    if (place->rows != sink->rows || place->cols != sink->cols || place->dtype != sink->dtype) {
+    if (place->rows != sink->rows || place->cols != sink->cols || place->dtype != sink->stored) {
         return gx_fail(err, GX_ARG, "the destination is %lldx%lld %s but the result %lldx%lld %s",
-                       (long long)place->rows, (long long)place->cols, gx_number_name(place->dtype),
-                       (long long)sink->rows, (long long)sink->cols, gx_number_name(sink->dtype));
+                       (long long)place->rows, (long long)place->cols, gx_dtype_name(place->dtype),
+                       (long long)sink->rows, (long long)sink->cols, gx_dtype_name(sink->stored));
     }
     sink->is_lent = true;
     sink->value.data = place->data;
     return GX_OK;
+}
+
+/* What is written becomes what the call asked for; a value that it does not lie in yet. */
+static gx_code begin_value(gx_run *run, const gx_dest *dest, gx_sink *sink, gx_err *err)
+{
+    gx_store *store = run->ctx->store;
+    if (dest != NULL && dest->place != NULL) {
+        GX_TRY(begin_in_memory(sink, dest->place, err));
+    } else {
+        GX_TRY(gx_value_buf_create(run->ctx->mem, sink->stored, sink->rows, sink->cols,
+                                   gx_store_length_limit(store), &sink->value, err));
+    }
+    if (!gx_sink_is_plain(sink)) {
+        sink->narrow = sink->value.data;
+        sink->value.data = NULL;
+    }
+    return sink->tile_rows != 0
+               ? GX_OK
+               : gx_tile_shape(sink->rows, sink->cols, sink->stored,
+                               gx_store_max_tile_bytes(store), &sink->tile_rows, &sink->tile_cols,
+                               err);
+}
+
+/* What the elements are stored as: an array of the application's says it by itself. */
+static gx_dtype dtype_of(const gx_dest *dest, gx_number number)
+{
+    if (dest == NULL || dest->has_dtype) {
+        return dest == NULL ? gx_dtype_of(number) : dest->dtype;
+    }
+    return dest->place != NULL && !gx_dtype_is_number(dest->place->dtype) ? dest->place->dtype
+                                                                          : gx_dtype_of(number);
+}
+
+/* An intermediate of numbers, and behind it the result. */
+static gx_code begin_both(gx_run *run, const gx_dest *dest, uint32_t properties,
+                          const gx_sink *asked, gx_sink *sink)
+{
+    gx_err err = {0};
+    gx_dest streamed = *dest;
+    void *final;
+    if (gx_mem_calloc(run->ctx->mem, sizeof *sink, "a result", &final, &err) != GX_OK) {
+        return gx_run_fail(run, &err);
+    }
+    streamed.is_streamed = true;
+    gx_sink_begin(run, &streamed, asked->rows, asked->cols, asked->dtype, properties, 0, 0, final);
+    gx_sink_begin_scratch_tiles(run, asked->rows, asked->cols, asked->dtype, 0, asked->tile_rows,
+                                asked->tile_cols, sink);
+    sink->run = run;
+    sink->final = final;
+    return gx_ok(run) ? GX_OK : run->err.code;
 }
 
 gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t cols, gx_number dtype,
@@ -77,22 +132,29 @@ gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t co
     sink->tile_cols = tile_cols;
     sink->is_stored = dest != NULL && dest->name != NULL;
     sink->replace = dest != NULL && dest->replace;
+    sink->saturate = dest != NULL && dest->saturate;
+    sink->stored = dtype_of(dest, dtype);
+    gx_err err = {0};
+    if (!gx_sink_is_plain(sink)) {
+        if ((properties & GX_PROP_FACTOR) != 0) {
+            gx_fail(&err, GX_ARG, "a factorisation is stored as it is computed (%s), not as %s",
+                    gx_number_name(dtype), gx_dtype_name(sink->stored));
+            return gx_run_fail(run, &err);
+        }
+        if (gx_dtype_takes(sink->stored, dtype, "the result", &err) != GX_OK) {
+            return gx_run_fail(run, &err);
+        }
+        properties &= ~(uint32_t)(GX_PROP_POSITIVE | GX_PROP_ORTHOGONAL); // rounded away
+        if (!dest->is_streamed) {
+            const gx_sink asked = *sink;
+            return begin_both(run, dest, properties, &asked, sink);
+        }
+    }
     if (sink->is_stored) {
         return begin_stored(run, dest, properties, sink);
     }
-    gx_err err = {0};
-    bool is_lent = dest != NULL && dest->place != NULL;
-    if ((is_lent ? begin_in_memory(sink, dest->place, &err)
-                 : gx_value_buf_create(run->ctx->mem, dtype, rows, cols,
-                                       gx_store_length_limit(run->ctx->store), &sink->value,
-                                       &err)) != GX_OK) {
-        return gx_run_fail(run, &err);
-    }
-    if (tile_rows == 0 && gx_tile_shape(rows, cols, dtype, gx_store_max_tile_bytes(run->ctx->store),
-                                        &sink->tile_rows, &sink->tile_cols, &err) != GX_OK) {
-        return gx_run_fail(run, &err);
-    }
-    return GX_OK;
+    begin_value(run, dest, sink, &err);
+    return gx_run_fail(run, &err);
 }
 
 gx_code gx_sink_begin_sparse(gx_run *run, const gx_dest *dest, int64_t rows, int64_t cols,
@@ -103,6 +165,7 @@ gx_code gx_sink_begin_sparse(gx_run *run, const gx_dest *dest, int64_t rows, int
         return run->err.code;
     }
     *sink = (gx_sink){.run = run, .rows = rows, .cols = cols, .dtype = dtype, .is_sparse = true};
+    sink->stored = gx_dtype_of(dtype);
     sink->is_stored = dest != NULL && dest->name != NULL;
     sink->replace = dest != NULL && dest->replace;
     gx_err err = {0};
@@ -115,6 +178,11 @@ gx_code gx_sink_begin_sparse(gx_run *run, const gx_dest *dest, int64_t rows, int
     }
     if (dest != NULL && dest->place != NULL) {
         gx_fail(&err, GX_ARG, "the result is sparse, and lent memory takes dense ones");
+        return gx_run_fail(run, &err);
+    }
+    if (dest != NULL && dest->has_dtype && !gx_dtype_is(dest->dtype, dtype)) {
+        gx_fail(&err, GX_ARG, "the result is sparse, of %s, and cannot be stored as %s",
+                gx_number_name(dtype), gx_dtype_name(dest->dtype));
         return gx_run_fail(run, &err);
     }
     if (!sink->is_stored) {
@@ -193,20 +261,30 @@ static gx_code publish(gx_sink *sink, gx_err *err)
     return gx_store_publish(store, &sink->meta, sink->name, sink->replace, err);
 }
 
+/* m x n elements that are written at (i, j) to where they are kept. */
+static gx_code put(const gx_sink *sink, int64_t i, int64_t j, int64_t m, int64_t n, const void *src,
+                   int64_t ld, void *dst, int64_t ld_dst, gx_err *err)
+{
+    const gx_narrowing to = {
+        .dtype = sink->stored, .saturate = sink->saturate, .i0 = i, .j0 = j};
+    return gx_narrow_to(sink->dtype, src, ld, &to, dst, ld_dst, m, n, err);
+}
+
 /* Write one tile that starts at src; packs it when the block is taller than the tile. */
 static gx_code write_tile(gx_sink *sink, int64_t ti, int64_t tj, const void *src, int64_t ld,
                           gx_err *err)
 {
     const gx_meta *meta = &sink->meta;
     int64_t m = gx_meta_tile_height(meta, ti), n = gx_meta_tile_width(meta, tj);
-    if (ld != m && n > 1) {
+    if ((ld != m && n > 1) || !gx_sink_is_plain(sink)) {
         if (sink->bounce == NULL) {
             size_t bytes = 0;
-            gx_matrix_bytes(meta->tile_rows, meta->tile_cols, meta->dtype, &bytes);
+            gx_dtype_matrix_bytes(meta->tile_rows, meta->tile_cols, meta->dtype, &bytes);
             GX_TRY(gx_mem_alloc(sink->run->ctx->mem, bytes, "a tile to write", &sink->bounce, err));
         }
         gx_span span = gx_stats_open(&sink->run->ctx->stats);
-        gx_convert(meta->dtype, src, ld, meta->dtype, sink->bounce, m, m, n);
+        GX_TRY(put(sink, ti * meta->tile_rows, tj * meta->tile_cols, m, n, src, ld, sink->bounce, m,
+                   err));
         gx_stats_close(&sink->run->ctx->stats, GX_STAT_COPY_NS, span);
         src = sink->bounce;
     }
@@ -222,7 +300,7 @@ static gx_code begin_in_temp(gx_sink *sink, gx_err *err)
     snprintf(meta->schema, sizeof meta->schema, "temp");
     meta->rows = sink->rows;
     meta->cols = sink->cols;
-    meta->dtype = sink->dtype;
+    meta->dtype = sink->stored;
     meta->tile_rows = sink->tile_rows;
     meta->tile_cols = sink->tile_cols;
     GX_TRY(gx_store_begin(store, meta->schema, err));
@@ -254,7 +332,7 @@ static gx_code begin_scratch(gx_sink *sink, size_t keep_bytes, gx_err *err)
     }
     gx_matrix_bytes(sink->rows, sink->cols, sink->dtype, &bytes);
     if (sink->tile_rows == 0) {
-        GX_TRY(gx_tile_shape(sink->rows, sink->cols, sink->dtype,
+        GX_TRY(gx_tile_shape(sink->rows, sink->cols, sink->stored,
                              gx_store_max_tile_bytes(run->ctx->store), &sink->tile_rows,
                              &sink->tile_cols, err));
     }
@@ -271,9 +349,9 @@ gx_code gx_sink_write(gx_sink *sink, int64_t i0, int64_t j0, int64_t m, int64_t 
         GX_TRY(begin_scratch(sink, 0, err)); // it was not made on a device after all
     }
     if (!sink->is_stored) {
-        gx_convert(sink->dtype, src, ld, sink->dtype,
-                   gx_at(sink->value.data, sink->dtype, sink->rows, i0, j0), sink->rows, m, n);
-        return GX_OK;
+        void *data = sink->value.data != NULL ? sink->value.data : sink->narrow;
+        return put(sink, i0, j0, m, n, src, ld,
+                   gx_dtype_at(data, sink->stored, sink->rows, i0, j0), sink->rows, err);
     }
     assert(i0 % sink->tile_rows == 0 && j0 % sink->tile_cols == 0);
     assert((i0 + m) % sink->tile_rows == 0 || i0 + m == sink->rows);
@@ -287,9 +365,59 @@ gx_code gx_sink_write(gx_sink *sink, int64_t i0, int64_t j0, int64_t m, int64_t 
     return GX_OK;
 }
 
+/* The intermediate to the result behind it. */
+static gx_code pass_on(gx_sink *sink, gx_err *err)
+{
+    gx_run *run = sink->run;
+    gx_sink *final = sink->final;
+    gx_reader *reader;
+    gx_mat from;
+    void *tile;
+    size_t bytes = 0;
+    if (!sink->is_stored) {
+        return gx_sink_write(final, 0, 0, sink->rows, sink->cols, sink->value.data, sink->rows,
+                             err);
+    }
+    gx_sink_source(sink, "the result", &from);
+    gx_matrix_bytes(final->tile_rows, final->tile_cols, sink->dtype, &bytes);
+    GX_TRY(gx_mem_alloc(run->ctx->mem, bytes, "a tile of the result", &tile, err));
+    gx_code code = gx_reader_own(run->ctx->store, &reader, err);
+    int64_t tiles = gx_ceil_div(final->rows, final->tile_rows) *
+                    gx_ceil_div(final->cols, final->tile_cols);
+    for (int64_t k = 0; k < tiles && code == GX_OK && gx_run_poll(run) == GX_OK; k++) {
+        gx_tile_place t =
+            gx_tile_at(final->rows, final->cols, final->tile_rows, final->tile_cols, k);
+        code = gx_mat_read(run, &from, reader, t.i0, t.j0, t.m, t.n, sink->dtype, tile, t.m, err);
+        code = code != GX_OK ? code
+                             : gx_sink_write(final, t.i0, t.j0, t.m, t.n, tile, t.m, err);
+    }
+    gx_reader_close(reader);
+    gx_mem_free(run->ctx->mem, tile);
+    return code;
+}
+
+static gx_code end_both(gx_sink *sink)
+{
+    gx_run *run = sink->run;
+    gx_sink *final = sink->final;
+    gx_err err = {0};
+    if (gx_ok(run)) {
+        pass_on(sink, &err);
+        gx_run_fail(run, &err);
+    }
+    gx_sink_drop(sink);
+    gx_sink_end(final);
+    *sink = *final;
+    gx_mem_free(run->ctx->mem, final);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
 gx_code gx_sink_end(gx_sink *sink)
 {
     gx_run *run = sink->run;
+    if (sink->final != NULL) {
+        return end_both(sink);
+    }
     gx_mem_free(run->ctx->mem, sink->bounce);
     sink->bounce = NULL;
     if (sink->is_begun) {
@@ -331,6 +459,7 @@ gx_code gx_sink_begin_scratch_tiles(gx_run *run, int64_t rows, int64_t cols, gx_
                       .rows = rows,
                       .cols = cols,
                       .dtype = dtype,
+                      .stored = gx_dtype_of(dtype),
                       .tile_rows = tile_rows,
                       .tile_cols = tile_cols,
                       .is_scratch = true};
@@ -346,10 +475,11 @@ void gx_sink_begin_resident(gx_run *run, int64_t rows, int64_t cols, gx_number d
                       .rows = rows,
                       .cols = cols,
                       .dtype = dtype,
+                      .stored = gx_dtype_of(dtype),
                       .is_scratch = true,
                       .is_resident = true};
-    gx_tile_shape(rows, cols, dtype, gx_store_max_tile_bytes(run->ctx->store), &sink->tile_rows,
-                  &sink->tile_cols, &err);
+    gx_tile_shape(rows, cols, sink->stored, gx_store_max_tile_bytes(run->ctx->store),
+                  &sink->tile_rows, &sink->tile_cols, &err);
     gx_run_fail(run, &err);
 }
 
@@ -361,15 +491,12 @@ void gx_sink_hold(gx_sink *sink, const gx_held *held)
     sink->held = *held;
 }
 
-gx_code gx_sink_begin_lent(gx_run *run, int64_t rows, int64_t cols, gx_number dtype, void *data,
-                           gx_sink *sink)
+gx_code gx_sink_begin_lent(gx_run *run, const gx_landing *place, gx_number dtype, gx_sink *sink)
 {
-    gx_err err = {0};
-    *sink = (gx_sink){
-        .run = run, .rows = rows, .cols = cols, .dtype = dtype, .value = {.data = data}};
-    gx_tile_shape(rows, cols, dtype, gx_store_max_tile_bytes(run->ctx->store), &sink->tile_rows,
-                  &sink->tile_cols, &err);
-    return gx_run_fail(run, &err);
+    const gx_dest dest = {
+        .place = place, .has_dtype = true, .dtype = place->dtype, .is_streamed = true};
+    return gx_sink_begin(run, &dest, place->rows, place->cols, gx_dest_number(&dest, dtype), 0, 0,
+                         0, sink);
 }
 
 void gx_sink_begin_nowhere(gx_run *run, int64_t rows, int64_t cols, gx_number dtype,
@@ -379,6 +506,7 @@ void gx_sink_begin_nowhere(gx_run *run, int64_t rows, int64_t cols, gx_number dt
                       .rows = rows,
                       .cols = cols,
                       .dtype = dtype,
+                      .stored = gx_dtype_of(dtype),
                       .tile_rows = tile_rows,
                       .tile_cols = tile_cols,
                       .is_dropped = true};

@@ -159,7 +159,7 @@ static bool still_fits(gx_run *run, const gx_graph *g, const gx_program_arg *arg
             if (gx_store_lookup(run->ctx->store, o->name, &meta, &found, &err) != GX_OK || !found) {
                 return false;
             }
-            now = (gx_type){meta.rows, meta.cols, meta.dtype, meta.properties, false};
+            now = (gx_type){meta.rows, meta.cols, gx_meta_number(&meta), meta.properties, false};
             now.properties |= meta.is_sparse ? GX_TYPE_SPARSE : 0;
         }
         if (!same_type(&now, &o->type)) {

@@ -127,7 +127,8 @@ static gx_code parse(const gx_meta *meta, const char *label, const char *blob, s
 {
     gx_aux_kind kind = gx_aux_kind_of(meta->properties);
     int64_t most = gx_min(meta->rows, meta->cols);
-    *aux = (gx_aux){.kind = kind, .dtype = meta->dtype, .rows = meta->rows, .cols = meta->cols};
+    *aux = (gx_aux){
+        .kind = kind, .dtype = gx_meta_number(meta), .rows = meta->rows, .cols = meta->cols};
     if (bytes < GX_AUX_HEADER || memcmp(blob, MAGIC, sizeof MAGIC) != 0) {
         return gx_fail(err, GX_CORRUPT, "auxiliary data of %s: %zu bytes that are no factorisation",
                        label, bytes);
@@ -149,7 +150,7 @@ static gx_code parse(const gx_meta *meta, const char *label, const char *blob, s
                         &aux->info, err));
     memcpy(&aux->norm1, blob + AT_NORM1, sizeof aux->norm1);
     size_t expected = 0;
-    gx_mul_size((size_t)aux->count, entry_bytes(kind, meta->dtype), &expected);
+    gx_mul_size((size_t)aux->count, entry_bytes(kind, aux->dtype), &expected);
     if (bytes - GX_AUX_HEADER != expected) {
         return gx_fail(err, GX_CORRUPT, "auxiliary data of %s has %zu bytes, expected %zu", label,
                        bytes, expected + GX_AUX_HEADER);

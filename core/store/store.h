@@ -24,6 +24,7 @@
 #define GX_STORE_H
 
 #include "../base/csr.h"
+#include "../base/dtype.h"
 #include "../base/err.h"
 #include "../base/mem.h"
 #include "../base/stats.h"
@@ -59,7 +60,7 @@ typedef struct gx_meta {
     char name[GX_NAME_MAX + 1];   /* without schema; "": none                       */
     int64_t id;                   /* 1 .. 2^31-1                                    */
     int64_t rows, cols;           /* elements                                       */
-    gx_number dtype;
+    gx_dtype dtype;
     int64_t tile_rows, tile_cols; /* elements of a full tile, >= 1                  */
     uint32_t properties;          /* GX_PROP_ bits                                  */
     int64_t generation;           /* changes with every write                       */
@@ -69,6 +70,12 @@ typedef struct gx_meta {
     const gx_panels *panels;      /* is_sparse: of the store's as long as the call lives, or of
                                      who writes the matrix; NULL in lists               */
 } gx_meta;
+
+/* What its elements are computed as; of a sparse matrix or a factorisation also what they are. */
+static inline gx_number gx_meta_number(const gx_meta *meta)
+{
+    return gx_dtype_number(meta->dtype);
+}
 
 /* Tiles of a matrix.  A matrix with 0 rows or 0 columns has none. */
 static inline int64_t gx_meta_row_tiles(const gx_meta *meta)
@@ -109,7 +116,7 @@ static inline int64_t gx_meta_panel_rows(const gx_meta *meta, int64_t panel)
 ** matrix is larger than that, at least 1 x 1, never larger than the matrix (min 1), and never more
 ** than 2^32 - 1 tiles (then tiles grow; GX_TOOBIG when they cannot).
 */
-gx_code gx_tile_shape(int64_t rows, int64_t cols, gx_number dtype, size_t max_tile_bytes,
+gx_code gx_tile_shape(int64_t rows, int64_t cols, gx_dtype dtype, size_t max_tile_bytes,
                       int64_t *tile_rows, int64_t *tile_cols, gx_err *err);
 
 // The connection ----------------------------------------------------------------------------------

@@ -146,7 +146,7 @@ static gx_code check_panel(gx_store *store, gx_reader *reader, const gx_meta *me
     gx_code code = gx_reader_read(reader, meta, panel, 0, bytes, block, &damage);
     if (code == GX_OK) {
         gx_csr_map(&csr, gx_meta_panel_rows(meta, panel), meta->cols,
-                   meta->panels->place[panel].entries, meta->dtype, block);
+                   meta->panels->place[panel].entries, gx_meta_number(meta), block);
         code = gx_csr_check(&csr, what, &damage);
     }
     gx_mem_free(store->mem, block);

@@ -373,7 +373,7 @@ gx_code gx_spread_wanted(gx_store *store, gx_schema *schema, const gx_meta *meta
 {
     size_t bytes = 0;
     int64_t set = 0;
-    bool is_large = gx_matrix_bytes(meta->rows, meta->cols, meta->dtype, &bytes) &&
+    bool is_large = gx_dtype_matrix_bytes(meta->rows, meta->cols, meta->dtype, &bytes) &&
                     bytes / SPREAD_TILES >= store->tile_bytes;
     *is_wanted = false;
     if (!is_large || !gx_spread_has_tables(store, schema)) {

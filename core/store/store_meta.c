@@ -41,7 +41,7 @@ static const struct {
     [COL_NAME] = {"name", 0, 0},
     [COL_ROWS] = {"rows", 0, GX_SIDE_MAX},
     [COL_COLS] = {"cols", 0, GX_SIDE_MAX},
-    [COL_DTYPE] = {"dtype", 0, GX_NUMBER_COUNT - 1},
+    [COL_DTYPE] = {"dtype", 0, GX_DTYPE_COUNT - 1},
     [COL_TILE_ROWS] = {"tile_rows", 1, GX_SIDE_MAX},
     [COL_TILE_COLS] = {"tile_cols", 1, GX_SIDE_MAX},
     [COL_PROPERTIES] = {"properties", 0, UINT32_MAX},
@@ -94,14 +94,14 @@ static gx_code check_tiles(const gx_meta *meta, const char *label, gx_err *err)
                        (long long)meta->cols);
     }
     if (!meta->is_sparse &&
-        (!gx_matrix_bytes(meta->tile_rows, meta->tile_cols, meta->dtype, &bytes) ||
+        (!gx_dtype_matrix_bytes(meta->tile_rows, meta->tile_cols, meta->dtype, &bytes) ||
          bytes > (size_t)GX_TILE_BYTES_MAX ||
          !gx_mul_i64(gx_meta_row_tiles(meta), gx_meta_col_tiles(meta), &tiles) ||
          tiles > GX_TILES_MAX)) {
         return gx_fail(err, GX_CORRUPT,
                        "catalog row of %s: tiles of %lldx%lld %s cannot hold %lldx%lld", label,
                        (long long)meta->tile_rows, (long long)meta->tile_cols,
-                       gx_number_name(meta->dtype), (long long)meta->rows, (long long)meta->cols);
+                       gx_dtype_name(meta->dtype), (long long)meta->rows, (long long)meta->cols);
     }
     return GX_OK;
 }
@@ -110,12 +110,18 @@ static gx_code check_tiles(const gx_meta *meta, const char *label, gx_err *err)
 static gx_code check_shape(const gx_meta *meta, const char *label, gx_err *err)
 {
     size_t bytes;
-    if (!gx_matrix_bytes(meta->rows, meta->cols, meta->dtype, &bytes)) {
+    if (!gx_dtype_matrix_bytes(meta->rows, meta->cols, meta->dtype, &bytes)) {
         return gx_fail(err, GX_CORRUPT, "catalog row of %s: %lldx%lld %s, but " GX_SIZES_TEXT,
                        label, (long long)meta->rows, (long long)meta->cols,
-                       gx_number_name(meta->dtype));
+                       gx_dtype_name(meta->dtype));
     }
     GX_TRY(check_tiles(meta, label, err));
+    if (!gx_dtype_is_number(meta->dtype) &&
+        (meta->is_sparse || (meta->properties & GX_PROP_FACTOR) != 0)) {
+        return gx_fail(err, GX_CORRUPT, "catalog row of %s: a %s of %s", label,
+                       meta->is_sparse ? "sparse matrix" : "factorisation",
+                       gx_dtype_name(meta->dtype));
+    }
     bool is_square_only = (meta->properties & PROPERTIES_SQUARE) != 0;
     bool is_both = (meta->properties & GX_PROP_FACTOR) == GX_PROP_FACTOR ||
                    (meta->is_sparse && (meta->properties & GX_PROP_FACTOR) != 0);
@@ -165,7 +171,7 @@ gx_code gx_store_meta(sqlite3_stmt *stmt, const char *schema, gx_meta *meta, gx_
     }
     meta->rows = value[COL_ROWS];
     meta->cols = value[COL_COLS];
-    meta->dtype = (gx_number)value[COL_DTYPE];
+    meta->dtype = (gx_dtype)value[COL_DTYPE];
     meta->tile_rows = value[COL_TILE_ROWS];
     meta->tile_cols = value[COL_TILE_COLS];
     set_bits(meta, (uint32_t)value[COL_PROPERTIES]);
@@ -178,13 +184,13 @@ size_t gx_meta_tile_bytes(const gx_meta *meta, int64_t tile)
     if (meta->is_sparse) {
         gx_csr_layout layout = {0};
         (void)gx_csr_lay_out(gx_meta_panel_rows(meta, tile), meta->cols,
-                             meta->panels->place[tile].entries, meta->dtype, &layout);
+                             meta->panels->place[tile].entries, gx_meta_number(meta), &layout);
         return layout.bytes;
     }
     int64_t row_tiles = gx_meta_row_tiles(meta);
     int64_t height = gx_meta_tile_height(meta, tile % row_tiles);
     int64_t width = gx_meta_tile_width(meta, tile / row_tiles);
-    return (size_t)(height * width) * gx_number_bytes(meta->dtype);
+    return (size_t)(height * width) * gx_dtype_bytes(meta->dtype);
 }
 
 void gx_store_meta_raw(sqlite3_stmt *stmt, const char *schema, gx_meta *meta)
@@ -196,7 +202,7 @@ void gx_store_meta_raw(sqlite3_stmt *stmt, const char *schema, gx_meta *meta)
     meta->id = sqlite3_column_int64(stmt, COL_ID);
     meta->rows = sqlite3_column_int64(stmt, COL_ROWS);
     meta->cols = sqlite3_column_int64(stmt, COL_COLS);
-    meta->dtype = (gx_number)sqlite3_column_int(stmt, COL_DTYPE);
+    meta->dtype = (gx_dtype)sqlite3_column_int(stmt, COL_DTYPE);
     meta->tile_rows = sqlite3_column_int64(stmt, COL_TILE_ROWS);
     meta->tile_cols = sqlite3_column_int64(stmt, COL_TILE_COLS);
     set_bits(meta, (uint32_t)sqlite3_column_int64(stmt, COL_PROPERTIES));

@@ -120,7 +120,7 @@ gx_code gx_store_find(gx_store *store, const char *name, gx_meta *meta, gx_err *
     GX_TRY(gx_store_find_any(store, name, meta, err));
     return !meta->is_sparse ? GX_OK
                             : gx_csr_refuse(gx_meta_label(meta, label), meta->rows, meta->cols,
-                                            meta->panels->entries, meta->dtype, err);
+                                            meta->panels->entries, gx_meta_number(meta), err);
 }
 
 gx_code gx_store_find_any(gx_store *store, const char *name, gx_meta *meta, gx_err *err)

@@ -53,15 +53,15 @@ static bool is_countable(int64_t rows, int64_t cols, int64_t tile_rows, int64_t 
            tiles <= GX_TILES_MAX;
 }
 
-gx_code gx_tile_shape(int64_t rows, int64_t cols, gx_number dtype, size_t max_tile_bytes,
+gx_code gx_tile_shape(int64_t rows, int64_t cols, gx_dtype dtype, size_t max_tile_bytes,
                       int64_t *tile_rows, int64_t *tile_cols, gx_err *err)
 {
     size_t bytes;
-    if (!gx_matrix_bytes(rows, cols, dtype, &bytes)) {
+    if (!gx_dtype_matrix_bytes(rows, cols, dtype, &bytes)) {
         return gx_fail(err, GX_TOOBIG, "a result of %lldx%lld %s: " GX_SIZES_TEXT,
-                       (long long)rows, (long long)cols, gx_number_name(dtype));
+                       (long long)rows, (long long)cols, gx_dtype_name(dtype));
     }
-    int64_t element = (int64_t)gx_number_bytes(dtype);
+    int64_t element = (int64_t)gx_dtype_bytes(dtype);
     int64_t most_bytes = max_tile_bytes < (size_t)GX_TILE_BYTES_MAX ? (int64_t)max_tile_bytes
                                                                     : GX_TILE_BYTES_MAX;
     int64_t elements = most_bytes / element;
@@ -100,7 +100,7 @@ gx_code gx_tile_shape(int64_t rows, int64_t cols, gx_number dtype, size_t max_ti
             err, GX_TOOBIG,
             "a matrix of %lldx%lld %s has more than 2^32 - 1 tiles of %lld bytes: raise it "
             "with gx_config('tile_bytes', ...)",
-            (long long)rows, (long long)cols, gx_number_name(dtype), (long long)most_bytes);
+            (long long)rows, (long long)cols, gx_dtype_name(dtype), (long long)most_bytes);
     }
     *tile_rows = p;
     *tile_cols = q;

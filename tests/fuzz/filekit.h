@@ -34,9 +34,10 @@ typedef struct filekit_result {
 } filekit_result;
 
 static gx_code filekit_begin(void *arg, int64_t rows, int64_t cols, gx_number dtype,
-                             uint32_t properties, int64_t *tile_rows, int64_t *tile_cols,
-                             gx_err *err)
+                             gx_dtype stored, uint32_t properties, int64_t *tile_rows,
+                             int64_t *tile_cols, gx_err *err)
 {
+    (void)stored;
     filekit_result *r = arg;
     int64_t elements;
     if (!gx_mul_i64(rows, cols, &elements) || elements > FILEKIT_ELEMENTS) {
@@ -92,8 +93,8 @@ static gx_code filekit_begin_cells(void *arg, int64_t rows, int64_t cols, gx_num
                                    uint32_t properties, gx_err *err)
 {
     filekit_result *r = arg;
-    gx_code code =
-        filekit_begin(arg, rows, cols, dtype, properties, &r->tile_rows, &r->tile_cols, err);
+    gx_code code = filekit_begin(arg, rows, cols, dtype, gx_dtype_of(dtype), properties,
+                                 &r->tile_rows, &r->tile_cols, err);
     if (code == GX_OK) {
         memset(r->seen, 1, (size_t)(rows * cols));
     }

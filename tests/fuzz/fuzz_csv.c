@@ -38,8 +38,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         {.has_dtype = false},
         {.has_header = true, .header = true, .delimiter = ','},
         {.has_header = true, .header = false, .delimiter = ' '},
-        {.columns = "1,3:", .skip = 1, .has_dtype = true, .dtype = GX_C64},
-        {.columns = ":1", .delimiter = '\t', .has_dtype = true, .dtype = GX_F32},
+        {.columns = "1,3:", .skip = 1, .has_dtype = true, .dtype = GX_DTYPE_C64},
+        {.columns = ":1", .delimiter = '\t', .has_dtype = true, .dtype = GX_DTYPE_F32},
         {.na = "?\n-\n1,5\nx y", .decimal = ','},
         {.na = "1", .delimiter = ';', .decimal = ',', .columns = "a,1"}};
     bool is_packed = size > 2 && data[0] == 0x1f && data[1] == 0x8b;

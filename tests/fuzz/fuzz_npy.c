@@ -7,8 +7,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const gx_import_options options[] = {{.has_dtype = false},
-                                                {.has_dtype = true, .dtype = GX_F32},
-                                                {.has_dtype = true, .dtype = GX_C128}};
+                                                {.has_dtype = true, .dtype = GX_DTYPE_F32},
+                                                {.has_dtype = true, .dtype = GX_DTYPE_C128}};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         filekit_check(gx_import_npy, data, size, &options[i]);
     }

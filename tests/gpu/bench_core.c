@@ -165,7 +165,7 @@ static void make_matrix(bench *b, const char *name, double diagonal, gx_meta *me
     must(gx_random_init(&random, GX_RANDOM_UNIFORM, GX_F64, 7, -1, 1, &err), &err);
     gx_ctx_hold(b->ctx);
     must(gx_store_begin(store, "main", &err), &err);
-    *meta = (gx_meta){.rows = b->n, .cols = b->n, .dtype = GX_F64};
+    *meta = (gx_meta){.rows = b->n, .cols = b->n, .dtype = GX_DTYPE_F64};
     snprintf(meta->schema, sizeof meta->schema, "main");
     must(gx_store_create(store, meta, NULL, &err), &err);
     size_t elements = (size_t)(meta->tile_rows * meta->tile_cols);

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DTYPES = [np.dtype("<f8"), np.dtype("<f4"), np.dtype("<c16"), np.dtype("<c8")]  # by number in the header
+DTYPES = [np.dtype("<f8"), np.dtype("<f4"), np.dtype("<c16"), np.dtype("<c8")]  # computed with, by number in the header
+STORED = DTYPES + []  # those behind them are only stored
+DTYPE_NAMES = "f64, f32, c128, c64"  # as messages list them
 SIZES = "a matrix has at most 2^40 rows, 2^40 columns and 2^56 bytes"  # how a size past the limits is refused
 HEADER = struct.Struct("<4sBBHqqq")  # magic, version, dtype, zero, rows, cols, zero
 
@@ -66,8 +68,8 @@ def to_numpy(blob):
     """A matrix value as an array of two dimensions."""
     magic, version, dtype, zero, rows, cols, reserved = HEADER.unpack_from(blob)
     assert (magic, version, zero, reserved) == (b"gxmv", 1, 0, 0), blob[:32]
-    assert len(blob) == HEADER.size + rows * cols * DTYPES[dtype].itemsize, (rows, cols, len(blob))
-    flat = np.frombuffer(blob, DTYPES[dtype], offset=HEADER.size)
+    assert len(blob) == HEADER.size + rows * cols * STORED[dtype].itemsize, (rows, cols, len(blob))
+    flat = np.frombuffer(blob, STORED[dtype], offset=HEADER.size)
     return flat.reshape((cols, rows)).T.copy()
 
 
@@ -77,8 +79,8 @@ def from_numpy(array):
     if array.ndim < 2:
         array = array.reshape(-1, 1)
     dtype = array.dtype.newbyteorder("<")
-    if dtype not in DTYPES:
+    if dtype not in STORED:
         dtype = DTYPES[0]
     rows, cols = array.shape
-    header = HEADER.pack(b"gxmv", 1, DTYPES.index(dtype), 0, rows, cols, 0)
+    header = HEADER.pack(b"gxmv", 1, STORED.index(dtype), 0, rows, cols, 0)
     return header + array.astype(dtype).tobytes(order="F")

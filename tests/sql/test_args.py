@@ -400,7 +400,7 @@ def test_wrong_integer_options(db, options):
 
 def test_no_options_known(db):
     assert error(db, "SELECT gx_row('[1]', 0, '{\"x\":1}')") == (
-        'gx_row: unknown option "x": the known ones are "replace"')
+        'gx_row: unknown option "x": the known ones are "dtype", "saturate" and "replace"')
     assert error(db, "SELECT gx_norm('[1]', '{\"x\":1}')") == 'gx_norm: unknown option "x": there are none'
 
 

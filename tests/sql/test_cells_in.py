@@ -525,7 +525,7 @@ def test_schemas(db, tmp_path):
     ("gx_from_cells(1, 2, 3, '{\"duplicates\":\"first\"}')",
      'gx_from_cells: option "duplicates" must be "error", "sum" or "last", not "first" (input row 1)'),
     ("gx_from_cells(1, 2, 3, '{\"replace\":true}')",
-     'gx_from_cells: unknown option "replace": the known ones are "rows", "cols", "dtype", "duplicates" and "sparse" (input row 1)'),
+     'gx_from_cells: unknown option "replace": the known ones are "rows", "cols", "dtype", "saturate", "duplicates" and "sparse" (input row 1)'),
     ("gx_from_cells(1, 2, 3, '{\"rows\":')", None),
     ("gx_from_cells(4000000000, 4000000000, 3)",
      "gx_from_cells: a result of 4000000001x4000000001 f64: " + SIZES),

@@ -182,7 +182,7 @@ ERRORS = [
     ("SELECT gx_cholesky('nowhere')", "gx_cholesky: no matrix named 'nowhere'"),
     ("SELECT gx_cholesky(4, 'A')", "gx_cholesky: A exists already: give the option \"replace\":true to replace it"),
     ("SELECT gx_cholesky(4, '{\"lower\":true}')",
-     'gx_cholesky: unknown option "lower": the known ones are "upper", "check" and "replace"'),
+     'gx_cholesky: unknown option "lower": the known ones are "upper", "check", "dtype", "saturate" and "replace"'),
 ]
 
 

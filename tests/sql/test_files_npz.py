@@ -110,7 +110,7 @@ def test_refused(db, tmp_path):
         ("at (1, 3) of 2x3", refusal(indices=np.array([0, 3]))), ("at (0, -1)", refusal(indices=np.array([-5, 0]))),
         ("no whole numbers", refusal(indices=np.array([0.0, 1.0]))), ("no list", refusal(data=np.ones((2, 1)))),
         ("no whole numbers", refusal(indices=np.array([False, True]))), ("for npz", error(db, "SELECT gx_import('N', 'x.npy', '{\"member\":\"a\"}')")),
-        ("is complex", refusal('{"dtype":"f64"}', data=np.ones(2, complex))), ("gx_dense", refusal('{"dense":true}')),
+        ("holds complex numbers", refusal('{"dtype":"f64"}', data=np.ones(2, complex))), ("gx_dense", refusal('{"dense":true}')),
         ("for csv", refusal('{"skip":1}')), ("row.npy or col.npy", refusal(format=np.array(b"coo"), row=np.array([0]), col=np.array([0, 1]))),
     ]:
         assert text in found, (text, found)

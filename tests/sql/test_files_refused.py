@@ -253,7 +253,7 @@ IMPORT_ERRORS = [
     (("A", "x.csv", '{"columns":true}'), 'option "columns" must be a list of whole numbers, not true'),
     (("A", "x.csv", '{"columns":[1,2.5]}'), 'option "columns" must be a list of whole numbers, not a list'),
     (("A", "x.csv", '{"overwrite":true}'),
-     'unknown option "overwrite": the known ones are "format", "dtype", "replace", "header", "delimiter", "skip", "columns", "na", "decimal", "member", "sparse" and "dense"'),
+     'unknown option "overwrite": the known ones are "format", "dtype", "saturate", "replace", "header", "delimiter", "skip", "columns", "na", "decimal", "member", "sparse" and "dense"'),
     (("A", "x.csv", '{"na":true}'), 'option "na" must be a text or a list of texts, not true'),
     (("A", "x.mtx", '{"na":"-"}'), 'option "na" is for csv, tsv and txt'),
     (("A", "x.csv", '{"decimal":";"}'), 'option "decimal" must be "." or ",", not ";"'),

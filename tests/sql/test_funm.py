@@ -314,7 +314,7 @@ ERRORS = [
     ("SELECT gx_powm('[[1]]', 'two')", "gx_powm: power must be a number, not 'two'"),
     ("SELECT gx_powm('[[1]]', 'inf')", "gx_powm: power is inf but must be at most 2^53 in magnitude"),
     ("SELECT gx_expm('nobody')", "gx_expm: no matrix named 'nobody'"),
-    ("SELECT gx_expm('[[1]]', '{\"k\":1}')", "gx_expm: unknown option \"k\": the known ones are \"replace\""),
+    ("SELECT gx_expm('[[1]]', '{\"k\":1}')", "gx_expm: unknown option \"k\": the known ones are \"dtype\", \"saturate\" and \"replace\""),
 ]
 
 

@@ -319,7 +319,7 @@ def test_errors(db):
             ("SELECT gx_rank('none')", "gx_rank: no matrix named 'none'"),
             ("SELECT gx_pinv('N', 'P')", "gx_pinv: N has NaN or Inf"),
             ("SELECT gx_pinv('A', 'P', '{\"tol\":1}')",
-             "gx_pinv: unknown option \"tol\": the known ones are \"rcond\" and \"replace\"")]:
+             "gx_pinv: unknown option \"tol\": the known ones are \"rcond\", \"dtype\", \"saturate\" and \"replace\"")]:
         assert error(db, sql) == text, sql
     assert db.execute("SELECT name, generation FROM gx_meta ORDER BY 1").fetchall() == before
     # NaN in B stays in its own column.

@@ -13,7 +13,7 @@ import itertools
 
 import numpy as np
 import pytest
-from conftest import error, from_numpy, gx_connect, q, to_numpy
+from conftest import DTYPE_NAMES, error, from_numpy, gx_connect, q, to_numpy
 
 NUMBERS = itertools.count()  # names of what both() stores
 SHAPES = [(0, 0), (0, 3), (3, 0), (1, 1), (1, 7), (7, 1), (5, 3), (31, 33), (100, 67)]
@@ -250,9 +250,9 @@ def test_properties(db, call, expected):
     ("gx_zeros(1, 2, 3)", "gx_zeros: destination must be a text, not 3"),
     ("gx_zeros(1, 2, '[X]')", None),
     ("gx_zeros(1, 2, 'X', '{\"dtype\":\"i8\"}')",
-     'gx_zeros: option "dtype" must be "f64", "f32", "c128" or "c64", not "i8"'),
+     f'gx_zeros: option "dtype" must be one of {DTYPE_NAMES}, not "i8"'),
     ("gx_zeros(1, 2, 'X', '{\"seed\":1}')",
-     'gx_zeros: unknown option "seed": the known ones are "dtype" and "replace"'),
+     'gx_zeros: unknown option "seed": the known ones are "dtype", "saturate" and "replace"'),
     ("gx_full(1, 2)", "gx_full: takes 3 to 5 arguments, not 2: gx_full(m, n, value[, destination][, options])"),
     ("gx_full(1, 2, 'x')", "gx_full: value must be a number, '[re,im]' or '1+2i', not 'x'"),
     ("gx_full(1, 2, '1i', '{\"dtype\":\"f32\"}')", "gx_full: value is complex but dtype is f32"),
@@ -269,7 +269,7 @@ def test_properties(db, call, expected):
     ("gx_arange(0, 1, 1e-300)", "gx_arange: from 0 to 1 in steps of 1e-300 are too many elements"),
     ("gx_random(2, 2, 'X', '{\"low\":2}')", "gx_random: low is 2 but high is 1"),
     ("gx_random(2, 2, 'X', '{\"mean\":2}')",
-     'gx_random: unknown option "mean": the known ones are "seed", "low", "high", "density", "dtype" and "replace"'),
+     'gx_random: unknown option "mean": the known ones are "seed", "low", "high", "density", "dtype", "saturate" and "replace"'),
     ("gx_random(2, 2, 'X', '{\"seed\":1.5}')", 'gx_random: option "seed" must be an integer, not 1.5'),
     ("gx_randn(2, 2, 'X', '{\"std\":-1}')", "gx_randn: std is -1 but must not be negative"),
     ("gx_zeros(9000000000000000000, 9000000000000000000)", None),

@@ -189,7 +189,7 @@ def test_errors(db):
         "SELECT gx_cov('[[1,2]]')": "gx_cov: A has 1 row: ddof 1 needs more",
         "SELECT gx_pca_project('A', '[[1,2],[3,4]]')":
             "gx_pca_project: model is 2x2 but a model of A (4x3) has 3 rows: mean, scale, components",
-        "SELECT gx_corr('A', '{\"ddof\":1}')": 'gx_corr: unknown option "ddof": the known ones are "rows" and "replace"',
+        "SELECT gx_corr('A', '{\"ddof\":1}')": 'gx_corr: unknown option "ddof": the known ones are "rows", "dtype", "saturate" and "replace"',
         "SELECT gx_pca('nothing')": "gx_pca: no matrix named 'nothing'",
     }
     for sql, text in cases.items():

@@ -243,7 +243,7 @@ def test_errors(db):
             ("gx_qr('none', 'F')", "no matrix named 'none'"),
             ("gx_qr('A', 'F', 3)", "options must be a JSON object '{...}', not 3"),
             ("gx_qr('A', '{\"p\":1}')",
-             "unknown option \"p\": the known ones are \"q\", \"r\", \"mode\" and \"replace\"")]:
+             "unknown option \"p\": the known ones are \"q\", \"r\", \"mode\", \"dtype\", \"saturate\" and \"replace\"")]:
         assert error(db, "SELECT " + sql) == "gx_qr: " + text, sql
     assert error(db, "SELECT * FROM gx_qr('A', '{\"mode\":\"thin\"}')") == (
         "gx_qr: \"mode\" must be \"economy\" or \"full\", not \"thin\"")

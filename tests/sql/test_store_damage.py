@@ -50,7 +50,7 @@ FIELDS = [
     (f"rows = {INT64_MAX}", f"rows is {INT64_MAX}, expected 0 to {SIDE_MAX}"),
     ("rows = 1 << 40, cols = 1 << 20", f"{1 << 40}x{1 << 20} f64, but {SIZES}"),
     ("rows = 0, cols = 1 << 60", f"cols is {1 << 60}, expected 0 to {SIDE_MAX}"),
-    ("dtype = 4", "dtype is 4, expected 0 to 3"),
+    ("dtype = 99", "dtype is 99, expected 0 to 3"),
     ("dtype = -1", "dtype is -1, expected 0 to 3"),
     ("dtype = 'f64'", "dtype is text, not an integer"),
     ("dtype = NULL", "dtype is NULL, not an integer"),

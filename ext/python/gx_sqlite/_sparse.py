@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._values import BY_NUMBER, DTYPES, HEADER, Array, Buffer, DTypeLike, gx_dtype
+from ._values import BY_NUMBER, DTYPES, HEADER, Array, Buffer, DTypeLike, gx_number
 
 _INDEX_32 = 1 << 31  # columns up to here have indexes of 4 bytes
 SPARSE = 1  # in a value's header
@@ -37,7 +37,7 @@ def pack_sparse(data: Any, dtype: DTypeLike = None) -> bytearray:
     if not rows.has_canonical_format:
         rows = rows.copy() if rows is data else rows
         rows.sum_duplicates()
-    name = gx_dtype(dtype if dtype is not None else rows.dtype)
+    name = gx_number(dtype if dtype is not None else rows.dtype)
     if rows.dtype.kind == "c" and not name.startswith("c"):
         raise TypeError(f"gx_sqlite.store: the matrix is {rows.dtype} and {name} would lose the imaginary part")
     (m, n), entries = rows.shape, int(rows.nnz)

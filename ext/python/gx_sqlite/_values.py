@@ -14,6 +14,7 @@ Buffer = Union[bytes, bytearray, memoryview]
 DTYPES: dict[str, np.dtype[Any]] = {
     "f64": np.dtype("<f8"), "f32": np.dtype("<f4"), "c128": np.dtype("<c16"), "c64": np.dtype("<c8")}
 BY_NUMBER = list(DTYPES)  # as in the header and in gx_meta
+NUMBERS = BY_NUMBER[:4]  # what is computed with, and what sparse matrices have; the others are stored
 HEADER = struct.Struct("<4sBBHqqq")
 MASKED: Any = np.ma  # of functions that not all releases of NumPy give types
 
@@ -30,8 +31,14 @@ def gx_dtype(dtype: DTypeLike) -> str:
         return "f32"
     if kind.kind in "biu":
         return "f64"
-    raise TypeError(f"gx_sqlite: elements of type {kind} are not numbers that gx keeps (f64, f32, c128, c64; integers, "
+    raise TypeError(f"gx_sqlite: elements of type {kind} are not numbers that gx keeps ({', '.join(DTYPES)}; other integers, "
                     f"booleans and float16 become one of these)")
+
+
+def gx_number(dtype: DTypeLike) -> str:
+    """What gx computes with such elements: their own dtype, or the one that a dtype which is only stored widens to."""
+    name = gx_dtype(dtype)
+    return name if name in NUMBERS else gx_dtype(np.result_type(DTYPES[name], np.float32))
 
 
 def empty(shape: tuple[int, int], name: str, spare: bytearray = bytearray()) -> tuple[bytearray, Array]:

@@ -35,7 +35,7 @@ from dask.highlevelgraph import HighLevelGraph
 from . import _arrays, _connect, _matrix
 from ._lent import lent
 from ._stored import VERSION, Shelf, Stored, database, read_block, read_manifest, shelf_of
-from ._values import DTYPES, Array, gx_dtype, pack, two_dimensions, unpack
+from ._values import DTYPES, Array, gx_dtype, gx_number, pack, two_dimensions, unpack
 
 FAN_IN = 8  # triangles that are folded into one at a time
 _LENT = 1 << 16  # bytes: larger arrays are lent to gx, smaller ones go as values
@@ -454,13 +454,13 @@ class _Steps:
 
 
 def _two(array: Any) -> DaskArray:
-    """An array as a matrix of gx, a vector as a column: integers and booleans become float64, float16 float32."""
+    """An array as a matrix of gx, a vector as a column: as gx computes with it: integers and booleans are float64, float16 float32."""
     lazy: DaskArray = da.asarray(array)
     if not 1 <= lazy.ndim <= 2:
         raise ValueError(f"gx_sqlite.dask: an array of {lazy.ndim} dimensions: a matrix has two")
     if np.isnan(lazy.shape).any():
         raise ValueError("gx_sqlite.dask: the sizes of the array's chunks are not known: its compute_chunk_sizes() finds them")
-    lazy = lazy.astype(DTYPES[gx_dtype(lazy.dtype)], copy=False)
+    lazy = lazy.astype(DTYPES[gx_number(lazy.dtype)], copy=False)
     return lazy.reshape(-1, 1) if lazy.ndim == 1 else lazy
 
 

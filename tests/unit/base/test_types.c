@@ -1,8 +1,8 @@
 /*
-** dtypes, names, properties and checked sizes (core/base/types.c), and errors (core/base/err.c).
+** Numbers, properties and checked sizes (core/base/types.c), and errors (core/base/err.c).
 **
 ** Plan:
-**   1. dtypes: numbers of the file format, bytes, names, parsing of gx's and NumPy's names
+**   1. numbers: bytes, names
 **   2. promotion: the whole 4 x 4 table, and its symmetry
 **   3. properties: text and parsing, all bits at once fit
 **   4. checked products at the edge of overflow; nothing is written on failure
@@ -35,29 +35,6 @@ static void dtypes_are_the_format(void **state)
     }
     assert_string_equal(gx_number_name((gx_number)4), "?");
     assert_string_equal(gx_number_name((gx_number)-1), "?");
-}
-
-static void names_are_parsed(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *name;
-        gx_number dtype;
-    } good[] = {{"f64", GX_F64},         {"f32", GX_F32},      {"c128", GX_C128},
-                {"c64", GX_C64},         {"float64", GX_F64},  {"float32", GX_F32},
-                {"complex128", GX_C128}, {"complex64", GX_C64}};
-    static const char *const bad[] = {"",    "f",      "F64", "f64 ", " f64",
-                                      "f16", "double", "c12", "c1288"};
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        gx_number dtype = GX_NUMBER_COUNT;
-        assert_true(gx_number_parse(good[i].name, &dtype));
-        assert_int_equal(dtype, good[i].dtype);
-    }
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        gx_number dtype = GX_NUMBER_COUNT;
-        assert_false(gx_number_parse(bad[i], &dtype));
-        assert_int_equal(dtype, GX_NUMBER_COUNT);
-    }
 }
 
 static void promotion_loses_nothing(void **state)
@@ -244,7 +221,7 @@ static void text_is_fitted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dtypes_are_the_format),   cmocka_unit_test(names_are_parsed),
+        cmocka_unit_test(dtypes_are_the_format),
         cmocka_unit_test(promotion_loses_nothing), cmocka_unit_test(properties),
         cmocka_unit_test(products_are_checked),    cmocka_unit_test(small_arithmetic),
         cmocka_unit_test(the_first_error_wins),    cmocka_unit_test(the_text_is_one_line),

@@ -112,7 +112,7 @@ static inline gx_code write_all(fixture *f, gx_meta *meta)
 
 static inline gx_meta shaped(const char *schema, int64_t rows, int64_t cols)
 {
-    gx_meta meta = {.rows = rows, .cols = cols, .dtype = GX_F64};
+    gx_meta meta = {.rows = rows, .cols = cols, .dtype = GX_DTYPE_F64};
     snprintf(meta.schema, sizeof meta.schema, "%s", schema);
     return meta;
 }

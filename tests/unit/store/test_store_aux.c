@@ -107,7 +107,7 @@ static void quotients(void **state)
     assert_true(factor.pivots == NULL && factor.tau != NULL);
     assert_int_equal(factor.bytes, GX_AUX_HEADER + 3 * 8);
     gx_aux_seal(&factor);
-    gx_meta meta = {.rows = 3, .cols = 5, .dtype = GX_C64, .properties = GX_PROP_QR};
+    gx_meta meta = {.rows = 3, .cols = 5, .dtype = GX_DTYPE_C64, .properties = GX_PROP_QR};
     ok(f, gx_aux_check(&meta, "F", factor.blob, factor.bytes, &f->err));
     meta.properties = GX_PROP_LU;
     is_error(f, gx_aux_check(&meta, "F", factor.blob, factor.bytes, &f->err), GX_CORRUPT,

@@ -1,0 +1,191 @@
+/*
+** The table of dtypes, made of dtype.def: see dtype.h.
+**
+** Each row that is only stored has two loops of its own, which the compiler vectorises.  They round
+** as the processor does, to the nearest even number.
+*/
+#include "dtype.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#define GX_COMPUTED(id, NAME, ...)                                                                 \
+    static_assert((int)GX_DTYPE_##NAME == (int)GX_##NAME, "a number has the id of its dtype");
+#define GX_WIDENED(id, NAME, ...)                                                                  \
+    static_assert((id) >= GX_NUMBER_COUNT, "numbers come first");
+#include "dtype.def"
+#undef GX_COMPUTED
+#undef GX_WIDENED
+
+// One loop a row ----------------------------------------------------------------------------------
+
+/* To the nearest even whole number, inline; what is infinite at most is not rounded here. */
+static inline double rounded(double x, double most)
+{
+    const double UNIT_IS_1 = 0x1.8p52;
+    return isinf(most) || !(fabs(x) < 0x1p51) ? x : x + UNIT_IS_1 - UNIT_IS_1;
+}
+
+static inline bool is_held(double x, double least, double most)
+{
+    return (x >= least && x <= most) || (isinf(most) && isnan(x));
+}
+
+typedef double number_F64;
+typedef float number_F32;
+
+#define GX_COMPUTED(id, NAME, ...)
+#define GX_WIDENED(id, NAME, name, numpy, npy, type, number, least, most, widen, narrow)           \
+    static void widen_##NAME(const void *from, int64_t count, void *to)                            \
+    {                                                                                              \
+        const type *x = from;                                                                      \
+        number_##number *y = to;                                                                   \
+        for (int64_t p = 0; p < count; p++) {                                                      \
+            y[p] = widen(x[p]);                                                                    \
+        }                                                                                          \
+    }                                                                                              \
+    static int64_t narrow_##NAME(const double *from, int64_t count, bool saturate, void *to)       \
+    {                                                                                              \
+        type *y = to;                                                                              \
+        bool is_all = true;                                                                        \
+        for (int64_t p = 0; p < count; p++) {                                                      \
+            double x = rounded(from[p], most);                                                     \
+            bool is = is_held(x, least, most);                                                     \
+            is_all &= is;                                                                          \
+            y[p] = narrow(is ? x : x > most ? most : least);                                       \
+        }                                                                                          \
+        for (int64_t p = 0; p < count && !is_all; p++) {                                           \
+            double x = rounded(from[p], most);                                                     \
+            if (!is_held(x, least, most) && (isnan(x) || !saturate)) {                             \
+                return p;                                                                          \
+            }                                                                                      \
+        }                                                                                          \
+        return -1;                                                                                 \
+    }
+#include "dtype.def"
+#undef GX_COMPUTED
+#undef GX_WIDENED
+
+// The table ---------------------------------------------------------------------------------------
+
+static const struct {
+    const char *name, *numpy, *npy, *range;
+    uint8_t bytes, alignment;
+    gx_number number;
+    void (*widen)(const void *from, int64_t count, void *to);
+    int64_t (*narrow)(const double *from, int64_t count, bool saturate, void *to);
+} dtypes[GX_DTYPE_COUNT] = {
+#define GX_COMPUTED(id, NAME, name, numpy, npy, type)                                              \
+    [id] = {name, numpy, npy, "", sizeof(type), _Alignof(type), GX_##NAME, NULL, NULL},
+#define GX_WIDENED(id, NAME, name, numpy, npy, type, number, least, most, widen, narrow)           \
+    [id] = {name,         numpy,         npy,           #least " to " #most, sizeof(type),         \
+            _Alignof(type), GX_##number, widen_##NAME, narrow_##NAME},
+#include "dtype.def"
+#undef GX_COMPUTED
+#undef GX_WIDENED
+};
+
+gx_number gx_dtype_number(gx_dtype dtype)
+{
+    return dtypes[dtype].number;
+}
+
+size_t gx_dtype_bytes(gx_dtype dtype)
+{
+    return dtypes[dtype].bytes;
+}
+
+size_t gx_dtype_alignment(gx_dtype dtype)
+{
+    return dtypes[dtype].alignment;
+}
+
+const char *gx_dtype_name(gx_dtype dtype)
+{
+    return (unsigned)dtype < GX_DTYPE_COUNT ? dtypes[dtype].name : "?";
+}
+
+const char *gx_dtype_npy(gx_dtype dtype)
+{
+    return dtypes[dtype].npy;
+}
+
+const char *gx_dtype_range(gx_dtype dtype)
+{
+    return dtypes[dtype].range;
+}
+
+bool gx_dtype_parse(const char *name, gx_dtype *dtype)
+{
+    for (unsigned d = 0; d < GX_DTYPE_COUNT; d++) {
+        if (strcmp(name, dtypes[d].name) == 0 || strcmp(name, dtypes[d].numpy) == 0) {
+            *dtype = (gx_dtype)d;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool gx_dtype_of_npy(const char *name, size_t length, gx_dtype *dtype)
+{
+    for (unsigned d = 0; d < GX_DTYPE_COUNT; d++) {
+        if (strlen(dtypes[d].npy) == length && memcmp(name, dtypes[d].npy, length) == 0) {
+            *dtype = (gx_dtype)d;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *gx_dtype_names(void)
+{
+    static const char names[] =
+#define GX_COMPUTED(id, NAME, name, ...) ", " name
+#define GX_WIDENED GX_COMPUTED
+#include "dtype.def"
+#undef GX_COMPUTED
+#undef GX_WIDENED
+        ;
+    return names + 2;
+}
+
+bool gx_dtype_matrix_bytes(int64_t rows, int64_t cols, gx_dtype dtype, size_t *bytes)
+{
+    return gx_elements_bytes(rows, cols, gx_dtype_bytes(dtype), bytes);
+}
+
+gx_code gx_dtype_takes(gx_dtype dtype, gx_number number, const char *label, gx_err *err)
+{
+    if (!gx_number_is_complex(number) || gx_number_is_complex(dtypes[dtype].number)) {
+        return GX_OK;
+    }
+    return gx_fail(err, GX_ARG, "%s is %s and %s would lose the imaginary part", label,
+                   gx_number_name(number), gx_dtype_name(dtype));
+}
+
+gx_scalar gx_dtype_get(gx_dtype dtype, const void *at)
+{
+    _Alignas(16) char element[16];
+    double d[2] = {0, 0};
+    float f[2] = {0, 0};
+    gx_number number = dtypes[dtype].number;
+    void *parts = gx_number_is_double(number) ? (void *)d : (void *)f;
+    if (dtypes[dtype].widen == NULL) {
+        memcpy(parts, at, dtypes[dtype].bytes);
+    } else {
+        dtypes[dtype].widen(memcpy(element, at, dtypes[dtype].bytes), 1, parts);
+    }
+    return gx_number_is_double(number) ? (gx_scalar){d[0], d[1]}
+                                       : (gx_scalar){(double)f[0], (double)f[1]};
+}
+
+void gx_dtype_widen(gx_dtype dtype, const void *from, int64_t count, void *to)
+{
+    dtypes[dtype].widen(from, count, to);
+}
+
+int64_t gx_dtype_narrow(gx_dtype dtype, const double *from, int64_t count, bool saturate, void *to)
+{
+    return dtypes[dtype].narrow(from, count, saturate, to);
+}

@@ -1,0 +1,77 @@
+/*
+** Stored elements: the dtypes of dtype.def, and how their elements become numbers and come back.
+**
+** A gx_number (types.h) is what kernels compute with; a gx_dtype is what lies in a tile, a value, a
+** file or an array of the application's.  The first GX_NUMBER_COUNT dtypes are the numbers
+** themselves.  The compiler refuses one enum where the other belongs: the functions here are the
+** only ways across.
+*/
+#ifndef GX_DTYPE_H
+#define GX_DTYPE_H
+
+#include "err.h"
+#include "types.h"
+
+typedef enum gx_dtype {
+#define GX_COMPUTED(id, NAME, ...) GX_DTYPE_##NAME = (id),
+#define GX_WIDENED GX_COMPUTED
+#include "dtype.def"
+#undef GX_COMPUTED
+#undef GX_WIDENED
+    GX_DTYPE_COUNT
+} gx_dtype;
+
+/* What numbers are stored as where nothing else is asked for. */
+static inline gx_dtype gx_dtype_of(gx_number number)
+{
+    return (gx_dtype)number;
+}
+
+/* Stored as it is computed: no conversion comes between. */
+static inline bool gx_dtype_is_number(gx_dtype dtype)
+{
+    return (unsigned)dtype < GX_NUMBER_COUNT;
+}
+
+static inline bool gx_dtype_is(gx_dtype dtype, gx_number number)
+{
+    return dtype == gx_dtype_of(number);
+}
+
+gx_number gx_dtype_number(gx_dtype dtype);  /* what its elements are computed as, without loss */
+size_t gx_dtype_bytes(gx_dtype dtype);      /* of one element                                  */
+size_t gx_dtype_alignment(gx_dtype dtype);  /* of one element                                  */
+const char *gx_dtype_name(gx_dtype dtype);  /* "f64"; "?" for anything else.  Static string    */
+const char *gx_dtype_npy(gx_dtype dtype);   /* "f8": what stands behind the byte order         */
+
+/* gx's names and NumPy's; false when unknown, for a message with gx_dtype_names() in it. */
+bool gx_dtype_parse(const char *name, gx_dtype *dtype);
+const char *gx_dtype_names(void); /* "f64, f32, ..." */
+
+/* The dtype that is called so in a .npy file, without its byte order. */
+bool gx_dtype_of_npy(const char *name, size_t length, gx_dtype *dtype);
+
+/* gx_matrix_bytes() of elements as they are stored. */
+bool gx_dtype_matrix_bytes(int64_t rows, int64_t cols, gx_dtype dtype, size_t *bytes);
+
+/* GX_ARG "A is c64 and f16 would lose the imaginary part", where it would. */
+gx_code gx_dtype_takes(gx_dtype dtype, gx_number number, const char *label, gx_err *err);
+
+static inline void *gx_dtype_at(const void *base, gx_dtype dtype, int64_t ld, int64_t i, int64_t j)
+{
+    return (char *)(uintptr_t)base + ((size_t)(j * ld + i)) * gx_dtype_bytes(dtype);
+}
+
+/* One element, wherever it lies, as a complex number. */
+gx_scalar gx_dtype_get(gx_dtype dtype, const void *at);
+
+/* count elements to numbers of gx_dtype_number(); of a dtype that is no number. */
+void gx_dtype_widen(gx_dtype dtype, const void *from, int64_t count, void *to);
+
+/* count doubles to elements.  The first that is none, -1: all are.  saturate: clips but for NaN. */
+int64_t gx_dtype_narrow(gx_dtype dtype, const double *from, int64_t count, bool saturate, void *to);
+
+/* "0 to 255": what numbers it holds. */
+const char *gx_dtype_range(gx_dtype dtype);
+
+#endif

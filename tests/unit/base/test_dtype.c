@@ -1,0 +1,122 @@
+/*
+** The table of dtypes (core/base/dtype.c) and the seam between numbers and stored elements
+** (core/base/convert.c).
+**
+** Plan:
+**   1. ids of the file format; names of gx, of NumPy, of .npy files, each found again
+**   2. one element, wherever it lies, of each dtype
+**   3. numbers pass the seam as gx_convert() takes them, with gaps between columns
+*/
+#include "base/convert.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* As the format says (docs/format.md): a row moved or renamed is another format. */
+static const struct {
+    const char *name, *numpy, *npy;
+    size_t bytes;
+    gx_number number;
+} rows[] = {{"f64", "float64", "f8", 8, GX_F64},
+            {"f32", "float32", "f4", 4, GX_F32},
+            {"c128", "complex128", "c16", 16, GX_C128},
+            {"c64", "complex64", "c8", 8, GX_C64}};
+
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+static void rows_are_the_format(void **state)
+{
+    (void)state;
+    char names[256] = "";
+    assert_int_equal(ROWS, GX_DTYPE_COUNT);
+    for (int d = 0; d < ROWS; d++) {
+        gx_dtype dtype = (gx_dtype)d, found = GX_DTYPE_COUNT;
+        assert_string_equal(gx_dtype_name(dtype), rows[d].name);
+        assert_string_equal(gx_dtype_npy(dtype), rows[d].npy);
+        assert_int_equal(gx_dtype_bytes(dtype), rows[d].bytes);
+        assert_int_equal(gx_dtype_number(dtype), rows[d].number);
+        assert_int_equal(gx_dtype_is_number(dtype), d < GX_NUMBER_COUNT);
+        assert_true(rows[d].bytes % gx_dtype_alignment(dtype) == 0);
+        assert_true(gx_dtype_parse(rows[d].name, &found) && found == dtype);
+        found = GX_DTYPE_COUNT;
+        assert_true(gx_dtype_parse(rows[d].numpy, &found) && found == dtype);
+        found = GX_DTYPE_COUNT;
+        assert_true(gx_dtype_of_npy(rows[d].npy, strlen(rows[d].npy), &found) && found == dtype);
+        strcat(strcat(names, d == 0 ? "" : ", "), rows[d].name);
+    }
+    assert_string_equal(gx_dtype_names(), names);
+    assert_string_equal(gx_dtype_name(GX_DTYPE_COUNT), "?");
+    assert_string_equal(gx_dtype_name((gx_dtype)-1), "?");
+}
+
+static void other_names_are_unknown(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"", "f", "F64", "f64 ", " f64", "double", "c12", "c1288"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        gx_dtype dtype = GX_DTYPE_COUNT;
+        assert_false(gx_dtype_parse(bad[i], &dtype));
+        assert_false(gx_dtype_of_npy(bad[i], strlen(bad[i]), &dtype));
+        assert_int_equal(dtype, GX_DTYPE_COUNT);
+    }
+}
+
+static void an_element_is_found_anywhere(void **state)
+{
+    (void)state;
+    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        _Alignas(16) char element[16], far[17];
+        const double x[2] = {3, 5};
+        gx_err err = {0};
+        const gx_narrowing to = {.dtype = (gx_dtype)d};
+        assert_int_equal(gx_narrow_to(GX_C128, x, 1, &to, element, 1, 1, 1, &err), GX_OK);
+        memcpy(far + 1, element, gx_dtype_bytes((gx_dtype)d));
+        gx_scalar got = gx_dtype_get((gx_dtype)d, far + 1);
+        assert_true(got.re == 3);
+        assert_true(got.im == (gx_number_is_complex(gx_dtype_number((gx_dtype)d)) ? 5 : 0));
+    }
+}
+
+/* Small whole numbers, which every dtype holds, through each and back, to and from each number. */
+static void all_dtypes_hold_small_numbers(void **state)
+{
+    (void)state;
+    enum { M = 300, N = 3, LD = M + 7 };
+    static double from[2 * LD * N], back[2 * LD * N], there[2 * LD * N], want[2 * LD * N];
+    for (int k = 0; k < GX_DTYPE_COUNT * GX_NUMBER_COUNT; k++) {
+        gx_dtype dtype = (gx_dtype)(k / GX_NUMBER_COUNT);
+        gx_number number = (gx_number)(k % GX_NUMBER_COUNT);
+        gx_err err = {0};
+        bool is_real = !gx_number_is_complex(gx_dtype_number(dtype));
+        for (int p = 0; p < LD * N; p++) {
+            from[2 * p] = p % 251;
+            from[2 * p + 1] = is_real ? 0 : p % 13;
+        }
+        memset(back, 0xee, sizeof back);
+        memset(want, 0xee, sizeof want);
+        gx_convert(GX_C128, from, LD, number, want, LD, LD, N);
+        const gx_narrowing to = {.dtype = dtype};
+        assert_int_equal(gx_narrow_to(number, want, LD, &to, there, LD, M, N, &err), GX_OK);
+        gx_widen(dtype, there, LD, number, back, LD, M, N);
+        for (int j = 0; j < N; j++) {
+            assert_memory_equal(gx_at(back, number, LD, 0, j), gx_at(want, number, LD, 0, j),
+                                (size_t)M * gx_number_bytes(number));
+        }
+        assert_memory_equal(gx_at(back, number, LD, M, 0), "\xee\xee\xee\xee", 4);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_the_format),
+        cmocka_unit_test(other_names_are_unknown),
+        cmocka_unit_test(an_element_is_found_anywhere),
+        cmocka_unit_test(all_dtypes_hold_small_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
