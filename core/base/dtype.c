@@ -2,7 +2,8 @@
 ** The table of dtypes, made of dtype.def: see dtype.h.
 **
 ** Each row that is only stored has two loops of its own, which the compiler vectorises.  They round
-** as the processor does, to the nearest even number.
+** as the processor does, to the nearest even number.  f16 goes through double on its way back,
+** which holds all that it comes from, so that it is rounded once.
 */
 #include "dtype.h"
 
@@ -30,6 +31,49 @@ static inline double rounded(double x, double most)
 static inline bool is_held(double x, double least, double most)
 {
     return (x >= least && x <= most) || (isinf(most) && isnan(x));
+}
+
+// f16: IEEE binary16 ------------------------------------------------------------------------------
+
+static inline float float_of(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* Without branches, so that loops of it are vectorised; subnormals by a subtraction. */
+static inline float half_value(uint16_t half)
+{
+    uint32_t w = (uint32_t)half << 16, sign = w & 0x80000000, twice = w + w;
+    float normal = float_of((twice >> 4) + (0xE0u << 23)) * 0x1p-112f;
+    float subnormal = float_of((twice >> 17) | (126u << 23)) - 0.5f;
+    return float_of(sign | bits_of(twice < 1u << 27 ? subnormal : normal));
+}
+
+/*
+** The nearest half.  First a float whose last bit says whether more is behind it, so that a double
+** is rounded once; then the sum with a power of two rounds where a half ends.
+*/
+static inline uint16_t half_bits(double x)
+{
+    float cut = (float)x;
+    uint32_t w = bits_of(cut);
+    bool is_cut = (double)cut != x && !isnan(x);
+    w = is_cut ? (w - (fabs((double)cut) > fabs(x))) | 1 : w;
+    uint32_t twice = w + w, sign = w & 0x80000000, exponent = twice & 0xFF000000;
+    uint32_t bias = exponent < 0x71000000 ? 0x71000000 : exponent;
+    float base = fabsf(float_of(w)) * 0x1p112f * 0x1p-110f;
+    uint32_t bits = bits_of(float_of((bias >> 1) + 0x07800000) + base);
+    uint32_t number = ((bits >> 13) & 0x7C00) + (bits & 0x0FFF);
+    return (uint16_t)(sign >> 16 | (twice > 0xFF000000 ? 0x7E00 : number));
 }
 
 typedef double number_F64;

@@ -11,8 +11,8 @@
 ** The header is a Python dictionary with exactly these three keys, in any order; version 3.0
 ** says that it is UTF-8 instead of Latin-1, which matters to structured types only.  Shapes of
 ** 0, 1 and 2 dimensions become 1 x 1, n x 1 and m x n.  Elements: f2 f4 f8 c8 c16, i1..i8,
-** u1..u8, b1, either byte order.  f2 becomes f32; integers and booleans become f64, those beyond
-** 2^53 rounded to the nearest.
+** u1..u8, b1, either byte order.  What is no dtype of gx, integers and booleans, becomes f64, those
+** beyond 2^53 rounded to the nearest.
 **
 ** Import: a line is a row of a C-order file or a column of a Fortran-order one.  A band of whole
 ** tiles is read at a time, across all lines where the budget holds that, else along them with
@@ -115,12 +115,11 @@ static bool is_known(const char *name, size_t length, npy *file)
         file->dtype = gx_dtype_number(file->stored);
         return true;
     }
-    bool is_half = length == 2 && memcmp(name, "f2", 2) == 0;
     file->item = name[1] - '0';
-    file->dtype = is_half ? GX_F32 : GX_F64;
-    file->stored = gx_dtype_of(file->dtype);
-    return is_half || (length == 2 && strchr("1248", name[1]) != NULL &&
-           (strchr("iu", name[0]) != NULL || (name[0] == 'b' && name[1] == '1')));
+    file->dtype = GX_F64;
+    file->stored = GX_DTYPE_F64;
+    return length == 2 && strchr("1248", name[1]) != NULL &&
+           (strchr("iu", name[0]) != NULL || (name[0] == 'b' && name[1] == '1'));
 }
 
 /* '<f8' and its like. */
@@ -335,22 +334,6 @@ static void swap_bytes(unsigned char *bytes, int64_t count, int size)
     }
 }
 
-/* IEEE binary16 to float: exact. */
-static float half_value(uint16_t half)
-{
-    uint32_t sign = (uint32_t)(half >> 15) << 31, exponent = half >> 10 & 31;
-    uint32_t mantissa = half & 1023, bits;
-    float value;
-    if (exponent == 0) { // zero and subnormals: mantissa 2^-24
-        value = (float)mantissa * 0x1p-24f;
-        return sign != 0 ? -value : value;
-    }
-    exponent = exponent == 31 ? 255 : exponent + 112;
-    bits = sign | exponent << 23 | mantissa << 13;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 static double integer_of(const void *from, char kind, int item)
 {
     uint64_t bits = 0;
@@ -373,14 +356,6 @@ void gx_npy_decode(const npy *file, unsigned char *from, int64_t count, void *to
     }
     if (file->is_dtype) {
         gx_widen(file->stored, from, count, file->dtype, to, count, count, 1);
-        return;
-    }
-    if (file->kind == 'f') {
-        for (int64_t k = 0; k < count; k++) {
-            uint16_t half;
-            memcpy(&half, from + 2 * k, sizeof half);
-            ((float *)to)[k] = half_value(half);
-        }
         return;
     }
     for (int64_t k = 0; k < count; k++) {

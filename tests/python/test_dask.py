@@ -113,7 +113,7 @@ def test_bad_manifests(tmp_path):
                              ("cols", [-2], sizes), ("cols", [1 << 60], sizes), ("cols", 2, sizes), ("cols", [True], sizes),
                              ("blocks", [], "lists 0 blocks for a grid of 2x1"), ("blocks", None, "lists 0 blocks"),
                              ("blocks", ["a", "b"], block), ("blocks", [{"path": 1, "name": "A"}] * 2, block),
-                             ("dtype", "f16", "dtype 'f16' is not known"), ("dtype", [], "is not known"),
+                             ("dtype", "f18", "dtype 'f18' is not known"), ("dtype", [], "is not known"),
                              ("name", "B", "is of a matrix 'B', not 'A'")):
         path.write_text(json.dumps({**good, key: value}))
         with pytest.raises(LookupError if key == "name" else ValueError, match=text):

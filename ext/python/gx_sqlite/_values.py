@@ -12,7 +12,8 @@ DTypeLike = Any  # whatever np.dtype() takes, or gx's word; None: that of the da
 Buffer = Union[bytes, bytearray, memoryview]
 
 DTYPES: dict[str, np.dtype[Any]] = {
-    "f64": np.dtype("<f8"), "f32": np.dtype("<f4"), "c128": np.dtype("<c16"), "c64": np.dtype("<c8")}
+    "f64": np.dtype("<f8"), "f32": np.dtype("<f4"), "c128": np.dtype("<c16"), "c64": np.dtype("<c8"),
+    "f16": np.dtype("<f2")}
 BY_NUMBER = list(DTYPES)  # as in the header and in gx_meta
 NUMBERS = BY_NUMBER[:4]  # what is computed with, and what sparse matrices have; the others are stored
 HEADER = struct.Struct("<4sBBHqqq")
@@ -27,12 +28,10 @@ def gx_dtype(dtype: DTypeLike) -> str:
     for name, known in DTYPES.items():
         if kind.newbyteorder("<") == known:
             return name
-    if kind == np.float16:
-        return "f32"
     if kind.kind in "biu":
         return "f64"
-    raise TypeError(f"gx_sqlite: elements of type {kind} are not numbers that gx keeps ({', '.join(DTYPES)}; other integers, "
-                    f"booleans and float16 become one of these)")
+    raise TypeError(f"gx_sqlite: elements of type {kind} are not numbers that gx keeps ({', '.join(DTYPES)}; other integers "
+                    f"and booleans become f64)")
 
 
 def gx_number(dtype: DTypeLike) -> str:

@@ -6,6 +6,7 @@
 **   1. ids of the file format; names of gx, of NumPy, of .npy files, each found again
 **   2. one element, wherever it lies, of each dtype
 **   3. numbers pass the seam as gx_convert() takes them, with gaps between columns
+**   4. f16: all of its bits both ways, each place between two of them
 */
 #include "base/convert.h"
 
@@ -24,7 +25,8 @@ static const struct {
 } rows[] = {{"f64", "float64", "f8", 8, GX_F64},
             {"f32", "float32", "f4", 4, GX_F32},
             {"c128", "complex128", "c16", 16, GX_C128},
-            {"c64", "complex64", "c8", 8, GX_C64}};
+            {"c64", "complex64", "c8", 8, GX_C64},
+            {"f16", "float16", "f2", 2, GX_F32}};
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
@@ -110,6 +112,54 @@ static void all_dtypes_hold_small_numbers(void **state)
     }
 }
 
+/* By the definition: sign, exponent, mantissa. */
+static double half_by_definition(int half)
+{
+    int exponent = half >> 10 & 31, mantissa = half & 1023;
+    double size = exponent == 31  ? (mantissa == 0 ? INFINITY : (double)NAN)
+                  : exponent == 0 ? ldexp(mantissa, -24)
+                                  : ldexp(1024 + mantissa, exponent - 25);
+    return half >> 15 != 0 ? -size : size;
+}
+
+static void f16_is_binary16(void **state)
+{
+    (void)state;
+    for (int half = 0; half < 65536; half++) {
+        uint16_t bits = (uint16_t)half, back = 0;
+        double want = half_by_definition(half), got;
+        gx_widen(GX_DTYPE_F16, &bits, 1, GX_F64, &got, 1, 1, 1);
+        assert_true(isnan(want) ? isnan(got) : got == want && signbit(got) == signbit(want));
+        assert_int_equal(gx_dtype_narrow(GX_DTYPE_F16, &got, 1, false, &back), -1);
+        assert_true(isnan(want) ? (back & 0x7fff) > 0x7c00 : back == bits);
+    }
+}
+
+/* Between two neighbours: to the nearer one, from half-way to the even one, and from beside it. */
+static void f16_is_rounded_once(void **state)
+{
+    (void)state;
+    for (int half = 0; half < 0x7c00; half++) {
+        double low = half_by_definition(half);
+        double high = half == 0x7bff ? 65536 : half_by_definition(half + 1);
+        double middle = low + (high - low) / 2;
+        const double x[] = {middle, nextafter(middle, 0), nextafter(middle, INFINITY),
+                            low + (high - low) / 4, -nextafter(middle, 0), -middle};
+        const int even = half + half % 2;
+        const int want[] = {even, half, half + 1, half, half | 0x8000, even | 0x8000};
+        uint16_t got[6];
+        assert_int_equal(gx_dtype_narrow(GX_DTYPE_F16, x, 6, false, got), -1);
+        for (int k = 0; k < 6; k++) {
+            assert_int_equal(got[k], want[k]);
+        }
+    }
+    const double large[] = {65519.999, 65520, 1e300, -INFINITY, 1e-30, -1e-300};
+    const uint16_t want[] = {0x7bff, 0x7c00, 0x7c00, 0xfc00, 0, 0x8000};
+    uint16_t got[6];
+    assert_int_equal(gx_dtype_narrow(GX_DTYPE_F16, large, 6, false, got), -1);
+    assert_memory_equal(got, want, sizeof want);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -117,6 +167,8 @@ int main(void)
         cmocka_unit_test(other_names_are_unknown),
         cmocka_unit_test(an_element_is_found_anywhere),
         cmocka_unit_test(all_dtypes_hold_small_numbers),
+        cmocka_unit_test(f16_is_binary16),
+        cmocka_unit_test(f16_is_rounded_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

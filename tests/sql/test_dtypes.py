@@ -1,0 +1,340 @@
+"""Dtypes that are only stored (core/base/dtype.def): kept and read narrow, computed with as what they widen to.
+
+Plan:
+  1. round trips, exact: values, stored matrices of one and of many tiles, raw bytes, .npy files, JSON, lent to cells and
+     rows and back, copies, slices, INSERT INTO gx, tables as rows and aggregates
+  2. what is computed with them equals what is computed with the widened matrix, bit for bit, and is of its dtype
+  3. what is read, and what a value has, are the narrow bytes
+  4. results stored as one: rounded to nearest even; refused with the place, or clipped; of any function that stores; of
+     one whose driver reads what it has written, more than memory holds
+  5. refused in words: sparse ones, factorisations, complex numbers, catalog rows and values that say such a thing
+"""
+import json
+import struct
+
+import numpy as np
+import pytest
+
+from conftest import DTYPE_NAMES, HEADER, error, from_numpy, gx_connect, q, to_numpy
+
+KINDS = {"f16": np.float16}  # all of them widen to float32
+every = pytest.mark.parametrize("dtype", KINDS)
+
+
+def matrix(dtype, m, n, seed=0):
+    """Numbers of all sizes that the dtype has."""
+    rng = np.random.default_rng(seed)
+    if dtype == "u8":
+        return rng.integers(0, 256, (m, n)).astype(np.uint8)
+    return (rng.standard_normal((m, n)) * 10.0 ** rng.integers(-7, 4, (m, n))).astype(KINDS[dtype])
+
+
+def small(dtype, m, n, seed=0):
+    """Small whole numbers, of whose products sums are exact in float32."""
+    return np.random.default_rng(seed).integers(0, 12, (m, n)).astype(KINDS[dtype])
+
+
+def put(db, name, a, options="{}"):
+    return q(db, "SELECT gx_store(?, ?, ?)", name, from_numpy(a), options)
+
+
+def get(db, sql, *params):
+    return to_numpy(q(db, f"SELECT {sql}", *params))
+
+
+def same(got, want):
+    assert got.dtype == want.dtype and got.shape == want.shape
+    np.testing.assert_array_equal(got, want)
+
+
+def counted(db, sql, *params):
+    """The value, and the bytes of tiles that it took to read."""
+    q(db, "SELECT gx_stats_reset()")
+    value = q(db, sql, *params)
+    return value, q(db, "SELECT value FROM gx_stats WHERE name = 'bytes_read'")
+
+
+# Round trips --------------------------------------------------------------------------------------
+
+@every
+@pytest.mark.parametrize("tile_bytes", [1 << 23, 4096])
+def test_stored_and_back(filedb, dtype, tile_bytes):
+    db = filedb
+    db.execute("SELECT gx_config('tile_bytes', ?)", (tile_bytes,))
+    for m, n in [(1, 1), (7, 5), (130, 91), (0, 3), (3, 0)]:
+        a = matrix(dtype, m, n)
+        put(db, "A", a, '{"replace":true}')
+        same(get(db, "gx_copy('A')"), a)
+        same(get(db, "value FROM gx WHERE name = 'A'"), a)
+        same(get(db, "gx_slice('A', 0, ?, 0, ?)", min(m, 2), min(n, 3)), a[:2, :3])
+        assert q(db, "SELECT gx_dtype('A')") == dtype
+        assert db.execute("SELECT dtype, bytes FROM gx WHERE name = 'A'").fetchone() == (dtype, a.nbytes)
+        assert json.loads(q(db, "SELECT gx_info('A')"))["bytes"] == a.nbytes
+        assert q(db, "SELECT gx_check('A')") == "ok"
+    a = matrix(dtype, 130, 91, 3)
+    put(db, "A", a, '{"replace":true}')
+    same(get(db, "gx_col('A', 90)"), a[:, 90:])
+    same(get(db, "gx_row('A', 129)"), a[129:])
+    same(get(db, "gx_hstack('A', gx_col('A', 3))"), np.hstack([a, a[:, 3:4]]))
+    same(get(db, "gx_vstack('A', gx_ones(1, 91))"), np.vstack([a.astype("f8"), np.ones((1, 91))]))
+    assert q(db, "SELECT gx_get('A', 17, 70)") == float(a[17, 70])
+    same(get(db, "gx_cast('A', 'f64')"), a.astype("f8"))
+    same(get(db, "gx_cast(gx_cast('A', 'c64'), 'c128')"), a.astype("c16"))
+    same(get(db, "gx_cast(gx_cast('A', 'f64'), ?)", dtype), a)
+    q(db, "SELECT gx_copy('A', 'B')")
+    assert q(db, "SELECT gx_dtype('B')") == dtype
+    db.execute("INSERT INTO gx(name, value) VALUES ('D', gx_copy('A'))")
+    db.execute("INSERT INTO gx(name, value, dtype) VALUES ('E', gx_cast('A', 'f64'), ?)", (dtype,))
+    same(get(db, "gx_copy('D')"), a)
+    same(get(db, "gx_copy('E')"), a)
+
+
+@every
+def test_values_anywhere_in_memory(db, dtype):
+    a = matrix(dtype, 9, 4)
+    for k in range(4):
+        same(get(db, "gx_copy(substr(?, ?))", bytes(k) + from_numpy(a), k + 1), a)
+    assert q(db, "SELECT gx_dtype(?)", from_numpy(a)) == dtype
+    assert error(db, "SELECT gx_copy(?)", from_numpy(a)[:-1]).startswith("gx_copy: A is a matrix value of 9x4")
+
+
+@every
+def test_raw_bytes(db, dtype):
+    a = matrix(dtype, 37, 11)
+    same(get(db, "gx_from_bytes(?, ?, 11)", a.tobytes(), dtype), a)
+    same(get(db, "gx_from_bytes(?, ?, 11)", a.tobytes(), np.dtype(KINDS[dtype]).name), a)
+    assert q(db, "SELECT gx_to_bytes(gx_from_bytes(?, ?, 11))", a.tobytes(), dtype) == a.tobytes()
+    same(get(db, "gx_from_bytes(?, ?)", a.tobytes(), dtype), a.reshape(-1, 1))
+    q(db, "SELECT gx_from_bytes(?, ?, 11, 'A')", a.tobytes(), dtype)
+    assert q(db, "SELECT gx_to_bytes('A')") == a.tobytes()
+    assert q(db, "SELECT gx_to_bytes('A', 'f64')") == a.astype("f8").tobytes()
+    assert q(db, "SELECT gx_to_bytes(gx_cast('A', 'f64'), ?)", dtype) == a.tobytes()
+    same(get(db, "gx_from_bytes(?, ?, 11, '{\"dtype\":\"f64\"}')", a.tobytes(), dtype), a.astype("f8"))
+    if a.itemsize > 1:
+        assert error(db, "SELECT gx_from_bytes(zeroblob(3), ?)", dtype).endswith(f"not a multiple of 2 ({dtype})")
+
+
+@every
+def test_npy(db, dtype, tmp_path):
+    a = matrix(dtype, 301, 17)
+    path, out = tmp_path / "a.npy", tmp_path / "b.npy"
+    for given in [a, np.asfortranarray(a), a.astype(a.dtype.newbyteorder(">"))]:
+        np.save(path, given)
+        q(db, "SELECT gx_import('A', ?, '{\"replace\":true}')", str(path))
+        same(get(db, "gx_copy('A')"), a)
+    q(db, "SELECT gx_export('A', ?)", str(out))
+    same(np.load(out), a)
+    q(db, "SELECT gx_export('A', ?, '{\"dtype\":\"f64\",\"overwrite\":true}')", str(out))
+    same(np.load(out), a.astype("f8"))
+    q(db, "SELECT gx_export(gx_cast('A', 'f64'), ?, ?)", str(out), json.dumps({"dtype": dtype, "overwrite": True}))
+    same(np.load(out), a)
+    q(db, "SELECT gx_import('A', ?, '{\"replace\":true,\"dtype\":\"f32\"}')", str(path))
+    same(get(db, "gx_copy('A')"), a.astype("f4"))
+    np.save(path, a.astype("f8"))
+    q(db, "SELECT gx_import('A', ?, ?)", str(path), json.dumps({"replace": True, "dtype": dtype}))
+    same(get(db, "gx_copy('A')"), a)
+    for format in ["csv", "mtx"]:
+        text = tmp_path / f"a.{format}"
+        q(db, "SELECT gx_export('A', ?)", str(text))
+        q(db, "SELECT gx_import('B', ?, ?)", str(text), json.dumps({"replace": True, "dtype": dtype}))
+        same(get(db, "gx_copy('B')"), a)
+        assert "is for .npy" in error(db, "SELECT gx_export('A', ?, ?)", str(tmp_path / f"c.{format}"),
+                                      json.dumps({"dtype": dtype}))
+
+
+@every
+def test_json(db, dtype):
+    a = matrix(dtype, 6, 5)
+    same(np.array(json.loads(q(db, "SELECT gx_json(?)", from_numpy(a))), dtype="f4").astype(a.dtype), a)
+    assert q(db, "SELECT gx_show(?)", from_numpy(small(dtype, 2, 2))) == q(db, "SELECT gx_show(gx_cast(?, 'f32'))",
+                                                                           from_numpy(small(dtype, 2, 2)))
+
+
+@every
+def test_cells_and_rows(filedb, dtype):
+    db, a = filedb, matrix(dtype, 33, 9)
+    db.execute("SELECT gx_config('tile_bytes', 64)")
+    put(db, "A", a)
+    for source, params in [("'A'", ()), ("?", (from_numpy(a),))]:
+        cells = db.execute(f"SELECT i, j, value FROM gx_cells({source})", params).fetchall()
+        assert sorted(cells) == [(i, j, float(a[i, j])) for i in range(33) for j in range(9)]
+        for i, row in db.execute(f"SELECT i, row FROM gx_rows({source})", params):
+            same(to_numpy(row), a[i:i + 1])
+    q(db, "SELECT gx_from_cells(i, j, value, ?) FROM gx_cells('A')", json.dumps({"dtype": dtype}))
+    same(get(db, "gx_from_cells(i, j, value, ?) FROM gx_cells('A')", json.dumps({"dtype": dtype})), a)
+    same(get(db, "gx_from_rows(i, row, ?) FROM gx_rows('A')", json.dumps({"dtype": dtype})), a)
+    q(db, "SELECT gx_store_cells('B', i, j, value, ?) FROM gx_cells('A')", json.dumps({"dtype": dtype}))
+    same(get(db, "gx_copy('B')"), a)
+    raw = db.execute("SELECT gx_store_rows('C', i, gx_to_bytes(row), ?) FROM gx_rows('A')", (json.dumps({"dtype": dtype}),))
+    assert raw.fetchall() == [("C",)]
+    same(get(db, "gx_copy('C')"), a)
+
+
+@every
+def test_written_through_tables(filedb, dtype):
+    db, a = filedb, matrix(dtype, 20, 6)
+    db.execute("SELECT gx_config('tile_bytes', 64)")
+    put(db, "A", a)
+    db.execute("CREATE VIRTUAL TABLE c USING gx_cells('A')")
+    db.execute("CREATE VIRTUAL TABLE r USING gx_rows('A')")
+    db.execute("UPDATE c SET value = 7 WHERE i % 3 = 1")
+    a[1::3] = 7
+    db.execute("UPDATE c SET value = value / 2 WHERE j = 2")
+    a[:, 2] = (a[:, 2].astype("f8") / 2).round().astype(a.dtype) if dtype == "u8" else a[:, 2] / np.float16(2)
+    same(get(db, "gx_copy('A')"), a)
+    b = matrix(dtype, 1, 6, 9)
+    for row in [from_numpy(b), b.tobytes(), json.dumps(b[0].astype("f8").tolist())]:
+        db.execute("UPDATE r SET row = ? WHERE i = 4", (row,))
+        a[4] = b
+        same(get(db, "gx_copy('A')"), a)
+        db.execute("UPDATE c SET value = 0 WHERE i = 4")
+    a[4] = 0
+    q(db, "SELECT gx_set('A', 19, 5, 3)")
+    a[19, 5] = 3
+    same(get(db, "gx_copy('A')"), a)
+    if dtype == "u8":
+        for sql in ["UPDATE c SET value = 256 WHERE i = 3 AND j = 1", "UPDATE r SET row = '[0,256,0,0,0,0]' WHERE i = 3",
+                    "SELECT gx_set('A', 3, 1, 256)"]:
+            assert "element (3, 1) is 256, and u8 holds 0 to 255" in error(db, sql)
+        same(get(db, "gx_copy('A')"), a)
+
+
+# Computed with ------------------------------------------------------------------------------------
+
+COMPUTED = ["gx_matmul(X, gx_transpose(X))", "gx_matmul(gx_transpose(X), X)", "gx_add(X, X)", "gx_mul(X, gx_slice(X, 0, 40, 0, 30))",
+            "gx_sqrt(X)", "gx_scale(X, 0.25)", "gx_transpose(X)", "gx_sum(X)", "gx_sum(X, 0)", "gx_mean(X, 1)", "gx_max(X, 0)", "gx_norm(X)",
+            "gx_eval", "gx_svd(X)", "gx_eigvals(gx_syrk(X, '{\"trans\":true}'))",
+            "gx_lstsq(X, gx_slice(X, 0, 40, 0, 2))", "gx_cov(X)", "gx_distance(X, X)", "gx_dense(gx_sparse(X, 3))",
+            "gx_matmul(gx_sparse(X), gx_transpose(X))", "gx_diag(X)"]
+
+
+@every
+@pytest.mark.parametrize("call", COMPUTED)
+@pytest.mark.parametrize("form", ["value", "stored", "tiles"])
+def test_computed_as_widened(db, dtype, call, form):
+    a = small(dtype, 40, 30)
+    db.execute("SELECT gx_config('tile_bytes', ?)", (512 if form == "tiles" else 1 << 23,))
+    results = []
+    for array in [a, a.astype("f4")]:
+        put(db, "X", array, '{"replace":true}')
+        if "gx_eval" in call:
+            sql, params = "SELECT gx_eval('X @ X.T + 2 * X[:, 0:1]')", ()
+        else:
+            where = "?1" if form == "value" else "'X'"
+            sql, params = "SELECT " + call.replace("X", where), (from_numpy(array),) if form == "value" else ()
+        results.append(q(db, sql, *params))
+    got, want = results
+    if isinstance(want, bytes):
+        got, want = to_numpy(got), to_numpy(want)
+        assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got, want)
+
+
+@every
+def test_against_numpy(filedb, dtype):
+    db, a, b = filedb, small(dtype, 300, 70), small(dtype, 70, 120, 1)
+    db.execute("SELECT gx_config('tile_bytes', 4096)")
+    put(db, "A", a)
+    put(db, "B", b)
+    wide = a.astype("f4"), b.astype("f4")
+    same(get(db, "gx_matmul('A', 'B')"), wide[0] @ wide[1])
+    q(db, "SELECT gx_matmul('A', 'B', 'C')")
+    assert q(db, "SELECT gx_dtype('C')") == "f32"
+    same(get(db, "gx_copy('C')"), wide[0] @ wide[1])
+    assert q(db, "SELECT gx_sum('A')") == wide[0].sum(dtype="f8")
+    same(get(db, "gx_eval('A @ B + 1')"), wide[0] @ wide[1] + np.float32(1))
+    symmetric = wide[1] @ wide[1].T
+    put(db, "S", (small(dtype, 60, 60) // 2).astype(a.dtype))
+    s = get(db, "gx_copy('S')")
+    q(db, "SELECT gx_store('H', gx_add('S', gx_transpose('S')), ?)", json.dumps({"dtype": dtype}))
+    h = s.astype("f8") + s.T
+    assert q(db, "SELECT gx_dtype('H')") == dtype
+    np.testing.assert_allclose(np.sort(get(db, "gx_eigvals('H')").real.ravel()), np.linalg.eigvalsh(h), atol=2e-3)
+    assert symmetric.shape == (70, 70)
+    found = db.execute("SELECT score FROM gx_knn(gx_slice('A', 0, 9, 0, 70), 'A', 3, '{\"metric\":\"l2\"}') ORDER BY query, rank").fetchall()
+    distance = np.sqrt(((wide[0][:9, None, :].astype("f8") - wide[0][None]) ** 2).sum(2))
+    np.testing.assert_allclose(np.array(found).reshape(9, 3), np.sort(distance, 1)[:, :3], rtol=1e-5, atol=1e-3)
+
+
+@every
+def test_narrow_bytes_are_read(filedb, dtype):
+    db, a = filedb, small(dtype, 512, 256)
+    put(db, "A", a)
+    for sql in ["SELECT gx_sum('A')", "SELECT gx_matmul('A', gx_ones(256, 2))", "SELECT gx_copy('A')"]:
+        assert counted(db, sql)[1] == a.nbytes, sql
+    assert len(q(db, "SELECT gx_copy('A')")) == HEADER.size + a.nbytes
+
+
+# Results stored as one ----------------------------------------------------------------------------
+
+@every
+def test_results_are_narrowed(filedb, dtype):
+    db, a = filedb, small(dtype, 90, 40)
+    db.execute("SELECT gx_config('tile_bytes', 1024)")
+    put(db, "A", a)
+    wide = a.astype("f4")
+    as_dtype = json.dumps({"dtype": dtype, "replace": True})
+
+    def stored(call, want):
+        assert q(db, f"SELECT {call}", as_dtype) == "C" and q(db, "SELECT gx_dtype('C')") == dtype
+        same(get(db, "gx_copy('C')"), want.astype(KINDS[dtype]))
+        assert q(db, "SELECT gx_check('C')") == "ok"
+
+    stored("gx_add('A', 'A', 'C', ?)", wide + wide)
+    stored("gx_transpose('A', 'C', ?)", wide.T)
+    stored("gx_scale('A', 0.5, 'C', ?)", np.rint(wide / 2) if dtype == "u8" else wide / 2)
+    stored("gx_matmul(gx_slice('A', 0, 3, 0, 40), gx_scale('A', 0.0078125), 'C', '{\"transb\":true,' || substr(?, 2))",
+           np.rint(wide[:3] @ wide.T / 128) if dtype == "u8" else wide[:3] @ wide.T / 128)
+    stored("gx_zeros(50, 60, 'C', ?)", np.zeros((50, 60)))
+    stored("gx_full(50, 60, 1.25, 'C', ?)", np.full((50, 60), 1 if dtype == "u8" else 1.25))
+    stored("gx_arange(0, 200, 1, 'C', ?)", np.arange(200.0).reshape(-1, 1))
+    stored("gx_hstack('A', 'A', '{\"destination\":\"C\",' || substr(?, 2))", np.hstack([wide, wide]))
+    same(get(db, "gx_add('A', 'A', ?)", json.dumps({"dtype": dtype})), (wide + wide).astype(KINDS[dtype]))
+
+
+def test_f16_is_rounded_once(db):
+    with np.errstate(over="ignore"):
+        wide = np.array([65519.9, 65520, 1e300, -1e300, 1e-8, np.nan, 1 + 2.0**-11, 1 + 2.0**-11 + 2.0**-50])
+        same(get(db, "gx_cast(?, 'f16')", from_numpy(wide)), wide.astype(np.float16).reshape(-1, 1))
+
+
+@every
+def test_more_than_memory(tmp_path, dtype):
+    """A product that spills its result, and what is begun in temp, become the narrow result in the end."""
+    db, n = gx_connect(str(tmp_path / "a.db")), 900
+    a = (small(dtype, n, n) // 6).astype(KINDS[dtype])
+    put(db, "A", a)
+    db.execute("SELECT gx_config('tile_bytes', 65536)")
+    db.execute("SELECT gx_config('memory_limit', 2000000)")
+    for dest in ["f64", dtype]:
+        options = json.dumps({"dtype": dest, "replace": True, "saturate": True, "transb": True})
+        q(db, "SELECT gx_matmul('A', 'A', 'C', ?)", options)
+        want = a.astype("f8") @ a.T.astype("f8")
+        want = want if dest == "f64" else np.clip(want, 0, 255).astype("u1") if dtype == "u8" else want.astype(KINDS[dtype])
+        assert q(db, "SELECT gx_dtype('C')") == dest
+        db.execute("SELECT gx_config('memory_limit', 400000000)")
+        same(get(db, "gx_copy('C')"), want)
+        db.execute("SELECT gx_config('memory_limit', 2000000)")
+    db.close()
+
+
+# Refused ------------------------------------------------------------------------------------------
+
+@every
+def test_refused(db, dtype):
+    db.execute("SELECT gx_store('A', ?)", (from_numpy(small(dtype, 4, 4) + KINDS[dtype](1)),))
+    as_dtype = json.dumps({"dtype": dtype})
+    assert error(db, "SELECT gx_cast('[\"1i\"]', ?)", dtype) == f"gx_cast: A is c128 and {dtype} would lose the imaginary part"
+    assert error(db, "SELECT gx_sparse('A', 'S', ?)", as_dtype) == f"gx_sparse: the result is sparse, of f32, and cannot be stored as {dtype}"
+    assert error(db, "SELECT gx_lu('A', 'F', ?)", as_dtype) == f"gx_lu: a factorisation is stored as it is computed (f32), not as {dtype}"
+    assert error(db, "SELECT gx_store('A', '[1]', '{\"dtype\":\"f8\",\"replace\":true}')") == (
+        f'gx_store: option "dtype" must be one of {DTYPE_NAMES}, not "f8"')
+    assert error(db, "SELECT gx_add('A', 'A', 'A', ?)", as_dtype).startswith("gx_add: matrix 'A' already exists")
+    for sparse, names in [(1, "a sparse matrix value of"), (0, "")]:
+        header = struct.pack("<4sBBBB3q", b"gxmv", 1, list(KINDS).index(dtype) + 4, sparse, 0, 1, 1, 0)
+        text = error(db, "SELECT gx_sum(?)", header)
+        assert f"A is {names} {dtype}" in text if sparse else "bytes instead of" in text
+    db.execute("UPDATE gx_meta SET properties = 1 << 7 WHERE name = 'A'")
+    assert error(db, "SELECT gx_sum('A')") == f"gx_sum: catalog row of A: a factorisation of {dtype}"
+    db.execute("UPDATE gx_meta SET properties = 0, dtype = 99 WHERE name = 'A'")
+    assert "dtype is 99, expected 0 to" in error(db, "SELECT gx_sum('A')")
