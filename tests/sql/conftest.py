@@ -13,8 +13,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DTYPES = [np.dtype("<f8"), np.dtype("<f4"), np.dtype("<c16"), np.dtype("<c8")]  # computed with, by number in the header
-STORED = DTYPES + [np.dtype("<f2")]  # those behind them are only stored
-DTYPE_NAMES = "f64, f32, c128, c64, f16"  # as messages list them
+STORED = DTYPES + [np.dtype("<f2"), np.dtype("|u1")]  # those behind them are only stored
+DTYPE_NAMES = "f64, f32, c128, c64, f16, u8"  # as messages list them
 SIZES = "a matrix has at most 2^40 rows, 2^40 columns and 2^56 bytes"  # how a size past the limits is refused
 HEADER = struct.Struct("<4sBBHqqq")  # magic, version, dtype, zero, rows, cols, zero
 

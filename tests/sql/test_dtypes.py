@@ -17,7 +17,7 @@ import pytest
 
 from conftest import DTYPE_NAMES, HEADER, error, from_numpy, gx_connect, q, to_numpy
 
-KINDS = {"f16": np.float16}  # all of them widen to float32
+KINDS = {"f16": np.float16, "u8": np.uint8}  # all of them widen to float32
 every = pytest.mark.parametrize("dtype", KINDS)
 
 
@@ -292,10 +292,19 @@ def test_results_are_narrowed(filedb, dtype):
     same(get(db, "gx_add('A', 'A', ?)", json.dumps({"dtype": dtype})), (wide + wide).astype(KINDS[dtype]))
 
 
-def test_f16_is_rounded_once(db):
+def test_rounding_and_bounds(db):
+    x = "'[0.5, 1.5, 2.5, 254.5, -0.4]'"
+    same(get(db, f"gx_cast({x}, 'u8')"), np.array([[0], [2], [2], [254], [0]], np.uint8))
+    assert error(db, "SELECT gx_cast('[[1,2],[3,255.5]]', 'u8')") == (
+        'gx_cast: element (1, 1) is 255.5, and u8 holds 0 to 255 (option "saturate":true clips)')
+    assert error(db, "SELECT gx_cast('[\"nan\"]', 'u8', '{\"saturate\":true}')") == "gx_cast: element (0, 0) is nan, and u8 holds 0 to 255"
+    same(get(db, "gx_cast('[-7, 300, \"inf\", \"-inf\"]', 'u8', '{\"saturate\":true}')"), np.array([[0], [255], [255], [0]], np.uint8))
     with np.errstate(over="ignore"):
         wide = np.array([65519.9, 65520, 1e300, -1e300, 1e-8, np.nan, 1 + 2.0**-11, 1 + 2.0**-11 + 2.0**-50])
         same(get(db, "gx_cast(?, 'f16')", from_numpy(wide)), wide.astype(np.float16).reshape(-1, 1))
+    q(db, "SELECT gx_store('Z', '[1]')")
+    assert "holds 0 to 255" in error(db, "SELECT gx_store('Z', '[1,-1]', '{\"replace\":true,\"dtype\":\"u8\"}')")
+    same(get(db, "gx_copy('Z')"), np.array([[1.0]]))
 
 
 @every

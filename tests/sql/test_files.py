@@ -88,7 +88,7 @@ def test_special_values(any_db, tmp_path):
 
 NPY = ["<f8", ">f8", "<f4", ">f4", "<f2", ">f2", "<c8", ">c8", "<c16", ">c16", "|i1", "<i2", ">i2", "<i4", ">i4", "<i8",
        ">i8", "|u1", "<u2", ">u2", "<u4", ">u4", "<u8", ">u8", "|b1"]
-RESULT = {"f2": "f2", "f4": "f4", "c8": "c8", "c16": "c16"}
+RESULT = {"f2": "f2", "u1": "u1", "f4": "f4", "c8": "c8", "c16": "c16"}
 
 
 @pytest.mark.parametrize("dtype", NPY)

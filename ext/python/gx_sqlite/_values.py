@@ -13,7 +13,7 @@ Buffer = Union[bytes, bytearray, memoryview]
 
 DTYPES: dict[str, np.dtype[Any]] = {
     "f64": np.dtype("<f8"), "f32": np.dtype("<f4"), "c128": np.dtype("<c16"), "c64": np.dtype("<c8"),
-    "f16": np.dtype("<f2")}
+    "f16": np.dtype("<f2"), "u8": np.dtype("|u1")}
 BY_NUMBER = list(DTYPES)  # as in the header and in gx_meta
 NUMBERS = BY_NUMBER[:4]  # what is computed with, and what sparse matrices have; the others are stored
 HEADER = struct.Struct("<4sBBHqqq")

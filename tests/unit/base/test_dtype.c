@@ -6,7 +6,8 @@
 **   1. ids of the file format; names of gx, of NumPy, of .npy files, each found again
 **   2. one element, wherever it lies, of each dtype
 **   3. numbers pass the seam as gx_convert() takes them, with gaps between columns
-**   4. f16: all of its bits both ways, each place between two of them
+**   4. f16: all of its bits both ways, each place between two of them; u8: rounding and bounds
+**   5. what a dtype does not hold is refused with its place, or clipped; NaN is refused
 */
 #include "base/convert.h"
 
@@ -26,7 +27,8 @@ static const struct {
             {"f32", "float32", "f4", 4, GX_F32},
             {"c128", "complex128", "c16", 16, GX_C128},
             {"c64", "complex64", "c8", 8, GX_C64},
-            {"f16", "float16", "f2", 2, GX_F32}};
+            {"f16", "float16", "f2", 2, GX_F32},
+            {"u8", "uint8", "u1", 1, GX_F32}};
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
@@ -160,6 +162,46 @@ static void f16_is_rounded_once(void **state)
     assert_memory_equal(got, want, sizeof want);
 }
 
+static void u8_is_rounded_and_bounded(void **state)
+{
+    (void)state;
+    const double fits[] = {0, -0.0, -0.5, 0.5, 1.5, 2.5, 1.4999999999, 254.5, 255, 255.49};
+    const uint8_t want[] = {0, 0, 0, 0, 2, 2, 1, 254, 255, 255};
+    uint8_t got[10];
+    assert_int_equal(gx_dtype_narrow(GX_DTYPE_U8, fits, 10, false, got), -1);
+    assert_memory_equal(got, want, sizeof want);
+    const double not[] = {-0.51, 255.5, 256, -1, 1e30, -1e30, INFINITY, -INFINITY};
+    const uint8_t clipped[] = {0, 255, 255, 0, 255, 0, 255, 0};
+    for (int k = 0; k < 8; k++) {
+        const double pair[] = {7, not[k]};
+        assert_int_equal(gx_dtype_narrow(GX_DTYPE_U8, pair, 2, false, got), 1);
+        assert_int_equal(gx_dtype_narrow(GX_DTYPE_U8, pair, 2, true, got), -1);
+        assert_true(got[0] == 7 && got[1] == clipped[k]);
+    }
+    const double nan[] = {1, 2, (double)NAN};
+    assert_int_equal(gx_dtype_narrow(GX_DTYPE_U8, nan, 3, true, got), 2);
+}
+
+static void what_does_not_fit_is_named(void **state)
+{
+    (void)state;
+    float x[2 * 300] = {0};
+    uint8_t y[2 * 300];
+    gx_err err = {0};
+    gx_narrowing to = {.dtype = GX_DTYPE_U8, .i0 = 1000, .j0 = 50};
+    x[300 + 299] = 300.25f;
+    assert_int_equal(gx_narrow_to(GX_F32, x, 300, &to, y, 300, 300, 2, &err), GX_ARG);
+    assert_string_equal(err.text, "element (1299, 51) is 300.25, and u8 holds 0 to 255 "
+                                  "(option \"saturate\":true clips)");
+    to.saturate = true;
+    err = (gx_err){0};
+    assert_int_equal(gx_narrow_to(GX_F32, x, 300, &to, y, 300, 300, 2, &err), GX_OK);
+    assert_int_equal(y[599], 255);
+    x[1] = NAN;
+    assert_int_equal(gx_narrow_to(GX_F32, x, 300, &to, y, 300, 300, 2, &err), GX_ARG);
+    assert_string_equal(err.text, "element (1001, 50) is nan, and u8 holds 0 to 255");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +211,8 @@ int main(void)
         cmocka_unit_test(all_dtypes_hold_small_numbers),
         cmocka_unit_test(f16_is_binary16),
         cmocka_unit_test(f16_is_rounded_once),
+        cmocka_unit_test(u8_is_rounded_and_bounded),
+        cmocka_unit_test(what_does_not_fit_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
