@@ -5,9 +5,10 @@ Plan:
      rows and back, copies, slices, INSERT INTO gx, tables as rows and aggregates
   2. what is computed with them equals what is computed with the widened matrix, bit for bit, and is of its dtype
   3. what is read, and what a value has, are the narrow bytes
-  4. results stored as one: rounded to nearest even; refused with the place, or clipped; of any function that stores; of
+  4. on a device (the stand-in): the same as of the widened matrix
+  5. results stored as one: rounded to nearest even; refused with the place, or clipped; of any function that stores; of
      one whose driver reads what it has written, more than memory holds
-  5. refused in words: sparse ones, factorisations, complex numbers, catalog rows and values that say such a thing
+  6. refused in words: sparse ones, factorisations, complex numbers, catalog rows and values that say such a thing
 """
 import json
 import struct
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 from conftest import DTYPE_NAMES, HEADER, error, from_numpy, gx_connect, q, to_numpy
+from mockkit import child
 
 KINDS = {"f16": np.float16, "u8": np.uint8}  # all of them widen to float32
 every = pytest.mark.parametrize("dtype", KINDS)
@@ -263,6 +265,29 @@ def test_narrow_bytes_are_read(filedb, dtype):
     for sql in ["SELECT gx_sum('A')", "SELECT gx_matmul('A', gx_ones(256, 2))", "SELECT gx_copy('A')"]:
         assert counted(db, sql)[1] == a.nbytes, sql
     assert len(q(db, "SELECT gx_copy('A')")) == HEADER.size + a.nbytes
+
+
+# On a device --------------------------------------------------------------------------------------
+
+@every
+def test_on_a_device(tmp_path, dtype):
+    results = child(tmp_path, """
+db = gx_connect(os.path.join(os.environ["TMP_PATH"], "d.db"))
+db.execute("SELECT gx_config('tile_bytes', 4096)")
+results = []
+for kind in ["%s", "f32"]:
+    made = np.random.default_rng(1).integers(0, 12, (300, 200)).astype(kind.replace("u8", "u1").replace("f16", "f2").replace("f32", "f4"))
+    q(db, "SELECT gx_store('A', ?, '{\\"replace\\":true}')", from_numpy(made))
+    before = stats(db)
+    for call in ["gx_matmul('A', gx_transpose('A'))", "gx_eval('A.T @ A + 1')", "gx_sum('A')", "gx_add('A', 'A')", "gx_svd('A')"]:
+        got = q(db, "SELECT " + call)
+        results.append(to_numpy(got).astype("f8").tolist() if isinstance(got, bytes) else got)
+    results.append(knn(db, "A", "A", 4, metric="l2"))
+    results.append(since(db, before)["uploaded"] > 0)
+result = results
+""" % dtype, GX_BACKEND="cuda")
+    half = len(results) // 2
+    assert results[half - 1] is True and results[:half] == results[half:]
 
 
 # Results stored as one ----------------------------------------------------------------------------

@@ -93,7 +93,7 @@ FORGED = {
     "too long": (GOOD + b"x", "a matrix value of 2x3 f64 with 81 bytes instead of 80"),
     "version 0": (forged(4, b"\x00"), "a matrix value of version 0, but this gx reads version 1"),
     "future version": (forged(4, b"\x02"), "a matrix value of version 2, but this gx reads version 1"),
-    "dtype": (forged(5, b"\x04"), "a matrix value of unknown dtype 4"),
+    "dtype": (forged(5, b"\x63"), "a matrix value of unknown dtype 99"),
     "dtype 255": (forged(5, b"\xff"), "a matrix value of unknown dtype 255"),
     "other dtype": (forged(5, b"\x01"), "a matrix value of 2x3 f32 with 80 bytes instead of 56"),
     "zero bytes": (forged(7, b"\x01"), "a matrix value with reserved bytes that are not zero"),

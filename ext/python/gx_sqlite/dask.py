@@ -454,7 +454,7 @@ class _Steps:
 
 
 def _two(array: Any) -> DaskArray:
-    """An array as a matrix of gx, a vector as a column: as gx computes with it: integers and booleans are float64, float16 float32."""
+    """An array as gx computes with it, a vector as a column: float16 and uint8 become float32, other integers and booleans float64."""
     lazy: DaskArray = da.asarray(array)
     if not 1 <= lazy.ndim <= 2:
         raise ValueError(f"gx_sqlite.dask: an array of {lazy.ndim} dimensions: a matrix has two")
