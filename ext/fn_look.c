@@ -149,7 +149,7 @@ static void get(gx_fn *fn)
     }
     double element[2];
     if (gx_look_read(fn, &A, reader, i, j, 1, 1, element, 1)) {
-        gx_fn_result_scalar(fn, gx_look_element(A.dtype, element, 0),
+        gx_fn_result_scalar(fn, gx_number_get(A.dtype, element, 0),
                             gx_number_is_complex(A.dtype));
     }
     gx_reader_close(reader);

@@ -69,7 +69,6 @@ static void generate_permutation(const void *arg, int64_t i0, int64_t j0, int64_
                                  gx_number dtype, void *dst, int64_t ld)
 {
     const int64_t *order = arg;
-    const double one = 1;
     size_t element = gx_number_bytes(dtype);
     for (int64_t j = 0; j < n; j++) {
         memset(gx_at(dst, dtype, ld, 0, j), 0, (size_t)m * element);
@@ -77,7 +76,7 @@ static void generate_permutation(const void *arg, int64_t i0, int64_t j0, int64_
     for (int64_t i = 0; i < m; i++) {
         int64_t j = order[i0 + i] - j0;
         if (j >= 0 && j < n) {
-            gx_convert(GX_F64, &one, 1, dtype, gx_at(dst, dtype, ld, i, j), ld, 1, 1);
+            gx_number_put(dtype, dst, j * ld + i, GX_ONE);
         }
     }
 }

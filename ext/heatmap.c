@@ -64,7 +64,7 @@ static double sum_magnitudes(gx_number dtype, const void *data, int64_t count)
         break;
     default:
         for (int64_t k = 0; k < count; k++) {
-            gx_scalar a = gx_look_element(dtype, data, k);
+            gx_scalar a = gx_number_get(dtype, data, k);
             sum += hypot(a.re, a.im);
         }
     }

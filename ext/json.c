@@ -70,7 +70,7 @@ static void put_row(gx_text *text, gx_number dtype, const void *strip, int64_t l
         if (j > 0) {
             *to++ = ',';
         }
-        gx_scalar value = gx_look_element(dtype, strip, j * ld + i);
+        gx_scalar value = gx_number_get(dtype, strip, j * ld + i);
         to = is_complex ? put_complex(to, value, is_f32) : put_real(to, value.re, is_f32);
         text->used += (size_t)(to - room);
     }

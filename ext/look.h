@@ -9,12 +9,6 @@
 
 #include <string.h>
 
-/* Element k of a buffer of numbers. */
-static inline gx_scalar gx_look_element(gx_number dtype, const void *data, int64_t k)
-{
-    return gx_dtype_get(gx_dtype_of(dtype), gx_at(data, dtype, 0, k, 0));
-}
-
 /* A reader for A through the caller's connection; NULL where no stored matrix is under it. */
 bool gx_look_open(gx_fn *fn, const gx_mat *A, gx_reader **reader);
 

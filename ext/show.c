@@ -167,7 +167,7 @@ static int print_number(const format *f, double value, char text[WORD_MAX])
 
 static double part_of(const view *v, int64_t k, bool is_imaginary)
 {
-    gx_scalar element = gx_look_element(v->dtype, v->data, k);
+    gx_scalar element = gx_number_get(v->dtype, v->data, k);
     return is_imaginary ? element.im : element.re;
 }
 
@@ -251,7 +251,7 @@ static void put_word(page *p, const char *word, int length)
 
 static int print_element(const view *v, const format f[2], int64_t k, char word[2 * WORD_MAX])
 {
-    gx_scalar element = gx_look_element(v->dtype, v->data, k);
+    gx_scalar element = gx_number_get(v->dtype, v->data, k);
     int length = print_number(&f[0], element.re, word);
     if (gx_number_is_complex(v->dtype)) {
         char part[WORD_MAX];

@@ -70,10 +70,9 @@ static void multiply_diagonal(gx_run *run, const gx_mat *A, int times, product *
         return;
     }
     for (int64_t i = 0; i < A->rows; i++) {
-        double x[2] = {0, 0};
-        gx_convert(A->dtype, gx_at(data, A->dtype, 1, i, 0), 1, GX_C128, x, 1, 1, 1);
+        gx_scalar x = gx_number_get(A->dtype, data, i);
         for (int t = 0; t < times; t++) {
-            multiply(p, x[0], x[1]);
+            multiply(p, x.re, x.im);
         }
     }
     gx_mem_free(run->ctx->mem, data);
@@ -156,16 +155,14 @@ static void invert_diagonal(gx_run *run, const gx_mat *A, gx_sink *C)
         return;
     }
     for (int64_t i = 0; i < A->rows; i++) {
-        double x[2] = {0, 0}, y[2];
-        void *at = gx_at(data, A->dtype, 1, i, 0);
-        gx_convert(A->dtype, at, 1, GX_C128, x, 1, 1, 1);
+        gx_scalar x = gx_number_get(A->dtype, data, i), y;
         // Smith's division, which does not overflow where the quotient does not.
-        bool is_steep = fabs(x[1]) > fabs(x[0]);
-        double ratio = is_steep ? x[0] / x[1] : x[1] / x[0];
-        double bottom = is_steep ? x[0] * ratio + x[1] : x[0] + x[1] * ratio;
-        y[0] = is_steep ? ratio / bottom : 1 / bottom;
-        y[1] = is_steep ? -1 / bottom : -ratio / bottom;
-        gx_convert(gx_number_wide(A->dtype), y, 1, A->dtype, at, 1, 1, 1);
+        bool is_steep = fabs(x.im) > fabs(x.re);
+        double ratio = is_steep ? x.re / x.im : x.im / x.re;
+        double bottom = is_steep ? x.re * ratio + x.im : x.re + x.im * ratio;
+        y.re = is_steep ? ratio / bottom : 1 / bottom;
+        y.im = is_steep ? -1 / bottom : -ratio / bottom;
+        gx_number_put(A->dtype, data, i, y);
     }
     gx_diagonal diagonal = {.dtype = A->dtype, .data = data};
     gx_mat_generated(&inverse, A->label, A->dtype, A->rows, A->cols, gx_diagonal_generate,

@@ -509,8 +509,7 @@ static void write_fold(fusion *x, int output)
                      &numbers, &err) == GX_OK) {
         for (int64_t l = 0; l < lines; l++) {
             gx_scalar value = gx_fold_value(fold, x->total[output] + l * gx_fold_width(fold));
-            double pair[2] = {value.re, value.im};
-            gx_convert(GX_C128, pair, 1, C->dtype, gx_at(numbers, C->dtype, 1, l, 0), 1, 1, 1);
+            gx_number_put(C->dtype, numbers, l, value);
         }
         gx_sink_write(C, 0, 0, C->rows, C->cols, numbers, gx_max(1, C->rows), &err);
     }

@@ -209,8 +209,7 @@ static bool is_subnormal(gx_number dtype, const void *x, int64_t step, int64_t c
 {
     bool is_found = false;
     for (int64_t i = 0; i < count; i++) {
-        gx_scalar pivot;
-        gx_convert(dtype, gx_at(x, dtype, step, 0, i), 1, GX_C128, &pivot, 1, 1, 1);
+        gx_scalar pivot = gx_number_get(dtype, x, i * step);
         double size = fmax(fabs(pivot.re), fabs(pivot.im));
         is_found = is_found || (size > 0 && size < gx_number_least(dtype));
     }

@@ -348,10 +348,9 @@ gx_code gx_dense_sums_of(gx_run *run, gx_number dtype, const void *x, int64_t ld
             .m = m, .n = n, .a = x, .lda = ld, .reduce_kind = GX_REDUCE_SUMSQ, .reduce = out});
     sums->norm = out[1] == 0 ? 0 : out[0] * sqrt(out[1]);
     for (int64_t i = 0; i < gx_min(m, n) && gx_ok(run); i++) {
-        double pair[2];
-        gx_convert(dtype, gx_at(x, dtype, ld, i, i), 1, GX_C128, pair, 1, 1, 1);
-        sums->trace.re += pair[0];
-        sums->trace.im += pair[1];
+        gx_scalar a = gx_number_get(dtype, x, i * ld + i);
+        sums->trace.re += a.re;
+        sums->trace.im += a.im;
     }
     return gx_ok(run) ? GX_OK : run->err.code;
 }

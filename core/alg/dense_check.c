@@ -44,27 +44,14 @@ static void multiply(const checking *k, gx_number dtype, gx_trans trans, const v
                   y, k->most);
 }
 
-static gx_scalar get(gx_number dtype, const void *x, int64_t i)
-{
-    double pair[2];
-    gx_convert(dtype, gx_at(x, dtype, 1, i, 0), 1, GX_C128, pair, 1, 1, 1);
-    return (gx_scalar){pair[0], pair[1]};
-}
-
-static void put(gx_number dtype, void *x, int64_t i, gx_scalar value)
-{
-    double pair[2] = {value.re, value.im};
-    gx_convert(GX_C128, pair, 1, dtype, gx_at(x, dtype, 1, i, 0), 1, 1, 1);
-}
-
 /* x(i) = values(i) x(i); values of value_dtype. */
 static void scale_rows(const checking *k, gx_number dtype, gx_number value_dtype, void *x)
 {
     for (int64_t j = 0; j < VECTORS; j++) {
         for (int64_t i = 0; i < k->least; i++) {
-            gx_scalar v = get(value_dtype, k->args->values, i), e;
-            e = get(dtype, x, j * k->most + i);
-            put(dtype, x, j * k->most + i,
+            gx_scalar v = gx_number_get(value_dtype, k->args->values, i), e;
+            e = gx_number_get(dtype, x, j * k->most + i);
+            gx_number_put(dtype, x, j * k->most + i,
                 (gx_scalar){v.re * e.re - v.im * e.im, v.re * e.im + v.im * e.re});
         }
     }
@@ -77,7 +64,7 @@ static void draw(const checking *k, gx_number dtype, int64_t rows, void *x)
     for (int64_t j = 0; j < VECTORS; j++) {
         for (int64_t i = 0; i < rows; i++) {
             state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-            put(dtype, x, j * k->most + i, (gx_scalar){(state >> 40) & 1 ? 1 : -1, 0});
+            gx_number_put(dtype, x, j * k->most + i, (gx_scalar){(state >> 40) & 1 ? 1 : -1, 0});
         }
     }
 }
@@ -89,7 +76,8 @@ static void compare(checking *k, gx_number dtype, const void *x, const void *y, 
     double worst = 0;
     for (int64_t j = 0; j < VECTORS; j++) {
         for (int64_t i = 0; i < rows; i++) {
-            gx_scalar a = get(dtype, x, j * k->most + i), b = get(dtype, y, j * k->most + i);
+            gx_scalar a = gx_number_get(dtype, x, j * k->most + i),
+                      b = gx_number_get(dtype, y, j * k->most + i);
             double d = hypot(a.re - b.re, a.im - b.im);
             worst = isfinite(d) ? hypot(worst, d) : (double)INFINITY;
         }
@@ -110,7 +98,7 @@ static double largest_value(const checking *k, gx_number dtype)
 {
     double largest = 0;
     for (int64_t i = 0; i < k->least; i++) {
-        gx_scalar v = get(dtype, k->args->values, i);
+        gx_scalar v = gx_number_get(dtype, k->args->values, i);
         largest = fmax(largest, hypot(v.re, v.im));
     }
     return largest;
@@ -137,10 +125,12 @@ static void multiply_hermitian(const checking *k, const void *w, void *y, void *
     for (int64_t j = 0; j < VECTORS; j++) {
         for (int64_t i = 0; i < k->n; i++) {
             int64_t at = j * k->most + i;
-            gx_scalar d = get(k->dtype, k->args->c, i * k->args->ldc + i);
-            gx_scalar e = get(k->dtype, w, at), a = get(k->dtype, y, at), b = get(k->dtype, z, at);
+            gx_scalar d = gx_number_get(k->dtype, k->args->c, i * k->args->ldc + i);
+            gx_scalar e = gx_number_get(k->dtype, w, at), a = gx_number_get(k->dtype, y, at),
+                      b = gx_number_get(k->dtype, z, at);
             // T w has d w once, imaginary part and all; T^H w once more, conjugated
-            put(k->dtype, y, at, (gx_scalar){a.re + b.re - d.re * e.re, a.im + b.im - d.re * e.im});
+            gx_number_put(k->dtype, y, at,
+                          (gx_scalar){a.re + b.re - d.re * e.re, a.im + b.im - d.re * e.im});
         }
     }
 }
@@ -169,12 +159,12 @@ static void check_hermitian_values(checking *k)
     bool is_lower = k->args->uplo == GX_LOWER;
     for (int64_t j = 0; j < k->n; j++) {
         const void *column = gx_at(k->args->c, k->dtype, k->args->ldc, 0, j);
-        double d = get(k->dtype, column, j).re / unit;
+        double d = gx_number_get(k->dtype, column, j).re / unit;
         int64_t first = is_lower ? j + 1 : 0, count = is_lower ? k->n - j - 1 : j;
         double rest =
             gx_small_norm(k->dtype, gx_at(column, k->dtype, 1, first, 0), k->args->ldc, count, 1) /
             unit;
-        double value = get(k->real, k->args->values, j).re / unit;
+        double value = gx_number_get(k->real, k->args->values, j).re / unit;
         trace += d;
         square += d * d + 2 * rest * rest;
         sum += value;
@@ -190,8 +180,8 @@ static void check_trace(checking *k)
 {
     gx_scalar trace = {0, 0}, sum = {0, 0};
     for (int64_t i = 0; i < k->n; i++) {
-        gx_scalar d = get(k->dtype, k->args->c, i * k->args->ldc + i);
-        gx_scalar v = get(k->wide, k->args->values, i);
+        gx_scalar d = gx_number_get(k->dtype, k->args->c, i * k->args->ldc + i);
+        gx_scalar v = gx_number_get(k->wide, k->args->values, i);
         trace.re += d.re;
         trace.im += d.im;
         sum.re += v.re;
@@ -210,16 +200,16 @@ static void multiply_mixed(const checking *k, const void *x, void *y, void *part
     }
     for (int p = 0; p < 2; p++) {
         for (int64_t i = 0; i < k->most * VECTORS; i++) {
-            gx_scalar e = get(k->wide, x, i);
-            put(k->dtype, parts, i, (gx_scalar){p == 0 ? e.re : e.im, 0});
+            gx_scalar e = gx_number_get(k->wide, x, i);
+            gx_number_put(k->dtype, parts, i, (gx_scalar){p == 0 ? e.re : e.im, 0});
         }
         multiply(k, k->dtype, GX_NO_TRANS, k->args->c, k->args->ldc, k->n, k->n, parts, products);
         for (int64_t i = 0; i < k->most * VECTORS; i++) {
-            gx_scalar e = p == 0 ? (gx_scalar){0, 0} : get(k->wide, y, i);
-            double product = get(k->dtype, products, i).re;
+            gx_scalar e = p == 0 ? (gx_scalar){0, 0} : gx_number_get(k->wide, y, i);
+            double product = gx_number_get(k->dtype, products, i).re;
             e.re = p == 0 ? product : e.re;
             e.im = p == 0 ? 0 : product;
-            put(k->wide, y, i, e);
+            gx_number_put(k->wide, y, i, e);
         }
     }
 }

@@ -53,17 +53,7 @@ gx_factor_kind gx_factor_choose(const gx_mat *A, const char **why)
 
 static gx_scalar element(const gx_mat *A, int64_t i, int64_t j)
 {
-    const void *at = gx_at(A->data, A->dtype, A->ld, i, j);
-    switch (A->dtype) {
-    case GX_F64:
-        return (gx_scalar){*(const double *)at, 0};
-    case GX_F32:
-        return (gx_scalar){(double)*(const float *)at, 0};
-    case GX_C128:
-        return (gx_scalar){((const double *)at)[0], ((const double *)at)[1]};
-    default:
-        return (gx_scalar){(double)((const float *)at)[0], (double)((const float *)at)[1]};
-    }
+    return gx_number_get(A->dtype, A->data, j * A->ld + i);
 }
 
 /*

@@ -197,8 +197,7 @@ static void generate_vectors(const void *arg, int64_t i0, int64_t j0, int64_t m,
     (void)arg;
     for (int64_t j = 0; j < n; j++) {
         for (int64_t i = 0; i < m; i++) {
-            double x = vector_at(i0 + i, j0 + j);
-            gx_convert(GX_F64, &x, 1, dtype, gx_at(dst, dtype, ld, i, j), ld, 1, 1);
+            gx_number_put(dtype, dst, j * ld + i, (gx_scalar){vector_at(i0 + i, j0 + j), 0});
         }
     }
 }
@@ -218,10 +217,7 @@ static void renew_looks(const gx_sink *z)
 
 static gx_scalar element(const gx_sink *x, int64_t i, int64_t j)
 {
-    gx_scalar value;
-    gx_convert(x->dtype, gx_at(x->value.data, x->dtype, gx_max(1, x->rows), i, j), 1, GX_C128,
-               &value, 1, 1, 1);
-    return value;
+    return gx_number_get(x->dtype, x->value.data, j * gx_max(1, x->rows) + i);
 }
 
 static double column_norm(const gx_sink *x, int64_t j)

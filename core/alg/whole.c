@@ -121,13 +121,6 @@ void gx_whole_clear(gx_whole *W)
 
 // Looking -----------------------------------------------------------------------------------------
 
-static gx_scalar element(const gx_whole *A, int64_t e)
-{
-    const double *x = A->value;
-    return gx_number_is_complex(A->dtype) ? (gx_scalar){x[2 * e], x[2 * e + 1]}
-                                         : (gx_scalar){x[e], 0};
-}
-
 gx_code gx_whole_transpose(gx_run *run, const gx_whole *A, gx_whole *T)
 {
     gx_err err = {0};
@@ -237,10 +230,10 @@ bool gx_whole_is_hermitian(gx_run *run, const gx_whole *A)
     for (int64_t i = 0; i < A->rows && is_hermitian; i++) {
         for (int64_t e = A->start[i]; e < A->start[i + 1] && is_hermitian; e++) {
             int64_t j = A->index[e], other = cursor[j]++;
-            gx_scalar a = element(A, e);
+            gx_scalar a = gx_number_get(A->dtype, A->value, e);
             is_hermitian = other < A->start[j + 1] && A->index[other] == i;
             if (is_hermitian) {
-                gx_scalar b = element(A, other);
+                gx_scalar b = gx_number_get(A->dtype, A->value, other);
                 is_hermitian = a.re == b.re && a.im == -b.im;
             }
         }
@@ -267,7 +260,8 @@ bool gx_whole_has_positive_diagonal(const gx_whole *A)
 {
     for (int64_t i = 0; i < A->rows; i++) {
         int64_t e = gx_whole_diagonal(A, i);
-        if (e < 0 || !(element(A, e).re > 0) || element(A, e).im != 0) {
+        if (e < 0 || !(gx_number_get(A->dtype, A->value, e).re > 0) ||
+            gx_number_get(A->dtype, A->value, e).im != 0) {
             return false;
         }
     }

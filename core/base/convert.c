@@ -1,60 +1,15 @@
 /*
 ** Conversion between numbers, and between numbers and stored elements: see convert.h.
 **
-** One strip of each column at a time passes through complex doubles, which hold every number
-** exactly.  The common cases (same dtype; f32 <-> f64) have loops of their own that the compiler
-** vectorises.  Double to single rounds to nearest; overflow becomes Inf, as IEEE 754 says.
+** An element passes through complex doubles, which hold every number exactly.  The common cases
+** (same number; f32 <-> f64) have loops of their own that the compiler vectorises.  Double to single
+** rounds to nearest; overflow becomes Inf, as IEEE 754 says.
 */
 #include "convert.h"
 
 #include <string.h>
 
 enum { STRIP = 256 };
-
-/* Element p of x as (re, im), for count elements. */
-static void load_strip(gx_number dtype, const void *x, int64_t count, double *re, double *im)
-{
-    const double *d = x;
-    const float *f = x;
-    for (int64_t p = 0; p < count; p++) {
-        switch (dtype) {
-        case GX_F64:
-            re[p] = d[p], im[p] = 0;
-            break;
-        case GX_F32:
-            re[p] = (double)f[p], im[p] = 0;
-            break;
-        case GX_C128:
-            re[p] = d[2 * p], im[p] = d[2 * p + 1];
-            break;
-        default:
-            re[p] = (double)f[2 * p], im[p] = (double)f[2 * p + 1];
-            break;
-        }
-    }
-}
-
-static void store_strip(gx_number dtype, void *x, int64_t count, const double *re, const double *im)
-{
-    double *d = x;
-    float *f = x;
-    for (int64_t p = 0; p < count; p++) {
-        switch (dtype) {
-        case GX_F64:
-            d[p] = re[p];
-            break;
-        case GX_F32:
-            f[p] = (float)re[p];
-            break;
-        case GX_C128:
-            d[2 * p] = re[p], d[2 * p + 1] = im[p];
-            break;
-        default:
-            f[2 * p] = (float)re[p], f[2 * p + 1] = (float)im[p];
-            break;
-        }
-    }
-}
 
 static void convert_column(gx_number from, const void *src, gx_number to, void *dst, int64_t m)
 {
@@ -74,11 +29,8 @@ static void convert_column(gx_number from, const void *src, gx_number to, void *
         }
         return;
     }
-    double re[STRIP], im[STRIP];
-    for (int64_t i = 0; i < m; i += STRIP) {
-        int64_t count = gx_min(STRIP, m - i);
-        load_strip(from, gx_at(src, from, 0, i, 0), count, re, im);
-        store_strip(to, gx_at(dst, to, 0, i, 0), count, re, im);
+    for (int64_t i = 0; i < m; i++) {
+        gx_number_put(to, dst, i, gx_number_get(from, src, i));
     }
 }
 

@@ -138,18 +138,7 @@ gx_code gx_csr_check(const gx_csr *csr, const char *what, gx_err *err)
 
 gx_scalar gx_csr_value(const gx_csr *csr, int64_t entry)
 {
-    const double *d = csr->value;
-    const float *f = csr->value;
-    switch (csr->dtype) {
-    case GX_F64:
-        return (gx_scalar){d[entry], 0};
-    case GX_F32:
-        return (gx_scalar){(double)f[entry], 0};
-    case GX_C128:
-        return (gx_scalar){d[2 * entry], d[2 * entry + 1]};
-    default:
-        return (gx_scalar){(double)f[2 * entry], (double)f[2 * entry + 1]};
-    }
+    return gx_number_get(csr->dtype, csr->value, entry);
 }
 
 gx_csr gx_csr_cut(const gx_csr *csr, int64_t first, int64_t count)

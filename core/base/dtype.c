@@ -210,18 +210,13 @@ gx_code gx_dtype_takes(gx_dtype dtype, gx_number number, const char *label, gx_e
 
 gx_scalar gx_dtype_get(gx_dtype dtype, const void *at)
 {
-    _Alignas(16) char element[16];
-    double d[2] = {0, 0};
-    float f[2] = {0, 0};
-    gx_number number = dtypes[dtype].number;
-    void *parts = gx_number_is_double(number) ? (void *)d : (void *)f;
+    _Alignas(16) char element[16], number[16];
+    memcpy(element, at, dtypes[dtype].bytes);
     if (dtypes[dtype].widen == NULL) {
-        memcpy(parts, at, dtypes[dtype].bytes);
-    } else {
-        dtypes[dtype].widen(memcpy(element, at, dtypes[dtype].bytes), 1, parts);
+        return gx_number_get(dtypes[dtype].number, element, 0);
     }
-    return gx_number_is_double(number) ? (gx_scalar){d[0], d[1]}
-                                       : (gx_scalar){(double)f[0], (double)f[1]};
+    dtypes[dtype].widen(element, 1, number);
+    return gx_number_get(dtypes[dtype].number, number, 0);
 }
 
 void gx_dtype_widen(gx_dtype dtype, const void *from, int64_t count, void *to)

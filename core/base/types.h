@@ -103,6 +103,42 @@ static inline void *gx_at(const void *base, gx_number dtype, int64_t ld, int64_t
     return (char *)(uintptr_t)base + ((size_t)(j * ld + i)) * gx_number_bytes(dtype);
 }
 
+/* Element k of numbers that lie together, as a complex one; what a real number gets has no im. */
+static inline gx_scalar gx_number_get(gx_number number, const void *x, int64_t k)
+{
+    const double *d = (const double *)x;
+    const float *f = (const float *)x;
+    switch (number) {
+    case GX_F64:
+        return (gx_scalar){d[k], 0};
+    case GX_F32:
+        return (gx_scalar){(double)f[k], 0};
+    case GX_C128:
+        return (gx_scalar){d[2 * k], d[2 * k + 1]};
+    default:
+        return (gx_scalar){(double)f[2 * k], (double)f[2 * k + 1]};
+    }
+}
+
+static inline void gx_number_put(gx_number number, void *x, int64_t k, gx_scalar value)
+{
+    double *d = (double *)x;
+    float *f = (float *)x;
+    switch (number) {
+    case GX_F64:
+        d[k] = value.re;
+        break;
+    case GX_F32:
+        f[k] = (float)value.re;
+        break;
+    case GX_C128:
+        d[2 * k] = value.re, d[2 * k + 1] = value.im;
+        break;
+    default:
+        f[2 * k] = (float)value.re, f[2 * k + 1] = (float)value.im;
+    }
+}
+
 static inline int64_t gx_min(int64_t a, int64_t b)
 {
     return a < b ? a : b;

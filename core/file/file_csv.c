@@ -391,25 +391,6 @@ static gx_code count_rows(csv *c, gx_err *err)
     }
 }
 
-static void store(gx_number dtype, void *at, gx_scalar value)
-{
-    switch (dtype) {
-    case GX_F64:
-        *(double *)at = value.re;
-        break;
-    case GX_F32:
-        *(float *)at = (float)value.re;
-        break;
-    case GX_C128:
-        *(gx_scalar *)at = value;
-        break;
-    default:
-        ((float *)at)[0] = (float)value.re;
-        ((float *)at)[1] = (float)value.im;
-        break;
-    }
-}
-
 /* The rows at hand into columns [j0, j0 + n) of a band of m rows. */
 static gx_code fill_band(csv *c, int64_t m, int64_t j0, int64_t n, void *band, gx_err *err)
 {
@@ -432,7 +413,7 @@ static gx_code fill_band(csv *c, int64_t m, int64_t j0, int64_t n, void *band, g
                 (is_complex && !gx_number_is_complex(dtype))) {
                 return gx_csv_bad_field(c, &f, fields, line, err);
             }
-            store(dtype, gx_at(band, dtype, m, i, j), value);
+            gx_number_put(dtype, band, j * m + i, value);
         }
         if (fields != c->fields) {
             return gx_input_fail(c->im->in, err, 0, "changed while it was being read");

@@ -416,26 +416,11 @@ typedef struct scatter {
 static void add(scatter *s, int64_t i, int64_t j, double re, double im)
 {
     gx_number dtype = s->m->im->dtype;
-    void *at = gx_at(s->elements, dtype, s->rows, i - s->i0, j - s->j0);
-    double *d = at;
-    float *f = at;
+    int64_t at = (j - s->j0) * s->rows + i - s->i0;
+    gx_scalar old = gx_number_get(dtype, s->elements, at);
     bool is_sum = s->m->is_coordinate;
-    switch (dtype) {
-    case GX_F64:
-        d[0] = is_sum ? d[0] + re : re;
-        break;
-    case GX_F32:
-        f[0] = is_sum ? f[0] + (float)re : (float)re;
-        break;
-    case GX_C128:
-        d[0] = is_sum ? d[0] + re : re;
-        d[1] = is_sum ? d[1] + im : im;
-        break;
-    default:
-        f[0] = is_sum ? f[0] + (float)re : (float)re;
-        f[1] = is_sum ? f[1] + (float)im : (float)im;
-        break;
-    }
+    gx_number_put(dtype, s->elements, at,
+                  is_sum ? (gx_scalar){old.re + re, old.im + im} : (gx_scalar){re, im});
 }
 
 /* Into the band in memory, or to the notes of another. */

@@ -93,18 +93,8 @@ static symmetry symmetry_of(const gx_export *ex)
 
 static bool is_zero(gx_number dtype, const void *element)
 {
-    const double *d = element;
-    const float *f = element;
-    switch (dtype) {
-    case GX_F64:
-        return d[0] == 0;
-    case GX_F32:
-        return f[0] == 0;
-    case GX_C128:
-        return d[0] == 0 && d[1] == 0;
-    default:
-        return f[0] == 0 && f[1] == 0;
-    }
+    gx_scalar x = gx_number_get(dtype, element, 0);
+    return x.re == 0 && x.im == 0;
 }
 
 /* index + 1 and a blank. */

@@ -142,21 +142,8 @@ gx_code gx_assembly_end(gx_assembly *a, const gx_err *err)
 
 void gx_assembly_put(const gx_assembly *a, int64_t k, gx_scalar value, bool is_sum)
 {
-    double *f64 = a->tile;
-    float *f32 = a->tile;
-    switch (a->runs->spec.dtype) {
-    case GX_F64:
-        f64[k] = is_sum ? f64[k] + value.re : value.re;
-        break;
-    case GX_F32:
-        f32[k] = (float)(is_sum ? f32[k] + value.re : value.re);
-        break;
-    case GX_C128:
-        f64[2 * k] = is_sum ? f64[2 * k] + value.re : value.re;
-        f64[2 * k + 1] = is_sum ? f64[2 * k + 1] + value.im : value.im;
-        break;
-    default:
-        f32[2 * k] = (float)(is_sum ? f32[2 * k] + value.re : value.re);
-        f32[2 * k + 1] = (float)(is_sum ? f32[2 * k + 1] + value.im : value.im);
-    }
+    gx_number number = a->runs->spec.dtype;
+    gx_scalar old = is_sum ? gx_number_get(number, a->tile, k) : (gx_scalar){0, 0};
+    gx_number_put(number, a->tile, k,
+                  is_sum ? (gx_scalar){old.re + value.re, old.im + value.im} : value);
 }

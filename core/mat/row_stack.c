@@ -432,9 +432,8 @@ static void put_bundle(const row_assembly *a, const bundle *b)
     if (a->s->runs.spec.duplicates == GX_DUPLICATES_SUM) {
         for (int64_t j = 0; j < a->t.n; j++) {
             for (int k = 0; k < b->count; k++) {
-                double pair[2];
-                gx_convert(dtype, b->from[k] + (size_t)j * size, 1, GX_C128, pair, 1, 1, 1);
-                gx_assembly_put(&a->t, j * a->t.m + b->to[k], (gx_scalar){pair[0], pair[1]}, true);
+                gx_assembly_put(&a->t, j * a->t.m + b->to[k], gx_number_get(dtype, b->from[k], j),
+                                true);
             }
         }
         return;

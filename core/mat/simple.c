@@ -10,34 +10,14 @@
 
 #include <string.h>
 
-/* count copies of the value. */
+/* count copies of the value, at least one. */
 static void fill(gx_number dtype, gx_scalar value, void *dst, int64_t count)
 {
-    double *f64 = dst;
-    float *f32 = dst;
-    float re = (float)value.re, im = (float)value.im;
-    switch (dtype) {
-    case GX_F64:
-        for (int64_t i = 0; i < count; i++) {
-            f64[i] = value.re;
-        }
-        break;
-    case GX_F32:
-        for (int64_t i = 0; i < count; i++) {
-            f32[i] = re;
-        }
-        break;
-    case GX_C128:
-        for (int64_t i = 0; i < count; i++) {
-            f64[2 * i] = value.re;
-            f64[2 * i + 1] = value.im;
-        }
-        break;
-    default:
-        for (int64_t i = 0; i < count; i++) {
-            f32[2 * i] = re;
-            f32[2 * i + 1] = im;
-        }
+    size_t element = gx_number_bytes(dtype);
+    gx_number_put(dtype, dst, 0, value);
+    for (int64_t done = 1; done < count; done *= 2) {
+        memcpy((char *)dst + (size_t)done * element, dst,
+               (size_t)gx_min(done, count - done) * element);
     }
 }
 

@@ -166,23 +166,7 @@ gx_code gx_sparse_put(gx_sparse_out *out, int64_t i, int64_t j, gx_scalar value,
     } else {
         ((int64_t *)(void *)out->index)[e] = j;
     }
-    double *d = (double *)(void *)out->value;
-    float *f = (float *)(void *)out->value;
-    switch (out->sink->dtype) {
-    case GX_F64:
-        d[e] = value.re;
-        break;
-    case GX_F32:
-        f[e] = (float)value.re;
-        break;
-    case GX_C128:
-        d[2 * e] = value.re;
-        d[2 * e + 1] = value.im;
-        break;
-    default:
-        f[2 * e] = (float)value.re;
-        f[2 * e + 1] = (float)value.im;
-    }
+    gx_number_put(out->sink->dtype, out->value, e, value);
     return GX_OK;
 }
 

@@ -114,8 +114,7 @@ static void put_fold(gx_exec *x, const gx_node *node, const double *fold)
         gx_scalar value = gx_fold_value((gx_fold)o->fold, fold + k * width);
         value.re *= node->alpha.re; // of a mean: 1 / count
         value.im *= node->alpha.re;
-        gx_convert(GX_C128, &value, 1, node->type.dtype, gx_at(c, node->type.dtype, 1, k, 0), 1, 1,
-                   1);
+        gx_number_put(node->type.dtype, c, k, value);
     }
 }
 

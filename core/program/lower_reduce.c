@@ -193,7 +193,7 @@ static gx_code reduce_piece(void *arg, int64_t piece, int member, gx_err *err)
         gx_scalar value =
             gx_line_reduce(asked_by(p, member), p->node->op->id, line, p->lines.length,
                            p->lines.is_complex, p->node->alpha.re, work);
-        gx_convert(GX_C128, &value, 1, dtype, gx_at(p->c, dtype, 1, k + q, 0), 1, 1, 1);
+        gx_number_put(dtype, p->c, k + q, value);
     }
     return GX_OK;
 }
@@ -299,8 +299,7 @@ static void add_rows(strips *s, gx_tally *one, void *c)
             gx_scalar value =
                 gx_line_reduce(s->x->run, s->node->op->id, s->line + q * rows.length * s->parts,
                                rows.length, rows.is_complex, s->node->alpha.re, NULL);
-            gx_convert(GX_C128, &value, 1, s->node->type.dtype,
-                       gx_at(c, s->node->type.dtype, 1, s->i + k + q, 0), 1, 1, 1);
+            gx_number_put(s->node->type.dtype, c, s->i + k + q, value);
         }
         if (one != NULL) {
             tally_parts(s, n * rows.length, one);
@@ -342,9 +341,7 @@ static void reduce_strips(strips *s, gx_tally *sums, int64_t count, void *c)
         }
     }
     for (int64_t j = 0; j < count; j++) {
-        gx_scalar value = gx_tally_value(&sums[j]);
-        gx_convert(GX_C128, &value, 1, node->type.dtype, gx_at(c, node->type.dtype, 1, j, 0), 1, 1,
-                   1);
+        gx_number_put(node->type.dtype, c, j, gx_tally_value(&sums[j]));
     }
 }
 

@@ -101,14 +101,13 @@ static void put_permutation(gx_exec *x, const gx_node *node, const gx_aux *aux)
     const gx_type *t = gx_result_type(node, 0);
     int64_t *order = gx_temp(x, (size_t)aux->rows * sizeof *order);
     void *c = order == NULL ? NULL : gx_result(x, node, 0);
-    const double one = 1;
     if (c == NULL) {
         return;
     }
     gx_lu_order(aux, order);
     memset(c, 0, (size_t)(t->rows * t->cols) * gx_number_bytes(t->dtype));
     for (int64_t i = 0; i < aux->rows; i++) {
-        gx_convert(GX_F64, &one, 1, t->dtype, gx_at(c, t->dtype, t->rows, order[i], i), 1, 1, 1);
+        gx_number_put(t->dtype, c, i * t->rows + order[i], GX_ONE);
     }
 }
 

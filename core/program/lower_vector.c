@@ -46,10 +46,9 @@ static void next_power(double *power, const double *x, int64_t count, bool is_co
 static void form_vander(gx_exec *x, const gx_type *t, const double *a, double *power, void *c)
 {
     gx_number wide = gx_number_wide(t->dtype);
-    const gx_scalar one = {1, 0};
     int64_t ld = gx_max(1, t->rows);
     for (int64_t i = 0; i < t->rows; i++) {
-        gx_convert(GX_C128, &one, 1, wide, gx_at(power, wide, 1, i, 0), 1, 1, 1);
+        gx_number_put(wide, power, i, GX_ONE);
     }
     for (int64_t j = t->cols - 1; j >= 0 && gx_run_poll(x->run) == GX_OK; j--) {
         gx_convert(wide, power, ld, t->dtype, gx_at(c, t->dtype, ld, 0, j), ld, t->rows, 1);
@@ -133,8 +132,7 @@ void gx_lower_topk(gx_exec *x, const gx_node *node)
     void *places = gx_wants(x, node, 1) ? gx_result(x, node, 1) : NULL;
     for (int64_t k = 0; k < node->type.rows && gx_ok(x->run); k++) {
         if (values != NULL) {
-            gx_convert(GX_F64, &line[(int64_t)order[k]], 1, node->type.dtype,
-                       gx_at(values, node->type.dtype, 1, k, 0), 1, 1, 1);
+            gx_number_put(node->type.dtype, values, k, (gx_scalar){line[(int64_t)order[k]], 0});
         }
         if (places != NULL) {
             memcpy(gx_at(places, GX_F64, 1, k, 0), &order[k], sizeof order[k]);

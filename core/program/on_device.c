@@ -411,8 +411,7 @@ static void put_numbers(gx_exec *x, const gx_node *node, const gx_fused_result *
         gx_scalar value = gx_fold_value((gx_fold)o->fold, fold + k * width);
         value.re *= node->alpha.re;
         value.im *= node->alpha.re;
-        gx_convert(GX_C128, &value, 1, node->type.dtype, gx_at(c, node->type.dtype, 1, k, 0), 1, 1,
-                   1);
+        gx_number_put(node->type.dtype, c, k, value);
     }
 }
 

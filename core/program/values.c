@@ -391,21 +391,16 @@ bool gx_input_fits(const gx_exec *x, const gx_node *node, int k)
 
 gx_scalar gx_input_number(gx_exec *x, const gx_node *node, int k)
 {
-    double pair[2] = {0, 0};
     gx_val *val = x->val[gx_input(x->g, node, k)];
     const void *data = gx_val_data(x, val);
-    if (data != NULL) {
-        gx_convert(val->type.dtype, data, 1, GX_C128, pair, 1, 1, 1);
-    }
-    return (gx_scalar){pair[0], pair[1]};
+    return data == NULL ? (gx_scalar){0, 0} : gx_number_get(val->type.dtype, data, 0);
 }
 
 void gx_result_number(gx_exec *x, const gx_node *node, gx_scalar value)
 {
-    double pair[2] = {value.re, value.im};
     void *data = gx_result(x, node, 0);
     if (data != NULL) {
-        gx_convert(GX_C128, pair, 1, node->type.dtype, data, 1, 1, 1);
+        gx_number_put(node->type.dtype, data, 0, value);
     }
 }
 

@@ -350,19 +350,12 @@ static void multiply(const solving *s, const void *m, const void *x, void *y, in
                   y, n);
 }
 
-static gx_scalar number_at(gx_number dtype, const void *x, int64_t i)
-{
-    double pair[2];
-    gx_convert(dtype, gx_at(x, dtype, 1, i, 0), 1, GX_C128, pair, 1, 1, 1);
-    return (gx_scalar){pair[0], pair[1]};
-}
-
 /* ||y - value x||. */
 static double distance(gx_number dtype, const void *y, gx_scalar value, const void *x, int64_t n)
 {
     long double sum = 0;
     for (int64_t i = 0; i < n; i++) {
-        gx_scalar a = number_at(dtype, y, i), b = number_at(dtype, x, i);
+        gx_scalar a = gx_number_get(dtype, y, i), b = gx_number_get(dtype, x, i);
         long double re = a.re - (value.re * b.re - value.im * b.im);
         long double im = a.im - (value.re * b.im + value.im * b.re);
         sum += re * re + im * im;

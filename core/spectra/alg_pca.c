@@ -49,12 +49,6 @@ typedef struct columns {
     void *strip;      /* moments of a column of tiles, while they are found */
 } columns;
 
-static gx_scalar get(gx_number dtype, const void *x, int64_t i)
-{
-    const double *d = x;
-    return dtype == GX_C128 ? (gx_scalar){d[2 * i], d[2 * i + 1]} : (gx_scalar){d[i], 0};
-}
-
 static double square(gx_scalar x)
 {
     return x.re * x.re + x.im * x.im;
@@ -99,10 +93,10 @@ static void end_columns(columns *c)
 */
 static gx_scalar shift_of(gx_number dtype, const void *column, int64_t rows)
 {
-    gx_scalar sum = {0, 0}, first = get(dtype, column, 0);
+    gx_scalar sum = {0, 0}, first = gx_number_get(dtype, column, 0);
     bool is_constant = true;
     for (int64_t i = 0; i < rows; i++) {
-        gx_scalar x = get(dtype, column, i);
+        gx_scalar x = gx_number_get(dtype, column, i);
         is_constant = is_constant && x.re == first.re && x.im == first.im;
         sum.re += x.re;
         sum.im += x.im;
@@ -156,10 +150,10 @@ static gx_code factor(columns *c, const gx_tsqr_plan *plan, void **t)
     gx_mat source;
     if (gx_ok(run)) {
         gx_sink_source(&R, c->A->label, &source);
-        gx_scalar r = get(c->dtype, source.data, 0);
+        gx_scalar r = gx_number_get(c->dtype, source.data, 0);
         for (int64_t j = 0; j < n; j++) {
             const void *column = gx_at(source.data, c->dtype, n + 1, 0, j + 1);
-            gx_scalar top = get(c->dtype, column, 0); // r is real
+            gx_scalar top = gx_number_get(c->dtype, column, 0); // r is real
             c->rest[j] = (gx_scalar){top.re / r.re, top.im / r.re};
             void *to = gx_at(*t, c->dtype, n, 0, j);
             memset(to, 0, (size_t)n * gx_number_bytes(c->dtype));
@@ -196,7 +190,7 @@ static void find_means(columns *c)
         gx_alg_sums(c->run, &shifted, false, (double)c->A->rows, means);
     }
     for (int64_t j = 0; j < n && gx_ok(c->run); j++) {
-        c->rest[j] = get(c->dtype, means, j);
+        c->rest[j] = gx_number_get(c->dtype, means, j);
     }
     gx_mem_free(c->run->ctx->mem, means);
 }
@@ -477,9 +471,7 @@ static void clip(gx_number dtype, void *x, int64_t ld, int64_t i0, int64_t j0, i
     const double NEAR = 0.99;
     for (int64_t j = 0; j < n; j++) {
         for (int64_t i = 0; i < m; i++) {
-            gx_scalar r;
-            void *at = gx_at(x, dtype, ld, i, j);
-            gx_convert(dtype, at, 1, GX_C128, &r, 1, 1, 1);
+            gx_scalar r = gx_number_get(dtype, x, j * ld + i);
             if (!(r.re * r.re + r.im * r.im > NEAR)) {
                 continue;
             }
@@ -487,7 +479,7 @@ static void clip(gx_number dtype, void *x, int64_t ld, int64_t i0, int64_t j0, i
             r = i0 + i == j0 + j ? (gx_scalar){1, 0}
                 : is_real        ? (gx_scalar){fmax(-1, fmin(1, r.re)), 0}
                                  : shorten(dtype, r);
-            gx_convert(GX_C128, &r, 1, dtype, at, 1, 1, 1);
+            gx_number_put(dtype, x, j * ld + i, r);
         }
     }
 }

@@ -95,12 +95,10 @@ typedef struct shifting {
 void gx_factors_shift_diagonal(const gx_oper *op, void *c, int64_t ld, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
-        double x[2] = {0, 0};
-        void *at = gx_at(c, op->dtype, ld, i, i);
-        gx_convert(op->dtype, at, 1, GX_C128, x, 1, 1, 1);
-        x[0] -= op->sigma.re;
-        x[1] -= op->sigma.im;
-        gx_convert(gx_number_wide(op->dtype), x, 1, op->dtype, at, 1, 1, 1);
+        gx_scalar x = gx_number_get(op->dtype, c, i * ld + i);
+        x.re -= op->sigma.re;
+        x.im -= op->sigma.im;
+        gx_number_put(op->dtype, c, i * ld + i, x);
     }
 }
 

@@ -119,9 +119,8 @@ static double range_of_pivots(const gx_oper *op, double *largest)
     double smallest = INFINITY;
     *largest = 0;
     for (int64_t i = 0; i < op->n; i++) {
-        double x[2] = {0, 0};
-        gx_convert(op->dtype, gx_at(op->factor, op->dtype, op->n, i, i), 1, GX_C128, x, 1, 1, 1);
-        double size = hypot(x[0], x[1]);
+        gx_scalar x = gx_number_get(op->dtype, op->factor, i * op->n + i);
+        double size = hypot(x.re, x.im);
         smallest = size < smallest || isnan(size) ? size : smallest;
         *largest = fmax(*largest, size);
     }

@@ -170,18 +170,6 @@ void gx_eig_sort_order(const gx_scalar *values, int64_t count, gx_eig_which whic
 /* Components of almost the largest magnitude count as equal: rounding does not choose. */
 static const double ALMOST = 1 - 0x1p-10;
 
-static gx_scalar part_of(gx_number dtype, const void *x, int64_t i)
-{
-    bool is_pair = gx_number_is_complex(dtype);
-    int64_t at = is_pair ? 2 * i : i;
-    if (gx_number_is_double(dtype)) {
-        const double *d = (const double *)x + at;
-        return (gx_scalar){d[0], is_pair ? d[1] : 0};
-    }
-    const float *f = (const float *)x + at;
-    return (gx_scalar){(double)f[0], is_pair ? (double)f[1] : 0};
-}
-
 static double magnitude(gx_scalar x)
 {
     return x.im == 0 ? fabs(x.re) : hypot(x.re, x.im);
@@ -191,7 +179,7 @@ double gx_vector_largest(gx_number dtype, const void *x, int64_t n)
 {
     double largest = 0;
     for (int64_t i = 0; i < n; i++) {
-        largest = fmax(largest, magnitude(part_of(dtype, x, i)));
+        largest = fmax(largest, magnitude(gx_number_get(dtype, x, i)));
     }
     return largest;
 }
@@ -200,7 +188,7 @@ bool gx_vector_phase_of(gx_number dtype, const void *x, int64_t n, double larges
 {
     *phase = (gx_scalar){1, 0};
     for (int64_t i = 0; i < n && largest > 0; i++) {
-        gx_scalar e = part_of(dtype, x, i);
+        gx_scalar e = gx_number_get(dtype, x, i);
         double size = magnitude(e);
         if (size >= ALMOST * largest) {
             *phase = (gx_scalar){e.re / size, -e.im / size};
@@ -230,7 +218,7 @@ void gx_vector_scale(gx_number dtype, void *x, int64_t n, int64_t stride, gx_sca
         *at = (float)((double)*at * s.re);
     }
     for (int64_t i = 0; gx_number_is_complex(dtype) && i < n; i++) {
-        gx_scalar e = part_of(dtype, x, i * stride);
+        gx_scalar e = gx_number_get(dtype, x, i * stride);
         gx_scalar product = {e.re * s.re - e.im * s.im, e.re * s.im + e.im * s.re};
         if (dtype == GX_C128) {
             ((gx_scalar *)x)[i * stride] = product;
