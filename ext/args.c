@@ -122,7 +122,7 @@ static gx_code refuse_sparse(const source *from, const gx_mat *A, gx_err *err)
                     (from->function != NULL && gx_takes_sparse(from->function, from->index));
     return is_taken
                ? GX_OK
-               : gx_csr_refuse(A->label, A->rows, A->cols, gx_sparse_entries(A), A->dtype, err);
+               : gx_csr_refuse(A->label, A->rows, A->cols, gx_sparse_entries(A), A->number, err);
 }
 
 /* A sparse value, looked through; in memory of out's own where it may not stay. */
@@ -527,7 +527,7 @@ static bool scalar_of_blob(gx_fn *fn, sqlite3_value *value, const char *label, g
     }
     bool is_one = mat.rows == 1 && mat.cols == 1;
     if (is_one) {
-        *out = gx_dtype_get(mat.stored, mat.data);
+        *out = gx_dtype_get(mat.dtype, mat.data);
     }
     gx_mem_free(fn->ctx->mem, mat.owned);
     return is_one || gx_fn_fail(fn, "%s must be a number, not a %" PRId64 "x%" PRId64 " matrix",
@@ -576,14 +576,14 @@ bool gx_fn_scalar(gx_fn *fn, int index, const char *label, gx_scalar *out)
 static gx_code convert_row(gx_ctx *ctx, const char *label, const gx_mat *row, int64_t count,
                            gx_number dtype, void **data, gx_err *err)
 {
-    if (gx_number_is_complex(row->dtype) && !gx_number_is_complex(dtype)) {
+    if (gx_number_is_complex(row->number) && !gx_number_is_complex(dtype)) {
         return gx_fail(err, GX_ARG, "%s is complex but the matrix is %s", label,
                        gx_number_name(dtype));
     }
     size_t bytes = 0;
     gx_matrix_bytes(count, 1, dtype, &bytes);
     GX_TRY(gx_mem_alloc(ctx->mem, bytes, "row", data, err));
-    gx_widen(row->stored, row->data, gx_max(count, 1), dtype, *data, gx_max(count, 1), count, 1);
+    gx_widen(row->dtype, row->data, gx_max(count, 1), dtype, *data, gx_max(count, 1), count, 1);
     return GX_OK;
 }
 

@@ -137,7 +137,7 @@ static void *take_memory(gx_scan *scan, size_t bytes)
 static gx_code settle(gx_scan *scan, struct gx_hot_tile *tile, const gx_rect *rect, gx_err *err)
 {
     size_t bytes;
-    gx_dtype_matrix_bytes(rect->i1 - rect->i0, rect->j1 - rect->j0, scan->A.stored, &bytes);
+    gx_dtype_matrix_bytes(rect->i1 - rect->i0, rect->j1 - rect->j0, scan->A.dtype, &bytes);
     tile->data = tile->spent < bytes ? NULL : take_memory(scan, bytes);
     if (tile->data == NULL) {
         return GX_OK;

@@ -62,7 +62,7 @@ static bool is_same(const gx_rect *a, const gx_rect *b)
 static size_t rect_bytes(const gx_scan *scan, const gx_rect *r)
 {
     size_t bytes;
-    bool fits = gx_dtype_matrix_bytes(r->i1 - r->i0, r->j1 - r->j0, scan->A.stored, &bytes);
+    bool fits = gx_dtype_matrix_bytes(r->i1 - r->i0, r->j1 - r->j0, scan->A.dtype, &bytes);
     return fits ? bytes : SIZE_MAX;
 }
 
@@ -196,7 +196,7 @@ void gx_scan_source(gx_scan *scan, gx_cells_shared *shared, const gx_mat *A)
     }
     scan->shared = shared;
     scan->A = *A;
-    scan->element = gx_dtype_bytes(A->stored);
+    scan->element = gx_dtype_bytes(A->dtype);
     if (gx_mat_is_value(A)) {
         free_buffer(scan);
         scan->window = (gx_window){.rect = {.i1 = A->rows, .j1 = A->cols}, .base = A->data};

@@ -35,7 +35,7 @@ static const gx_option matmul_keys[] = {
 static gx_trans trans_of(bool is_transposed, bool is_conjugated, const gx_mat *X)
 {
     if (is_conjugated) {
-        return gx_adjoint(X->dtype);
+        return gx_adjoint(X->number);
     }
     return is_transposed ? GX_TRANS : GX_NO_TRANS;
 }
@@ -187,7 +187,7 @@ static void transpose(gx_fn *fn)
     if (A.is_sparse) {
         gx_sparse_transpose(&fn->run, &A, op, &opt.dest, properties, &C);
     } else {
-        gx_sink_begin(&fn->run, &opt.dest, A.cols, A.rows, A.dtype, properties, 0, 0, &C);
+        gx_sink_begin(&fn->run, &opt.dest, A.cols, A.rows, A.number, properties, 0, 0, &C);
         gx_alg_transpose(&fn->run, &A, op, &C);
     }
     gx_fn_result_sink(fn, &C);
@@ -231,7 +231,7 @@ static void norm(gx_fn *fn)
     double value = 0;
     if (A.is_sparse && (kind == '2' || kind == 'N')) {
         gx_err err = {0};
-        gx_csr_refuse(A.label, A.rows, A.cols, gx_sparse_entries(&A), A.dtype, &err);
+        gx_csr_refuse(A.label, A.rows, A.cols, gx_sparse_entries(&A), A.number, &err);
         gx_run_fail(&fn->run, &err);
         return;
     }
@@ -248,7 +248,7 @@ static void sums_along(gx_fn *fn, const gx_mat *A, int64_t axis, double divisor)
 {
     gx_sink C;
     gx_sink_begin(&fn->run, NULL, axis == 0 ? 1 : A->rows, axis == 0 ? A->cols : 1,
-                  gx_number_wide(A->dtype), 0, 0, 0, &C);
+                  gx_number_wide(A->number), 0, 0, 0, &C);
     gx_alg_sums(&fn->run, A, axis == 1, divisor, C.value.data);
     gx_fn_result_sink(fn, &C);
 }
@@ -284,7 +284,7 @@ static void sum_or_mean(gx_fn *fn, bool is_mean)
     double out[2] = {0, 0};
     gx_alg_reduce(&fn->run, &A, GX_REDUCE_SUM, out);
     gx_scalar value = {is_mean ? out[0] / count : out[0], is_mean ? out[1] / count : out[1]};
-    gx_fn_result_scalar(fn, value, gx_number_is_complex(A.dtype));
+    gx_fn_result_scalar(fn, value, gx_number_is_complex(A.number));
 }
 
 static void sum(gx_fn *fn)
@@ -305,11 +305,11 @@ static void extremes_along(gx_fn *fn, const gx_mat *A, bool is_max, int64_t axis
         return;
     }
     gx_fused f;
-    gx_fused_begin(&f, A->dtype);
+    gx_fused_begin(&f, A->number);
     gx_fused_output(&f, gx_fused_input(&f), is_max ? GX_FOLD_MAX : GX_FOLD_MIN,
                     axis == 0 ? GX_FOLD_OF_COLS : GX_FOLD_OF_ROWS);
     gx_sink C, *sinks = &C;
-    gx_sink_begin(&fn->run, NULL, axis == 0 ? 1 : A->rows, axis == 0 ? A->cols : 1, A->dtype, 0, 0,
+    gx_sink_begin(&fn->run, NULL, axis == 0 ? 1 : A->rows, axis == 0 ? A->cols : 1, A->number, 0, 0,
                   0, &C);
     if (gx_fused_end(&f)) {
         gx_alg_fused(&fn->run, &f, A->rows, A->cols, &A, &sinks);
@@ -325,9 +325,9 @@ static void extreme(gx_fn *fn, bool is_max)
         (gx_fn_has(fn, 1) && !take_axis(fn, &axis))) {
         return;
     }
-    if (gx_number_is_complex(A.dtype)) {
+    if (gx_number_is_complex(A.number)) {
         gx_fn_fail(fn, "%s is complex (%s): complex numbers have no order", A.label,
-                   gx_number_name(A.dtype));
+                   gx_number_name(A.number));
         return;
     }
     if ((A.rows == 0 && axis != 1) || (A.cols == 0 && axis != 0)) {
@@ -362,7 +362,7 @@ static void trace(gx_fn *fn)
         return;
     }
     gx_alg_trace(&fn->run, &A, &value);
-    gx_fn_result_scalar(fn, value, gx_number_is_complex(A.dtype));
+    gx_fn_result_scalar(fn, value, gx_number_is_complex(A.number));
 }
 
 const gx_function gx_functions_algebra[] = {

@@ -96,7 +96,7 @@ static void from_bytes(gx_fn *fn)
     gx_sink sink;
     gx_mat_array(&by_columns, "bytes", dtype, cols, rows, flat.data, cols);
     dest = gx_dest_like(&dest, &flat);
-    gx_sink_begin(&fn->run, &dest, rows, cols, gx_dest_number(&dest, flat.dtype), 0, 0, 0, &sink);
+    gx_sink_begin(&fn->run, &dest, rows, cols, gx_dest_number(&dest, flat.number), 0, 0, 0, &sink);
     if (cols == 1) {
         gx_copy_to_sink(&fn->run, &flat, &sink);
     } else {
@@ -135,12 +135,12 @@ static void to_bytes(gx_fn *fn)
     if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A)) {
         return;
     }
-    gx_dtype dtype = A.stored;
+    gx_dtype dtype = A.dtype;
     gx_err err = {0};
     if (gx_fn_has(fn, 1) && !gx_fn_dtype(fn, 1, &dtype)) {
         return;
     }
-    if (gx_dtype_takes(dtype, A.dtype, A.label, &err) != GX_OK) {
+    if (gx_dtype_takes(dtype, A.number, A.label, &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
         return;
     }
@@ -149,7 +149,7 @@ static void to_bytes(gx_fn *fn)
         return;
     }
     const gx_landing place = {out, A.cols, A.rows, dtype};
-    gx_sink_begin_lent(&fn->run, &place, A.dtype, &by_rows);
+    gx_sink_begin_lent(&fn->run, &place, A.number, &by_rows);
     gx_alg_transpose(&fn->run, &A, GX_TRANS, &by_rows);
     gx_sink_end(&by_rows);
     if (gx_ok(&fn->run)) {

@@ -39,7 +39,7 @@ static void cholesky(gx_fn *fn)
         return;
     }
     gx_sink F;
-    gx_sink_begin(&fn->run, &opt.dest, A.rows, A.cols, A.dtype,
+    gx_sink_begin(&fn->run, &opt.dest, A.rows, A.cols, A.number,
                   opt.upper ? GX_PROP_UPPER : GX_PROP_LOWER, 0, 0, &F);
     gx_alg_cholesky(&fn->run, &A, opt.upper ? GX_UPPER : GX_LOWER, &F);
     gx_fn_result_sink(fn, &F);
@@ -119,7 +119,7 @@ static bool tri_args_of(gx_fn *fn, const tri_options *opt, const gx_mat *A, cons
                           .diag = opt->unit ? GX_UNIT : GX_NON_UNIT,
                           .alpha = opt->alpha};
     if (opt->conj) {
-        args->trans = gx_adjoint(A->dtype);
+        args->trans = gx_adjoint(A->number);
     } else if (opt->trans) {
         args->trans = GX_TRANS;
     }
@@ -181,7 +181,7 @@ static void syrk(gx_fn *fn)
         !gx_fn_dest(fn, 1, &opt.dest)) {
         return;
     }
-    bool is_complex = gx_number_is_complex(A.dtype);
+    bool is_complex = gx_number_is_complex(A.number);
     if (opt.conj && opt.alpha.im != 0) {
         gx_fn_fail(fn, "alpha has an imaginary part, but a Hermitian product needs a real factor");
         return;
@@ -190,7 +190,7 @@ static void syrk(gx_fn *fn)
     gx_matmul_args args = {.A = &A, .B = &A, .alpha = opt.alpha};
     *(opt.trans ? &args.transa : &args.transb) = trans;
     int64_t n = opt.trans ? A.cols : A.rows;
-    gx_number dtype = opt.alpha.im != 0 ? gx_number_promote(A.dtype, GX_C64) : A.dtype;
+    gx_number dtype = opt.alpha.im != 0 ? gx_number_promote(A.number, GX_C64) : A.number;
     uint32_t properties = !gx_number_is_complex(dtype) ? GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN
                           : trans == GX_CONJ_TRANS    ? GX_PROP_HERMITIAN
                                                       : GX_PROP_SYMMETRIC;

@@ -38,7 +38,7 @@ static void det(gx_fn *fn)
     gx_determinant d;
     if (gx_fn_options(fn, NULL, NULL) && take_matrix(fn, &A, &aux) &&
         gx_alg_determinant(&fn->run, &A, &aux, &d) == GX_OK) {
-        gx_fn_result_scalar(fn, d.det, gx_number_is_complex(A.dtype));
+        gx_fn_result_scalar(fn, d.det, gx_number_is_complex(A.number));
     }
 }
 
@@ -103,7 +103,7 @@ static void inverse(gx_fn *fn)
     }
     uint32_t kept = GX_PROP_LOWER | GX_PROP_UPPER | GX_PROP_UNIT;
     gx_sink C;
-    gx_sink_begin(&fn->run, &dest, A.rows, A.cols, A.dtype, A.properties & kept, 0, 0, &C);
+    gx_sink_begin(&fn->run, &dest, A.rows, A.cols, A.number, A.properties & kept, 0, 0, &C);
     gx_alg_inverse(&fn->run, &A, &aux, &C);
     gx_fn_result_sink(fn, &C);
 }

@@ -63,7 +63,7 @@ static void find_and_store(gx_fn *fn, gx_eig_options *opt, const gx_eig_args *ar
     gx_outputs out;
     const gx_dest *dests[] = {&opt->values, &opt->vectors, &opt->left};
     gx_number of_a =
-        args->B == NULL ? args->A->dtype : gx_number_promote(args->A->dtype, args->B->dtype);
+        args->B == NULL ? args->A->number : gx_number_promote(args->A->number, args->B->number);
     gx_number dtype = of_a;
     if (gx_outputs_begin(&out, fn, dests, 3) && gx_alg_eig(&fn->run, args, &r) == GX_OK) {
         const void *left = r.is_hermitian ? r.right : r.left;
@@ -147,7 +147,7 @@ static void svd(gx_fn *fn)
     }
     opt.s.replace = opt.u.replace = opt.vt.replace = opt.replace;
     const gx_dest *dests[] = {&opt.s, &opt.u, &opt.vt};
-    gx_number real = gx_number_real(A.dtype);
+    gx_number real = gx_number_real(A.number);
     gx_svd_long far = {0};
     if (gx_outputs_begin(&out, fn, dests, 3) && find_svd(&fn->run, &args, &r, &far) == GX_OK) {
         uint32_t square = r.vt_rows == r.n ? GX_PROP_ORTHOGONAL : 0;
@@ -228,7 +228,8 @@ static void nullspace(gx_fn *fn)
         rank = rank_of(&r, &opt);
         basis = nullspace_of(&fn->run, &r, rank);
     }
-    gx_outputs_finish(&out, &opt.dest, 0, A.dtype, A.cols, A.cols - rank, basis, gx_max(1, A.cols));
+    gx_outputs_finish(&out, &opt.dest, 0, A.number, A.cols, A.cols - rank, basis,
+                      gx_max(1, A.cols));
     gx_mem_free(fn->ctx->mem, basis);
     r.mem = fn->ctx->mem;
     gx_svd_clear(&r);

@@ -53,16 +53,16 @@ static bool put_answer(gx_fn *fn, asked *from, gx_sink *sink, const int64_t at[4
                           from->fn, at[0], at[1], at[2], at[3], value.rows, value.cols);
     }
     const void *elements = value.data;
-    if (!gx_dtype_is(value.dtype, sink->dtype) || (uintptr_t)elements % sizeof(double) != 0) {
+    if (!gx_dtype_is(value.dtype, sink->number) || (uintptr_t)elements % sizeof(double) != 0) {
         gx_mat answer;
-        const gx_mat like = {.dtype = sink->dtype};
+        const gx_mat like = {.number = sink->number};
         if (from->tile == NULL &&
             !gx_look_buffer(fn, &like, gx_min(sink->tile_rows, sink->rows),
                             gx_min(sink->tile_cols, sink->cols), &from->tile)) {
             return false;
         }
         gx_mat_array(&answer, from->fn, value.dtype, at[2], at[3], elements, at[2]);
-        gx_mat_read(&fn->run, &answer, NULL, 0, 0, at[2], at[3], sink->dtype, from->tile, at[2],
+        gx_mat_read(&fn->run, &answer, NULL, 0, 0, at[2], at[3], sink->number, from->tile, at[2],
                     &err);
         elements = from->tile;
     }

@@ -27,12 +27,12 @@ static bool take_graph(gx_fn *fn, gx_mat *G)
     if (A.is_sparse) {
         return true;
     }
-    gx_sparse_of_dense(&fn->run, &A, NULL, A.dtype, A.properties, 0, &sink);
+    gx_sparse_of_dense(&fn->run, &A, NULL, A.number, A.properties, 0, &sink);
     if (gx_sink_end(&sink) != GX_OK || !gx_fn_own(fn, sink.value.blob)) {
         return false;
     }
     gx_value_parse_any(sink.value.blob, sink.value.bytes, &value, &err);
-    gx_csr_map(&csr, A.rows, A.cols, value.entries, A.dtype, value.data);
+    gx_csr_map(&csr, A.rows, A.cols, value.entries, A.number, value.data);
     gx_mat_sparse_value(G, A.label, &csr);
     G->properties = A.properties;
     return gx_run_fail(&fn->run, &err) == GX_OK;
@@ -41,7 +41,7 @@ static bool take_graph(gx_fn *fn, gx_mat *G)
 /* A column of n numbers under construction, in memory of the call's. */
 static bool take_numbers(gx_fn *fn, int64_t n, double **numbers)
 {
-    const gx_mat like = {.dtype = GX_F64};
+    const gx_mat like = {.number = GX_F64};
     void *memory;
     bool is_there = gx_look_buffer(fn, &like, gx_max(1, n), 1, &memory);
     *numbers = memory;
@@ -54,7 +54,7 @@ static bool take_seeds(gx_fn *fn, const gx_mat *seeds, const gx_mat *G, double *
     gx_reader *reader;
     void *memory;
     gx_err err = {0};
-    const gx_mat like = {.dtype = GX_F64};
+    const gx_mat like = {.number = GX_F64};
     if (seeds->rows > 0 && seeds->cols != 1 && seeds->cols != 2) {
         return gx_fn_fail(fn,
                           "seeds is %lldx%lld, but has nodes in a column, and what each is "

@@ -52,7 +52,7 @@ static void dtype(gx_fn *fn)
 {
     gx_mat A;
     if (only_matrix(fn, &A)) {
-        sqlite3_result_text(fn->sql, gx_dtype_name(A.stored), -1, SQLITE_STATIC);
+        sqlite3_result_text(fn->sql, gx_dtype_name(A.dtype), -1, SQLITE_STATIC);
     }
 }
 
@@ -93,7 +93,7 @@ static void info(gx_fn *fn)
     if (A.is_sparse) {
         bytes = gx_sparse_bytes(&A);
     } else {
-        gx_dtype_matrix_bytes(A.rows, A.cols, A.stored, &bytes);
+        gx_dtype_matrix_bytes(A.rows, A.cols, A.dtype, &bytes);
     }
     gx_text text;
     gx_text_begin(&text, &fn->run);
@@ -106,7 +106,7 @@ static void info(gx_fn *fn)
         gx_text_puts(&text, ",");
     }
     gx_text_printf(&text, "\"rows\":%" PRId64 ",\"cols\":%" PRId64 ",\"dtype\":\"%s\"", A.rows,
-                   A.cols, gx_dtype_name(A.stored));
+                   A.cols, gx_dtype_name(A.dtype));
     gx_text_printf(&text, ",\"bytes\":%zu,\"properties\":\"%s\"", bytes,
                    gx_properties_text(A.properties, properties));
     if (A.is_sparse) {
@@ -149,8 +149,8 @@ static void get(gx_fn *fn)
     }
     double element[2];
     if (gx_look_read(fn, &A, reader, i, j, 1, 1, element, 1)) {
-        gx_fn_result_scalar(fn, gx_number_get(A.dtype, element, 0),
-                            gx_number_is_complex(A.dtype));
+        gx_fn_result_scalar(fn, gx_number_get(A.number, element, 0),
+                            gx_number_is_complex(A.number));
     }
     gx_reader_close(reader);
 }
@@ -202,7 +202,7 @@ static void copy_slice(gx_fn *fn, const gx_mat *A, int64_t i0, int64_t i1, int64
     }
     gx_mat_view(&view, A, GX_NO_TRANS, i0, j0, i1 - i0, j1 - j0);
     gx_dest to = gx_dest_like(dest, A);
-    gx_sink_begin(&fn->run, &to, view.rows, view.cols, gx_dest_number(&to, A->dtype), 0, 0, 0,
+    gx_sink_begin(&fn->run, &to, view.rows, view.cols, gx_dest_number(&to, A->number), 0, 0, 0,
                   &sink);
     if (gx_ok(&fn->run)) {
         gx_copy_to_sink(&fn->run, &view, &sink);
@@ -283,8 +283,8 @@ static bool add_part(gx_fn *fn, stack *s, int index)
     if (index == 0) {
         s->rows = A->rows;
         s->cols = A->cols;
-        s->dtype = A->dtype;
-        s->stored = A->stored;
+        s->dtype = A->number;
+        s->stored = A->dtype;
         return true;
     }
     int64_t have = s->is_horizontal ? s->rows : s->cols;
@@ -295,8 +295,8 @@ static bool add_part(gx_fn *fn, stack *s, int index)
     }
     int64_t *sum = s->is_horizontal ? &s->cols : &s->rows;
     *sum += s->is_horizontal ? A->cols : A->rows; // of at most 2^40, of at most 127 arguments
-    s->dtype = gx_number_promote(s->dtype, A->dtype);
-    s->stored = s->stored == A->stored ? s->stored : gx_dtype_of(s->dtype);
+    s->dtype = gx_number_promote(s->dtype, A->number);
+    s->stored = s->stored == A->dtype ? s->stored : gx_dtype_of(s->dtype);
     return true;
 }
 
@@ -352,7 +352,7 @@ static bool fill(gx_fn *fn, const stack *s, gx_reader *reader, int64_t i0, int64
 
 static void fill_sink(gx_fn *fn, const stack *s, gx_reader *reader, gx_sink *sink)
 {
-    const gx_mat like = {.dtype = s->dtype};
+    const gx_mat like = {.number = s->dtype};
     int64_t height = gx_min(sink->tile_rows, s->rows), width = gx_min(sink->tile_cols, s->cols);
     void *tile;
     if (height == 0 || width == 0 || !gx_look_buffer(fn, &like, height, width, &tile)) {
@@ -392,7 +392,7 @@ static void put_together(gx_fn *fn, bool is_horizontal)
         !gx_fn_dest(fn, fn->argc, &opt.dest)) {
         return;
     }
-    const gx_mat like = {.stored = s.stored};
+    const gx_mat like = {.dtype = s.stored};
     opt.dest = gx_dest_like(&opt.dest, &like);
     gx_sink_begin(&fn->run, &opt.dest, s.rows, s.cols, s.dtype, 0, 0, 0, &sink);
     if (gx_ok(&fn->run)) {

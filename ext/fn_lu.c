@@ -176,11 +176,11 @@ static void factor_stored(gx_fn *fn, const gx_mat *A, const gx_dest *dest, gx_au
     gx_lu_plan plan;
     gx_sink sink;
     gx_err err = {0};
-    gx_plan_lu(run, A->rows, A->cols, A->dtype, &plan);
-    gx_sink_begin(run, dest, A->rows, A->cols, A->dtype, GX_PROP_LU, plan.tile_rows, plan.tile_cols,
-                  &sink);
+    gx_plan_lu(run, A->rows, A->cols, A->number, &plan);
+    gx_sink_begin(run, dest, A->rows, A->cols, A->number, GX_PROP_LU, plan.tile_rows,
+                  plan.tile_cols, &sink);
     if (gx_ok(run)) {
-        gx_aux_create(fn->ctx->mem, GX_AUX_LU, A->rows, A->cols, A->dtype, plan.panel, aux, &err);
+        gx_aux_create(fn->ctx->mem, GX_AUX_LU, A->rows, A->cols, A->number, plan.panel, aux, &err);
         gx_run_fail(run, &err);
     }
     gx_sink_aux(&sink, aux);
@@ -230,7 +230,7 @@ static void lu(gx_fn *fn)
     if (gx_outputs_begin(&out, fn, all, PARTS + 1)) {
         if (opt.dest.name != NULL) {
             factor_stored(fn, &A, &opt.dest, &aux, &F);
-        } else if (gx_alg_lu_scratch(&fn->run, &A, A.dtype, &scratch, &aux) == GX_OK) {
+        } else if (gx_alg_lu_scratch(&fn->run, &A, A.number, &scratch, &aux) == GX_OK) {
             gx_sink_source(&scratch, A.label, &F);
         }
         store_parts(fn, part, &F, &aux, dest);
@@ -268,7 +268,7 @@ static bool begin_table(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
     if ((used & 1 << COL_VALUE) == 0) {
         return true;
     }
-    if (gx_alg_lu_scratch(&fn->run, &A, A.dtype, &scratch, &aux) == GX_OK) {
+    if (gx_alg_lu_scratch(&fn->run, &A, A.number, &scratch, &aux) == GX_OK) {
         gx_sink_source(&scratch, A.label, &F);
     }
     for (int p = 0; p < PARTS && gx_ok(&fn->run); p++) {

@@ -194,10 +194,10 @@ static void diag_of_vector(gx_fn *fn, const gx_mat *v, diag_options *opt)
     }
     int64_t n = count + distance;
     uint32_t properties = diagonal_properties(opt->k, n, n);
-    if (opt->k == 0 && !gx_number_is_complex(v->dtype)) {
+    if (opt->k == 0 && !gx_number_is_complex(v->number)) {
         properties |= GX_PROP_HERMITIAN;
     }
-    const gx_diagonal arg = {.offset = opt->k, .dtype = v->dtype, .data = data};
+    const gx_diagonal arg = {.offset = opt->k, .dtype = v->number, .data = data};
     make(fn, &opt->base, n, n, properties, gx_diagonal_generate, &arg);
 }
 
@@ -211,10 +211,10 @@ static void diag_of_matrix(gx_fn *fn, const gx_mat *A, diag_options *opt)
     }
     gx_mat column;
     gx_sink sink;
-    gx_mat_value(&column, fn->def->name, A->dtype, count, 1, data, gx_max(count, 1));
+    gx_mat_value(&column, fn->def->name, A->number, count, 1, data, gx_max(count, 1));
     opt->base.dest.is_streamed = true;
     gx_sink_begin(&fn->run, &opt->base.dest, count, 1,
-                  gx_dest_number(&opt->base.dest, A->dtype), 0, 0, 0, &sink);
+                  gx_dest_number(&opt->base.dest, A->number), 0, 0, 0, &sink);
     gx_copy_to_sink(&fn->run, &column, &sink);
     gx_fn_result_sink(fn, &sink);
 }
@@ -227,7 +227,7 @@ static void diag(gx_fn *fn)
         !gx_fn_dest(fn, 1, &opt.base.dest)) {
         return;
     }
-    opt.base.number = A.dtype;
+    opt.base.number = A.number;
     if (!holds(fn, &opt.base, A.label)) {
         return;
     }

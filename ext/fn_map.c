@@ -59,7 +59,7 @@ static bool take_operands(gx_fn *fn, gx_map_kind kind, operands *x)
             return false;
         }
         bool is_first = k == (kind == GX_MAP_WHERE); // a mask only says which
-        x->dtype = is_first ? x->A[k].dtype : gx_number_promote(x->dtype, x->A[k].dtype);
+        x->dtype = is_first ? x->A[k].number : gx_number_promote(x->dtype, x->A[k].number);
     }
     if (gx_map_dtype(kind, x->dtype, &x->result, &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
@@ -93,19 +93,19 @@ static void run_fused(gx_fn *fn, gx_map_kind kind, const operands *x, gx_sink *C
 static void ask_mask(gx_fn *fn, operands *x)
 {
     gx_mat *mask = &x->A[0];
-    if (gx_number_promote(mask->dtype, x->dtype) == x->dtype) {
+    if (gx_number_promote(mask->number, x->dtype) == x->dtype) {
         return;
     }
     const gx_mat *source = mask;
     gx_sink *sink = &x->truth;
     gx_fused f;
-    gx_fused_begin(&f, mask->dtype);
+    gx_fused_begin(&f, mask->number);
     int zero = gx_fused_constant(&f, (gx_scalar){0, 0});
     int truth = gx_fused_step(&f, GX_MAP_NOT_EQUAL, gx_fused_input(&f), zero, GX_FUSED_NONE);
     gx_fused_output(&f, truth, GX_FOLD_NONE, GX_FOLD_OF_ALL);
-    f.output[0].is_real = gx_number_is_complex(mask->dtype);
+    f.output[0].is_real = gx_number_is_complex(mask->number);
     if (gx_fused_end(&f) && gx_sink_begin_scratch(&fn->run, mask->rows, mask->cols,
-                                                  gx_number_real(mask->dtype), 0, sink) == GX_OK) {
+                                                  gx_number_real(mask->number), 0, sink) == GX_OK) {
         gx_alg_fused(&fn->run, &f, mask->rows, mask->cols, &source, &sink);
         gx_sink_source(sink, mask->label, mask);
     }
@@ -116,11 +116,11 @@ static bool is_square(gx_map_kind kind, const operands *x)
 {
     const gx_mat *p = &x->A[1];
     double power = 0;
-    if (kind == GX_MAP_POW && p->kind == GX_MAT_VALUE && p->dtype == GX_F64 && !p->is_sparse &&
+    if (kind == GX_MAP_POW && p->kind == GX_MAT_VALUE && p->number == GX_F64 && !p->is_sparse &&
         p->rows == 1 && p->cols == 1) {
         memcpy(&power, p->data, sizeof power);
     }
-    return power == 2 && x->A[0].dtype == x->dtype;
+    return power == 2 && x->A[0].number == x->dtype;
 }
 
 /* What holds for the result of one operand. */
@@ -154,7 +154,7 @@ static void refuse_sparse(gx_fn *fn, const operands *x)
     for (int k = 0; k < x->count; k++) {
         const gx_mat *A = &x->A[k];
         if (A->is_sparse) {
-            gx_csr_refuse(A->label, A->rows, A->cols, gx_sparse_entries(A), A->dtype, &err);
+            gx_csr_refuse(A->label, A->rows, A->cols, gx_sparse_entries(A), A->number, &err);
         }
     }
     gx_run_fail(&fn->run, &err);

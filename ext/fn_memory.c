@@ -39,14 +39,14 @@ static void copy_out_of(gx_fn *fn, const gx_lent *array, const gx_dest *dest)
     gx_mat_array(&A, "memory", array->dtype, by_rows ? array->cols : array->rows,
                  by_rows ? array->rows : array->cols, array->data, array->step);
     gx_dest to = gx_dest_like(dest, &A);
-    if (gx_dtype_takes(to.dtype, A.dtype, "the memory", &err) != GX_OK) {
+    if (gx_dtype_takes(to.dtype, A.number, "the memory", &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
         return;
     }
-    gx_sink_begin(&fn->run, &to, array->rows, array->cols, gx_dest_number(&to, A.dtype), 0, 0, 0,
+    gx_sink_begin(&fn->run, &to, array->rows, array->cols, gx_dest_number(&to, A.number), 0, 0, 0,
                   &C);
     gx_mat_view(&turned, &A, GX_TRANS, 0, 0, array->rows, array->cols);
-    if (by_rows && gx_dtype_is(A.stored, C.dtype)) {
+    if (by_rows && gx_dtype_is(A.dtype, C.number)) {
         gx_alg_transpose(&fn->run, &A, GX_TRANS, &C);
     } else {
         gx_copy_to_sink(&fn->run, by_rows ? &turned : &A, &C);
@@ -82,13 +82,13 @@ static void copy_into(gx_fn *fn, const gx_mat *A, const gx_lent *array)
                    array->is_writable ? "not without gaps" : "lent for reading only");
         return;
     }
-    if (gx_dtype_takes(array->dtype, A->dtype, A->label, &err) != GX_OK) {
+    if (gx_dtype_takes(array->dtype, A->number, A->label, &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
         return;
     }
     const gx_landing place = {array->data, run, array->by_rows ? array->rows : array->cols,
                               array->dtype};
-    gx_sink_begin_lent(&fn->run, &place, A->dtype, &C);
+    gx_sink_begin_lent(&fn->run, &place, A->number, &C);
     if (array->by_rows) {
         gx_alg_transpose(&fn->run, A, GX_TRANS, &C);
     } else {

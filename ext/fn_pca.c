@@ -48,9 +48,9 @@ static void covariance(gx_fn *fn, const gx_option *keys, bool is_correlation)
         args.A = &view;
     }
     uint32_t symmetric = GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN;
-    uint32_t properties = gx_number_is_complex(A.dtype) ? GX_PROP_HERMITIAN : symmetric;
+    uint32_t properties = gx_number_is_complex(A.number) ? GX_PROP_HERMITIAN : symmetric;
     gx_sink C;
-    gx_sink_begin(&fn->run, &opt.dest, args.A->cols, args.A->cols, A.dtype, properties, 0, 0, &C);
+    gx_sink_begin(&fn->run, &opt.dest, args.A->cols, args.A->cols, A.number, properties, 0, 0, &C);
     gx_alg_cov(&fn->run, &args, &C);
     gx_fn_result_sink(fn, &C);
 }
@@ -109,8 +109,8 @@ static void store_model(gx_fn *fn, const gx_pca_result *r, gx_sink *sink)
 {
     void *model = NULL;
     int64_t n = r->n, ld = gx_max(1, n);
-    if (gx_dense_alloc(&fn->run, sink->dtype, n, r->count + 2, "the model", &model) == GX_OK) {
-        gx_number to = sink->dtype;
+    if (gx_dense_alloc(&fn->run, sink->number, n, r->count + 2, "the model", &model) == GX_OK) {
+        gx_number to = sink->number;
         for (int64_t j = 0; j < n; j++) { // one at a time: a complex mean may become a real one
             bool is_complex = gx_number_is_complex(to);
             const void *mean = &r->mean[j];
@@ -140,7 +140,7 @@ static void pca(gx_fn *fn)
     int64_t most = gx_min(A.rows, A.cols), count = args.k == 0 ? most : gx_min(args.k, most);
     gx_pca_result result = {0};
     gx_sink sink;
-    gx_sink_begin(&fn->run, &opt.dest, A.cols, 2 + count, A.dtype, 0, 0, 0, &sink);
+    gx_sink_begin(&fn->run, &opt.dest, A.cols, 2 + count, A.number, 0, 0, 0, &sink);
     if (gx_alg_pca(&fn->run, &args, &result) == GX_OK) {
         store_model(fn, &result, &sink);
     }
@@ -172,7 +172,7 @@ static bool pca_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
     args.A = &A;
     args.ddof = opt.ddof;
     args.is_standardized = opt.is_standardized;
-    s->dtype = A.dtype;
+    s->dtype = A.number;
     if (gx_alg_pca(&fn->run, &args, &s->result) != GX_OK) {
         return false;
     }
@@ -275,7 +275,7 @@ static void pca_project(gx_fn *fn)
         return;
     }
     gx_mat_view(&V, &model, GX_NO_TRANS, 0, 2, model.rows, model.cols - 2);
-    gx_number dtype = gx_number_promote(A.dtype, model.dtype);
+    gx_number dtype = gx_number_promote(A.number, model.number);
     gx_mat_centred(&X, &A, dtype, mean, factor, false);
     gx_sink C;
     gx_sink_begin(&fn->run, &dest, A.rows, V.cols, dtype, 0, 0, 0, &C);

@@ -197,7 +197,7 @@ static bool take_index(gx_fn *fn, int64_t side, const char *what, int64_t **numb
         return false;
     }
     *count = list.rows * list.cols;
-    const gx_mat like = {.dtype = GX_F64};
+    const gx_mat like = {.number = GX_F64};
     bool is_read = gx_look_buffer(fn, &like, gx_max(1, *count), 1, &numbers) &&
                    gx_look_buffer(fn, &like, gx_max(1, *count), 1, &memory) &&
                    gx_look_open(fn, &list, &reader);
@@ -280,9 +280,9 @@ static void arg_extreme(gx_fn *fn)
     dest.replace = opt.replace;
     if (fn->argc > 1 && axis != 0 && axis != 1) {
         gx_fn_fail(fn, "axis must be 0 or 1, not %lld", (long long)axis);
-    } else if (gx_number_is_complex(A.dtype)) {
+    } else if (gx_number_is_complex(A.number)) {
         gx_fn_fail(fn, "%s is complex (%s): complex numbers have no order", A.label,
-                   gx_number_name(A.dtype));
+                   gx_number_name(A.number));
     } else if ((A.rows == 0 && axis != 1) || (A.cols == 0 && axis != 0)) {
         gx_fn_fail(fn, "%s is %lldx%lld, but this is of at least one element", A.label,
                    (long long)A.rows, (long long)A.cols);

@@ -95,14 +95,14 @@ static void set_property(gx_fn *fn)
     }
     if (is_on == 0) {
         store_properties(fn, &A.meta,
-                         gx_properties_without(A.properties, bits, A.dtype, A.rows, A.cols));
+                         gx_properties_without(A.properties, bits, A.number, A.rows, A.cols));
         return;
     }
     if (!check_shape(fn, &A, bits) || (opt.is_checked && !look(fn, &A, bits))) {
         return;
     }
     store_properties(fn, &A.meta,
-                     gx_properties_closed(A.properties | bits, A.dtype, A.rows, A.cols));
+                     gx_properties_closed(A.properties | bits, A.number, A.rows, A.cols));
 }
 
 // Looking -----------------------------------------------------------------------------------------

@@ -57,16 +57,17 @@ static void store_packed(gx_fn *fn, const gx_mat *A, const gx_dest *dest)
     gx_aux aux;
     gx_err err = {0};
     gx_sink F;
-    gx_plan_panel_tiles(&fn->run, A->rows, A->cols, k, A->dtype, &tile_rows, &tile_cols);
-    if (gx_aux_create(fn->ctx->mem, GX_AUX_QR, A->rows, A->cols, A->dtype, tile_cols, &aux, &err) !=
-        GX_OK) {
+    gx_plan_panel_tiles(&fn->run, A->rows, A->cols, k, A->number, &tile_rows, &tile_cols);
+    if (gx_aux_create(fn->ctx->mem, GX_AUX_QR, A->rows, A->cols, A->number, tile_cols, &aux,
+                      &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
         return;
     }
     if (!gx_fn_own(fn, aux.blob)) {
         return;
     }
-    gx_sink_begin(&fn->run, dest, A->rows, A->cols, A->dtype, GX_PROP_QR, tile_rows, tile_cols, &F);
+    gx_sink_begin(&fn->run, dest, A->rows, A->cols, A->number, GX_PROP_QR, tile_rows, tile_cols,
+                  &F);
     gx_sink_aux(&F, &aux);
     gx_alg_qr(&fn->run, A, &F, aux.tau);
     gx_fn_result_sink(fn, &F);
@@ -81,8 +82,9 @@ static int64_t parts_inner(const gx_mat *A, const qr_options *opt)
 static void begin_q(gx_run *run, const gx_mat *A, int64_t inner, const gx_dest *dest, gx_sink *Q)
 {
     int64_t tile_rows, tile_cols;
-    gx_plan_q_tiles(run, A->rows, A->cols, inner, A->dtype, &tile_rows, &tile_cols);
-    gx_sink_begin(run, dest, A->rows, inner, A->dtype, GX_PROP_ORTHOGONAL, tile_rows, tile_cols, Q);
+    gx_plan_q_tiles(run, A->rows, A->cols, inner, A->number, &tile_rows, &tile_cols);
+    gx_sink_begin(run, dest, A->rows, inner, A->number, GX_PROP_ORTHOGONAL, tile_rows, tile_cols,
+                  Q);
 }
 
 static void compute_parts(gx_run *run, const gx_mat *A, const gx_aux *aux, gx_sink *Q, gx_sink *R)
@@ -106,7 +108,7 @@ static void store_parts(gx_fn *fn, const gx_mat *A, const gx_aux *aux, const qr_
         begin_q(run, A, inner, &q, &Q);
     }
     if (opt->r != NULL) {
-        gx_sink_begin(run, &r, inner, A->cols, A->dtype, GX_PROP_UPPER, 0, 0, &R);
+        gx_sink_begin(run, &r, inner, A->cols, A->number, GX_PROP_UPPER, 0, 0, &R);
     }
     compute_parts(run, A, aux, opt->q == NULL ? NULL : &Q, opt->r == NULL ? NULL : &R);
     if (opt->r != NULL) {
@@ -311,7 +313,7 @@ static void pinv(gx_fn *fn)
     int64_t tile_rows, tile_cols, found;
     gx_sink P;
     gx_pinv_tiles(&fn->run, &A, &tile_rows, &tile_cols);
-    gx_sink_begin(&fn->run, &opt.dest, A.cols, A.rows, A.dtype, 0, tile_rows, tile_cols, &P);
+    gx_sink_begin(&fn->run, &opt.dest, A.cols, A.rows, A.number, 0, tile_rows, tile_cols, &P);
     gx_alg_pinv(&fn->run, &A, opt.rcond, &P, &found);
     gx_fn_result_sink(fn, &P);
 }

@@ -36,9 +36,9 @@ static const gx_option kmeans_keys[] = {
 
 static bool is_real(gx_fn *fn, const gx_mat *A, const char *label)
 {
-    return !gx_number_is_complex(A->dtype) ||
+    return !gx_number_is_complex(A->number) ||
            gx_fn_fail(fn, "%s is complex (%s): rows of real numbers are compared", label,
-                      gx_number_name(A->dtype));
+                      gx_number_name(A->number));
 }
 
 // gx_normalize ------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ static void normalize(gx_fn *fn)
         gx_fn_fail(fn, "axis is %" PRId64 " but must be 0 (columns) or 1 (rows)", axis);
         return;
     }
-    gx_sink_begin(&fn->run, &dest, A.rows, A.cols, A.dtype, 0, 0, 0, &C);
+    gx_sink_begin(&fn->run, &dest, A.rows, A.cols, A.number, 0, 0, 0, &C);
     if (gx_ok(&fn->run) && gx_normal_make(&fn->run, &A, axis == 1, kind, &normal) == GX_OK) {
         gx_copy_to_sink(&fn->run, normal.mat, &C);
     }
@@ -123,7 +123,7 @@ static void distance(gx_fn *fn)
                              .metric = measure.metric,
                              .is_root = measure.is_root,
                              .is_binary = measure.is_binary};
-    gx_number dtype = gx_number_promote(A.dtype, B.dtype);
+    gx_number dtype = gx_number_promote(A.number, B.number);
     int64_t rows = 0, cols = 0; // of a tile; 0: the default
     if (measure.metric != GX_METRIC_COSINE) {
         gx_err err = {0};
@@ -148,7 +148,7 @@ static void cosine(gx_fn *fn)
         !gx_fn_dest(fn, 2, &dest)) {
         return;
     }
-    gx_sink_begin(&fn->run, &dest, A.rows, B.rows, gx_number_promote(A.dtype, B.dtype), 0, 0, 0,
+    gx_sink_begin(&fn->run, &dest, A.rows, B.rows, gx_number_promote(A.number, B.number), 0, 0, 0,
                   &C);
     gx_alg_cosine(&fn->run, &A, &B, &C);
     gx_fn_result_sink(fn, &C);
@@ -179,7 +179,7 @@ static void kmeans(gx_fn *fn)
     args.seed = opt.seed;
     args.iterations = opt.iterations;
     args.tolerance = opt.tolerance;
-    gx_sink_begin(&fn->run, &opt.dest, args.k, A.cols, A.dtype, 0, 0, 0, &C);
+    gx_sink_begin(&fn->run, &opt.dest, args.k, A.cols, A.number, 0, 0, 0, &C);
     gx_alg_kmeans(&fn->run, &args, &C);
     gx_fn_result_sink(fn, &C);
 }
@@ -250,7 +250,7 @@ static void knn_graph(gx_fn *fn)
             double merit = found.merit[e];
             found.merit[e] = value == 1 ? 1 : gx_measure_score(&measure, merit, E.cols);
         }
-        gx_knn_graph_store(&fn->run, &found, (gx_knn_edges)way, &opt.dest, E.dtype, &G);
+        gx_knn_graph_store(&fn->run, &found, (gx_knn_edges)way, &opt.dest, E.number, &G);
     }
     gx_neighbours_clear(&found);
     gx_fn_result_sink(fn, &G);

@@ -326,7 +326,7 @@ static bool by_solves(gx_fn *fn, const cond_options *opt, gx_solve_args *args, c
         return false;
     }
     gx_factor_choice choice = {
-        .kind = args->assume, .dtype = A->dtype, .is_factor = args->is_factor, .aux = args->aux};
+        .kind = args->assume, .dtype = A->number, .is_factor = args->is_factor, .aux = args->aux};
     gx_factor factor;
     gx_factor_make(&fn->run, A, &choice, &factor);
     // A singular matrix has a condition number; one that is not what was said of it has none.

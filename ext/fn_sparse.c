@@ -12,8 +12,8 @@
 static bool take_number(gx_fn *fn, const gx_mat *A, const gx_dest *dest, gx_number *number)
 {
     gx_err err = {0};
-    *number = gx_dest_number(dest, A->dtype);
-    if (dest->has_dtype && gx_dtype_takes(dest->dtype, A->dtype, A->label, &err) != GX_OK) {
+    *number = gx_dest_number(dest, A->number);
+    if (dest->has_dtype && gx_dtype_takes(dest->dtype, A->number, A->label, &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
         return false;
     }

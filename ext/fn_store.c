@@ -18,14 +18,14 @@ SQLITE_EXTENSION_INIT3
 /* What A keeps in another dtype: rounding to single precision spoils the last two. */
 static uint32_t kept_properties(const gx_mat *A, gx_number number)
 {
-    bool is_narrower = gx_number_is_double(A->dtype) && !gx_number_is_double(number);
+    bool is_narrower = gx_number_is_double(A->number) && !gx_number_is_double(number);
     uint32_t lost = is_narrower ? GX_PROP_POSITIVE | GX_PROP_ORTHOGONAL : 0;
     return A->properties & ~lost;
 }
 
 void gx_copy_any(gx_run *run, const gx_mat *A, const gx_dest *dest, uint32_t properties, gx_sink *C)
 {
-    gx_number number = gx_dest_number(dest, A->dtype);
+    gx_number number = gx_dest_number(dest, A->number);
     if (A->is_sparse) {
         gx_sparse_copy(run, A, dest, number, properties, C);
     } else {
@@ -37,10 +37,10 @@ void gx_copy_any(gx_run *run, const gx_mat *A, const gx_dest *dest, uint32_t pro
 static void copy(gx_fn *fn, const gx_mat *A, const gx_dest *dest)
 {
     gx_dest to = gx_dest_like(dest, A);
-    uint32_t kept = kept_properties(A, gx_dest_number(&to, A->dtype));
+    uint32_t kept = kept_properties(A, gx_dest_number(&to, A->number));
     gx_sink C;
     gx_err err = {0};
-    if (gx_dtype_takes(to.dtype, A->dtype, A->label, &err) != GX_OK) {
+    if (gx_dtype_takes(to.dtype, A->number, A->label, &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
         return;
     }
@@ -57,13 +57,13 @@ static void copy_factor(gx_fn *fn, gx_mat *A, gx_aux *factor, const gx_dest *des
                    which);
         return;
     }
-    if (dest->has_dtype && dest->dtype != A->stored) {
+    if (dest->has_dtype && dest->dtype != A->dtype) {
         gx_fn_fail(fn, "%s is a stored %s factorisation of dtype %s and cannot become %s", A->label,
-                   which, gx_number_name(A->dtype), gx_dtype_name(dest->dtype));
+                   which, gx_number_name(A->number), gx_dtype_name(dest->dtype));
         return;
     }
     gx_sink C;
-    gx_sink_begin(&fn->run, dest, A->rows, A->cols, A->dtype, A->properties, A->tile_rows,
+    gx_sink_begin(&fn->run, dest, A->rows, A->cols, A->number, A->properties, A->tile_rows,
                   A->tile_cols, &C);
     gx_sink_aux(&C, factor);
     gx_copy_to_sink(&fn->run, A, &C);

@@ -110,7 +110,7 @@ static void add_chunk(grid *g, gx_number dtype, const void *chunk, int64_t i0, i
 /* Tile by tile, so that each is read once; a tile in chunks that stay in cache. */
 static void add_matrix(gx_fn *fn, const gx_mat *A, gx_reader *reader, grid *g)
 {
-    int64_t elements = CHUNK_BYTES / (int64_t)gx_number_bytes(A->dtype);
+    int64_t elements = CHUNK_BYTES / (int64_t)gx_number_bytes(A->number);
     int64_t height = gx_max(1, gx_min(elements, gx_min(A->tile_rows, A->rows)));
     int64_t width = gx_max(1, gx_min(elements / height, gx_min(A->tile_cols, A->cols)));
     void *chunk;
@@ -128,7 +128,7 @@ static void add_matrix(gx_fn *fn, const gx_mat *A, gx_reader *reader, grid *g)
                     if (!gx_look_read(fn, A, reader, i, j, m, n, chunk, m)) {
                         return;
                     }
-                    add_chunk(g, A->dtype, chunk, i, j, m, n);
+                    add_chunk(g, A->number, chunk, i, j, m, n);
                     gx_run_advance(&fn->run, (double)m * (double)n);
                     gx_run_poll(&fn->run);
                 }
@@ -180,7 +180,7 @@ static void put_frame(gx_text *text, bool is_ascii, bool is_top, int64_t width)
 static void put_legend(gx_text *text, const gx_mat *A, const grid *g, const char *const *shades,
                        int count)
 {
-    gx_text_printf(text, "%" PRId64 "x%" PRId64 " %s", A->rows, A->cols, gx_dtype_name(A->stored));
+    gx_text_printf(text, "%" PRId64 "x%" PRId64 " %s", A->rows, A->cols, gx_dtype_name(A->dtype));
     if (g->least <= g->most) {
         char least[GX_DECIMAL_MAX], most[GX_DECIMAL_MAX];
         gx_decimal_format_places(g->least, 6, least);

@@ -80,7 +80,7 @@ static void put_row(gx_text *text, gx_number dtype, const void *strip, int64_t l
 /* No text of that shape is shorter: "0.0," or "1.0+0.0i", brackets and commas. */
 static size_t shortest_text(const gx_mat *A)
 {
-    int64_t element = gx_number_is_complex(A->dtype) ? 11 : 4;
+    int64_t element = gx_number_is_complex(A->number) ? 11 : 4;
     return (size_t)(A->rows * A->cols * element + (A->cols == 0 ? 3 : 2) * A->rows);
 }
 
@@ -101,7 +101,7 @@ static void write_text(gx_fn *fn, const gx_mat *A, gx_reader *reader, gx_text *t
             if (i0 + i > 0) {
                 gx_text_put(text, ",", 1);
             }
-            put_row(text, A->dtype, strip, m, i, A->cols);
+            put_row(text, A->number, strip, m, i, A->cols);
             if (i % 64 == 63) {
                 gx_run_poll(&fn->run);
             }

@@ -23,7 +23,7 @@ bool gx_look_buffer(gx_fn *fn, const gx_mat *A, int64_t m, int64_t n, void **buf
     size_t bytes;
     gx_err err = {0};
     *buffer = NULL;
-    if (!gx_matrix_bytes(m, n, A->dtype, &bytes)) {
+    if (!gx_matrix_bytes(m, n, A->number, &bytes)) {
         gx_fail_nomem(&err, UINT64_MAX, "matrix");
     } else if (gx_mem_alloc(fn->ctx->mem, bytes, "a piece of the matrix", buffer, &err) == GX_OK) {
         return gx_fn_own(fn, *buffer);
@@ -37,7 +37,7 @@ bool gx_look_read(gx_fn *fn, const gx_mat *A, gx_reader *reader, int64_t i0, int
 {
     gx_err err;
     err.code = GX_OK;
-    if (gx_mat_read(&fn->run, A, reader, i0, j0, m, n, A->dtype, dst, ld, &err) != GX_OK) {
+    if (gx_mat_read(&fn->run, A, reader, i0, j0, m, n, A->number, dst, ld, &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
     }
     return gx_ok(&fn->run);
@@ -46,7 +46,7 @@ bool gx_look_read(gx_fn *fn, const gx_mat *A, gx_reader *reader, int64_t i0, int
 int64_t gx_look_strip_rows(const gx_fn *fn, const gx_mat *A)
 {
     size_t one_row;
-    if (!gx_matrix_bytes(1, A->cols, A->dtype, &one_row)) {
+    if (!gx_matrix_bytes(1, A->cols, A->number, &one_row)) {
         return 1; // of 0 rows
     }
     int64_t row_bytes = gx_max(1, (int64_t)one_row);

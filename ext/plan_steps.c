@@ -39,10 +39,10 @@ static void describe_device(gx_run *run, plan_row *row)
 /* A sink of the shape a stored result would have, never written. */
 static gx_code imagine_sink(gx_run *run, int64_t rows, int64_t cols, gx_number dtype, gx_sink *sink)
 {
-    *sink = (gx_sink){.run = run, .rows = rows, .cols = cols, .dtype = dtype, .is_stored = true};
-    sink->stored = gx_dtype_of(dtype);
+    *sink = (gx_sink){.run = run, .rows = rows, .cols = cols, .number = dtype, .is_stored = true};
+    sink->dtype = gx_dtype_of(dtype);
     gx_err err = {0};
-    gx_tile_shape(rows, cols, sink->stored, gx_store_max_tile_bytes(run->ctx->store),
+    gx_tile_shape(rows, cols, sink->dtype, gx_store_max_tile_bytes(run->ctx->store),
                   &sink->tile_rows, &sink->tile_cols, &err);
     return gx_run_fail(run, &err);
 }
@@ -103,7 +103,7 @@ static bool plan_narrow(gx_run *run, const gx_matmul_args *args, const gx_sink *
     gx_narrow_predict(run, &plan, sink, &row->cost, &row->terms);
     snprintf(row->driver, sizeof row->driver, "narrow");
     snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, one pass over %.40s%s",
-             (long long)sink->rows, (long long)sink->cols, gx_number_name(sink->dtype),
+             (long long)sink->rows, (long long)sink->cols, gx_number_name(sink->number),
              plan.S->label, plan.is_trans ? " transposed" : "");
     snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)plan.tile_rows,
              (long long)plan.tile_cols);
@@ -185,7 +185,7 @@ static void plan_pass(gx_run *run, expression *e, plan_row *row)
 {
     const gx_mat *A = &e->a.mat, *B = e->has_b ? &e->b.mat : NULL;
     gx_sink sink;
-    gx_number dtype = B == NULL ? A->dtype : gx_number_promote(A->dtype, B->dtype);
+    gx_number dtype = B == NULL ? A->number : gx_number_promote(A->number, B->number);
     int64_t rows = e->op == PLAN_TRANSPOSE ? A->cols : A->rows,
             cols = e->op == PLAN_TRANSPOSE ? A->rows : A->cols;
     if (imagine_sink(run, rows, cols, dtype, &sink) != GX_OK) {
@@ -193,9 +193,9 @@ static void plan_pass(gx_run *run, expression *e, plan_row *row)
     }
     bool is_reduction = e->op == PLAN_NORM || e->op == PLAN_SUM;
     size_t bytes_a = 0, bytes_b = 0, bytes_c = 0;
-    gx_matrix_bytes(A->rows, A->cols, A->dtype, &bytes_a);
+    gx_matrix_bytes(A->rows, A->cols, A->number, &bytes_a);
     if (B != NULL) {
-        gx_matrix_bytes(B->rows, B->cols, B->dtype, &bytes_b);
+        gx_matrix_bytes(B->rows, B->cols, B->number, &bytes_b);
     }
     if (!is_reduction) {
         gx_matrix_bytes(rows, cols, dtype, &bytes_c);
@@ -249,7 +249,7 @@ static void plan_cholesky(gx_run *run, const gx_mat *A, gx_number dtype, plan_ro
 {
     gx_mat converted;
     gx_mat_view(&converted, A, GX_NO_TRANS, 0, 0, A->rows, A->cols);
-    converted.dtype = dtype;
+    converted.number = dtype;
     gx_sink sink;
     if (!is_square(run, A, "") || imagine_sink(run, A->rows, A->cols, dtype, &sink) != GX_OK) {
         return;
@@ -278,7 +278,7 @@ static void plan_lu(gx_run *run, const gx_mat *A, gx_number dtype, plan_row *row
     gx_sink sink = {.run = run,
                     .rows = A->rows,
                     .cols = A->cols,
-                    .dtype = dtype,
+                    .number = dtype,
                     .tile_rows = plan.tile_rows,
                     .tile_cols = plan.tile_cols,
                     .is_stored = true};
@@ -305,15 +305,15 @@ static void plan_qr(gx_run *run, const gx_mat *A, plan_row *row)
     int64_t k = gx_min(A->rows, A->cols);
     void *tau = NULL;
     gx_err err = {0};
-    gx_plan_panels(run, A->rows, A->cols, k, A->dtype, 0, &plan);
+    gx_plan_panels(run, A->rows, A->cols, k, A->number, 0, &plan);
     gx_sink sink = {.run = run,
                     .rows = A->rows,
                     .cols = A->cols,
-                    .dtype = A->dtype,
+                    .number = A->number,
                     .tile_rows = gx_max(1, A->rows),
                     .tile_cols = plan.width,
                     .is_stored = true};
-    if (gx_ok(run) && gx_mem_alloc(run->ctx->mem, (size_t)k * gx_number_bytes(A->dtype),
+    if (gx_ok(run) && gx_mem_alloc(run->ctx->mem, (size_t)k * gx_number_bytes(A->number),
                                    "reflectors", &tau, &err) == GX_OK) {
         cost_program(run, k == 0 ? NULL : gx_qr_program(run, A, &plan, &sink, tau), row);
     }
@@ -321,7 +321,7 @@ static void plan_qr(gx_run *run, const gx_mat *A, plan_row *row)
     gx_mem_free(run->ctx->mem, tau);
     snprintf(row->driver, sizeof row->driver, "qr");
     snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, Householder panels, %lld at a time",
-             (long long)A->rows, (long long)A->cols, gx_number_name(A->dtype),
+             (long long)A->rows, (long long)A->cols, gx_number_name(A->number),
              (long long)plan.group);
     snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)A->rows,
              (long long)plan.width);
@@ -411,7 +411,7 @@ static bool check_lines(gx_run *run, const gx_mat *A, const gx_mat *B)
 
 static void plan_lstsq(gx_run *run, const gx_mat *A, const gx_mat *B, plan_row *row)
 {
-    gx_number dtype = gx_number_promote(A->dtype, B->dtype);
+    gx_number dtype = gx_number_promote(A->number, B->number);
     gx_tsqr_plan tsqr;
     double m = (double)A->rows, n = (double)A->cols, p = (double)B->cols;
     gx_plan_tsqr(run, A->rows, A->cols, B->cols, dtype, &tsqr);
@@ -424,11 +424,11 @@ static void plan_lstsq(gx_run *run, const gx_mat *A, const gx_mat *B, plan_row *
     gx_stack stack;
     if (gx_stack_plan(run, A, B, dtype, &stack)) {
         gx_stack_predict(run, &stack, &row->cost, &row->terms);
-        row->cost.bytes_read = bytes_of(m, n, A->dtype) + bytes_of(m, p, B->dtype);
+        row->cost.bytes_read = bytes_of(m, n, A->number) + bytes_of(m, p, B->number);
         tsqr.height = stack.height;
     } else {
         row->cost = (gx_cost){.flops = unit_of(dtype) * (2 * m * n * n + 4 * m * n * p),
-                              .bytes_read = bytes_of(m, n, A->dtype) + bytes_of(m, p, B->dtype),
+                              .bytes_read = bytes_of(m, n, A->number) + bytes_of(m, p, B->number),
                               .slots = tsqr.slots,
                               .calls = tsqr.blocks};
         add_cost(run, &row->cost, dtype, gx_max(1, A->cols), row);
@@ -445,7 +445,7 @@ static void plan_system(gx_run *run, const expression *e, plan_row *row)
     const gx_mat *A = &e->a.mat, *B = &e->b.mat;
     switch (e->op) {
     case PLAN_CHOLESKY:
-        plan_cholesky(run, A, A->dtype, row);
+        plan_cholesky(run, A, A->number, row);
         break;
     case PLAN_QR:
         plan_qr(run, A, row);
@@ -457,20 +457,20 @@ static void plan_system(gx_run *run, const expression *e, plan_row *row)
         break;
     case PLAN_SOLVE:
         if (is_square(run, A, ": gx_lstsq solves by least squares") && check_lines(run, A, B)) {
-            plan_solve(run, A, B->cols, gx_number_promote(A->dtype, B->dtype), row);
+            plan_solve(run, A, B->cols, gx_number_promote(A->number, B->number), row);
         }
         break;
     case PLAN_INVERSE:
         if (is_square(run, A, ": gx_pinv inverts any shape")) {
-            plan_solve(run, A, A->cols, A->dtype, row);
+            plan_solve(run, A, A->cols, A->number, row);
         }
         break;
     default: // LU, and the determinant, whose factor nobody keeps
         if (e->op == PLAN_LU || is_square(run, A, "")) {
-            plan_lu(run, A, A->dtype, row);
+            plan_lu(run, A, A->number, row);
         }
         if (e->op == PLAN_DET) {
-            keep_factor(run, A, A->dtype, row);
+            keep_factor(run, A, A->number, row);
         }
     }
 }
@@ -488,7 +488,7 @@ static void show_spectrum(gx_run *run, const gx_mat *A, const gx_spectrum_plan *
     cost.bytes_written = written;
     row->cost = cost;
     row->is_chosen = plan->is_faster;
-    add_cost(run, &cost, A->dtype, 1024, row);
+    add_cost(run, &cost, A->number, 1024, row);
     snprintf(row->driver, sizeof row->driver, "%s", plan->driver);
     snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)A->cols,
              (long long)(plan->block > 0 ? plan->block : A->rows));
@@ -511,7 +511,7 @@ static void plan_svd(gx_run *run, const expression *e, plan_row *row)
     if (gx_plan_svd(run, &e->svd, &plan) == GX_OK) {
         double m = (double)A->rows, n = (double)A->cols;
         double count = (double)(e->svd.k > 0 ? e->svd.k : gx_min(A->rows, A->cols));
-        show_spectrum(run, A, &plan, bytes_of(m + n, count, A->dtype), row);
+        show_spectrum(run, A, &plan, bytes_of(m + n, count, A->number), row);
     }
 }
 
@@ -521,7 +521,7 @@ static void plan_eig(gx_run *run, const expression *e, plan_row *row)
     gx_spectrum_plan plan;
     if (gx_plan_eig(run, &e->eig, &plan) == GX_OK) {
         double n = (double)A->rows, count = (double)(e->eig.k > 0 ? e->eig.k : A->rows);
-        show_spectrum(run, A, &plan, bytes_of(n + 1, count, A->dtype), row);
+        show_spectrum(run, A, &plan, bytes_of(n + 1, count, A->number), row);
     }
 }
 
@@ -535,7 +535,7 @@ static void plan_columns(gx_run *run, const expression *e, plan_row *row)
     if (e->op == PLAN_PCA) {
         gx_plan_pca(run, &(gx_pca_args){.A = A, .k = e->k}, &plan);
         lines = 2 + (double)(e->k > 0 ? e->k : gx_min(A->rows, A->cols));
-    } else if (imagine_sink(run, A->cols, A->cols, A->dtype, &C) == GX_OK) {
+    } else if (imagine_sink(run, A->cols, A->cols, A->number, &C) == GX_OK) {
         gx_cov_args args = {.A = A, .ddof = 1, .is_correlation = e->op == PLAN_CORR};
         gx_plan_cov(run, &args, &C, &plan);
     }
@@ -544,10 +544,10 @@ static void plan_columns(gx_run *run, const expression *e, plan_row *row)
     }
     row->cost = plan.cost;
     row->terms = plan.terms;
-    row->cost.bytes_written = bytes_of(n, lines, A->dtype);
+    row->cost.bytes_written = bytes_of(n, lines, A->number);
     snprintf(row->driver, sizeof row->driver, "%s", plan.driver);
     snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, %lld pass%s over %.40s",
-             (long long)A->rows, (long long)A->cols, gx_number_name(A->dtype),
+             (long long)A->rows, (long long)A->cols, gx_number_name(A->number),
              (long long)plan.passes, plan.passes == 1 ? "" : "es", A->label);
     snprintf(row->block, sizeof row->block, "%lld x %lld",
              (long long)(plan.height > 0 ? plan.height : A->tile_rows), (long long)A->cols);
@@ -559,7 +559,7 @@ static void plan_topk(gx_run *run, const expression *e, plan_row *row)
     gx_topk_predict(run, A, e->k, &row->cost, &row->terms);
     snprintf(row->driver, sizeof row->driver, "topk");
     snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, one pass over %.40s",
-             (long long)A->rows, (long long)A->cols, gx_number_name(A->dtype), A->label);
+             (long long)A->rows, (long long)A->cols, gx_number_name(A->number), A->label);
     snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)A->tile_rows,
              (long long)A->tile_cols);
 }

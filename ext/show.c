@@ -331,7 +331,7 @@ static void show(gx_fn *fn, const gx_mat *A, const options *opt, gx_text *text)
 {
     int64_t elements;
     bool is_large = !gx_mul_i64(A->rows, A->cols, &elements) || elements > opt->threshold;
-    view v = {.run = &fn->run, .dtype = A->dtype};
+    view v = {.run = &fn->run, .dtype = A->number};
     choose_edges(A->rows, is_large, opt->edgeitems, &v.rows, &v.row_gap);
     choose_edges(A->cols, is_large, opt->edgeitems, &v.cols, &v.col_gap);
     if (A->rows == 0 || A->cols == 0) {

@@ -394,13 +394,13 @@ static int value_column(cells_cursor *cursor, sqlite3_context *sql, int64_t rows
     const gx_mat *A = &cursor->scan.A;
     gx_value_buf buf;
     gx_err err = {0};
-    if (gx_value_buf_create(ctx->mem, A->stored, rows, A->cols, gx_store_length_limit(ctx->store),
+    if (gx_value_buf_create(ctx->mem, A->dtype, rows, A->cols, gx_store_length_limit(ctx->store),
                             &buf, &err) != GX_OK) {
         return column_error(cursor, sql, &err);
     }
     for (int64_t j = 0; j < A->cols; j++) {
-        memcpy(gx_dtype_at(buf.data, A->stored, rows, 0, j),
-               gx_dtype_at(data, A->stored, ld, 0, j), (size_t)rows * cursor->scan.element);
+        memcpy(gx_dtype_at(buf.data, A->dtype, rows, 0, j),
+               gx_dtype_at(data, A->dtype, ld, 0, j), (size_t)rows * cursor->scan.element);
     }
     gx_result_value(sql, ctx->mem, &buf);
     return SQLITE_OK;
@@ -443,12 +443,12 @@ static int cells_column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int col
         }
     }
     const char *at = gx_scan_at(scan, scan->i, scan->j);
-    if (scan->A.stored == GX_DTYPE_F64 && column == GX_CELLS_VALUE) {
+    if (scan->A.dtype == GX_DTYPE_F64 && column == GX_CELLS_VALUE) {
         double value;
         memcpy(&value, at, sizeof value);
         sqlite3_result_double(sql, value);
     } else {
-        gx_scalar x = gx_dtype_get(scan->A.stored, at);
+        gx_scalar x = gx_dtype_get(scan->A.dtype, at);
         sqlite3_result_double(sql, column == GX_CELLS_VALUE ? x.re : x.im);
     }
     return SQLITE_OK;

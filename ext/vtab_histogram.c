@@ -104,7 +104,7 @@ typedef struct scan {
 /* n elements, side by side: into the part of their unit. */
 static void look_at(const scan *s, const void *x, int64_t n, void *part)
 {
-    bool is_double = gx_number_is_double(s->A->dtype);
+    bool is_double = gx_number_is_double(s->A->number);
     if (s->h == NULL && is_double) {
         extend_f64(part, x, n);
     } else if (s->h == NULL) {
@@ -124,8 +124,8 @@ static gx_code look_at_tile(const scan *s, int64_t tile, gx_pass_thread *thread,
     for (int64_t j = 0; j < t.n; j += s->chunk_cols) {
         for (int64_t i = 0; i < t.m && gx_ok(s->run); i += s->chunk_rows) {
             int64_t rows = gx_min(s->chunk_rows, t.m - i), cols = gx_min(s->chunk_cols, t.n - j);
-            GX_TRY(
-                gx_pass_read(thread, A, t.i0 + i, t.j0 + j, rows, cols, A->dtype, work, rows, err));
+            GX_TRY(gx_pass_read(thread, A, t.i0 + i, t.j0 + j, rows, cols, A->number, work, rows,
+                                err));
             look_at(s, work, rows * cols, part);
         }
     }
@@ -168,7 +168,7 @@ static gx_code fold(void *arg, int64_t unit, void *part, gx_err *err)
 static bool run_pass(gx_fn *fn, const gx_mat *A, histogram *h, extent *found)
 {
     enum { ELEMENTS_A_BIN = 8 }; // of a unit, at least: adding up costs little beside them
-    size_t element = gx_number_bytes(A->dtype);
+    size_t element = gx_number_bytes(A->number);
     double elements = (double)A->rows * (double)A->cols, bins = h == NULL ? 1 : (double)h->bins;
     scan s = {.run = &fn->run, .A = A, .h = h, .found = found};
     if (elements == 0) {
@@ -273,9 +273,9 @@ static bool begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
     if (h->bins < 1) {
         return gx_fn_fail(fn, "bins must be at least 1, not %" PRId64, h->bins);
     }
-    if (gx_number_is_complex(A.dtype)) {
+    if (gx_number_is_complex(A.number)) {
         return gx_fn_fail(fn, "%s is complex (%s): complex numbers have no order", A.label,
-                          gx_number_name(A.dtype));
+                          gx_number_name(A.number));
     }
     *rows = h->bins;
     return choose_extent(fn, &opt, &A, &e) && make_bins(fn, e, h) && run_pass(fn, &A, h, NULL);

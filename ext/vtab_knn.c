@@ -52,9 +52,9 @@ static bool take_candidates(gx_fn *fn, const char *text, const gx_mat *Q, gx_mat
     bool is_turned = Q->rows == 1 && base->cols == 1 && base->rows != 1;
     gx_mat_view(C, base, is_turned ? GX_TRANS : GX_NO_TRANS, 0, 0, is_turned ? 1 : base->rows,
                 is_turned ? base->rows : base->cols);
-    if (gx_number_is_complex(C->dtype)) {
+    if (gx_number_is_complex(C->number)) {
         return gx_fn_fail(fn, "%s is complex (%s), not numbers of rows", C->label,
-                          gx_number_name(C->dtype));
+                          gx_number_name(C->number));
     }
     bool is_empty = base->rows == 0; // a list of nothing: none for any query
     return is_empty || C->rows == Q->rows ||

@@ -27,7 +27,7 @@ static bool keep(gx_fn *fn, gx_sink *sink, kept *out)
     if (gx_sink_end(sink) != GX_OK) {
         return false;
     }
-    *out = (kept){fn->ctx->mem, sink->value, sink->dtype, sink->rows, sink->cols};
+    *out = (kept){fn->ctx->mem, sink->value, sink->number, sink->rows, sink->cols};
     return true;
 }
 
@@ -65,9 +65,9 @@ static bool qr_compute(gx_fn *fn, const gx_mat *A, const gx_aux *aux, bool is_fu
     gx_run *run = &fn->run;
     gx_sink Q, R;
     int64_t inner = is_full ? A->rows : gx_min(A->rows, A->cols), tile_rows, tile_cols;
-    gx_plan_q_tiles(run, A->rows, A->cols, inner, A->dtype, &tile_rows, &tile_cols);
-    gx_sink_begin(run, NULL, A->rows, inner, A->dtype, 0, tile_rows, tile_cols, &Q);
-    gx_sink_begin(run, NULL, inner, A->cols, A->dtype, 0, 0, 0, &R);
+    gx_plan_q_tiles(run, A->rows, A->cols, inner, A->number, &tile_rows, &tile_cols);
+    gx_sink_begin(run, NULL, A->rows, inner, A->number, 0, tile_rows, tile_cols, &Q);
+    gx_sink_begin(run, NULL, inner, A->cols, A->number, 0, 0, 0, &R);
     if (aux->kind == GX_AUX_QR) {
         gx_alg_qr_parts_of(run, A, aux->tau, &Q, &R);
     } else {
@@ -178,7 +178,7 @@ static bool lstsq_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
         return false;
     }
     if (A.is_sparse) { // the function takes it
-        gx_csr_refuse(A.label, A.rows, A.cols, gx_sparse_entries(&A), A.dtype, &err);
+        gx_csr_refuse(A.label, A.rows, A.cols, gx_sparse_entries(&A), A.number, &err);
         gx_run_fail(&fn->run, &err);
         return false;
     }

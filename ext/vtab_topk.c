@@ -176,9 +176,9 @@ static void fold(const scan *s, const heaps *h, const rectangle *r, int64_t j, i
                  const void *a, int64_t lda)
 {
     double sign = s->top->is_smallest ? -1 : 1;
-    bool is_double = gx_number_is_double(s->A->dtype);
+    bool is_double = gx_number_is_double(s->A->number);
     for (int64_t c = 0; c < n; c++) {
-        const void *column = gx_at(a, s->A->dtype, lda, 0, c);
+        const void *column = gx_at(a, s->A->number, lda, 0, c);
         if (s->top->is_down && is_double) {
             along_f64(h, column, sign, j + c, r->at.m, r->at.i0);
         } else if (s->top->is_down) {
@@ -197,7 +197,7 @@ static gx_code look_at_tile(void *arg, int64_t unit, gx_pass_thread *thread, voi
     scan *s = arg;
     rectangle r = tile_of(s, unit);
     if (s->way == IN_ORDER) {
-        return gx_pass_read(thread, s->A, r.at.i0, r.at.j0, r.at.m, r.at.n, s->A->dtype, part,
+        return gx_pass_read(thread, s->A, r.at.i0, r.at.j0, r.at.m, r.at.n, s->A->number, part,
                             r.at.m, err);
     }
     heaps h = heaps_of_all(s, r.line);
@@ -210,7 +210,7 @@ static gx_code look_at_tile(void *arg, int64_t unit, gx_pass_thread *thread, voi
     }
     for (int64_t j = 0; j < r.at.n && gx_ok(s->run); j += s->chunk_cols) {
         int64_t n = gx_min(s->chunk_cols, r.at.n - j);
-        GX_TRY(gx_pass_read(thread, s->A, r.at.i0, r.at.j0 + j, r.at.m, n, s->A->dtype, work,
+        GX_TRY(gx_pass_read(thread, s->A, r.at.i0, r.at.j0 + j, r.at.m, n, s->A->number, work,
                             r.at.m, err));
         fold(s, &h, &r, j, n, work, r.at.m);
     }
@@ -249,14 +249,14 @@ static void choose_way(scan *s)
     s->way = length >= (is_down ? A->rows : A->cols) ? OWN_LINES
              : s->top->count <= length / FEW         ? OWN_HEAPS
                                                      : IN_ORDER;
-    s->chunk_cols = GX_PASS_CHUNK_BYTES / (A->tile_rows * (int64_t)gx_number_bytes(A->dtype));
+    s->chunk_cols = GX_PASS_CHUNK_BYTES / (A->tile_rows * (int64_t)gx_number_bytes(A->number));
     s->chunk_cols = gx_max(1, gx_min(s->chunk_cols, A->tile_cols));
 }
 
 static gx_pass pass_of(scan *s)
 {
     const gx_mat *A = s->A;
-    size_t element = gx_number_bytes(A->dtype);
+    size_t element = gx_number_bytes(A->number);
     double elements = (double)A->rows * (double)A->cols;
     int64_t lines = s->top->is_down ? A->tile_cols : A->tile_rows;
     return (gx_pass){
@@ -287,7 +287,7 @@ void gx_topk_predict(gx_run *run, const gx_mat *A, int64_t k, gx_cost *cost, gx_
         cost->bytes_read = cost->bytes_up = pass.bytes;
         cost->flops = pass.flops;
         cost->calls = cost->loads = pass.units;
-        gx_predict_pass(run, cost, A->dtype, 1, terms);
+        gx_predict_pass(run, cost, A->number, 1, terms);
     }
 }
 
@@ -363,9 +363,9 @@ static bool begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
     if (k < 0) {
         return gx_fn_fail(fn, "k must not be negative, not %" PRId64, k);
     }
-    if (gx_number_is_complex(A.dtype)) {
+    if (gx_number_is_complex(A.number)) {
         return gx_fn_fail(fn, "%s is complex (%s): complex numbers have no order", A.label,
-                          gx_number_name(A.dtype));
+                          gx_number_name(A.number));
     }
     top->is_smallest = opt.is_smallest;
     top->lines = top->is_down ? A.cols : A.rows;

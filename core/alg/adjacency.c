@@ -26,9 +26,9 @@ static gx_code check(gx_run *run, const gx_mat *G)
         return gx_run_failf(run, GX_ARG, "%s is %lldx%lld, but a graph's matrix is square",
                             G->label, (long long)G->rows, (long long)G->cols);
     }
-    if (gx_ok(run) && gx_number_is_complex(G->dtype)) {
+    if (gx_ok(run) && gx_number_is_complex(G->number)) {
         return gx_run_failf(run, GX_ARG, "%s is complex (%s), but weights of edges are real",
-                            G->label, gx_number_name(G->dtype));
+                            G->label, gx_number_name(G->number));
     }
     return gx_ok(run) ? GX_OK : run->err.code;
 }

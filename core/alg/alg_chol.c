@@ -81,7 +81,7 @@ gx_code gx_alg_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, gx_sink *F)
     failure f = {.A = A};
     build_args b = {.A = A, .uplo = uplo, .F = F, .failure = &f};
     gx_args size = {.m = A->rows, .n = A->rows};
-    gx_place_run(run, gx_kernel_flops(GX_POTRF, A->dtype, &size), A->dtype, build_cholesky, &b);
+    gx_place_run(run, gx_kernel_flops(GX_POTRF, A->number, &size), A->number, build_cholesky, &b);
     check_factor(run, A, &b.plan[0], uplo, F);
     if (f.order > 0 && run->err.code == GX_NUMERIC) {
         gx_alg_explain_nonfinite(run, A, f.order);

@@ -34,7 +34,7 @@ static gx_code check_square(gx_run *run, const gx_mat *A)
 static size_t room_for_blocks(const gx_mat *A)
 {
     size_t bytes = 0;
-    gx_matrix_bytes(A->rows, A->cols, A->dtype, &bytes);
+    gx_matrix_bytes(A->rows, A->cols, A->number, &bytes);
     return bytes / 4;
 }
 
@@ -70,7 +70,7 @@ static void multiply_diagonal(gx_run *run, const gx_mat *A, int times, product *
         return;
     }
     for (int64_t i = 0; i < A->rows; i++) {
-        gx_scalar x = gx_number_get(A->dtype, data, i);
+        gx_scalar x = gx_number_get(A->number, data, i);
         for (int t = 0; t < times; t++) {
             multiply(p, x.re, x.im);
         }
@@ -91,10 +91,10 @@ static void factorise(gx_run *run, const gx_mat *A, size_t room, gx_sink *F, gx_
                       gx_mat *factor)
 {
     if ((A->properties & GX_PROP_POSITIVE) != 0) {
-        gx_sink_begin_scratch(run, A->rows, A->cols, A->dtype, room, F);
+        gx_sink_begin_scratch(run, A->rows, A->cols, A->number, room, F);
         gx_alg_cholesky(run, A, GX_LOWER, F);
     } else {
-        gx_alg_lu_scratch(run, A, A->dtype, F, aux);
+        gx_alg_lu_scratch(run, A, A->number, F, aux);
     }
     if (gx_ok(run)) {
         gx_sink_source(F, A->label, factor);
@@ -155,17 +155,17 @@ static void invert_diagonal(gx_run *run, const gx_mat *A, gx_sink *C)
         return;
     }
     for (int64_t i = 0; i < A->rows; i++) {
-        gx_scalar x = gx_number_get(A->dtype, data, i), y;
+        gx_scalar x = gx_number_get(A->number, data, i), y;
         // Smith's division, which does not overflow where the quotient does not.
         bool is_steep = fabs(x.im) > fabs(x.re);
         double ratio = is_steep ? x.re / x.im : x.im / x.re;
         double bottom = is_steep ? x.re * ratio + x.im : x.re + x.im * ratio;
         y.re = is_steep ? ratio / bottom : 1 / bottom;
         y.im = is_steep ? -1 / bottom : -ratio / bottom;
-        gx_number_put(A->dtype, data, i, y);
+        gx_number_put(A->number, data, i, y);
     }
-    gx_diagonal diagonal = {.dtype = A->dtype, .data = data};
-    gx_mat_generated(&inverse, A->label, A->dtype, A->rows, A->cols, gx_diagonal_generate,
+    gx_diagonal diagonal = {.dtype = A->number, .data = data};
+    gx_mat_generated(&inverse, A->label, A->number, A->rows, A->cols, gx_diagonal_generate,
                      &diagonal);
     gx_copy_to_sink(run, &inverse, C);
     gx_mem_free(run->ctx->mem, data);
@@ -193,8 +193,8 @@ gx_code gx_alg_inverse(gx_run *run, const gx_mat *A, const gx_aux *aux, gx_sink 
         return gx_ok(run) ? GX_OK : run->err.code;
     }
     gx_mat identity;
-    gx_diagonal ones = {.dtype = A->dtype, .data = NULL};
-    gx_mat_generated(&identity, "the identity", A->dtype, A->rows, A->cols, gx_diagonal_generate,
+    gx_diagonal ones = {.dtype = A->number, .data = NULL};
+    gx_mat_generated(&identity, "the identity", A->number, A->rows, A->cols, gx_diagonal_generate,
                      &ones);
     if (aux->kind == GX_AUX_LU) {
         gx_alg_lu_solve(run, A, aux, GX_NO_TRANS, &identity, C);

@@ -84,7 +84,7 @@ static gx_code look_at_tile(void *arg, int64_t unit, gx_pass_thread *thread, voi
     for (int64_t e = 0; e < t.m * t.n; e++) {
         c[e] = x->args->is_root ? sqrt(c[e]) : c[e] * share;
     }
-    if (x->C->dtype == GX_F32) { // in place: the numbers become shorter
+    if (x->C->number == GX_F32) { // in place: the numbers become shorter
         for (int64_t e = 0; e < t.m * t.n; e++) {
             float value = (float)c[e];
             memcpy((char *)part + (size_t)e * sizeof value, &value, sizeof value);
@@ -133,7 +133,7 @@ static void by_product(gx_run *run, const gx_mat *A, const gx_mat *B, double alp
     gx_normal a = {0}, b = {0};
     gx_constant one = {.value = {1, 0}};
     gx_mat ones;
-    gx_mat_generated(&ones, "ones", C->dtype, C->rows, C->cols, gx_constant_generate, &one);
+    gx_mat_generated(&ones, "ones", C->number, C->rows, C->cols, gx_constant_generate, &one);
     gx_normal_make(run, A, true, GX_LINE_L2, &a);
     if (gx_ok(run)) {
         gx_normal_make(run, B, true, GX_LINE_L2, &b);

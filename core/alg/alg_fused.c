@@ -71,14 +71,14 @@ static bool find_in_memory(const fusion *x, const gx_mat *s, gx_fused_place *at)
 {
     const gx_mat *base = s->kind == GX_MAT_VIEW ? s->base : s;
     bool is_turned = s->kind == GX_MAT_VIEW && s->trans != GX_NO_TRANS;
-    bool is_conjugated = is_turned && s->trans == GX_CONJ_TRANS && gx_number_is_complex(s->dtype);
-    if (base->kind != GX_MAT_VALUE || base->dtype != x->f->dtype || is_conjugated) {
+    bool is_conjugated = is_turned && s->trans == GX_CONJ_TRANS && gx_number_is_complex(s->number);
+    if (base->kind != GX_MAT_VALUE || base->number != x->f->dtype || is_conjugated) {
         return false;
     }
     int64_t row0 = s->kind == GX_MAT_VIEW ? s->row0 : 0,
             col0 = s->kind == GX_MAT_VIEW ? s->col0 : 0;
-    at->data = is_turned ? gx_at(base->data, base->dtype, base->ld, col0, row0)
-                         : gx_at(base->data, base->dtype, base->ld, row0, col0);
+    at->data = is_turned ? gx_at(base->data, base->number, base->ld, col0, row0)
+                         : gx_at(base->data, base->number, base->ld, row0, col0);
     at->row = spreads_down(x, s) ? 0 : is_turned ? base->ld : 1;
     at->col = spreads_across(x, s) ? 0 : is_turned ? 1 : base->ld;
     return true;
@@ -172,9 +172,9 @@ static gx_code run_chunk(const fusion *x, const rectangle *u, const rectangle *r
         fold[k] = (double *)(work + x->lines_at[k]);
         out[k] =
             is_direct(x, k)
-                ? (gx_fused_place){gx_at(C->value.data, C->dtype, x->rows, r->i, r->j), 1, x->rows}
+                ? (gx_fused_place){gx_at(C->value.data, C->number, x->rows, r->i, r->j), 1, x->rows}
                 : (gx_fused_place){
-                      gx_at(part + x->part_at[k], C->dtype, u->m, r->i - u->i, r->j - u->j), 1,
+                      gx_at(part + x->part_at[k], C->number, u->m, r->i - u->i, r->j - u->j), 1,
                       u->m};
     }
     GX_TRY(x->kernel(x->dev, NULL, &args, err));
@@ -278,7 +278,7 @@ static size_t lay_out_part(fusion *x)
     int64_t m = gx_min(x->unit_rows, x->rows), n = gx_min(x->unit_cols, x->cols);
     for (int k = 0; k < x->f->outputs; k++) {
         x->part_at[k] = at;
-        at += is_tile(x, k) ? rounded((size_t)(m * n) * gx_number_bytes(x->sink[k]->dtype)) : 0;
+        at += is_tile(x, k) ? rounded((size_t)(m * n) * gx_number_bytes(x->sink[k]->number)) : 0;
         at += rounded((size_t)doubles_of(x, k, m, n) * sizeof(double));
     }
     return at;
@@ -340,7 +340,7 @@ static int name_operands(fusion *x, gx_prog *prog, int64_t rows, int64_t cols,
     }
     for (int k = 0; k < x->f->outputs; k++) {
         if (fold_of(x, k) == GX_FOLD_NONE) {
-            operand[count++] = gx_prog_operand(prog, NULL, x->sink[k], x->sink[k]->dtype, x->rows,
+            operand[count++] = gx_prog_operand(prog, NULL, x->sink[k], x->sink[k]->number, x->rows,
                                                x->cols, rows, cols);
         }
     }
@@ -448,10 +448,10 @@ static void predict(const fusion *x, const gx_pass *pass, gx_terms *terms)
     for (int k = 0; k < x->f->inputs; k++) {
         const gx_mat *base = gx_mat_base_stored(x->source[k]);
         double all = (double)x->source[k]->rows * (double)x->source[k]->cols;
-        cost.bytes_read += base == NULL ? 0 : all * (double)gx_number_bytes(base->dtype);
+        cost.bytes_read += base == NULL ? 0 : all * (double)gx_number_bytes(base->number);
     }
     for (int k = 0; k < x->f->outputs; k++) {
-        double bytes = elements * (double)gx_number_bytes(x->sink[k]->dtype);
+        double bytes = elements * (double)gx_number_bytes(x->sink[k]->number);
         cost.bytes_down += fold_of(x, k) == GX_FOLD_NONE ? bytes : 0;
         cost.bytes_written += is_tile(x, k) && x->sink[k]->is_stored ? bytes : 0;
     }
@@ -505,11 +505,11 @@ static void write_fold(fusion *x, int output)
     int64_t lines = lines_of(x, output, x->rows, x->cols);
     gx_err err = {0};
     void *numbers = NULL;
-    if (gx_mem_alloc(x->run->ctx->mem, (size_t)lines * gx_number_bytes(C->dtype), "a fold",
+    if (gx_mem_alloc(x->run->ctx->mem, (size_t)lines * gx_number_bytes(C->number), "a fold",
                      &numbers, &err) == GX_OK) {
         for (int64_t l = 0; l < lines; l++) {
             gx_scalar value = gx_fold_value(fold, x->total[output] + l * gx_fold_width(fold));
-            gx_number_put(C->dtype, numbers, l, value);
+            gx_number_put(C->number, numbers, l, value);
         }
         gx_sink_write(C, 0, 0, C->rows, C->cols, numbers, gx_max(1, C->rows), &err);
     }

@@ -281,7 +281,7 @@ static void pass_over(kmeans *x, gx_pass_work work, bool adds)
     gx_pass pass = {.sources = &source,
                     .source_count = 1,
                     .units = units(x),
-                    .bytes = numbers * (double)gx_number_bytes(A->dtype),
+                    .bytes = numbers * (double)gx_number_bytes(A->number),
                     .flops = adds ? 2 * numbers * (double)x->k : numbers,
                     .work_bytes = adds ? work_bytes(x) : strip_bytes(x),
                     .part_bytes = adds ? (size_t)numbers_of_part(x) * sizeof(double) : 0,

@@ -173,7 +173,7 @@ static void cost_of(const gx_knn_search *s, gx_cost *cost, gx_terms *terms)
 {
     const gx_mat *Q = s->args->Q, *E = s->args->E;
     double queries = (double)s->out->queries, numbers = (double)E->rows * (double)E->cols;
-    double es = (double)gx_number_bytes(E->dtype);
+    double es = (double)gx_number_bytes(E->number);
     bool is_stored = gx_mat_base_stored(E) != NULL;
     gx_args all = {.m = E->rows, .n = s->out->queries, .k = E->cols};
     gx_nearest w = {.metric = s->args->metric};
@@ -194,7 +194,7 @@ static void cost_of(const gx_knn_search *s, gx_cost *cost, gx_terms *terms)
     cost->bytes_read = (is_stored ? cost->bytes_up : 0) +
                        (gx_mat_base_stored(Q) == NULL
                             ? 0
-                            : queries * (double)Q->cols * (double)gx_number_bytes(Q->dtype));
+                            : queries * (double)Q->cols * (double)gx_number_bytes(Q->number));
     cost->calls = s->plan.batches * gx_knn_strips(s);
     cost->loads = cost->calls;
     gx_predict_pass(s->run, cost, s->dtype, gx_min(s->plan.batch, INT32_MAX), terms);
@@ -348,7 +348,7 @@ static void pass_over(gx_knn_search *s)
     gx_pass pass = {.sources = &E,
                     .source_count = 1,
                     .units = gx_knn_strips(s),
-                    .bytes = numbers * (double)gx_number_bytes(E->dtype),
+                    .bytes = numbers * (double)gx_number_bytes(E->number),
                     .flops = 2 * numbers * (double)s->batch.n,
                     .work_bytes = work_bytes(s, s->plan.strip, s->batch.n),
                     .part_bytes = part_bytes(s, s->plan.strip, s->batch.n),
@@ -394,9 +394,9 @@ static bool check_operands(gx_run *run, const gx_knn_args *args)
 {
     const gx_mat *both[] = {args->Q, args->E};
     for (int k = 0; k < 2; k++) {
-        if (gx_number_is_complex(both[k]->dtype)) {
+        if (gx_number_is_complex(both[k]->number)) {
             gx_run_failf(run, GX_ARG, "%s is complex (%s): complex numbers have no order",
-                         both[k]->label, gx_number_name(both[k]->dtype));
+                         both[k]->label, gx_number_name(both[k]->number));
             return false;
         }
     }
@@ -418,7 +418,7 @@ static void size_up(const gx_knn_args *args, gx_neighbours *out)
 
 static bool begin(gx_run *run, const gx_knn_args *args, gx_knn_search *s, gx_neighbours *out)
 {
-    *s = (gx_knn_search){.run = run, .args = args, .out = out, .dtype = args->E->dtype};
+    *s = (gx_knn_search){.run = run, .args = args, .out = out, .dtype = args->E->number};
     atomic_init(&s->at, INT64_MAX);
     s->most = out->count;
     return gx_ok(run) && gx_run_device(run, &s->backend, &s->dev) == GX_OK;

@@ -41,7 +41,7 @@ static gx_code write_zeros(gx_run *run, gx_sink *X)
 {
     gx_mat zero;
     static const gx_constant none = {{0, 0}};
-    gx_mat_generated(&zero, "zeros", X->dtype, X->rows, X->cols, gx_constant_generate, &none);
+    gx_mat_generated(&zero, "zeros", X->number, X->rows, X->cols, gx_constant_generate, &none);
     return gx_copy_to_sink(run, &zero, X);
 }
 
@@ -85,7 +85,7 @@ static gx_code factor_tree(tall *t, const gx_mat *T)
     gx_run *run = t->run;
     gx_sink R;
     gx_mat r;
-    gx_number dtype = t->F.dtype;
+    gx_number dtype = t->F.number;
     t->has_r = true;
     gx_sink_begin_scratch(run, T->cols, T->cols, dtype, 0, &R);
     gx_plan_tsqr(run, T->rows, T->cols, T->cols, dtype, &t->plan);
@@ -103,12 +103,12 @@ static gx_code factor_panels(tall *t, const gx_mat *T)
 {
     gx_run *run = t->run;
     gx_mat named;
-    if (gx_qr_take_tau(run, T->cols, t->F.dtype, &t->tau) == GX_OK) {
+    if (gx_qr_take_tau(run, T->cols, t->F.number, &t->tau) == GX_OK) {
         gx_alg_qr(run, T, &t->F, t->tau);
         gx_sink_source(&t->F, T->label, &named);
-        t->has_r = triangle_fits(run, T->cols, t->F.dtype);
+        t->has_r = triangle_fits(run, T->cols, t->F.number);
         if (t->has_r) {
-            gx_small_r_take(run, &named, T->cols, t->F.dtype, &t->r);
+            gx_small_r_take(run, &named, T->cols, t->F.number, &t->r);
         }
     }
     return code_of(run);
@@ -187,10 +187,10 @@ gx_code gx_lstsq_shape(const gx_lstsq_args *args, int64_t *rows, int64_t *cols, 
     }
     *rows = A->cols;
     *cols = B->cols;
-    *dtype = gx_number_promote(A->dtype, B->dtype);
-    if (args->is_factored && *dtype != A->dtype) {
+    *dtype = gx_number_promote(A->number, B->number);
+    if (args->is_factored && *dtype != A->number) {
         return gx_fail(err, GX_ARG, "%s is a factorisation in %s but %s is %s", A->label,
-                       gx_number_name(A->dtype), B->label, gx_number_name(B->dtype));
+                       gx_number_name(A->number), B->label, gx_number_name(B->number));
     }
     return GX_OK;
 }
@@ -198,7 +198,7 @@ gx_code gx_lstsq_shape(const gx_lstsq_args *args, int64_t *rows, int64_t *cols, 
 void gx_lstsq_tiles(gx_run *run, const gx_lstsq_args *args, int64_t *tile_rows, int64_t *tile_cols)
 {
     const gx_mat *A = args->A;
-    gx_number dtype = gx_number_promote(A->dtype, args->B->dtype);
+    gx_number dtype = gx_number_promote(A->number, args->B->number);
     *tile_rows = *tile_cols = 0;
     if (A->rows < A->cols) {
         gx_plan_q_tiles(run, A->cols, A->rows, args->B->cols, dtype, tile_rows, tile_cols);
@@ -239,7 +239,7 @@ static gx_code look_at_diagonal(problem *p, const gx_mat *F)
     double least = (double)INFINITY, most = 0;
     GX_TRY(gx_gather_diagonal(run, F, 0, n, &diagonal));
     for (int64_t i = 0; i < n; i++) {
-        double size = gx_small_norm(F->dtype, gx_at(diagonal, F->dtype, 1, i, 0), 1, 1, 1);
+        double size = gx_small_norm(F->number, gx_at(diagonal, F->number, 1, i, 0), 1, 1, 1);
         least = size < least ? size : least;
         most = size > most || isnan(size) ? size : most;
     }
@@ -549,8 +549,8 @@ gx_code gx_alg_lstsq(gx_run *run, const gx_lstsq_args *args, gx_sink *X, gx_lsts
     if (!gx_ok(run)) {
         return run->err.code;
     }
-    problem p = {.run = run, .args = args, .result = result, .X = X, .dtype = X->dtype};
-    p.rcond = args->rcond < 0 ? gx_rank_rcond(X->dtype, A->rows, A->cols) : args->rcond;
+    problem p = {.run = run, .args = args, .result = result, .X = X, .dtype = X->number};
+    p.rcond = args->rcond < 0 ? gx_rank_rcond(X->number, A->rows, A->cols) : args->rcond;
     if (A->rows == 0 || A->cols == 0 || X->cols == 0) {
         solve_empty(&p);
     } else if (args->is_factored) {
@@ -574,21 +574,21 @@ static gx_code triangle_of(gx_run *run, const gx_mat *T, gx_small_r *r)
     gx_sink R;
     gx_mat source;
     gx_tsqr_plan plan = {0};
-    gx_sink_begin_scratch(run, T->cols, T->cols, T->dtype, 0, &R);
+    gx_sink_begin_scratch(run, T->cols, T->cols, T->number, 0, &R);
     if (gx_ok(run)) {
-        gx_plan_tsqr(run, T->rows, T->cols, 0, T->dtype, &plan);
+        gx_plan_tsqr(run, T->rows, T->cols, 0, T->number, &plan);
     }
     if (gx_ok(run) && plan.is_possible && !R.is_stored) {
         gx_tsqr_args args = {.A = T, .R = &R};
         gx_alg_tsqr(run, &args, &plan);
         gx_sink_source(&R, T->label, &source);
-        gx_small_r_take(run, &source, T->cols, T->dtype, r);
+        gx_small_r_take(run, &source, T->cols, T->number, r);
         gx_sink_drop(&R);
         return code_of(run);
     }
     gx_sink_drop(&R);
     tall t;
-    if (tall_factor(run, T, T->dtype, false, &t) == GX_OK && need_triangle(&t) == GX_OK) {
+    if (tall_factor(run, T, T->number, false, &t) == GX_OK && need_triangle(&t) == GX_OK) {
         *r = t.r; // moved
         memset(&t.r, 0, sizeof t.r);
     }
@@ -608,7 +608,7 @@ gx_code gx_alg_rank(gx_run *run, const gx_mat *A, double tol, int64_t *rank)
     gx_mat_view(&T, A, is_tall ? GX_NO_TRANS : GX_CONJ_TRANS, 0, 0, gx_max(A->rows, A->cols),
                 gx_min(A->rows, A->cols));
     if (triangle_of(run, &T, &r) == GX_OK && gx_small_r_sigma(&r) == GX_OK) {
-        double least = tol < 0 ? r.sigma[0] * gx_rank_rcond(A->dtype, A->rows, A->cols) : tol;
+        double least = tol < 0 ? r.sigma[0] * gx_rank_rcond(A->number, A->rows, A->cols) : tol;
         while (*rank < r.n && r.sigma[*rank] > least) {
             ++*rank;
         }
@@ -625,17 +625,17 @@ static gx_code adjoint_inverse(gx_run *run, tall *t, double rcond, gx_sink *Y, i
     void *w;
     int64_t n = t->r.n;
     gx_mat W;
-    gx_diagonal ones = {.dtype = Y->dtype};
+    gx_diagonal ones = {.dtype = Y->number};
     bool is_known;
     if (gx_small_r_rank(&t->r, rcond, false, &is_known) != GX_OK ||
         (!is_known && refuse_svd(t) != GX_OK) ||
-        gx_dense_alloc(run, Y->dtype, n, n, "the inverse of R", &w) != GX_OK) {
+        gx_dense_alloc(run, Y->number, n, n, "the inverse of R", &w) != GX_OK) {
         return run->err.code;
     }
     *rank = t->r.rank;
-    gx_diagonal_generate(&ones, 0, 0, n, n, Y->dtype, w, n);
+    gx_diagonal_generate(&ones, 0, 0, n, n, Y->number, w, n);
     if (gx_small_r_solve(&t->r, GX_CONJ_TRANS, w, n, NULL) == GX_OK) {
-        gx_mat_value(&W, "W", Y->dtype, n, n, w, n);
+        gx_mat_value(&W, "W", Y->number, n, n, w, n);
         tall_apply(t, &W, Y);
     }
     gx_mem_free(run->ctx->mem, w);
@@ -652,16 +652,16 @@ gx_code gx_alg_pinv(gx_run *run, const gx_mat *A, double rcond, gx_sink *P, int6
     if (!gx_ok(run) || A->rows == 0 || A->cols == 0) {
         return code_of(run);
     }
-    rcond = rcond < 0 ? gx_rank_rcond(P->dtype, A->rows, A->cols) : rcond;
+    rcond = rcond < 0 ? gx_rank_rcond(P->number, A->rows, A->cols) : rcond;
     gx_mat_view(&T, A, is_wide ? GX_CONJ_TRANS : GX_NO_TRANS, 0, 0, gx_max(A->rows, A->cols),
                 gx_min(A->rows, A->cols));
     if (!is_wide) { // intermediates end in the opposite order of their beginnings
         int64_t tile_rows, tile_cols;
-        gx_plan_q_tiles(run, T.rows, T.cols, T.cols, P->dtype, &tile_rows, &tile_cols);
-        gx_qr_begin_scratch(run, T.rows, T.cols, P->dtype, tile_rows, tile_cols,
-                            triangle_bytes(T.cols, P->dtype), &Y);
+        gx_plan_q_tiles(run, T.rows, T.cols, T.cols, P->number, &tile_rows, &tile_cols);
+        gx_qr_begin_scratch(run, T.rows, T.cols, P->number, tile_rows, tile_cols,
+                            triangle_bytes(T.cols, P->number), &Y);
     }
-    if (tall_factor(run, &T, P->dtype, true, &t) == GX_OK && need_triangle(&t) == GX_OK) {
+    if (tall_factor(run, &T, P->number, true, &t) == GX_OK && need_triangle(&t) == GX_OK) {
         adjoint_inverse(run, &t, rcond, is_wide ? P : &Y, rank);
     }
     tall_clear(&t);
@@ -677,6 +677,6 @@ void gx_pinv_tiles(gx_run *run, const gx_mat *A, int64_t *tile_rows, int64_t *ti
 {
     *tile_rows = *tile_cols = 0;
     if (A->rows < A->cols) {
-        gx_plan_q_tiles(run, A->cols, A->rows, A->rows, A->dtype, tile_rows, tile_cols);
+        gx_plan_q_tiles(run, A->cols, A->rows, A->rows, A->number, tile_rows, tile_cols);
     }
 }

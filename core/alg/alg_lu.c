@@ -227,7 +227,7 @@ static bool has_subnormal_pivot(gx_run *run, const gx_sink *F)
     }
     gx_sink_source(F, "the factor", &factor);
     if (gx_gather_diagonal(run, &factor, 0, count, &diagonal) == GX_OK) {
-        is_found = is_subnormal(F->dtype, diagonal, 1, count);
+        is_found = is_subnormal(F->number, diagonal, 1, count);
     }
     gx_mem_free(run->ctx->mem, diagonal);
     return is_found;
@@ -278,12 +278,12 @@ gx_code gx_alg_lu(gx_run *run, const gx_mat *A, gx_sink *F, gx_aux *aux)
     }
     build_args b = {.A = A, .F = F, .aux = aux, .sums = sums};
     gx_args size = {.m = F->rows, .n = F->cols};
-    double flops = gx_kernel_flops(GX_GETRF, F->dtype, &size);
-    gx_place_run(run, flops, F->dtype, build_lu, &b);
+    double flops = gx_kernel_flops(GX_GETRF, F->number, &size);
+    gx_place_run(run, flops, F->number, build_lu, &b);
     if (has_subnormal_pivot(run, F)) {
         run->is_careful = true;
         aux->info = 0;
-        gx_place_run(run, flops, F->dtype, build_lu, &b);
+        gx_place_run(run, flops, F->number, build_lu, &b);
         run->is_careful = false;
     }
     if (gx_ok(run)) {

@@ -99,8 +99,8 @@ gx_code gx_alg_lu_part(gx_run *run, const gx_mat *F, const gx_aux *aux, gx_lu_pa
         return run->err.code;
     }
     const gx_opnd *from =
-        gx_prog_operand(prog, F, NULL, C->dtype, F->rows, F->cols, F->rows, width);
-    const gx_opnd *to = gx_prog_operand(prog, NULL, C, C->dtype, C->rows, C->cols, C->rows, width);
+        gx_prog_operand(prog, F, NULL, C->number, F->rows, F->cols, F->rows, width);
+    const gx_opnd *to = gx_prog_operand(prog, NULL, C, C->number, C->rows, C->cols, C->rows, width);
     for (int64_t s = 0; s < strips && gx_ok(run); s++) {
         int64_t first = s * width, cols = gx_min(width, C->cols - first);
         (part == GX_LU_LOWER ? make_lower : make_upper)(prog, aux, gx_blk(from, 0, s),

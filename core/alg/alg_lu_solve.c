@@ -204,10 +204,10 @@ static int64_t count_slots(gx_run *run, const solve_plan *plan, const gx_sink *X
     int64_t calls = count_calls(plan, strips);
     int64_t blocks = gx_ceil_div(plan->n, plan->width) * gx_ceil_div(plan->n, plan->height) +
                      gx_ceil_div(plan->lines, plan->strip);
-    size_t element = gx_number_bytes(X->dtype);
+    size_t element = gx_number_bytes(X->number);
     size_t tile = X->is_stored ? (size_t)(X->tile_rows * X->tile_cols) * element : 0;
     size_t overhead = gx_prog_overhead(calls, blocks) + gx_prog_parts_overhead(calls) + tile +
-                      workspace_bytes(run, plan, X->dtype);
+                      workspace_bytes(run, plan, X->number);
     size_t available = gx_mem_available(run->ctx->mem);
     return available > overhead ? (int64_t)((available - overhead) / element) / slot_elements(plan)
                                 : 0;
@@ -305,8 +305,8 @@ static void solve_group(gx_run *run, const gx_mat *F, const gx_aux *aux, gx_tran
         return;
     }
     gx_prog_expect_parts(s.prog, calls);
-    s.F = gx_prog_operand(s.prog, F, NULL, X->dtype, plan->n, plan->n, plan->height, plan->width);
-    s.X = gx_prog_operand(s.prog, B, X, X->dtype, plan->n, plan->lines, plan->n, plan->strip);
+    s.F = gx_prog_operand(s.prog, F, NULL, X->number, plan->n, plan->n, plan->height, plan->width);
+    s.X = gx_prog_operand(s.prog, B, X, X->number, plan->n, plan->lines, plan->n, plan->strip);
     if (run->ctx->config.number[GX_SET_DETERMINISTIC] != 0) {
         gx_prog_cut(
             s.prog,
@@ -345,8 +345,8 @@ gx_code gx_alg_lu_solve(gx_run *run, const gx_mat *F, const gx_aux *aux, gx_tran
     gx_sink narrow;
     gx_mat solved;
     size_t bytes = 0;
-    gx_matrix_bytes(X->rows, X->cols, X->dtype, &bytes);
-    gx_sink_begin_scratch_tiles(run, X->rows, X->cols, X->dtype, 8 * bytes,
+    gx_matrix_bytes(X->rows, X->cols, X->number, &bytes);
+    gx_sink_begin_scratch_tiles(run, X->rows, X->cols, X->number, 8 * bytes,
                                 gx_min(X->rows, X->tile_rows), plan.strip, &narrow);
     if (gx_ok(run)) {
         solve_into(run, F, aux, trans, B, &plan, &narrow);

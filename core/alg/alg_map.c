@@ -42,7 +42,7 @@ static int64_t blocks_of(const gx_sink *C)
 static const gx_opnd *operand_like(gx_prog *prog, const gx_mat *source, gx_sink *sink,
                                    const gx_sink *C)
 {
-    return gx_prog_operand(prog, source, sink, C->dtype, C->rows, C->cols, block_rows(C),
+    return gx_prog_operand(prog, source, sink, C->number, C->rows, C->cols, block_rows(C),
                            block_cols(C));
 }
 
@@ -82,7 +82,7 @@ static bool is_fillable(const gx_run *run, const gx_sink *C)
 /* Elements as the kernel takes them, where they are; NULL: they must be read. */
 static const void *in_place(const gx_mat *X, gx_number dtype, int64_t i, int64_t j)
 {
-    bool is_there = X->kind == GX_MAT_VALUE && X->dtype == dtype;
+    bool is_there = X->kind == GX_MAT_VALUE && X->number == dtype;
     return is_there ? gx_at(X->data, dtype, X->ld, i, j) : NULL;
 }
 
@@ -96,10 +96,10 @@ static bool choose_strips(filling *f)
     enum { TILES = 12, STRIP_BYTES = 5 << 19, LONG_RUN = 128 << 10 };
     const gx_mat *A = f->A, *stored = gx_mat_base_stored(A);
     bool is_view = A->kind == GX_MAT_VIEW && A->trans == GX_NO_TRANS && A->base == stored;
-    int64_t element = (int64_t)gx_number_bytes(f->C->dtype);
+    int64_t element = (int64_t)gx_number_bytes(f->C->number);
     int64_t below = gx_ceil_div(A->rows, A->tile_rows);
     if (f->call->kernel != GX_KERNEL_COUNT || stored == NULL ||
-        (stored != A && !is_view) || A->dtype != f->C->dtype || below < 2 ||
+        (stored != A && !is_view) || A->number != f->C->number || below < 2 ||
         A->tile_rows * element >= LONG_RUN || A->cols <= A->tile_cols / 4 ||
         !gx_reader_is_random(f->run->ctx->store, &stored->meta)) {
         return false;
@@ -115,7 +115,7 @@ static bool choose_strips(filling *f)
 static void choose_units(filling *f)
 {
     const gx_mat *A = f->A;
-    int64_t element = (int64_t)gx_number_bytes(f->C->dtype), piece = PIECE_BYTES / element;
+    int64_t element = (int64_t)gx_number_bytes(f->C->number), piece = PIECE_BYTES / element;
     bool is_view = A->kind == GX_MAT_VIEW && A->trans == GX_NO_TRANS;
     bool has_tiles = gx_mat_base_stored(A) != NULL || A->kind == GX_MAT_VIEW;
     bool is_turned = f->call->kernel == GX_TRANSPOSE;
@@ -147,24 +147,24 @@ static gx_code fill_chunk(const filling *f, gx_pass_thread *thread, void *work, 
     args.n = is_turned ? m : n;
     args.alpha = f->call->alpha;
     args.beta = f->call->beta;
-    args.c = is_turned ? gx_at(C->value.data, C->dtype, C->rows, j, i)
-                       : gx_at(C->value.data, C->dtype, C->rows, i, j);
+    args.c = is_turned ? gx_at(C->value.data, C->number, C->rows, j, i)
+                       : gx_at(C->value.data, C->number, C->rows, i, j);
     args.ldc = C->rows;
-    args.a = f->kernel == NULL ? NULL : in_place(f->A, C->dtype, i, j);
+    args.a = f->kernel == NULL ? NULL : in_place(f->A, C->number, i, j);
     args.lda = f->A->ld;
     if (args.a == NULL) {
         void *to = is_turned ? work : args.c;
         args.a = to;
         args.lda = is_turned ? m : C->rows;
-        GX_TRY(gx_pass_read(thread, f->A, i, j, m, n, C->dtype, to, args.lda, err));
+        GX_TRY(gx_pass_read(thread, f->A, i, j, m, n, C->number, to, args.lda, err));
     }
     if (f->B != NULL) {
-        args.b = in_place(f->B, C->dtype, i, j);
+        args.b = in_place(f->B, C->number, i, j);
         args.ldb = f->B->ld;
         if (args.b == NULL) {
             args.b = work;
             args.ldb = m;
-            GX_TRY(gx_pass_read(thread, f->B, i, j, m, n, C->dtype, work, m, err));
+            GX_TRY(gx_pass_read(thread, f->B, i, j, m, n, C->number, work, m, err));
         }
     }
     return f->kernel == NULL ? GX_OK : f->kernel(f->dev, NULL, &args, err);
@@ -199,20 +199,20 @@ static gx_code fill(gx_run *run, const gx_call *call, const gx_mat *A, const gx_
     }
     const gx_mat *sources[] = {A, B};
     bool is_copy = call->kernel == GX_KERNEL_COUNT, is_turned = call->kernel == GX_TRANSPOSE;
-    size_t element = gx_number_bytes(C->dtype);
+    size_t element = gx_number_bytes(C->number);
     gx_args size = {.map = call->map, .m = A->rows, .n = A->cols};
     choose_units(&f);
-    bool holds_chunk = is_turned ? in_place(A, C->dtype, 0, 0) == NULL
-                                 : B != NULL && in_place(B, C->dtype, 0, 0) == NULL;
+    bool holds_chunk = is_turned ? in_place(A, C->number, 0, 0) == NULL
+                                 : B != NULL && in_place(B, C->number, 0, 0) == NULL;
     gx_pass pass = {.sources = sources,
                     .source_count = 2,
                     .units = f.row_units * gx_ceil_div(f.col0 + A->cols, f.cols),
                     .bytes = (double)C->rows * (double)C->cols * (double)element,
-                    .flops = is_copy ? 0 : gx_kernel_flops(call->kernel, C->dtype, &size),
+                    .flops = is_copy ? 0 : gx_kernel_flops(call->kernel, C->number, &size),
                     .work_bytes = holds_chunk ? (size_t)f.chunk_elements * element : 0,
                     .work = fill_unit,
                     .arg = &f};
-    f.kernel = is_copy ? NULL : backend->kernel[call->kernel][C->dtype];
+    f.kernel = is_copy ? NULL : backend->kernel[call->kernel][C->number];
     gx_pass_run(run, &pass);
     gx_stats_add(&run->ctx->stats, GX_STAT_KERNELS, is_copy ? 0 : pass.units);
     gx_stats_add(&run->ctx->stats, GX_STAT_FLOPS, (int64_t)pass.flops);
@@ -252,9 +252,9 @@ static gx_code make_tile(void *arg, int64_t unit, gx_pass_thread *thread, void *
     gx_args args = {.transa = x->call->transa, .m = at.m, .n = at.n, .c = part, .ldc = at.m};
     (void)work;
     if (x->kernel == NULL) {
-        return gx_pass_read(thread, x->A, at.i0, at.j0, at.m, at.n, x->C->dtype, part, at.m, err);
+        return gx_pass_read(thread, x->A, at.i0, at.j0, at.m, at.n, x->C->number, part, at.m, err);
     }
-    args.a = in_place(x->A, x->C->dtype, at.j0, at.i0);
+    args.a = in_place(x->A, x->C->number, at.j0, at.i0);
     args.lda = x->A->ld;
     return x->kernel(x->dev, NULL, &args, err);
 }
@@ -272,7 +272,7 @@ static gx_code write_piece(const making *x, gx_pass_thread *thread, int64_t tile
                            gx_err *err)
 {
     const gx_mat *A = x->A;
-    gx_number dtype = x->C->dtype;
+    gx_number dtype = x->C->number;
     gx_args args = {.transa = x->call->transa, .m = at->m, .n = width, .c = work, .ldc = at->m};
     size_t column = (size_t)at->m * gx_number_bytes(dtype);
     const void *from = work;
@@ -314,7 +314,7 @@ enum { ROW_BYTES = 256 };
 /* Columns of a piece: about GX_PASS_CHUNK_BYTES. */
 static int64_t piece_width(const gx_sink *C)
 {
-    int64_t element = (int64_t)gx_number_bytes(C->dtype), step = ROW_BYTES / element;
+    int64_t element = (int64_t)gx_number_bytes(C->number), step = ROW_BYTES / element;
     int64_t width = GX_PASS_CHUNK_BYTES / (C->tile_rows * element);
     width = width > step ? (width + step / 2) / step * step : width;
     return gx_max(1, gx_min(C->tile_cols, width));
@@ -323,7 +323,7 @@ static int64_t piece_width(const gx_sink *C)
 static void make_and_write(gx_run *run, making *x, gx_pass *pass)
 {
     gx_err err = {0};
-    size_t column = (size_t)x->C->tile_rows * gx_number_bytes(x->C->dtype);
+    size_t column = (size_t)x->C->tile_rows * gx_number_bytes(x->C->number);
     x->width = piece_width(x->C);
     pass->part_bytes = 0;
     pass->work_bytes = (size_t)x->width * column;
@@ -341,7 +341,7 @@ static bool make_stored(gx_run *run, const gx_call *call, const gx_mat *A, gx_si
 {
     bool is_copy = call->kernel == GX_KERNEL_COUNT, is_turned = call->kernel == GX_TRANSPOSE;
     bool is_there = is_copy ? A->kind == GX_MAT_VALUE || A->kind == GX_MAT_NARROW
-                            : in_place(A, C->dtype, 0, 0) != NULL;
+                            : in_place(A, C->number, 0, 0) != NULL;
     const gx_backend *backend;
     gx_err err = {0};
     making x = {.run = run, .call = call, .A = A, .C = C};
@@ -350,8 +350,8 @@ static bool make_stored(gx_run *run, const gx_call *call, const gx_mat *A, gx_si
         gx_run_device(run, &backend, &x.dev) != GX_OK) {
         return false;
     }
-    size_t element = gx_number_bytes(C->dtype);
-    x.kernel = is_copy ? NULL : backend->kernel[GX_TRANSPOSE][C->dtype];
+    size_t element = gx_number_bytes(C->number);
+    x.kernel = is_copy ? NULL : backend->kernel[GX_TRANSPOSE][C->number];
     const gx_mat *sources[] = {A};
     int64_t tiles = gx_ceil_div(C->rows, C->tile_rows) * gx_ceil_div(C->cols, C->tile_cols);
     gx_pass pass = {.sources = sources,
@@ -463,7 +463,7 @@ gx_code gx_alg_transpose(gx_run *run, const gx_mat *A, gx_trans trans, gx_sink *
     gx_prog_lookahead(prog, lookahead(run));
     const gx_opnd *c = operand_like(prog, NULL, C, C);
     const gx_opnd *a =
-        gx_prog_operand(prog, A, NULL, C->dtype, A->rows, A->cols, block_cols(C), block_rows(C));
+        gx_prog_operand(prog, A, NULL, C->number, A->rows, A->cols, block_cols(C), block_rows(C));
     for (int64_t j = 0; j < c->grid_cols && gx_ok(run); j++) {
         for (int64_t i = 0; i < c->grid_rows; i++) {
             gx_prog_call(prog, &(gx_call){.kernel = GX_TRANSPOSE,

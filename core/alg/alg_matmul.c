@@ -44,9 +44,9 @@ gx_code gx_matmul_shape(const gx_matmul_args *args, int64_t *m, int64_t *n, gx_n
                        "%s to accumulate into is %lldx%lld but the product is %lldx%lld", C0->label,
                        (long long)C0->rows, (long long)C0->cols, (long long)*m, (long long)*n);
     }
-    *dtype = gx_number_promote(A->dtype, B->dtype);
+    *dtype = gx_number_promote(A->number, B->number);
     if (C0 != NULL) {
-        *dtype = gx_number_promote(*dtype, C0->dtype);
+        *dtype = gx_number_promote(*dtype, C0->number);
     }
     if (args->alpha.im != 0 || args->beta.im != 0) {
         *dtype = gx_number_promote(*dtype, GX_C64);
@@ -58,7 +58,7 @@ gx_code gx_matmul_shape(const gx_matmul_args *args, int64_t *m, int64_t *n, gx_n
 
 static bool is_in_memory(const gx_mat *X, gx_number dtype)
 {
-    return X->kind == GX_MAT_VALUE && X->dtype == dtype;
+    return X->kind == GX_MAT_VALUE && X->number == dtype;
 }
 
 static void multiply_values(gx_run *run, const gx_matmul_args *args, gx_sink *C)
@@ -77,7 +77,7 @@ static void multiply_values(gx_run *run, const gx_matmul_args *args, gx_sink *C)
                     .ldb = gx_max(1, B->ld),
                     .c = C->value.data,
                     .ldc = gx_max(1, C->rows)};
-    gx_run_call(run, GX_GEMM, C->dtype, &call);
+    gx_run_call(run, GX_GEMM, C->number, &call);
 }
 
 /*
@@ -86,7 +86,7 @@ static void multiply_values(gx_run *run, const gx_matmul_args *args, gx_sink *C)
 */
 static gx_code multiply_onto(gx_run *run, const gx_matmul_args *args, gx_sink *C)
 {
-    if (!is_in_memory(args->A, C->dtype) || !is_in_memory(args->B, C->dtype)) {
+    if (!is_in_memory(args->A, C->number) || !is_in_memory(args->B, C->number)) {
         return gx_run_failf(run, GX_ARG,
                             "\"beta\" adds to a lent array products of such that are in memory "
                             "too, and of its dtype");
@@ -331,10 +331,10 @@ static void check_product(gx_run *run, const gx_matmul_args *args, int64_t inner
 {
     double m = (double)C->rows, n = (double)C->cols, k = (double)inner;
     double elements = m * k + k * n + m * n;
-    double bytes = elements * (double)gx_number_bytes(C->dtype);
+    double bytes = elements * (double)gx_number_bytes(C->number);
     gx_mat result;
     if (gx_ok(run) && args->after == NULL &&
-        gx_probe_is_due(run, C->dtype, 2 * m * n * k, bytes, elements, bytes)) {
+        gx_probe_is_due(run, C->number, 2 * m * n * k, bytes, elements, bytes)) {
         gx_sink_source(C, "C", &result);
         gx_probe_product(run, args, &result);
     }
@@ -372,7 +372,7 @@ static bool multiply_narrow(gx_run *run, const gx_matmul_args *args, double flop
     bool is_hosts = plan.S->kind == GX_MAT_CENTRED &&
                     run->ctx->config.number[GX_SET_BACKEND] != GX_BACKEND_CUDA;
     build_args build = {args, C};
-    if (is_hosts || !gx_place_on_device(run, flops, C->dtype, build_product, &build, &terms)) {
+    if (is_hosts || !gx_place_on_device(run, flops, C->number, build_product, &build, &terms)) {
         gx_narrow_run(run, &plan, C);
     }
     return true;
@@ -388,7 +388,7 @@ gx_code gx_alg_matmul(gx_run *run, const gx_matmul_args *args, gx_sink *C)
         return multiply_onto(run, args, C);
     }
     gx_args size = {.m = C->rows, .n = C->cols, .k = k};
-    double flops = gx_kernel_flops(GX_GEMM, C->dtype, &size);
+    double flops = gx_kernel_flops(GX_GEMM, C->number, &size);
     if (multiply_narrow(run, args, flops, C)) {
         check_product(run, args, k, C);
         return gx_ok(run) ? GX_OK : run->err.code;
@@ -396,14 +396,14 @@ gx_code gx_alg_matmul(gx_run *run, const gx_matmul_args *args, gx_sink *C)
     // A value times its own transpose goes the long way, so that it is symmetric to the last bit.
     bool is_in_values = !C->is_stored && args->C0 == NULL && args->after == NULL &&
                         args->A->data != args->B->data &&
-                        is_in_memory(args->A, C->dtype) && is_in_memory(args->B, C->dtype);
+                        is_in_memory(args->A, C->number) && is_in_memory(args->B, C->number);
     size_t device_bytes;
-    if (is_in_values && gx_place_candidate(run, flops, C->dtype, &device_bytes) == NULL) {
-        gx_place_owe(run, flops, C->dtype);
+    if (is_in_values && gx_place_candidate(run, flops, C->number, &device_bytes) == NULL) {
+        gx_place_owe(run, flops, C->number);
         multiply_values(run, args, C);
         return gx_ok(run) ? GX_OK : run->err.code;
     }
-    gx_place_run(run, flops, C->dtype, build_product, &(build_args){args, C});
+    gx_place_run(run, flops, C->number, build_product, &(build_args){args, C});
     check_product(run, args, k, C);
     return gx_ok(run) ? GX_OK : run->err.code;
 }

@@ -68,7 +68,7 @@ static void take_tiles(const gx_mat *S, gx_narrow *n)
     n->tile_rows = S->tile_rows;
     n->tile_cols = S->tile_cols;
     if (gx_mat_is_value(S)) {
-        gx_tile_shape(S->rows, S->cols, S->stored, PIECE_BYTES, &n->tile_rows, &n->tile_cols,
+        gx_tile_shape(S->rows, S->cols, S->dtype, PIECE_BYTES, &n->tile_rows, &n->tile_cols,
                       &ignored);
     }
 }
@@ -146,7 +146,7 @@ static void choose_chunks(gx_narrow *n)
 
 static size_t chunk_bytes(const gx_narrow *n)
 {
-    bool is_there = n->S->kind == GX_MAT_VALUE && n->S->dtype == n->dtype;
+    bool is_there = n->S->kind == GX_MAT_VALUE && n->S->number == n->dtype;
     return is_there ? 0 : (bytes_of(n, n->chunk_rows, n->chunk_cols) + 63) / 64 * 64;
 }
 
@@ -227,12 +227,12 @@ bool gx_narrow_plan(gx_run *run, const gx_matmul_args *args, const gx_sink *C, g
     if (2 * (double)C->rows * (double)C->cols * k < SMALL_FLOPS) {
         return false; // is_narrow() would say so of every side: thousands of products are small
     }
-    *n = (gx_narrow){.args = args, .dtype = C->dtype};
+    *n = (gx_narrow){.args = args, .dtype = C->number};
     n->is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
     bool is_found =
         gx_plan_is_gram(args, n->dtype, &n->is_hermitian) && take_gram(args, n) && is_narrow(n);
     for (int left = 0; left < 2 && !is_found; left++) {
-        *n = (gx_narrow){.args = args, .dtype = C->dtype, .is_fixed = n->is_fixed};
+        *n = (gx_narrow){.args = args, .dtype = C->number, .is_fixed = n->is_fixed};
         take_sides(args, left == 1, n);
         is_found = is_narrow(n);
     }
@@ -261,7 +261,7 @@ static double stored_bytes(const gx_mat *mat)
 {
     return gx_mat_base_stored(mat) == NULL
                ? 0
-               : (double)mat->rows * (double)mat->cols * (double)gx_number_bytes(mat->dtype);
+               : (double)mat->rows * (double)mat->cols * (double)gx_number_bytes(mat->number);
 }
 
 void gx_narrow_predict(gx_run *run, const gx_narrow *n, const gx_sink *C, gx_cost *cost,
@@ -417,7 +417,7 @@ static gx_code multiply_tile(void *arg, int64_t unit, gx_pass_thread *thread, vo
     const gx_narrow *n = p->plan;
     const gx_mat *S = n->S;
     unit_tile t = tile_at(n, unit);
-    bool is_there = S->kind == GX_MAT_VALUE && S->dtype == n->dtype;
+    bool is_there = S->kind == GX_MAT_VALUE && S->number == n->dtype;
     bool is_direct = n->per_strip == 1 && n->holds_y;
     int64_t ldo = t.rows, ldx;
     char *out = is_direct ? y_at(p, t.row, &ldo) : part;
@@ -432,7 +432,7 @@ static gx_code multiply_tile(void *arg, int64_t unit, gx_pass_thread *thread, vo
             const void *a = work;
             int64_t lda = m;
             if (is_there) {
-                a = gx_at(S->data, S->dtype, S->ld, t.i0 + i, t.j0 + j);
+                a = gx_at(S->data, S->number, S->ld, t.i0 + i, t.j0 + j);
                 lda = S->ld;
             } else {
                 GX_TRY(gx_pass_read(thread, S, t.i0 + i, t.j0 + j, m, w, n->dtype, work, m, err));
@@ -573,7 +573,7 @@ static void load_x(product *p)
     if (!n->holds_x) {
         return;
     }
-    if (base->kind == GX_MAT_VALUE && base->dtype == n->dtype && n->x.trans == GX_NO_TRANS &&
+    if (base->kind == GX_MAT_VALUE && base->number == n->dtype && n->x.trans == GX_NO_TRANS &&
         !n->conj_x) {
         p->x = base->data;
         p->ldx = base->ld;

@@ -117,7 +117,7 @@ static void pass_over(norms *x)
                     .work = look_at_tile,
                     .fold = fold_tile,
                     .arg = x};
-    pass.bytes = (double)A->rows * (double)A->cols * (double)gx_number_bytes(A->dtype);
+    pass.bytes = (double)A->rows * (double)A->cols * (double)gx_number_bytes(A->number);
     gx_pass_run(x->run, &pass);
 }
 
@@ -177,7 +177,7 @@ gx_code gx_normal_make(gx_run *run, const gx_mat *A, bool by_row, gx_line_norm k
     normal->zeros = zeros;
     gx_mat_view(&normal->turned, A, by_row ? GX_TRANS : GX_NO_TRANS, 0, 0,
                 by_row ? A->cols : A->rows, by_row ? A->rows : A->cols);
-    gx_mat_centred(&normal->scaled, &normal->turned, A->dtype, zeros, scale, false);
+    gx_mat_centred(&normal->scaled, &normal->turned, A->number, zeros, scale, false);
     gx_mat_view(&normal->as_a, &normal->scaled, by_row ? GX_TRANS : GX_NO_TRANS, 0, 0, A->rows,
                 A->cols);
     normal->mat = &normal->as_a;

@@ -249,7 +249,7 @@ static void take_look(look *l)
     gx_mem *mem = l->run->ctx->mem;
     void *low = NULL, *high = NULL;
     gx_err err = {0};
-    l->wide = gx_number_wide(l->A->dtype);
+    l->wide = gx_number_wide(l->A->number);
     l->edge = choose_edge(l);
     size_t bytes = (size_t)(l->edge * l->edge) * gx_number_bytes(l->wide);
     if (gx_mem_alloc(mem, bytes, "a block to look at", &low, &err) == GX_OK &&
@@ -268,10 +268,11 @@ static void take_look(look *l)
 /* G = A^H A, an intermediate, against the identity. */
 static void look_at_gram(gx_run *run, const gx_mat *A, double bound, bool *holds)
 {
-    gx_trans trans = gx_adjoint(A->dtype);
+    gx_trans trans = gx_adjoint(A->number);
     gx_matmul_args args = {.A = A, .B = A, .transa = trans, .alpha = {1, 0}};
     gx_sink G = {0};
-    gx_sink_begin_scratch(run, A->cols, A->cols, A->dtype, gx_mem_available(run->ctx->mem) / 2, &G);
+    gx_sink_begin_scratch(run, A->cols, A->cols, A->number, gx_mem_available(run->ctx->mem) / 2,
+                          &G);
     gx_alg_matmul(run, &args, &G);
     gx_mat gram;
     if (gx_ok(run)) {
@@ -306,7 +307,7 @@ gx_code gx_alg_check_property(gx_run *run, const gx_mat *A, uint32_t bits, doubl
         take_look(&l);
     }
     if (gx_ok(run) && l.holds && !is_empty && (bits & GX_PROP_ORTHOGONAL) != 0) {
-        double bound = tol >= 0 ? tol : 10 * gx_rank_rcond(A->dtype, A->rows, A->cols);
+        double bound = tol >= 0 ? tol : 10 * gx_rank_rcond(A->number, A->rows, A->cols);
         look_at_gram(run, A, bound, &l.holds);
     }
     if (gx_ok(run) && l.holds && !is_empty && (bits & GX_PROP_POSITIVE) != 0) {

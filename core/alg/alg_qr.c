@@ -134,13 +134,13 @@ gx_prog *gx_qr_program(gx_run *run, const gx_mat *A, const gx_panel_plan *plan, 
     if (gx_prog_create(run, panels * (2 * grid - panels + 3) / 2 + 1, &x.prog) != GX_OK) {
         return NULL;
     }
-    x.C = gx_prog_operand(x.prog, A, F, F->dtype, m, n, gx_max(1, m), plan->width);
+    x.C = gx_prog_operand(x.prog, A, F, F->number, m, n, gx_max(1, m), plan->width);
     x.V = x.C;
     if (grid > 1 && k > 0) {
         int64_t width = gx_min(plan->width, k);
-        x.T = gx_prog_operand(x.prog, NULL, NULL, F->dtype, width, k, width, k);
+        x.T = gx_prog_operand(x.prog, NULL, NULL, F->number, width, k, width, k);
     }
-    x.tau = gx_prog_vector(x.prog, F->dtype, tau, k);
+    x.tau = gx_prog_vector(x.prog, F->number, tau, k);
     gx_prog_cut(x.prog, &plan->cut);
     gx_prog_lookahead(x.prog, plan->lookahead);
     for (int64_t j0 = 0; j0 < x.C->grid_cols && gx_ok(run); j0 += plan->group) {
@@ -161,11 +161,11 @@ gx_prog *gx_qr_program(gx_run *run, const gx_mat *A, const gx_panel_plan *plan, 
 static void check_factor(gx_run *run, const gx_mat *A, const gx_sink *F)
 {
     double m = (double)F->rows, n = (double)F->cols, elements = 2 * m * n + n * n;
-    double bytes = elements * (double)gx_number_bytes(F->dtype);
-    double flops = 2 * m * n * n * (gx_number_is_complex(F->dtype) ? 4 : 1);
+    double bytes = elements * (double)gx_number_bytes(F->number);
+    double flops = 2 * m * n * n * (gx_number_is_complex(F->number) ? 4 : 1);
     gx_mat factor;
     if (gx_ok(run) && m >= n && n > 0 &&
-        gx_probe_is_due(run, F->dtype, flops, bytes, elements, bytes)) {
+        gx_probe_is_due(run, F->number, flops, bytes, elements, bytes)) {
         gx_sink_source(F, "F", &factor);
         gx_probe_qr(run, A, &factor);
     }
@@ -184,7 +184,7 @@ static gx_prog *build_qr(gx_run *run, void *arg)
     gx_panel_plan plan;
     gx_sink *F = b->F;
     int64_t k = gx_min(F->rows, F->cols);
-    gx_plan_panels(run, F->rows, F->cols, k, F->dtype, F->is_stored ? F->tile_cols : 0, &plan);
+    gx_plan_panels(run, F->rows, F->cols, k, F->number, F->is_stored ? F->tile_cols : 0, &plan);
     return gx_ok(run) ? gx_qr_program(run, b->A, &plan, F, b->tau) : NULL;
 }
 
@@ -195,7 +195,7 @@ gx_code gx_alg_qr(gx_run *run, const gx_mat *A, gx_sink *F, void *tau)
     }
     gx_args size = {.m = F->rows, .n = F->cols};
     if (F->rows > 0 && F->cols > 0) {
-        gx_place_run(run, gx_kernel_flops(GX_GEQRF, F->dtype, &size), F->dtype, build_qr,
+        gx_place_run(run, gx_kernel_flops(GX_GEQRF, F->number, &size), F->number, build_qr,
                      &(qr_args){A, F, tau});
     }
     check_factor(run, A, F);
@@ -251,11 +251,11 @@ static void plan_apply(gx_run *run, const gx_mat *F, int64_t k, const gx_sink *C
 {
     gx_panel_plan own;
     int64_t tile = gx_mat_base_stored(F) != NULL ? gx_min(F->tile_cols, gx_max(1, k)) : 0;
-    gx_plan_panels(run, C->rows, C->cols, k, C->dtype, C->is_stored ? C->tile_cols : 0, plan);
-    gx_plan_panels(run, F->rows, k, k, C->dtype, tile, &own);
+    gx_plan_panels(run, C->rows, C->cols, k, C->number, C->is_stored ? C->tile_cols : 0, plan);
+    gx_plan_panels(run, F->rows, k, k, C->number, tile, &own);
     bool is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
     if (tile > 0 && own.slots < (is_fixed ? 3 : 6)) {
-        gx_plan_panels(run, F->rows, k, k, C->dtype, 0, &own);
+        gx_plan_panels(run, F->rows, k, k, C->number, 0, &own);
     }
     *v_width = own.width;
     // Slots are of the larger panel.
@@ -289,16 +289,16 @@ static gx_prog *build_apply(gx_run *run, void *arg)
     }
     gx_prog_cut(x.prog, &plan.cut);
     gx_prog_lookahead(x.prog, plan.lookahead);
-    x.C = gx_prog_operand(x.prog, b->B, C, C->dtype, C->rows, C->cols, C->rows, plan.width);
+    x.C = gx_prog_operand(x.prog, b->B, C, C->number, C->rows, C->cols, C->rows, plan.width);
     if (k == 0) {
         copy_all(x.prog, x.C);
         return x.prog;
     }
-    x.V = gx_prog_operand(x.prog, F, NULL, C->dtype, F->rows, k, F->rows, x.width);
+    x.V = gx_prog_operand(x.prog, F, NULL, C->number, F->rows, k, F->rows, x.width);
     if (C->cols > FEW_COLUMNS) {
-        x.T = gx_prog_operand(x.prog, NULL, NULL, C->dtype, x.width, k, x.width, k);
+        x.T = gx_prog_operand(x.prog, NULL, NULL, C->number, x.width, k, x.width, k);
     }
-    x.tau = gx_prog_vector(x.prog, C->dtype, (void *)(uintptr_t)b->tau, k); // only read
+    x.tau = gx_prog_vector(x.prog, C->number, (void *)(uintptr_t)b->tau, k); // only read
     if (gx_ok(run)) {
         apply_all(&x, plan.group, b->is_unit);
     }
@@ -311,7 +311,7 @@ static gx_code apply_q(gx_run *run, const apply_args *b)
     if (gx_ok(run) && C->rows > 0 && C->cols > 0) {
         apply_args again = *b;
         gx_args size = {.side = GX_LEFT, .m = C->rows, .n = C->cols, .k = b->k};
-        gx_place_run(run, gx_kernel_flops(GX_ORMQR, C->dtype, &size), C->dtype, build_apply,
+        gx_place_run(run, gx_kernel_flops(GX_ORMQR, C->number, &size), C->number, build_apply,
                      &again);
     }
     return gx_ok(run) ? GX_OK : run->err.code;
@@ -326,8 +326,8 @@ gx_code gx_alg_qr_apply(gx_run *run, const gx_mat *F, const void *tau, int64_t k
 gx_code gx_alg_qr_form(gx_run *run, const gx_mat *F, const void *tau, int64_t k, gx_sink *Q)
 {
     gx_mat unit;
-    gx_diagonal ones = {.dtype = Q->dtype};
-    gx_mat_generated(&unit, "the unit matrix", Q->dtype, Q->rows, Q->cols, gx_diagonal_generate,
+    gx_diagonal ones = {.dtype = Q->number};
+    gx_mat_generated(&unit, "the unit matrix", Q->number, Q->rows, Q->cols, gx_diagonal_generate,
                      &ones);
     return apply_q(
         run,
@@ -370,7 +370,7 @@ gx_code gx_alg_qr_r(gx_run *run, const gx_mat *F, gx_sink *R)
         return run->err.code;
     }
     gx_prog_lookahead(prog, gx_max(4, 2 * run->ctx->config.number[GX_SET_READERS]));
-    const gx_opnd *r = gx_prog_operand(prog, F, R, R->dtype, R->rows, R->cols, bm, bn);
+    const gx_opnd *r = gx_prog_operand(prog, F, R, R->number, R->rows, R->cols, bm, bn);
     for (int64_t j = 0; j < r->grid_cols && gx_ok(run); j++) {
         for (int64_t i = 0; i < r->grid_rows; i++) {
             cut_triangle(prog, gx_blk(r, i, j), i * bm, j * bn, gx_min(bm, R->rows - i * bm),

@@ -51,9 +51,9 @@ static gx_code form_by_tree(gx_run *run, const gx_sink *V, const void *tau,
                             const gx_tsqr_plan *plan, gx_sink *Q)
 {
     gx_mat source, unit;
-    gx_diagonal ones = {.dtype = Q->dtype};
+    gx_diagonal ones = {.dtype = Q->number};
     gx_sink_source(V, "V", &source);
-    gx_mat_generated(&unit, "the unit matrix", Q->dtype, plan->cols, plan->cols,
+    gx_mat_generated(&unit, "the unit matrix", Q->number, plan->cols, plan->cols,
                      gx_diagonal_generate, &ones);
     return gx_alg_tsqr_apply(run, &source, tau, plan, &unit, Q);
 }
@@ -99,7 +99,7 @@ gx_code gx_alg_qr_parts(gx_run *run, const gx_mat *A, gx_sink *Q, gx_sink *R)
         return run->err.code;
     }
     int64_t k = gx_min(A->rows, A->cols);
-    gx_number dtype = R != NULL ? R->dtype : Q->dtype;
+    gx_number dtype = R != NULL ? R->number : Q->number;
     bool is_full = R != NULL ? R->rows > k : Q->cols > k;
     bool is_tall = k > 0 && (Q == NULL ? A->rows >= 2 * A->cols
                                        : gx_plan_prefers_tsqr(run, A->rows, A->cols, dtype));

@@ -109,7 +109,7 @@ static gx_tile_place tile_of(const gx_mat *A, int64_t tile)
 /* The result of one kernel call lies behind the chunk. */
 static size_t chunk_bytes(const scan *s)
 {
-    size_t bytes = (size_t)(s->chunk_rows * s->chunk_cols) * gx_number_bytes(s->A->dtype);
+    size_t bytes = (size_t)(s->chunk_rows * s->chunk_cols) * gx_number_bytes(s->A->number);
     return (bytes + 63) / 64 * 64;
 }
 
@@ -151,10 +151,10 @@ static gx_code reduce_tile(void *arg, int64_t tile, gx_pass_thread *thread, void
                             .reduce = latest};
             args.lda = args.m;
             if (A->kind == GX_MAT_VALUE) {
-                args.a = gx_at(A->data, A->dtype, A->ld, r.i0 + i, r.j0 + j);
+                args.a = gx_at(A->data, A->number, A->ld, r.i0 + i, r.j0 + j);
                 args.lda = A->ld;
             } else {
-                GX_TRY(gx_pass_read(thread, A, r.i0 + i, r.j0 + j, args.m, args.n, A->dtype, work,
+                GX_TRY(gx_pass_read(thread, A, r.i0 + i, r.j0 + j, args.m, args.n, A->number, work,
                                     args.m, err));
             }
             GX_TRY(s->kernel(s->dev, NULL, &args, err));
@@ -183,7 +183,7 @@ static gx_code fold_tile(void *arg, int64_t tile, void *part, gx_err *err)
 /* By the tile's shape alone. */
 static void choose_chunks(scan *s)
 {
-    int64_t element = (int64_t)gx_number_bytes(s->A->dtype);
+    int64_t element = (int64_t)gx_number_bytes(s->A->number);
     int64_t elements = GX_PASS_CHUNK_BYTES / element;
     if (is_row_kind(s->kind) && s->A->tile_rows > ROWS_MOST) {
         elements = PIECE_BYTES / element;
@@ -199,7 +199,7 @@ static void run_scan(scan *s)
 {
     size_t bytes = 0;
     const gx_mat *A = s->A;
-    gx_matrix_bytes(A->rows, A->cols, A->dtype, &bytes);
+    gx_matrix_bytes(A->rows, A->cols, A->number, &bytes);
     int64_t latest = gx_reduce_width(s->kind, s->chunk_rows, s->chunk_cols);
     int64_t width = width_of(s, A->tile_rows, A->tile_cols);
     gx_pass pass = {.sources = &s->A,
@@ -222,7 +222,7 @@ static gx_code reduce(scan *s)
     if (!gx_ok(run) || gx_run_device(run, &backend, &s->dev) != GX_OK) {
         return run->err.code;
     }
-    s->kernel = backend->kernel[GX_REDUCE][A->dtype];
+    s->kernel = backend->kernel[GX_REDUCE][A->number];
     bool is_empty = A->rows == 0 || A->cols == 0;
     s->row_tiles = is_empty ? 0 : gx_ceil_div(A->rows, A->tile_rows);
     s->col_tiles = is_empty ? 0 : gx_ceil_div(A->cols, A->tile_cols);
@@ -242,7 +242,7 @@ static gx_code reduce(scan *s)
 static gx_code sums_of_sparse(gx_run *run, const gx_mat *A, bool is_by_row, double divisor,
                               double *out)
 {
-    int64_t count = is_by_row ? A->rows : A->cols, parts = gx_number_is_complex(A->dtype) ? 2 : 1;
+    int64_t count = is_by_row ? A->rows : A->cols, parts = gx_number_is_complex(A->number) ? 2 : 1;
     gx_err err = {0};
     void *memory;
     if (gx_mem_alloc(run->ctx->mem, (size_t)count * 2 * sizeof(double), "sums", &memory, &err) !=
@@ -274,7 +274,7 @@ gx_code gx_alg_sums(gx_run *run, const gx_mat *A, bool is_by_row, double divisor
     }
     scan s = {.run = run, .A = A, .out = out, .divisor = divisor};
     s.kind = is_by_row ? GX_REDUCE_ROW_SUM : GX_REDUCE_COL_SUM;
-    s.is_real = !gx_number_is_complex(A->dtype);
+    s.is_real = !gx_number_is_complex(A->number);
     if (reduce(&s) == GX_OK && !s.is_direct) {
         divide(out, width_of(&s, A->rows, A->cols), divisor);
     }

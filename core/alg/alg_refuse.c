@@ -256,12 +256,12 @@ static gx_code compare(const gx_mat *A, const gx_scalar *x, const gx_scalar *y, 
                 continue;
             }
             char first[ELEMENT_TEXT], second[ELEMENT_TEXT];
-            bool is_complex = gx_number_is_complex(A->dtype);
+            bool is_complex = gx_number_is_complex(A->number);
             return gx_fail(err, GX_ARG, "%s is not %s (%s[%lld,%lld] = %s, %s[%lld,%lld] = %s)",
                            A->label, is_complex ? "Hermitian" : "symmetric", A->label,
                            (long long)(i0 + i), (long long)(j0 + j),
-                           format_element(A->dtype, a, first), A->label, (long long)(j0 + j),
-                           (long long)(i0 + i), format_element(A->dtype, b, second));
+                           format_element(A->number, a, first), A->label, (long long)(j0 + j),
+                           (long long)(i0 + i), format_element(A->number, b, second));
         }
     }
     return GX_OK;

@@ -43,7 +43,7 @@ gx_code gx_solve_shape(const gx_solve_args *args, int64_t *n, int64_t *cols, gx_
     }
     *n = A->rows;
     *cols = B->cols;
-    *dtype = gx_number_promote(A->dtype, B->dtype);
+    *dtype = gx_number_promote(A->number, B->number);
     if (args->is_mixed && !gx_number_is_double(*dtype)) {
         return gx_fail(err, GX_ARG, "\"precision\":\"mixed\" is for f64 and c128, but X is %s",
                        gx_number_name(*dtype));
@@ -233,7 +233,7 @@ static bool solve_refined(gx_run *run, const gx_solve_args *args, gx_factor *fac
     refinement s = {.run = run,
                     .args = args,
                     .factor = factor,
-                    .wide = gx_number_promote(X->dtype, GX_F64),
+                    .wide = gx_number_promote(X->number, GX_F64),
                     .n = X->rows,
                     .cols = X->cols};
     void *memory = NULL;
@@ -279,10 +279,10 @@ static void check_solution(gx_run *run, const gx_solve_args *args, const gx_fact
     bool is_known = gx_ok(run) && !args->is_factor && args->aux == NULL && !is_conjugated &&
                     factor->kind != GX_FACTOR_DIAGONAL;
     double n = (double)X->rows, elements = n * n + 2 * n * (double)X->cols;
-    double bytes = elements * (double)gx_number_bytes(X->dtype);
+    double bytes = elements * (double)gx_number_bytes(X->number);
     gx_mat x;
     if (is_known &&
-        gx_probe_is_due(run, X->dtype, flops_of(factor, X->cols), bytes, elements, bytes)) {
+        gx_probe_is_due(run, X->number, flops_of(factor, X->cols), bytes, elements, bytes)) {
         gx_sink_source(X, "X", &x);
         gx_probe_solve(run, args->A, part, args->trans, &x, args->B);
     }
@@ -301,7 +301,7 @@ static gx_number half_of(gx_number dtype)
 */
 static bool solve_mixed(gx_run *run, const gx_solve_args *args, gx_sink *X)
 {
-    gx_factor_choice choice = {.kind = args->assume, .dtype = half_of(X->dtype)};
+    gx_factor_choice choice = {.kind = args->assume, .dtype = half_of(X->number)};
     gx_factor factor;
     bool is_done = false;
     gx_factor_make(run, args->A, &choice, &factor);
@@ -314,7 +314,7 @@ static bool solve_mixed(gx_run *run, const gx_solve_args *args, gx_sink *X)
         gx_stats_note(&run->ctx->stats, "mixed precision: %s; solved in %s",
                       is_failed ? "the single precision factorisation failed"
                                 : "refinement stagnated",
-                      gx_number_name(X->dtype));
+                      gx_number_name(X->number));
     }
     return is_done;
 }
@@ -329,7 +329,7 @@ gx_code gx_alg_solve(gx_run *run, const gx_solve_args *args, gx_sink *X)
         return gx_ok(run) ? GX_OK : run->err.code;
     }
     gx_factor_choice choice = {
-        .kind = args->assume, .dtype = X->dtype, .is_factor = args->is_factor, .aux = args->aux};
+        .kind = args->assume, .dtype = X->number, .is_factor = args->is_factor, .aux = args->aux};
     gx_factor factor;
     gx_factor_make(run, args->A, &choice, &factor);
     if (args->refine > 0 && !is_empty && gx_ok(run)) {

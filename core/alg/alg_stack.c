@@ -77,7 +77,7 @@ static const gx_mat *base_of(const gx_mat *A)
 static void choose_heights(gx_stack *s)
 {
     const gx_mat *base = base_of(s->A);
-    int64_t element = (int64_t)gx_number_bytes(base->dtype), row = gx_max(1, base->cols) * element;
+    int64_t element = (int64_t)gx_number_bytes(base->number), row = gx_max(1, base->cols) * element;
     int64_t least = ROWS_PER_COLUMN * s->cols;
     int64_t most = (base->kind == GX_MAT_VALUE ? VALUE_BYTES : PIECE_BYTES) / row / 64 * 64;
     int64_t tile = gx_max(1, gx_min(base->tile_rows, s->A->rows));
@@ -107,7 +107,7 @@ static layout layout_of(const gx_stack *s)
     static const gx_kernel_id kernels[] = {GX_TPQRT, GX_POTRF, GX_TRSM, GX_TRMM, GX_SYRK, GX_HERK};
     const gx_mat *base = base_of(s->A);
     gx_args largest = panel_args(s, gx_max(s->panel, s->cols));
-    layout l = {.rhs = s->is_piecewise ? rounded(s->height * base->cols, base->dtype) : 0};
+    layout l = {.rhs = s->is_piecewise ? rounded(s->height * base->cols, base->number) : 0};
     l.panel = l.rhs + (s->B == NULL ? 0 : rounded(s->height * s->B->cols, s->dtype));
     l.inverse = l.panel + rounded(s->panel * s->cols, s->dtype);
     l.gram = l.inverse + rounded(s->cols * s->cols, s->dtype);
@@ -125,7 +125,7 @@ static gx_pass pass_of(const gx_stack *s)
 {
     double bytes = (double)s->A->rows * (double)base_of(s->A)->cols;
     return (gx_pass){.units = gx_ceil_div(s->A->rows, s->height),
-                     .bytes = bytes * (double)gx_number_bytes(base_of(s->A)->dtype),
+                     .bytes = bytes * (double)gx_number_bytes(base_of(s->A)->number),
                      .flops = s->flops,
                      .work_bytes = layout_of(s).end,
                      .part_bytes = rounded(s->cols * s->cols, s->dtype)};
@@ -199,12 +199,12 @@ static gx_code open_source(const stack *x, int64_t i0, int64_t rows, gx_pass_thr
     if (!x->plan->is_piecewise) {
         return GX_OK;
     }
-    GX_TRY(gx_pass_read(thread, base, i0, 0, rows, base->cols, base->dtype, memory, rows, err));
-    gx_mat_value(&from->piece, A->label, base->dtype, rows, base->cols, memory, rows);
+    GX_TRY(gx_pass_read(thread, base, i0, 0, rows, base->cols, base->number, memory, rows, err));
+    gx_mat_value(&from->piece, A->label, base->number, rows, base->cols, memory, rows);
     from->A = &from->piece;
     from->first = 0;
     if (A->kind == GX_MAT_CENTRED) {
-        gx_mat_centred(&from->centred, &from->piece, A->dtype, A->shift, A->scale, A->has_ones);
+        gx_mat_centred(&from->centred, &from->piece, A->number, A->shift, A->scale, A->has_ones);
         from->centred.rest = A->rest;
         from->centred.is_conjugated = A->is_conjugated;
         from->A = &from->centred;
@@ -228,7 +228,7 @@ typedef struct desk {
 /* What the columns' condition may be for that. */
 static double plain_condition(const gx_stack *s)
 {
-    bool is_widened = gx_number_is_double(s->dtype) && !gx_number_is_double(base_of(s->A)->dtype);
+    bool is_widened = gx_number_is_double(s->dtype) && !gx_number_is_double(base_of(s->A)->number);
     return is_widened ? NARROW_CONDITION : CONDITION;
 }
 

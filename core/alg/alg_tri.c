@@ -269,7 +269,7 @@ gx_code gx_tri_shape(const gx_tri_args *args, gx_number *dtype, gx_err *err)
                        (long long)A->rows, (long long)A->cols, B->label, (long long)B->rows,
                        (long long)B->cols);
     }
-    *dtype = gx_number_promote(A->dtype, B->dtype);
+    *dtype = gx_number_promote(A->number, B->number);
     if (args->alpha.im != 0) {
         *dtype = gx_number_promote(*dtype, GX_C64);
     }
@@ -315,15 +315,15 @@ static gx_prog *build_sweeps(gx_run *run, void *arg)
     gx_tri_plan plan;
     gx_prog *prog;
     bool is_left = w->sweep[0].side == GX_LEFT;
-    gx_plan_tri(run, A, is_left ? B->cols : B->rows, X->dtype,
+    gx_plan_tri(run, A, is_left ? B->cols : B->rows, X->number,
                 is_left ? X->tile_rows : X->tile_cols, is_left ? X->tile_cols : X->tile_rows,
                 w->count, &plan);
     if (gx_prog_create(run, gx_plan_tri_calls(&plan), &prog) != GX_OK) {
         return NULL;
     }
     const gx_opnd *a =
-        gx_prog_operand(prog, A, NULL, X->dtype, A->rows, A->cols, plan.edge, plan.edge);
-    const gx_opnd *x = gx_prog_operand(prog, B, X, X->dtype, X->rows, X->cols,
+        gx_prog_operand(prog, A, NULL, X->number, A->rows, A->cols, plan.edge, plan.edge);
+    const gx_opnd *x = gx_prog_operand(prog, B, X, X->number, X->rows, X->cols,
                                        is_left ? plan.block_n : plan.block_line,
                                        is_left ? plan.block_line : plan.block_n);
     for (int k = 0; k < w->count; k++) {
@@ -344,8 +344,8 @@ static gx_prog *build_sweeps(gx_run *run, void *arg)
 static gx_code run_sweeps(gx_run *run, const gx_mat *A, const gx_mat *B, sweeps *w, gx_sink *X)
 {
     gx_args size = {.side = w->sweep[0].side, .m = X->rows, .n = X->cols};
-    double flops = (double)w->count * gx_kernel_flops(GX_TRSM, X->dtype, &size);
-    return gx_place_run(run, flops, X->dtype, build_sweeps, &(build_args){A, B, w, X});
+    double flops = (double)w->count * gx_kernel_flops(GX_TRSM, X->number, &size);
+    return gx_place_run(run, flops, X->number, build_sweeps, &(build_args){A, B, w, X});
 }
 
 static gx_code run_one(gx_run *run, const gx_tri_args *args, bool multiplies, gx_sink *X)
@@ -362,7 +362,7 @@ static gx_code run_one(gx_run *run, const gx_tri_args *args, bool multiplies, gx
     if (!gx_ok(run) || gx_tri_shape(args, &dtype, &err) != GX_OK) {
         return gx_run_fail(run, &err);
     }
-    if (!multiplies && args->diag == GX_NON_UNIT && !is_zero(args->alpha, X->dtype) &&
+    if (!multiplies && args->diag == GX_NON_UNIT && !is_zero(args->alpha, X->number) &&
         gx_alg_refuse_zero_pivot(run, args->A) != GX_OK) {
         return run->err.code;
     }

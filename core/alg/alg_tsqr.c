@@ -119,7 +119,7 @@ static void reduce_rhs(const tree *t, int64_t i, int64_t j)
 static void declare(gx_run *run, const gx_tsqr_args *args, tree *t, void *tau, void *strip_tau)
 {
     const gx_tsqr_plan *plan = t->plan;
-    gx_number dtype = args->R->dtype;
+    gx_number dtype = args->R->number;
     int64_t n = plan->cols, strip = gx_max(GX_TSQR_STRIP, n / GX_TSQR_STRIP * GX_TSQR_STRIP);
     t->is_kept = args->V != NULL;
     t->V = gx_prog_operand(t->prog, args->A, args->V, dtype, plan->rows, n, plan->height, n);
@@ -176,12 +176,12 @@ static void run_program(gx_run *run, const gx_tsqr_args *args, const gx_tsqr_pla
     tree t = {.plan = plan};
     void *scratch = NULL;
     int64_t n = plan->cols;
-    if (gx_qr_take_tau(run, n + GX_TSQR_STRIP, args->R->dtype, &scratch) != GX_OK) {
+    if (gx_qr_take_tau(run, n + GX_TSQR_STRIP, args->R->number, &scratch) != GX_OK) {
         return;
     }
     if (gx_prog_create(run, plan->blocks * 4 + 4, &t.prog) == GX_OK) {
         declare(run, args, &t, args->V != NULL ? args->tau : scratch,
-                gx_at(scratch, args->R->dtype, 1, n, 0));
+                gx_at(scratch, args->R->number, 1, n, 0));
         gx_prog_cut(t.prog, &plan->cut);
         gx_prog_lookahead(t.prog, plan->lookahead);
         if (gx_ok(run)) {
@@ -203,7 +203,7 @@ gx_code gx_alg_tsqr(gx_run *run, const gx_tsqr_args *args, const gx_tsqr_plan *p
     if (!gx_ok(run) || plan->cols == 0) {
         return gx_ok(run) ? GX_OK : run->err.code;
     }
-    if (args->V != NULL || !gx_stack_plan(run, args->A, args->B, args->R->dtype, &stack)) {
+    if (args->V != NULL || !gx_stack_plan(run, args->A, args->B, args->R->number, &stack)) {
         run_program(run, args, plan, NULL, NULL);
         return gx_ok(run) ? GX_OK : run->err.code;
     }
@@ -272,11 +272,11 @@ gx_code gx_alg_tsqr_apply(gx_run *run, const gx_mat *V, const void *tau, const g
     int64_t width = expand_width(plan, C);
     gx_prog_cut(t.prog, &plan->cut);
     gx_prog_lookahead(t.prog, plan->lookahead);
-    t.V = gx_prog_operand(t.prog, V, NULL, C->dtype, plan->rows, n, plan->height, n);
-    t.C = gx_prog_operand(t.prog, X, NULL, C->dtype, n, p, n, width);
+    t.V = gx_prog_operand(t.prog, V, NULL, C->number, plan->rows, n, plan->height, n);
+    t.C = gx_prog_operand(t.prog, X, NULL, C->number, n, p, n, width);
     const gx_opnd *Y =
-        gx_prog_operand(t.prog, NULL, C, C->dtype, plan->rows, p, plan->height, width);
-    t.tau = gx_prog_vector(t.prog, C->dtype, (void *)(uintptr_t)tau, plan->blocks * n);
+        gx_prog_operand(t.prog, NULL, C, C->number, plan->rows, p, plan->height, width);
+    t.tau = gx_prog_vector(t.prog, C->number, (void *)(uintptr_t)tau, plan->blocks * n);
     for (int64_t i = plan->blocks - 1; i >= 0 && gx_ok(run); i--) {
         for (int64_t j = 0; j < Y->grid_cols; j++) {
             expand(&t, Y, i, j);

@@ -109,7 +109,7 @@ static void load_all(loading *l)
     gx_run *run = l->run;
     gx_err err = {0};
     size_t bytes = 0;
-    gx_matrix_bytes(l->m, l->mat->cols, l->mat->dtype, &bytes);
+    gx_matrix_bytes(l->m, l->mat->cols, l->mat->number, &bytes);
     gx_stream *stream = NULL;
     int64_t wanted = cut_for_helpers(l, bytes);
     if (wanted > 0) {
@@ -158,7 +158,7 @@ gx_code gx_dense_write(gx_run *run, gx_sink *sink, const void *src, int64_t ld)
     int64_t width = gx_max(1, sink->tile_cols);
     for (int64_t j = 0; j < sink->cols && sink->rows > 0 && gx_ok(run); j += width) {
         gx_sink_write(sink, 0, j, sink->rows, gx_min(width, sink->cols - j),
-                      gx_at(src, sink->dtype, ld, 0, j), ld, &err);
+                      gx_at(src, sink->number, ld, 0, j), ld, &err);
         gx_run_fail(run, &err);
         gx_run_poll(run);
     }
@@ -486,5 +486,5 @@ gx_code gx_dense_fits(gx_run *run, size_t bytes, const char *what, const gx_mat 
                         "%s of %s (%lldx%lld %s) need %s (%zu bytes) in memory but memory_limit "
                         "leaves %s (%zu bytes): %s",
                         what, A->label, (long long)A->rows, (long long)A->cols,
-                        gx_number_name(A->dtype), needed, bytes, available, free_bytes, advice);
+                        gx_number_name(A->number), needed, bytes, available, free_bytes, advice);
 }

@@ -53,7 +53,7 @@ gx_factor_kind gx_factor_choose(const gx_mat *A, const char **why)
 
 static gx_scalar element(const gx_mat *A, int64_t i, int64_t j)
 {
-    return gx_number_get(A->dtype, A->data, j * A->ld + i);
+    return gx_number_get(A->number, A->data, j * A->ld + i);
 }
 
 /*
@@ -130,7 +130,7 @@ static void load_whole(gx_factor *f, const gx_mat *A)
 /* A itself, where it lies in memory and nothing will be written to it; else a copy. */
 static void lend_or_load(gx_factor *f, const gx_mat *A)
 {
-    if (A->kind == GX_MAT_VALUE && A->dtype == f->dtype) {
+    if (A->kind == GX_MAT_VALUE && A->number == f->dtype) {
         f->mat = *A;
         f->mat.owned = NULL;
     } else {
@@ -395,7 +395,7 @@ static bool is_resident(const gx_factor *f, const gx_mat *A)
 {
     size_t bytes = 0;
     gx_matrix_bytes(f->n, f->n, f->dtype, &bytes);
-    bool is_lent = A->kind == GX_MAT_VALUE && A->dtype == f->dtype &&
+    bool is_lent = A->kind == GX_MAT_VALUE && A->number == f->dtype &&
                    (f->kind == GX_FACTOR_LOWER || f->kind == GX_FACTOR_UPPER);
     bool is_small = A->kind == GX_MAT_VALUE || f->n <= RESIDENT_ORDER;
     return is_lent || (is_small && bytes < gx_mem_available(f->run->ctx->mem) / 2);
@@ -537,7 +537,7 @@ void gx_factor_clear(gx_factor *factor)
 
 gx_code gx_factor_try_cholesky(gx_run *run, const gx_mat *A, bool *is_positive)
 {
-    gx_factor f = {.run = run, .n = A->rows, .dtype = A->dtype, .kind = GX_FACTOR_CHOLESKY};
+    gx_factor f = {.run = run, .n = A->rows, .dtype = A->number, .kind = GX_FACTOR_CHOLESKY};
     int64_t minor = 0;
     memcpy(f.label, A->label, sizeof f.label);
     *is_positive =

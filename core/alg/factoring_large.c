@@ -23,11 +23,11 @@ static bool factor_cholesky(gx_factor *f, const gx_mat *A)
     gx_run *run = f->run;
     gx_mat converted; // as it is read
     gx_mat_view(&converted, A, GX_NO_TRANS, 0, 0, A->rows, A->cols);
-    converted.dtype = f->dtype;
+    converted.number = f->dtype;
     gx_sink_begin_scratch(run, f->n, f->n, f->dtype, gx_mem_available(run->ctx->mem) / 2,
                           &f->scratch);
     if (gx_ok(run)) {
-        gx_alg_cholesky(run, A->dtype == f->dtype ? A : &converted, GX_LOWER, &f->scratch);
+        gx_alg_cholesky(run, A->number == f->dtype ? A : &converted, GX_LOWER, &f->scratch);
     }
     return gx_ok(run) || run->err.code != GX_NUMERIC;
 }

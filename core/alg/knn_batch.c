@@ -126,7 +126,7 @@ static void turn_some(gx_knn_search *s, int64_t first, int64_t end)
     enum { STRETCH = 16 };
     const gx_knn_batch *b = &s->batch;
     int64_t d = s->args->E->cols;
-    gx_number dtype = s->args->Q->dtype;
+    gx_number dtype = s->args->Q->number;
     for (int64_t j0 = first; j0 < end; j0 += STRETCH) {
         int64_t count = gx_min(STRETCH, end - j0);
         for (int64_t l = 0; l < d; l++) {
@@ -154,9 +154,9 @@ static void load_queries(gx_knn_search *s)
     const gx_mat *Q = s->args->Q;
     int64_t d = s->args->E->cols, n = b->some, first = b->first + b->made;
     gx_err refusal = {0};
-    size_t bytes = (size_t)(n * d) * gx_number_bytes(Q->dtype);
+    size_t bytes = (size_t)(n * d) * gx_number_bytes(Q->number);
     if (n > QUERIES && gx_mem_alloc(run->ctx->mem, bytes, "queries", &b->rows, &refusal) == GX_OK) {
-        gx_dense_load_rows(run, Q, first, n, Q->dtype, b->rows, n);
+        gx_dense_load_rows(run, Q, first, n, Q->number, b->rows, n);
         return;
     }
     gx_mat columns;
@@ -177,7 +177,7 @@ static void make_shift(gx_knn_search *s)
         for (int64_t r = 0; r < runs; r++) {
             int64_t end = gx_min(n, r * apart + RUN);
             for (int64_t j = r * apart; j < end; j++) {
-                double x = b->rows != NULL ? get(s->args->Q->dtype, b->rows, l * n + j)
+                double x = b->rows != NULL ? get(s->args->Q->number, b->rows, l * n + j)
                                            : b->query[j * d + l];
                 sum += x * share;
             }

@@ -102,7 +102,7 @@ static inline bool gx_knn_is_listed(const gx_knn_device *d)
 */
 static inline bool gx_knn_is_made_there(const gx_knn_device *d)
 {
-    return d->s->dtype == GX_F32 && d->s->args->Q->dtype == GX_F32 && !gx_knn_is_listed(d) &&
+    return d->s->dtype == GX_F32 && d->s->args->Q->number == GX_F32 && !gx_knn_is_listed(d) &&
            gx_accel_offers(d->accel, GX_CONVERT, GX_F64) &&
            (!gx_knn_is_shifted(d->s) || gx_accel_offers(d->accel, GX_MAP, GX_F32));
 }

@@ -285,7 +285,7 @@ static void pass_over_pairs(listed *x)
                     .work = look_at_strip,
                     .arg = x};
     double read = (double)gx_min(x->pairs * s->plan.strip, E->rows);
-    pass.bytes = read * (double)E->cols * (double)gx_number_bytes(E->dtype);
+    pass.bytes = read * (double)E->cols * (double)gx_number_bytes(E->number);
     gx_pass_run(s->run, &pass);
 }
 

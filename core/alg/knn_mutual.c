@@ -39,7 +39,7 @@ static bool is_same(const gx_mat *Q, const gx_mat *E)
     if (Q == E) {
         return true;
     }
-    if (Q->kind != E->kind || Q->rows != E->rows || Q->cols != E->cols || Q->dtype != E->dtype) {
+    if (Q->kind != E->kind || Q->rows != E->rows || Q->cols != E->cols || Q->number != E->number) {
         return false;
     }
     if (Q->kind == GX_MAT_VALUE) {

@@ -43,7 +43,7 @@ static const int64_t FIXED_PIECE = 512;
 
 static bool is_same_source(const gx_mat *A, const gx_mat *B)
 {
-    if (A->kind != B->kind || A->rows != B->rows || A->cols != B->cols || A->dtype != B->dtype) {
+    if (A->kind != B->kind || A->rows != B->rows || A->cols != B->cols || A->number != B->number) {
         return false;
     }
     if (A->kind == GX_MAT_STORED) {
@@ -223,7 +223,7 @@ void gx_plan_matmul_result(const gx_sink *C, gx_matmul_plan *plan)
 {
     const double SMALL = 1 << 20;
     bool is_in_memory = !C->is_stored && C->value.data != NULL;
-    double bytes = (double)C->rows * (double)C->cols * (double)gx_number_bytes(C->dtype);
+    double bytes = (double)C->rows * (double)C->cols * (double)gx_number_bytes(C->number);
     plan->is_gathered = plan->is_gathered && !(is_in_memory && bytes > SMALL);
 }
 
@@ -360,9 +360,9 @@ void gx_plan_matmul(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int
     plan->m = args->transa == GX_NO_TRANS ? A->rows : A->cols;
     plan->k = args->transa == GX_NO_TRANS ? A->cols : A->rows;
     plan->n = args->transb == GX_NO_TRANS ? B->cols : B->rows;
-    plan->dtype = gx_number_promote(A->dtype, B->dtype);
+    plan->dtype = gx_number_promote(A->number, B->number);
     if (args->C0 != NULL) {
-        plan->dtype = gx_number_promote(plan->dtype, args->C0->dtype);
+        plan->dtype = gx_number_promote(plan->dtype, args->C0->number);
     }
     if (gx_number_is_complex(plan->dtype) == false && (args->alpha.im != 0 || args->beta.im != 0)) {
         plan->dtype = gx_number_promote(plan->dtype, GX_C64);

@@ -140,7 +140,7 @@ static double dry_run(gx_run *run, const gx_mat *A, gx_cholesky_plan *plan)
     gx_sink F = {.run = run,
                  .rows = plan->n,
                  .cols = plan->n,
-                 .dtype = plan->dtype,
+                 .number = plan->dtype,
                  .tile_rows = plan->block,
                  .tile_cols = plan->block,
                  .is_stored = true};
@@ -161,10 +161,10 @@ void gx_plan_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, int64_t tile,
 {
     memset(plan, 0, sizeof *plan);
     plan->n = A->rows;
-    plan->dtype = A->dtype;
+    plan->dtype = A->number;
     plan->uplo = uplo;
     plan->block =
-        round_to_tiles(is_fixed(run) ? 1 : target_edge(run, A->dtype, A->rows), tile, A->rows);
+        round_to_tiles(is_fixed(run) ? 1 : target_edge(run, A->number, A->rows), tile, A->rows);
     plan->cut = cut_of(run);
     plan->is_snake = !is_fixed(run);
     int64_t grid = gx_ceil_div(plan->n, plan->block), edge = gx_min(plan->block, plan->n);

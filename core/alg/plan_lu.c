@@ -177,7 +177,7 @@ void gx_plan_lu(gx_run *run, int64_t m, int64_t n, gx_number dtype, gx_lu_plan *
 
 void gx_plan_lu_again(gx_run *run, const gx_aux *aux, const gx_sink *F, gx_lu_plan *plan)
 {
-    begin_plan(run, F->rows, F->cols, F->dtype, plan);
+    begin_plan(run, F->rows, F->cols, F->number, plan);
     plan->panel = aux->panel;
     plan->tile_rows = F->tile_rows;
     plan->tile_cols = F->tile_cols;

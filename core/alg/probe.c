@@ -211,19 +211,19 @@ static void start_vectors(gx_mat *W, int64_t rows, gx_number dtype)
 static void renew_looks(const gx_sink *z)
 {
     int64_t half = GX_PROBE_VECTORS, ld = gx_max(1, z->rows);
-    generate_vectors(NULL, 0, half, z->rows, half, z->dtype,
-                     gx_at(z->value.data, z->dtype, ld, 0, half), ld);
+    generate_vectors(NULL, 0, half, z->rows, half, z->number,
+                     gx_at(z->value.data, z->number, ld, 0, half), ld);
 }
 
 static gx_scalar element(const gx_sink *x, int64_t i, int64_t j)
 {
-    return gx_number_get(x->dtype, x->value.data, j * gx_max(1, x->rows) + i);
+    return gx_number_get(x->number, x->value.data, j * gx_max(1, x->rows) + i);
 }
 
 static double column_norm(const gx_sink *x, int64_t j)
 {
     int64_t ld = gx_max(1, x->rows);
-    return gx_small_norm(x->dtype, gx_at(x->value.data, x->dtype, ld, 0, j), ld, x->rows, 1);
+    return gx_small_norm(x->number, gx_at(x->value.data, x->number, ld, 0, j), ld, x->rows, 1);
 }
 
 /* The norm of the M in x = M [signs, looks], from the latter columns.  NaN where one has a NaN. */
@@ -385,7 +385,7 @@ bool gx_probe_is_due(gx_run *run, gx_number dtype, double driver_flops, double d
 
 gx_code gx_probe_product(gx_run *run, const gx_matmul_args *args, const gx_mat *C)
 {
-    comparison c = begin(run, C->dtype, gx_max(args->A->cols, gx_max(C->rows, C->cols)));
+    comparison c = begin(run, C->number, gx_max(args->A->cols, gx_max(C->rows, C->cols)));
     c.alpha = args->alpha;
     c.beta = args->beta;
     c.is_norm_given = true;
@@ -402,12 +402,12 @@ gx_code gx_probe_product(gx_run *run, const gx_matmul_args *args, const gx_mat *
 
 gx_code gx_probe_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, const gx_mat *F)
 {
-    comparison c = begin(run, F->dtype, A->rows);
+    comparison c = begin(run, F->number, A->rows);
     bool is_lower = uplo == GX_LOWER;
     gx_probe_part part = is_lower ? GX_PART_LOWER : GX_PART_UPPER;
     c.is_left_given = true;
-    first(&c, F, part, is_lower ? gx_adjoint(F->dtype) : GX_NO_TRANS, &c.z);
-    second(&c, F, part, is_lower ? GX_NO_TRANS : gx_adjoint(F->dtype));
+    first(&c, F, part, is_lower ? gx_adjoint(F->number) : GX_NO_TRANS, &c.z);
+    second(&c, F, part, is_lower ? GX_NO_TRANS : gx_adjoint(F->number));
     if (gx_ok(run)) {
         first(&c, A, GX_PART_HERMITIAN, GX_NO_TRANS, &c.left);
     }
@@ -419,13 +419,13 @@ gx_code gx_probe_lu(gx_run *run, const gx_mat *A, const gx_mat *F, const gx_aux 
     if (A->rows != A->cols || aux->info > 0 || A->rows == 0) {
         return gx_ok(run) ? GX_OK : run->err.code;
     }
-    comparison c = begin(run, F->dtype, A->rows);
+    comparison c = begin(run, F->number, A->rows);
     gx_sink X = {0};
     gx_mat b, x;
     first(&c, A, GX_PART_WHOLE, GX_NO_TRANS, &c.z);
     if (gx_ok(run)) {
         gx_sink_source(&c.z, "A W", &b);
-        gx_sink_begin_scratch(run, A->rows, COLUMNS, F->dtype, 0, &X);
+        gx_sink_begin_scratch(run, A->rows, COLUMNS, F->number, 0, &X);
     }
     if (gx_ok(run) && gx_alg_lu_solve(run, F, aux, GX_NO_TRANS, &b, &X) == GX_OK) {
         gx_sink_source(&X, "X", &x);
@@ -442,19 +442,19 @@ gx_code gx_probe_qr(gx_run *run, const gx_mat *A, const gx_mat *F)
     if (A->rows < A->cols) {
         return gx_ok(run) ? GX_OK : run->err.code;
     }
-    comparison c = begin(run, F->dtype, A->rows);
+    comparison c = begin(run, F->number, A->rows);
     gx_mat R, z;
     gx_sink Rw = {0};
     c.is_norm_given = true;
     gx_mat_view(&R, F, GX_NO_TRANS, 0, 0, A->cols, A->cols);
     first(&c, A, GX_PART_WHOLE, GX_NO_TRANS, &c.z);
-    second(&c, A, GX_PART_WHOLE, gx_adjoint(F->dtype));
+    second(&c, A, GX_PART_WHOLE, gx_adjoint(F->number));
     if (gx_ok(run)) {
         first(&c, &R, GX_PART_UPPER, GX_NO_TRANS, &Rw);
     }
     if (gx_ok(run)) {
         gx_sink_source(&Rw, "R w", &z);
-        multiply(run, &R, GX_PART_UPPER, gx_adjoint(F->dtype), &z, c.dtype, &c.left);
+        multiply(run, &R, GX_PART_UPPER, gx_adjoint(F->number), &z, c.dtype, &c.left);
     }
     gx_sink_drop(&Rw);
     return finish(&c);
@@ -463,7 +463,7 @@ gx_code gx_probe_qr(gx_run *run, const gx_mat *A, const gx_mat *F)
 gx_code gx_probe_solve(gx_run *run, const gx_mat *A, gx_probe_part part, gx_trans trans,
                        const gx_mat *X, const gx_mat *B)
 {
-    comparison c = begin(run, X->dtype, A->rows);
+    comparison c = begin(run, X->number, A->rows);
     c.is_left_given = true;
     c.is_norm_given = true;
     first(&c, X, GX_PART_WHOLE, GX_NO_TRANS, &c.z);

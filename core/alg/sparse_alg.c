@@ -45,7 +45,7 @@ gx_code gx_sparse_transpose(gx_run *run, const gx_mat *A, gx_trans op, const gx_
     turning t = {.is_conjugated = op == GX_CONJ_TRANS};
     const gx_scatter_spec spec = {.rows = A->cols,
                                   .cols = A->rows,
-                                  .dtype = A->dtype,
+                                  .dtype = A->number,
                                   .is_sparse = true,
                                   .properties = properties};
     *sink = (gx_sink){.run = run};
@@ -76,7 +76,7 @@ gx_code gx_sparse_slice(gx_run *run, const gx_mat *A, int64_t i0, int64_t i1, in
 {
     gx_err err = {0};
     slicing s = {.i0 = i0, .i1 = i1, .j0 = j0, .j1 = j1};
-    if (gx_sparse_out_begin(run, dest, i1 - i0, j1 - j0, A->dtype, 0, sink, &s.out) == GX_OK &&
+    if (gx_sparse_out_begin(run, dest, i1 - i0, j1 - j0, A->number, 0, sink, &s.out) == GX_OK &&
         gx_sparse_each(run, A, put_inside, &s, &err) == GX_OK) {
         gx_sparse_out_end(&s.out);
     }
@@ -132,7 +132,7 @@ gx_code gx_sparse_pick(gx_run *run, const gx_mat *A, bool is_rows, const int64_t
     void *memory = NULL;
     const gx_scatter_spec spec = {.rows = is_rows ? count : A->rows,
                                   .cols = is_rows ? A->cols : count,
-                                  .dtype = A->dtype,
+                                  .dtype = A->number,
                                   .is_sparse = true};
     *sink = (gx_sink){.run = run};
     if (!gx_ok(run) || gx_mem_alloc(run->ctx->mem, (size_t)count * sizeof(wish), "a list of lines",
@@ -316,7 +316,7 @@ gx_code gx_sparse_map(gx_run *run, gx_map_kind kind, gx_scalar alpha, const gx_m
 {
     mapping x = {.run = run, .kind = kind, .alpha = alpha};
     gx_err err = {0};
-    size_t bytes = (size_t)gx_sparse_most_entries(A) * gx_number_bytes(A->dtype);
+    size_t bytes = (size_t)gx_sparse_most_entries(A) * gx_number_bytes(A->number);
     if (gx_sparse_out_begin(run, dest, A->rows, A->cols, dtype, properties, sink, &x.out) ==
             GX_OK &&
         gx_mem_alloc(run->ctx->mem, bytes, "values of a panel", &x.values, &err) == GX_OK &&

@@ -88,7 +88,7 @@ static bool is_stored(const loading *l)
 
 static bool converts(const loading *l)
 {
-    return !is_stored(l) || l->d->S->dtype != l->d->dtype;
+    return !is_stored(l) || l->d->S->number != l->d->dtype;
 }
 
 // Stages ------------------------------------------------------------------------------------------
@@ -347,14 +347,14 @@ static gx_code bring_values(loading *l, int64_t piece, int64_t first, int64_t co
     }
     const char *up = s->memory.data, *from = s->memory.data;
     if (values != NULL) {
-        from = values + (size_t)first * gx_number_bytes(d->S->dtype);
+        from = values + (size_t)first * gx_number_bytes(d->S->number);
     } else if (count > 0) {
         code = gx_pass_read_values(thread, d->S, piece, first, count, s->memory.data, err);
     }
     if (code == GX_OK && converts(l)) {
         int64_t ld = gx_max(1, count);
         char *to = (char *)s->memory.data + l->block_bytes;
-        gx_convert(d->S->dtype, from, ld, d->dtype, to, ld, count, 1);
+        gx_convert(d->S->number, from, ld, d->dtype, to, ld, count, 1);
         up = to;
     }
     if (begin_sending(l, s, code) &&
@@ -584,7 +584,7 @@ static size_t lay_out_stage(loading *l)
     size_t rows = (size_t)gx_sparse_most_rows(S) + 1, entries = (size_t)gx_sparse_most_entries(S);
     size_t starts = aligned(rows * sizeof(uint32_t));
     size_t head = starts + aligned(entries * (size_t)gx_csr_index_bytes(S->cols));
-    size_t element = gx_number_bytes(l->d->dtype), stored = gx_number_bytes(S->dtype);
+    size_t element = gx_number_bytes(l->d->dtype), stored = gx_number_bytes(S->number);
     size_t chunk = CHUNK_BYTES / (element > stored ? element : stored);
     l->chunk = (int64_t)(l->product != NULL || entries < chunk ? entries : chunk);
     size_t values = aligned((size_t)l->chunk * stored);

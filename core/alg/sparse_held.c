@@ -36,7 +36,7 @@ static gx_code place_piece(void *arg, int64_t unit, gx_pass_thread *thread, void
 {
     const loading *l = arg;
     const gx_mat *A = l->A;
-    size_t index_bytes = (size_t)gx_csr_index_bytes(A->cols), element = gx_number_bytes(A->dtype);
+    size_t index_bytes = (size_t)gx_csr_index_bytes(A->cols), element = gx_number_bytes(A->number);
     gx_csr csr;
     (void)part;
     GX_TRY(gx_pass_read_piece(thread, A, unit, memory, &csr, err));
@@ -96,7 +96,7 @@ gx_code gx_sparse_held_begin(gx_run *run, const gx_mat *A, size_t beside, bool i
     gx_csr_layout layout;
     *held = (gx_sparse_held){.A = A};
     if (!gx_ok(run) || !A->is_sparse || A->kind != GX_MAT_STORED || A->rows == 0 || A->cols == 0 ||
-        !gx_csr_lay_out(A->rows, A->cols, gx_sparse_entries(A), A->dtype, &layout)) {
+        !gx_csr_lay_out(A->rows, A->cols, gx_sparse_entries(A), A->number, &layout)) {
         return gx_ok(run) ? GX_OK : run->err.code;
     }
     held->is_kept = gx_sparse_held_key(run, A, 0, A->cols, 0, &held->key);
@@ -111,7 +111,7 @@ gx_code gx_sparse_held_begin(gx_run *run, const gx_mat *A, size_t beside, bool i
     }
     if (held->memory != NULL && gx_ok(run)) {
         gx_csr csr;
-        gx_csr_map(&csr, A->rows, A->cols, gx_sparse_entries(A), A->dtype, held->memory);
+        gx_csr_map(&csr, A->rows, A->cols, gx_sparse_entries(A), A->number, held->memory);
         gx_mat_sparse_value(&held->copy, A->label, &csr);
         held->copy.properties = A->properties;
         held->A = &held->copy;

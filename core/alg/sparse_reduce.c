@@ -79,14 +79,14 @@ static gx_code work(void *arg, int64_t unit, gx_pass_thread *thread, void *memor
     if (is_by_row(s->kind) || is_by_column(s->kind)) {
         return GX_OK;
     }
-    size_t first = (size_t)p->csr.start[0] * gx_number_bytes(s->A->dtype);
+    size_t first = (size_t)p->csr.start[0] * gx_number_bytes(s->A->number);
     gx_args args = {.m = p->csr.entries,
                     .n = 1,
                     .a = (const char *)p->csr.value + first,
                     .lda = gx_max(1, p->csr.entries),
                     .reduce_kind = s->kind,
                     .reduce = p->result};
-    return s->backend->kernel[GX_REDUCE][s->A->dtype](s->dev, NULL, &args, err);
+    return s->backend->kernel[GX_REDUCE][s->A->number](s->dev, NULL, &args, err);
 }
 
 /* scale^2 ssq of two parts as one. */

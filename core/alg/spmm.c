@@ -379,7 +379,7 @@ void gx_spmm_set_up(gx_spmm_engine *x, gx_run *run, const gx_mat *S, gx_trans op
                 : (S->properties & GX_PROP_HERMITIAN) != 0 ? GX_CONJ_TRANS
                                                            : GX_NO_TRANS;
     }
-    x->is_conjugated = is_left && op == GX_CONJ_TRANS && gx_number_is_complex(S->dtype);
+    x->is_conjugated = is_left && op == GX_CONJ_TRANS && gx_number_is_complex(S->number);
     x->n = op == GX_NO_TRANS ? (is_left ? S->rows : S->cols) : (is_left ? S->cols : S->rows);
     x->is_ordered = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
     gx_spmm_read_from(x, S);
@@ -390,7 +390,7 @@ void gx_spmm_read_from(gx_spmm_engine *x, const gx_mat *S)
     x->S = S;
     x->block_bytes = (gx_sparse_block_bytes(S) + 63) / 64 * 64;
     x->value_bytes = 0;
-    if (S->dtype != x->dtype || x->is_conjugated) {
+    if (S->number != x->dtype || x->is_conjugated) {
         x->value_bytes = ((size_t)gx_sparse_most_entries(S) * x->element + 63) / 64 * 64;
     }
 }

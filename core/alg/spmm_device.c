@@ -92,7 +92,7 @@ static gx_cost cost_of(const spmm *x, bool reads_sparse, double times)
     const gx_spmm_rounds *r = x->r;
     double entries = (double)gx_sparse_entries(r->S);
     gx_cost cost = {.flops = (gx_number_is_complex(r->dtype) ? 8 : 2) * entries * (double)r->lines};
-    cost.bytes_read = gx_mat_base_stored(r->D) != NULL ? bytes_of(r->D, r->D->dtype) : 0;
+    cost.bytes_read = gx_mat_base_stored(r->D) != NULL ? bytes_of(r->D, r->D->number) : 0;
     if (reads_sparse && r->S->kind == GX_MAT_STORED && !r->is_held) {
         cost.bytes_read += times * (double)gx_sparse_bytes(r->S);
     }
@@ -231,7 +231,7 @@ static gx_code turn(spmm *x, const void *from, void *to, int64_t m, int64_t n, g
 /* D is memory that goes up as it is. */
 static bool is_put(const spmm *x)
 {
-    return x->r->D->kind == GX_MAT_VALUE && x->r->D->dtype == x->r->dtype;
+    return x->r->D->kind == GX_MAT_VALUE && x->r->D->number == x->r->dtype;
 }
 
 /* Lines [l0, l0 + m) of D to L. */
@@ -409,7 +409,7 @@ bool gx_sparse_apply_by_device(gx_run *run, const gx_mat *S, gx_trans op, gx_num
                             (op == GX_CONJ_TRANS && (S->properties & GX_PROP_HERMITIAN) != 0);
     bool is_plain = op == GX_NO_TRANS || is_own_transpose;
     if (S->kind != GX_MAT_STORED || count == 0 ||
-        (!is_plain && op == GX_CONJ_TRANS && gx_number_is_complex(S->dtype))) {
+        (!is_plain && op == GX_CONJ_TRANS && gx_number_is_complex(S->number))) {
         return false; // the kernel scatters what is not conjugated
     }
     gx_mat D;

@@ -46,7 +46,7 @@ static bool is_in_place(const product *p)
 {
     const gx_mat *D = &p->D;
     return (!p->is_left || p->x.is_columnwise) && D->kind == GX_MAT_VALUE &&
-           D->dtype == p->x.dtype;
+           D->number == p->x.dtype;
 }
 
 /* One stretch of columns of L. */

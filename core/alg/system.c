@@ -80,11 +80,11 @@ static gx_code check_options(const gx_system_args *args, gx_err *err)
         return gx_fail(err, GX_ARG, "\"restart\" is for \"method\":\"gmres\"");
     }
     if (is_iterative &&
-        (gx_number_is_complex(args->A->dtype) || gx_number_is_complex(args->B->dtype))) {
-        const gx_mat *mat = gx_number_is_complex(args->A->dtype) ? args->A : args->B;
+        (gx_number_is_complex(args->A->number) || gx_number_is_complex(args->B->number))) {
+        const gx_mat *mat = gx_number_is_complex(args->A->number) ? args->A : args->B;
         return gx_fail(err, GX_UNSUPPORTED,
                        "\"method\":\"%s\" is for real systems and %s is %s: \"direct\" takes it",
-                       word, mat->label, gx_number_name(mat->dtype));
+                       word, mat->label, gx_number_name(mat->number));
     }
     return GX_OK;
 }
@@ -106,15 +106,15 @@ gx_code gx_system_shape(const gx_system_args *args, int64_t *rows, int64_t *cols
                        A->label, A->rows, A->cols, B->label, B->rows, B->cols);
     }
     const gx_mat *x0 = args->x0;
-    if (x0 != NULL && (x0->rows != n || x0->cols != B->cols || gx_number_is_complex(x0->dtype))) {
+    if (x0 != NULL && (x0->rows != n || x0->cols != B->cols || gx_number_is_complex(x0->number))) {
         return gx_fail(err, GX_ARG,
                        "\"x0\" is %" PRId64 "x%" PRId64 " %s but X is %" PRId64 "x%" PRId64
                        " and real",
-                       x0->rows, x0->cols, gx_number_name(x0->dtype), n, B->cols);
+                       x0->rows, x0->cols, gx_number_name(x0->number), n, B->cols);
     }
     *rows = n;
     *cols = B->cols;
-    *dtype = gx_number_promote(A->dtype, B->dtype);
+    *dtype = gx_number_promote(A->number, B->number);
     return check_options(args, err);
 }
 
@@ -354,9 +354,9 @@ static void solve(system_t *s)
 static void deliver(system_t *s, gx_sink *X)
 {
     void *narrow = NULL;
-    if (X->dtype != s->dtype &&
-        gx_dense_alloc(s->run, X->dtype, s->n, s->cols, "X", &narrow) == GX_OK) {
-        gx_convert(s->dtype, s->x, s->n, X->dtype, narrow, s->n, s->n, s->cols);
+    if (X->number != s->dtype &&
+        gx_dense_alloc(s->run, X->number, s->n, s->cols, "X", &narrow) == GX_OK) {
+        gx_convert(s->dtype, s->x, s->n, X->number, narrow, s->n, s->n, s->cols);
     }
     gx_dense_write(s->run, X, narrow == NULL ? s->x : narrow, s->n);
     gx_mem_free(s->run->ctx->mem, narrow);
@@ -367,7 +367,7 @@ gx_code gx_alg_system(gx_run *run, const gx_system_args *args, gx_sink *X)
     bool is_turned = args->trans != GX_NO_TRANS;
     system_t s = {.run = run,
                   .args = args,
-                  .dtype = gx_number_wide(X->dtype),
+                  .dtype = gx_number_wide(X->number),
                   .m = is_turned ? args->A->cols : args->A->rows,
                   .n = X->rows,
                   .cols = X->cols};

@@ -87,7 +87,7 @@ gx_code gx_whole_load(gx_run *run, const gx_mat *A, gx_whole *W)
 {
     gx_err err = {0};
     *W = (gx_whole){.mem = run->ctx->mem,
-                    .dtype = gx_number_wide(A->dtype),
+                    .dtype = gx_number_wide(A->number),
                     .rows = A->rows,
                     .cols = A->cols,
                     .entries = gx_sparse_entries(A)};

@@ -2,8 +2,8 @@
 ** Conversion between numbers, and between numbers and stored elements: see convert.h.
 **
 ** An element passes through complex doubles, which hold every number exactly.  The common cases
-** (same number; f32 <-> f64) have loops of their own that the compiler vectorises.  Double to single
-** rounds to nearest; overflow becomes Inf, as IEEE 754 says.
+** (same number; f32 <-> f64) have loops of their own that the compiler vectorises.  Double to
+** single rounds to nearest; overflow becomes Inf, as IEEE 754 says.
 */
 #include "convert.h"
 

@@ -156,7 +156,7 @@ void gx_resident_begin(gx_sink *sink, gx_accel *accel, int64_t block_rows, int64
     gx_resident *r = memory;
     r->run = run;
     r->accel = accel;
-    r->dtype = sink->dtype;
+    r->dtype = sink->number;
     r->rows = sink->rows;
     r->cols = sink->cols;
     r->block_rows = block_rows;

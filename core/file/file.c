@@ -248,11 +248,11 @@ gx_code gx_file_export(gx_run *run, const gx_mat *mat, const char *path, gx_file
     if (!gx_ok(run)) {
         return run->err.code;
     }
-    ex.stored = options->has_dtype ? options->dtype : mat->stored;
-    ex.dtype = gx_dtype_is_number(ex.stored) ? gx_dtype_number(ex.stored) : mat->dtype;
-    if (gx_number_is_complex(mat->dtype) && !gx_number_is_complex(gx_dtype_number(ex.stored))) {
+    ex.stored = options->has_dtype ? options->dtype : mat->dtype;
+    ex.dtype = gx_dtype_is_number(ex.stored) ? gx_dtype_number(ex.stored) : mat->number;
+    if (gx_number_is_complex(mat->number) && !gx_number_is_complex(gx_dtype_number(ex.stored))) {
         return gx_run_failf(run, GX_ARG, "%s is complex (%s), but dtype %s is real", mat->label,
-                            gx_number_name(mat->dtype), gx_dtype_name(ex.stored));
+                            gx_number_name(mat->number), gx_dtype_name(ex.stored));
     }
     if (format != GX_FILE_NPY && options->has_dtype && !gx_dtype_is_number(ex.stored)) {
         return gx_run_failf(run, GX_ARG, "dtype %s is for .npy: the other formats have numbers",
@@ -264,7 +264,7 @@ gx_code gx_file_export(gx_run *run, const gx_mat *mat, const char *path, gx_file
     }
     if (mat->is_sparse && format != GX_FILE_NPZ &&
         !(format == GX_FILE_MTX && options->is_coordinate)) {
-        gx_csr_refuse(mat->label, mat->rows, mat->cols, gx_sparse_entries(mat), mat->dtype, &err);
+        gx_csr_refuse(mat->label, mat->rows, mat->cols, gx_sparse_entries(mat), mat->number, &err);
         return gx_run_fail(run, &err);
     }
     gx_matrix_bytes(mat->rows, mat->cols, ex.dtype, &bytes);

@@ -88,7 +88,7 @@ static symmetry symmetry_of(const gx_export *ex)
     if ((mat->properties & GX_PROP_SYMMETRIC) != 0) {
         return SYMMETRIC;
     }
-    return !is_hermitian ? GENERAL : gx_number_is_complex(mat->dtype) ? HERMITIAN : SYMMETRIC;
+    return !is_hermitian ? GENERAL : gx_number_is_complex(mat->number) ? HERMITIAN : SYMMETRIC;
 }
 
 static bool is_zero(gx_number dtype, const void *element)

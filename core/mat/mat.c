@@ -21,8 +21,8 @@ enum { BOUNCE_BYTES = 16 << 10 };
 static void choose_pieces(gx_mat *mat)
 {
     gx_err ignored = {0};
-    if (gx_tile_shape(mat->rows, mat->cols, gx_dtype_of(mat->dtype), GX_TILE_BYTES, &mat->tile_rows,
-                      &mat->tile_cols, &ignored) != GX_OK) {
+    if (gx_tile_shape(mat->rows, mat->cols, gx_dtype_of(mat->number), GX_TILE_BYTES,
+                      &mat->tile_rows, &mat->tile_cols, &ignored) != GX_OK) {
         mat->tile_rows = mat->tile_cols = 1024;
     }
 }
@@ -33,8 +33,8 @@ void gx_mat_stored(gx_mat *mat, const gx_meta *meta)
     mat->kind = GX_MAT_STORED;
     mat->rows = meta->rows;
     mat->cols = meta->cols;
-    mat->dtype = gx_meta_number(meta);
-    mat->stored = meta->dtype;
+    mat->number = gx_meta_number(meta);
+    mat->dtype = meta->dtype;
     mat->properties = meta->properties;
     mat->tile_rows = meta->tile_rows;
     mat->tile_cols = meta->tile_cols;
@@ -53,8 +53,8 @@ static void init_unstored(gx_mat *mat, gx_mat_kind kind, const char *label, gx_n
     mat->kind = kind;
     mat->rows = rows;
     mat->cols = cols;
-    mat->dtype = dtype;
-    mat->stored = gx_dtype_of(dtype);
+    mat->number = dtype;
+    mat->dtype = gx_dtype_of(dtype);
     size_t length = strlen(label);
     memcpy(mat->label, label, length < GX_NAME_MAX ? length : GX_NAME_MAX); // zeroed behind it
     choose_pieces(mat);
@@ -73,7 +73,7 @@ void gx_mat_array(gx_mat *mat, const char *label, gx_dtype dtype, int64_t rows, 
 {
     gx_mat_value(mat, label, gx_dtype_number(dtype), rows, cols, data, ld);
     mat->kind = gx_dtype_is_number(dtype) ? GX_MAT_VALUE : GX_MAT_NARROW;
-    mat->stored = dtype;
+    mat->dtype = dtype;
 }
 
 void gx_mat_sparse_value(gx_mat *mat, const char *label, const gx_csr *csr)
@@ -98,8 +98,8 @@ void gx_mat_view(gx_mat *mat, const gx_mat *base, gx_trans trans, int64_t row0, 
     mat->kind = GX_MAT_VIEW;
     mat->rows = rows;
     mat->cols = cols;
+    mat->number = base->number;
     mat->dtype = base->dtype;
-    mat->stored = base->stored;
     mat->base = base;
     mat->row0 = row0;
     mat->col0 = col0;
@@ -111,7 +111,7 @@ void gx_mat_view(gx_mat *mat, const gx_mat *base, gx_trans trans, int64_t row0, 
 
 void gx_mat_broadcast(gx_mat *mat, const gx_mat *base, int64_t rows, int64_t cols)
 {
-    init_unstored(mat, GX_MAT_BROADCAST, base->label, base->dtype, rows, cols);
+    init_unstored(mat, GX_MAT_BROADCAST, base->label, base->number, rows, cols);
     mat->base = base;
 }
 
@@ -165,7 +165,7 @@ typedef struct cut {
 static gx_code read_run(const gx_mat *mat, gx_reader *reader, const cut *c, int64_t i, int64_t j,
                         int64_t elements, void *dst, gx_err *err)
 {
-    size_t element = gx_dtype_bytes(mat->stored);
+    size_t element = gx_dtype_bytes(mat->dtype);
     return gx_reader_read(reader, &mat->meta, c->tile,
                           (size_t)((c->j + j) * c->height + c->i + i) * element,
                           (size_t)elements * element, dst, err);
@@ -174,7 +174,7 @@ static gx_code read_run(const gx_mat *mat, gx_reader *reader, const cut *c, int6
 /* All columns to their places at once, where the reader can do that. */
 static bool read_columns(const gx_mat *mat, gx_reader *reader, const cut *c, void *dst, int64_t ld)
 {
-    size_t element = gx_dtype_bytes(mat->stored);
+    size_t element = gx_dtype_bytes(mat->dtype);
     const gx_columns columns = {.offset = (size_t)(c->j * c->height + c->i) * element,
                                 .bytes = (size_t)c->m * element,
                                 .step = (size_t)c->height * element,
@@ -189,14 +189,14 @@ static gx_code read_short(const gx_mat *mat, gx_reader *reader, const cut *c, gx
                           void *dst, int64_t ld, gx_err *err)
 {
     _Alignas(16) char bounce[BOUNCE_BYTES];
-    int64_t column_bytes = c->height * (int64_t)gx_dtype_bytes(mat->stored);
+    int64_t column_bytes = c->height * (int64_t)gx_dtype_bytes(mat->dtype);
     int64_t width = BOUNCE_BYTES / column_bytes;
     for (int64_t j = 0; j < c->n; j += width) {
         // From the first wanted element of the first column to the last wanted one of the last.
         int64_t n = gx_min(width, c->n - j);
         int64_t elements = (n - 1) * c->height + c->m;
         GX_TRY(read_run(mat, reader, c, 0, j, elements, bounce, err));
-        gx_widen(mat->stored, bounce, c->height, dtype, gx_at(dst, dtype, ld, 0, j), ld, c->m, n);
+        gx_widen(mat->dtype, bounce, c->height, dtype, gx_at(dst, dtype, ld, 0, j), ld, c->m, n);
     }
     return GX_OK;
 }
@@ -206,12 +206,12 @@ static gx_code read_converted(const gx_mat *mat, gx_reader *reader, const cut *c
                               void *dst, int64_t ld, gx_err *err)
 {
     _Alignas(16) char bounce[BOUNCE_BYTES];
-    int64_t piece = BOUNCE_BYTES / (int64_t)gx_dtype_bytes(mat->stored);
+    int64_t piece = BOUNCE_BYTES / (int64_t)gx_dtype_bytes(mat->dtype);
     for (int64_t j = 0; j < c->n; j++) {
         for (int64_t i = 0; i < c->m; i += piece) {
             int64_t m = gx_min(piece, c->m - i);
             GX_TRY(read_run(mat, reader, c, i, j, m, bounce, err));
-            gx_widen(mat->stored, bounce, m, dtype, gx_at(dst, dtype, ld, i, j), ld, m, 1);
+            gx_widen(mat->dtype, bounce, m, dtype, gx_at(dst, dtype, ld, i, j), ld, m, 1);
         }
     }
     return GX_OK;
@@ -220,14 +220,14 @@ static gx_code read_converted(const gx_mat *mat, gx_reader *reader, const cut *c
 static gx_code read_cut(const gx_mat *mat, gx_reader *reader, const cut *c, gx_number dtype,
                         void *dst, int64_t ld, gx_err *err)
 {
-    bool is_same = gx_dtype_is(mat->stored, dtype);
+    bool is_same = gx_dtype_is(mat->dtype, dtype);
     if (is_same && c->m == c->height && ld == c->height) {
         return read_run(mat, reader, c, 0, 0, c->n * c->height, dst, err);
     }
     if (is_same && read_columns(mat, reader, c, dst, ld)) {
         return GX_OK;
     }
-    if (c->n > 1 && c->height * (int64_t)gx_dtype_bytes(mat->stored) <= BOUNCE_BYTES / 2) {
+    if (c->n > 1 && c->height * (int64_t)gx_dtype_bytes(mat->dtype) <= BOUNCE_BYTES / 2) {
         return read_short(mat, reader, c, dtype, dst, ld, err);
     }
     if (!is_same) {
@@ -416,9 +416,9 @@ static gx_code read_centred(gx_run *run, const gx_mat *mat, gx_reader *reader, i
 gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0,
                     int64_t m, int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err)
 {
-    if (gx_number_is_complex(mat->dtype) && !gx_number_is_complex(dtype)) {
+    if (gx_number_is_complex(mat->number) && !gx_number_is_complex(dtype)) {
         return gx_fail(err, GX_ARG, "%s is complex (%s) and cannot become %s", mat->label,
-                       gx_number_name(mat->dtype), gx_number_name(dtype));
+                       gx_number_name(mat->number), gx_number_name(dtype));
     }
     if (m == 0 || n == 0) {
         return GX_OK;
@@ -433,11 +433,11 @@ gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i
         if (mat->is_sparse) {
             return gx_sparse_fill(mat, reader, i0, j0, m, n, dtype, dst, ld, err);
         }
-        gx_convert(mat->dtype, gx_at(mat->data, mat->dtype, mat->ld, i0, j0), mat->ld, dtype, dst,
+        gx_convert(mat->number, gx_at(mat->data, mat->number, mat->ld, i0, j0), mat->ld, dtype, dst,
                    ld, m, n);
         return GX_OK;
     case GX_MAT_NARROW:
-        gx_widen(mat->stored, gx_dtype_at(mat->data, mat->stored, mat->ld, i0, j0), mat->ld, dtype,
+        gx_widen(mat->dtype, gx_dtype_at(mat->data, mat->dtype, mat->ld, i0, j0), mat->ld, dtype,
                  dst, ld, m, n);
         return GX_OK;
     case GX_MAT_GENERATED:

@@ -35,8 +35,8 @@ typedef enum gx_mat_kind {
 struct gx_mat {
     gx_mat_kind kind;
     int64_t rows, cols;
-    gx_number dtype;              /* of its elements when they are read                     */
-    gx_dtype stored;              /* what they are kept as; a view's are its base's         */
+    gx_number number;             /* of its elements when they are read                     */
+    gx_dtype dtype;               /* what they are kept as; a view's are its base's         */
     uint32_t properties;          /* GX_PROP_ bits                                          */
     int64_t tile_rows, tile_cols; /* natural pieces for reading                             */
     char label[GX_NAME_MAX + 1];  /* for messages: the stored name, or the argument's       */
@@ -134,7 +134,7 @@ static inline gx_dest gx_dest_like(const gx_dest *dest, const gx_mat *A)
     like.is_streamed = true;
     if (!like.has_dtype) {
         like.has_dtype = true;
-        like.dtype = A->stored;
+        like.dtype = A->dtype;
     }
     return like;
 }
@@ -155,9 +155,9 @@ typedef struct gx_sink {
     gx_run *run;
     struct gx_sink *final;        /* all of this one becomes that one when it ends; NULL: none   */
     int64_t rows, cols;
-    gx_number dtype;              /* of what is written                                         */
-    gx_dtype stored;              /* what it becomes                                            */
-    bool saturate;                /* what stored has not becomes the nearest that it has        */
+    gx_number number;             /* of what is written                                         */
+    gx_dtype dtype;               /* what it becomes                                            */
+    bool saturate;                /* what dtype has not becomes the nearest that it has         */
     int64_t tile_rows, tile_cols; /* writes start on multiples of these, end there or at an edge */
     bool is_stored;
     gx_meta meta;               /* stored                                                      */
@@ -167,7 +167,7 @@ typedef struct gx_sink {
     gx_aux *aux;                /* stored: what goes with the elements, borrowed; NULL: nothing */
     gx_value_buf value;         /* value: the blob under construction; moved out by the caller.
                                    data NULL: to be written by gx_sink_write() alone            */
-    void *narrow;               /* value: its elements where they are not of dtype: value.data is
+    void *narrow;               /* value: its elements where they are not of number: value.data is
                                    NULL then                                                    */
     bool is_sparse;             /* of panels: see gx_sink_begin_sparse()                        */
     gx_panels *panels;          /* stored, is_sparse: those written; meta points to it          */
@@ -188,7 +188,7 @@ static inline bool gx_mat_is_value(const gx_mat *mat)
 /* What is written is what is stored. */
 static inline bool gx_sink_is_plain(const gx_sink *sink)
 {
-    return gx_dtype_is(sink->stored, sink->dtype);
+    return gx_dtype_is(sink->dtype, sink->number);
 }
 
 /*

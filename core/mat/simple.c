@@ -93,13 +93,13 @@ gx_code gx_gather_vector(gx_run *run, const gx_mat *vector, void **data)
     gx_reader *reader = NULL;
     size_t bytes = 0;
     *data = NULL;
-    gx_matrix_bytes(vector->rows, vector->cols, vector->dtype, &bytes);
+    gx_matrix_bytes(vector->rows, vector->cols, vector->number, &bytes);
     gx_code rc = gx_mem_alloc(run->ctx->mem, bytes, "a vector", data, &err);
     if (rc == GX_OK) {
         rc = open_reader(run, vector, &reader, &err);
     }
     if (rc == GX_OK) {
-        rc = gx_mat_read(run, vector, reader, 0, 0, vector->rows, vector->cols, vector->dtype,
+        rc = gx_mat_read(run, vector, reader, 0, 0, vector->rows, vector->cols, vector->number,
                          *data, gx_max(vector->rows, 1), &err);
     }
     gx_reader_close(reader);
@@ -118,14 +118,14 @@ gx_code gx_gather_diagonal(gx_run *run, const gx_mat *matrix, int64_t offset, in
     gx_reader *reader = NULL;
     size_t bytes = 0;
     *data = NULL;
-    gx_matrix_bytes(count, 1, matrix->dtype, &bytes);
+    gx_matrix_bytes(count, 1, matrix->number, &bytes);
     gx_code rc = gx_mem_alloc(run->ctx->mem, bytes, "a diagonal", data, &err);
     if (rc == GX_OK) {
         rc = open_reader(run, matrix, &reader, &err);
     }
     for (int64_t k = 0; k < count && rc == GX_OK; k++) {
         rc = gx_mat_read(run, matrix, reader, k - gx_min(0, offset), k + gx_max(0, offset), 1, 1,
-                         matrix->dtype, gx_at(*data, matrix->dtype, 1, k, 0), 1, &err);
+                         matrix->number, gx_at(*data, matrix->number, 1, k, 0), 1, &err);
         if (rc == GX_OK && k % 256 == 0 && gx_run_poll(run) != GX_OK) {
             rc = run->err.code;
         }

@@ -40,7 +40,7 @@ static gx_code begin_stored(gx_run *run, const gx_dest *dest, uint32_t propertie
     sink->is_begun = true;
     meta->rows = sink->rows;
     meta->cols = sink->cols;
-    meta->dtype = sink->stored;
+    meta->dtype = sink->dtype;
     meta->properties = properties;
     meta->tile_rows = sink->tile_rows;
     meta->tile_cols = sink->tile_cols;
@@ -57,10 +57,10 @@ static gx_code begin_stored(gx_run *run, const gx_dest *dest, uint32_t propertie
 /* The application's memory takes the result as it is. */
 static gx_code begin_in_memory(gx_sink *sink, const gx_landing *place, gx_err *err)
 {
-    if (place->rows != sink->rows || place->cols != sink->cols || place->dtype != sink->stored) {
+    if (place->rows != sink->rows || place->cols != sink->cols || place->dtype != sink->dtype) {
         return gx_fail(err, GX_ARG, "the destination is %lldx%lld %s but the result %lldx%lld %s",
                        (long long)place->rows, (long long)place->cols, gx_dtype_name(place->dtype),
-                       (long long)sink->rows, (long long)sink->cols, gx_dtype_name(sink->stored));
+                       (long long)sink->rows, (long long)sink->cols, gx_dtype_name(sink->dtype));
     }
     sink->is_lent = true;
     sink->value.data = place->data;
@@ -74,7 +74,7 @@ static gx_code begin_value(gx_run *run, const gx_dest *dest, gx_sink *sink, gx_e
     if (dest != NULL && dest->place != NULL) {
         GX_TRY(begin_in_memory(sink, dest->place, err));
     } else {
-        GX_TRY(gx_value_buf_create(run->ctx->mem, sink->stored, sink->rows, sink->cols,
+        GX_TRY(gx_value_buf_create(run->ctx->mem, sink->dtype, sink->rows, sink->cols,
                                    gx_store_length_limit(store), &sink->value, err));
     }
     if (!gx_sink_is_plain(sink)) {
@@ -83,7 +83,7 @@ static gx_code begin_value(gx_run *run, const gx_dest *dest, gx_sink *sink, gx_e
     }
     return sink->tile_rows != 0
                ? GX_OK
-               : gx_tile_shape(sink->rows, sink->cols, sink->stored,
+               : gx_tile_shape(sink->rows, sink->cols, sink->dtype,
                                gx_store_max_tile_bytes(store), &sink->tile_rows, &sink->tile_cols,
                                err);
 }
@@ -109,8 +109,8 @@ static gx_code begin_both(gx_run *run, const gx_dest *dest, uint32_t properties,
         return gx_run_fail(run, &err);
     }
     streamed.is_streamed = true;
-    gx_sink_begin(run, &streamed, asked->rows, asked->cols, asked->dtype, properties, 0, 0, final);
-    gx_sink_begin_scratch_tiles(run, asked->rows, asked->cols, asked->dtype, 0, asked->tile_rows,
+    gx_sink_begin(run, &streamed, asked->rows, asked->cols, asked->number, properties, 0, 0, final);
+    gx_sink_begin_scratch_tiles(run, asked->rows, asked->cols, asked->number, 0, asked->tile_rows,
                                 asked->tile_cols, sink);
     sink->run = run;
     sink->final = final;
@@ -127,21 +127,21 @@ gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t co
     }
     sink->rows = rows;
     sink->cols = cols;
-    sink->dtype = dtype;
+    sink->number = dtype;
     sink->tile_rows = tile_rows;
     sink->tile_cols = tile_cols;
     sink->is_stored = dest != NULL && dest->name != NULL;
     sink->replace = dest != NULL && dest->replace;
     sink->saturate = dest != NULL && dest->saturate;
-    sink->stored = dtype_of(dest, dtype);
+    sink->dtype = dtype_of(dest, dtype);
     gx_err err = {0};
     if (!gx_sink_is_plain(sink)) {
         if ((properties & GX_PROP_FACTOR) != 0) {
             gx_fail(&err, GX_ARG, "a factorisation is stored as it is computed (%s), not as %s",
-                    gx_number_name(dtype), gx_dtype_name(sink->stored));
+                    gx_number_name(dtype), gx_dtype_name(sink->dtype));
             return gx_run_fail(run, &err);
         }
-        if (gx_dtype_takes(sink->stored, dtype, "the result", &err) != GX_OK) {
+        if (gx_dtype_takes(sink->dtype, dtype, "the result", &err) != GX_OK) {
             return gx_run_fail(run, &err);
         }
         properties &= ~(uint32_t)(GX_PROP_POSITIVE | GX_PROP_ORTHOGONAL); // rounded away
@@ -164,8 +164,8 @@ gx_code gx_sink_begin_sparse(gx_run *run, const gx_dest *dest, int64_t rows, int
     if (!gx_ok(run)) {
         return run->err.code;
     }
-    *sink = (gx_sink){.run = run, .rows = rows, .cols = cols, .dtype = dtype, .is_sparse = true};
-    sink->stored = gx_dtype_of(dtype);
+    *sink = (gx_sink){.run = run, .rows = rows, .cols = cols, .number = dtype, .is_sparse = true};
+    sink->dtype = gx_dtype_of(dtype);
     sink->is_stored = dest != NULL && dest->name != NULL;
     sink->replace = dest != NULL && dest->replace;
     gx_err err = {0};
@@ -217,7 +217,7 @@ gx_code gx_sink_panel(gx_sink *sink, int64_t end, int64_t entries, const void *b
 
 gx_code gx_sink_sparse_value(gx_sink *sink, int64_t entries, gx_err *err)
 {
-    return gx_value_buf_create_sparse(sink->run->ctx->mem, sink->dtype, sink->rows, sink->cols,
+    return gx_value_buf_create_sparse(sink->run->ctx->mem, sink->number, sink->rows, sink->cols,
                                       entries, gx_store_length_limit(sink->run->ctx->store),
                                       &sink->value, err);
 }
@@ -266,8 +266,8 @@ static gx_code put(const gx_sink *sink, int64_t i, int64_t j, int64_t m, int64_t
                    int64_t ld, void *dst, int64_t ld_dst, gx_err *err)
 {
     const gx_narrowing to = {
-        .dtype = sink->stored, .saturate = sink->saturate, .i0 = i, .j0 = j};
-    return gx_narrow_to(sink->dtype, src, ld, &to, dst, ld_dst, m, n, err);
+        .dtype = sink->dtype, .saturate = sink->saturate, .i0 = i, .j0 = j};
+    return gx_narrow_to(sink->number, src, ld, &to, dst, ld_dst, m, n, err);
 }
 
 /* Write one tile that starts at src; packs it when the block is taller than the tile. */
@@ -300,7 +300,7 @@ static gx_code begin_in_temp(gx_sink *sink, gx_err *err)
     snprintf(meta->schema, sizeof meta->schema, "temp");
     meta->rows = sink->rows;
     meta->cols = sink->cols;
-    meta->dtype = sink->stored;
+    meta->dtype = sink->dtype;
     meta->tile_rows = sink->tile_rows;
     meta->tile_cols = sink->tile_cols;
     GX_TRY(gx_store_begin(store, meta->schema, err));
@@ -327,12 +327,12 @@ static gx_code begin_scratch(gx_sink *sink, size_t keep_bytes, gx_err *err)
 {
     gx_run *run = sink->run;
     size_t bytes = 0;
-    if (!gx_scratch_fits(run, sink->rows, sink->cols, sink->dtype, keep_bytes)) {
+    if (!gx_scratch_fits(run, sink->rows, sink->cols, sink->number, keep_bytes)) {
         return begin_in_temp(sink, err);
     }
-    gx_matrix_bytes(sink->rows, sink->cols, sink->dtype, &bytes);
+    gx_matrix_bytes(sink->rows, sink->cols, sink->number, &bytes);
     if (sink->tile_rows == 0) {
-        GX_TRY(gx_tile_shape(sink->rows, sink->cols, sink->stored,
+        GX_TRY(gx_tile_shape(sink->rows, sink->cols, sink->dtype,
                              gx_store_max_tile_bytes(run->ctx->store), &sink->tile_rows,
                              &sink->tile_cols, err));
     }
@@ -351,7 +351,7 @@ gx_code gx_sink_write(gx_sink *sink, int64_t i0, int64_t j0, int64_t m, int64_t 
     if (!sink->is_stored) {
         void *data = sink->value.data != NULL ? sink->value.data : sink->narrow;
         return put(sink, i0, j0, m, n, src, ld,
-                   gx_dtype_at(data, sink->stored, sink->rows, i0, j0), sink->rows, err);
+                   gx_dtype_at(data, sink->dtype, sink->rows, i0, j0), sink->rows, err);
     }
     assert(i0 % sink->tile_rows == 0 && j0 % sink->tile_cols == 0);
     assert((i0 + m) % sink->tile_rows == 0 || i0 + m == sink->rows);
@@ -359,7 +359,7 @@ gx_code gx_sink_write(gx_sink *sink, int64_t i0, int64_t j0, int64_t m, int64_t 
     for (int64_t j = j0; j < j0 + n; j += sink->tile_cols) {
         for (int64_t i = i0; i < i0 + m; i += sink->tile_rows) {
             GX_TRY(write_tile(sink, i / sink->tile_rows, j / sink->tile_cols,
-                              gx_at(src, sink->dtype, ld, i - i0, j - j0), ld, err));
+                              gx_at(src, sink->number, ld, i - i0, j - j0), ld, err));
         }
     }
     return GX_OK;
@@ -379,7 +379,7 @@ static gx_code pass_on(gx_sink *sink, gx_err *err)
                              err);
     }
     gx_sink_source(sink, "the result", &from);
-    gx_matrix_bytes(final->tile_rows, final->tile_cols, sink->dtype, &bytes);
+    gx_matrix_bytes(final->tile_rows, final->tile_cols, sink->number, &bytes);
     GX_TRY(gx_mem_alloc(run->ctx->mem, bytes, "a tile of the result", &tile, err));
     gx_code code = gx_reader_own(run->ctx->store, &reader, err);
     int64_t tiles = gx_ceil_div(final->rows, final->tile_rows) *
@@ -387,7 +387,7 @@ static gx_code pass_on(gx_sink *sink, gx_err *err)
     for (int64_t k = 0; k < tiles && code == GX_OK && gx_run_poll(run) == GX_OK; k++) {
         gx_tile_place t =
             gx_tile_at(final->rows, final->cols, final->tile_rows, final->tile_cols, k);
-        code = gx_mat_read(run, &from, reader, t.i0, t.j0, t.m, t.n, sink->dtype, tile, t.m, err);
+        code = gx_mat_read(run, &from, reader, t.i0, t.j0, t.m, t.n, sink->number, tile, t.m, err);
         code = code != GX_OK ? code
                              : gx_sink_write(final, t.i0, t.j0, t.m, t.n, tile, t.m, err);
     }
@@ -458,8 +458,8 @@ gx_code gx_sink_begin_scratch_tiles(gx_run *run, int64_t rows, int64_t cols, gx_
     *sink = (gx_sink){.run = run,
                       .rows = rows,
                       .cols = cols,
-                      .dtype = dtype,
-                      .stored = gx_dtype_of(dtype),
+                      .number = dtype,
+                      .dtype = gx_dtype_of(dtype),
                       .tile_rows = tile_rows,
                       .tile_cols = tile_cols,
                       .is_scratch = true};
@@ -474,11 +474,11 @@ void gx_sink_begin_resident(gx_run *run, int64_t rows, int64_t cols, gx_number d
     *sink = (gx_sink){.run = run,
                       .rows = rows,
                       .cols = cols,
-                      .dtype = dtype,
-                      .stored = gx_dtype_of(dtype),
+                      .number = dtype,
+                      .dtype = gx_dtype_of(dtype),
                       .is_scratch = true,
                       .is_resident = true};
-    gx_tile_shape(rows, cols, sink->stored, gx_store_max_tile_bytes(run->ctx->store),
+    gx_tile_shape(rows, cols, sink->dtype, gx_store_max_tile_bytes(run->ctx->store),
                   &sink->tile_rows, &sink->tile_cols, &err);
     gx_run_fail(run, &err);
 }
@@ -505,8 +505,8 @@ void gx_sink_begin_nowhere(gx_run *run, int64_t rows, int64_t cols, gx_number dt
     *sink = (gx_sink){.run = run,
                       .rows = rows,
                       .cols = cols,
-                      .dtype = dtype,
-                      .stored = gx_dtype_of(dtype),
+                      .number = dtype,
+                      .dtype = gx_dtype_of(dtype),
                       .tile_rows = tile_rows,
                       .tile_cols = tile_cols,
                       .is_dropped = true};
@@ -515,13 +515,13 @@ void gx_sink_begin_nowhere(gx_run *run, int64_t rows, int64_t cols, gx_number dt
 void gx_sink_source(const gx_sink *sink, const char *label, gx_mat *mat)
 {
     if (sink->held.data != NULL) {
-        gx_mat_generated(mat, label, sink->dtype, sink->rows, sink->cols, sink->held.read,
+        gx_mat_generated(mat, label, sink->number, sink->rows, sink->cols, sink->held.read,
                          &sink->held.data);
     } else if (sink->is_stored) {
         gx_mat_stored(mat, &sink->meta);
         snprintf(mat->label, sizeof mat->label, "%s", label);
     } else {
-        gx_mat_value(mat, label, sink->dtype, sink->rows, sink->cols, sink->value.data,
+        gx_mat_value(mat, label, sink->number, sink->rows, sink->cols, sink->value.data,
                      gx_max(1, sink->rows));
     }
 }

@@ -102,7 +102,7 @@ static gx_code write_panel(gx_sparse_out *out, int64_t rows, gx_err *err)
     gx_sink *sink = out->sink;
     gx_csr_layout layout = {0};
     int64_t entries = out->start[rows];
-    if (!gx_csr_lay_out(rows, sink->cols, entries, sink->dtype, &layout)) {
+    if (!gx_csr_lay_out(rows, sink->cols, entries, sink->number, &layout)) {
         return gx_fail(err, GX_TOOBIG, "row %lld has %lld entries, too many for one panel",
                        (long long)out->first, (long long)entries);
     }
@@ -166,7 +166,7 @@ gx_code gx_sparse_put(gx_sparse_out *out, int64_t i, int64_t j, gx_scalar value,
     } else {
         ((int64_t *)(void *)out->index)[e] = j;
     }
-    gx_number_put(out->sink->dtype, out->value, e, value);
+    gx_number_put(out->sink->number, out->value, e, value);
     return GX_OK;
 }
 
@@ -187,7 +187,7 @@ static gx_code finish(gx_sparse_out *out, gx_err *err)
     }
     gx_csr_layout layout = {0};
     GX_TRY(gx_sink_sparse_value(sink, out->entries, err));
-    (void)gx_csr_lay_out(sink->rows, sink->cols, out->entries, sink->dtype, &layout);
+    (void)gx_csr_lay_out(sink->rows, sink->cols, out->entries, sink->number, &layout);
     put_together(out, sink->rows, &layout, sink->value.data);
     return GX_OK;
 }
@@ -269,7 +269,7 @@ gx_code gx_sparse_copy(gx_run *run, const gx_mat *A, const gx_dest *dest, gx_num
 static int64_t band_rows(const gx_run *run, const gx_mat *A)
 {
     size_t row = 1, room = gx_mem_available(run->ctx->mem) / 8;
-    gx_matrix_bytes(1, gx_max(1, A->cols), A->dtype, &row);
+    gx_matrix_bytes(1, gx_max(1, A->cols), A->number, &row);
     int64_t rows = gx_max(1, (int64_t)((room < GX_TILE_BYTES ? room : GX_TILE_BYTES) / row));
     rows = rows > A->tile_rows ? rows / A->tile_rows * A->tile_rows : rows;
     return gx_min(rows, gx_max(1, A->rows));
@@ -302,16 +302,16 @@ static gx_code put_dense(gx_run *run, const gx_mat *A, double threshold, gx_spar
     size_t bytes = 0;
     void *band;
     int64_t most = band_rows(run, A);
-    gx_matrix_bytes(most, A->cols, A->dtype, &bytes);
+    gx_matrix_bytes(most, A->cols, A->number, &bytes);
     GX_TRY(gx_mem_alloc(run->ctx->mem, bytes, "rows of a dense matrix", &band, err));
     gx_code code = gx_mat_base_stored(A) == NULL ? GX_OK
                                                  : gx_reader_own(run->ctx->store, &reader, err);
     gx_run_progress(run, (double)A->rows);
     for (int64_t i = 0; i < A->rows && code == GX_OK; i += most) {
         int64_t m = gx_min(most, A->rows - i);
-        code = gx_mat_read(run, A, reader, i, 0, m, A->cols, A->dtype, band, m, err);
+        code = gx_mat_read(run, A, reader, i, 0, m, A->cols, A->number, band, m, err);
         if (code == GX_OK) {
-            code = put_band(out, A->dtype, band, i, m, A->cols, threshold, err);
+            code = put_band(out, A->number, band, i, m, A->cols, threshold, err);
         }
         gx_run_advance(run, (double)m);
         if (code == GX_OK && gx_run_poll(run) != GX_OK) {

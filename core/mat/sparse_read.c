@@ -102,7 +102,7 @@ static gx_csr_layout layout_of(const gx_mat *A, int64_t panel)
 {
     gx_csr_layout layout = {0};
     (void)gx_csr_lay_out(gx_meta_panel_rows(&A->meta, panel), A->cols,
-                         A->meta.panels->place[panel].entries, A->dtype, &layout);
+                         A->meta.panels->place[panel].entries, A->number, &layout);
     return layout;
 }
 
@@ -121,7 +121,7 @@ size_t gx_sparse_bytes(const gx_mat *A)
     gx_csr_layout layout = {0};
     size_t bytes = 0;
     if (!is_stored(A)) {
-        (void)gx_csr_lay_out(A->rows, A->cols, A->csr.entries, A->dtype, &layout);
+        (void)gx_csr_lay_out(A->rows, A->cols, A->csr.entries, A->number, &layout);
         return layout.bytes;
     }
     for (int64_t p = 0; p < A->meta.panels->count; p++) {
@@ -150,7 +150,7 @@ gx_code gx_sparse_take(const gx_mat *A, int64_t panel, const void *block, gx_csr
 {
     char name[2 * GX_NAME_MAX];
     gx_csr_map(csr, gx_meta_panel_rows(&A->meta, panel), A->cols,
-               A->meta.panels->place[panel].entries, A->dtype, block);
+               A->meta.panels->place[panel].entries, A->number, block);
     return gx_csr_check(csr, panel_name(A, panel, name), err);
 }
 
@@ -178,7 +178,7 @@ gx_code gx_sparse_read_head(const gx_mat *A, gx_reader *reader, int64_t panel, v
 gx_code gx_sparse_read_values(const gx_mat *A, gx_reader *reader, int64_t panel, int64_t first,
                               int64_t count, void *values, gx_err *err)
 {
-    size_t element = gx_number_bytes(A->dtype);
+    size_t element = gx_number_bytes(A->number);
     return gx_reader_read(reader, &A->meta, panel,
                           layout_of(A, panel).value + (size_t)first * element,
                           (size_t)count * element, values, err);
@@ -226,13 +226,13 @@ static gx_code fill_row(const gx_mat *A, gx_reader *reader, int64_t panel, int64
     _Alignas(16) char index[STRETCH * 8], value[STRETCH * 16];
     gx_csr_layout layout = {0};
     const gx_panel_place *place = &A->meta.panels->place[panel];
-    (void)gx_csr_lay_out(gx_meta_panel_rows(&A->meta, panel), A->cols, place->entries, A->dtype,
+    (void)gx_csr_lay_out(gx_meta_panel_rows(&A->meta, panel), A->cols, place->entries, A->number,
                          &layout);
-    size_t index_bytes = (size_t)gx_csr_index_bytes(A->cols), element = gx_number_bytes(A->dtype);
+    size_t index_bytes = (size_t)gx_csr_index_bytes(A->cols), element = gx_number_bytes(A->number);
     for (int64_t e = first; e < end; e += STRETCH) {
         int64_t count = gx_min(STRETCH, end - e);
         const uint32_t start[2] = {0, (uint32_t)count};
-        const gx_csr part = {.dtype = A->dtype,
+        const gx_csr part = {.dtype = A->number,
                              .rows = 1,
                              .cols = A->cols,
                              .entries = count,

@@ -55,7 +55,7 @@ static gx_ref stored(gx_compiler *c, const gx_item *item)
     }
     gx_mat_stored(&mat, &meta);
     gx_operand operand = {.name = item->text,
-                          .type = {mat.rows, mat.cols, mat.dtype, mat.properties, false}};
+                          .type = {mat.rows, mat.cols, mat.number, mat.properties, false}};
     if (meta.is_sparse) {
         operand.type.properties |= GX_TYPE_SPARSE;
         operand.entries = gx_sparse_entries(&mat);

@@ -84,7 +84,7 @@ bool gx_device_val_make(gx_exec *x, gx_val *val)
 bool gx_device_key_of(gx_exec *x, const gx_val *val, gx_block_key *key)
 {
     const gx_mat *mat = val->mat;
-    if (mat == NULL || mat->kind != GX_MAT_STORED || mat->dtype != val->type.dtype) {
+    if (mat == NULL || mat->kind != GX_MAT_STORED || mat->number != val->type.dtype) {
         return false;
     }
     *key = (gx_block_key){.file = gx_store_stamp(x->run->ctx->store, mat->meta.schema),
@@ -92,7 +92,7 @@ bool gx_device_key_of(gx_exec *x, const gx_val *val, gx_block_key *key)
                           .generation = mat->meta.generation,
                           .m = mat->rows,
                           .n = mat->cols,
-                          .dtype = mat->dtype};
+                          .dtype = mat->number};
     return key->file != 0;
 }
 
@@ -196,7 +196,7 @@ const void *gx_device_val_send(gx_exec *x, gx_val *val)
     }
     x->transfers++;
     bool is_value = val->mat != NULL && val->mat->kind == GX_MAT_VALUE &&
-                    val->mat->dtype == val->type.dtype && val->mat->ld == val->mat->rows;
+                    val->mat->number == val->type.dtype && val->mat->ld == val->mat->rows;
     const void *data = val->data != NULL ? val->data : is_value ? val->mat->data : NULL;
     bool is_sent =
         data != NULL && bytes <= SMALL_MOST ? send_small(x, val, data) : send_large(x, val);

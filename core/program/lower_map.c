@@ -171,7 +171,7 @@ static gx_sink *large_result(gx_exec *x, const gx_node *node, gx_sink *in_place)
             *in_place = (gx_sink){.run = x->run,
                                   .rows = node->type.rows,
                                   .cols = node->type.cols,
-                                  .dtype = node->type.dtype,
+                                  .number = node->type.dtype,
                                   .tile_rows = gx_max(1, node->type.rows),
                                   .tile_cols = gx_max(1, node->type.cols),
                                   .is_scratch = true,
@@ -198,7 +198,7 @@ static void large_group(gx_exec *x, const gx_node *node, int64_t m, int64_t n)
     if (is_mean && C->is_stored) {
         gx_run_failf(x->run, GX_BUDGET, "the means do not fit in memory");
     } else if (gx_alg_fused(x->run, node->fused, m, n, source, &C) == GX_OK && is_mean) {
-        gx_run_call(x->run, GX_MAP, C->dtype,
+        gx_run_call(x->run, GX_MAP, C->number,
                     &(gx_args){.map = GX_MAP_SCALE,
                                .alpha = node->alpha,
                                .m = C->rows,

@@ -232,15 +232,15 @@ static bool open_strips(gx_exec *x, const gx_node *node, const gx_mat *A, strips
 {
     const gx_mem *mem = x->run->ctx->mem;
     gx_err err = {.code = GX_OK};
-    *s = (strips){.x = x, .node = node, .A = A, .parts = gx_number_is_complex(A->dtype) ? 2 : 1};
+    *s = (strips){.x = x, .node = node, .A = A, .parts = gx_number_is_complex(A->number) ? 2 : 1};
     double row_bytes = (double)A->cols * (double)s->parts * sizeof *s->data;
     double rows = (double)gx_mem_available(mem) / 4 / row_bytes;
-    gx_type all = {.rows = A->rows, .cols = A->cols, .dtype = A->dtype};
+    gx_type all = {.rows = A->rows, .cols = A->cols, .dtype = A->number};
     gx_lines whole = gx_lines_of_whole(&all);
     s->together = gx_lines_of_part(&whole) * whole.length;
     s->height = gx_max(1, rows < (double)A->rows ? (int64_t)rows : A->rows);
     s->height -= s->height > A->tile_rows ? s->height % A->tile_rows : 0;
-    s->type = (gx_type){.rows = s->height, .cols = A->cols, .dtype = gx_number_wide(A->dtype)};
+    s->type = (gx_type){.rows = s->height, .cols = A->cols, .dtype = gx_number_wide(A->number)};
     gx_lines rows_of_strip = gx_lines_of(&s->type, 1);
     s->most = gx_lines_at_once(&rows_of_strip);
     s->data = gx_temp(x, gx_lines_bytes(&rows_of_strip, s->height));

@@ -102,7 +102,7 @@ static gx_type type_of(const gx_program_arg *arg)
 {
     return (gx_type){.rows = arg->mat.rows,
                      .cols = arg->mat.cols,
-                     .dtype = arg->mat.dtype,
+                     .dtype = arg->mat.number,
                      .properties = arg->mat.properties,
                      .is_weak = arg->is_number};
 }

@@ -140,7 +140,7 @@ const void *gx_val_data(gx_exec *x, gx_val *val)
     } else if (val->data == NULL) {
         gx_mat space;
         const gx_mat *mat = gx_val_mat(x, val, "an intermediate", &space);
-        if (mat->kind == GX_MAT_VALUE && mat->dtype == val->type.dtype &&
+        if (mat->kind == GX_MAT_VALUE && mat->number == val->type.dtype &&
             (mat->ld == mat->rows || mat->cols <= 1 || (mat->rows == 0 && mat->ld == 1))) {
             val->data = (void *)(uintptr_t)mat->data; // an argument's own elements: never written
         } else if (gx_val_give_memory(x, val)) {

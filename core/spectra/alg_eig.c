@@ -28,14 +28,14 @@ static gx_code check_sparse(gx_run *run, const gx_eig_args *args)
     const gx_mat *A = args->A;
     if (args->k == 0 || args->method == GX_METHOD_DENSE) {
         gx_err err = {0};
-        gx_csr_refuse(A->label, A->rows, A->cols, gx_sparse_entries(A), A->dtype, &err);
+        gx_csr_refuse(A->label, A->rows, A->cols, gx_sparse_entries(A), A->number, &err);
         return gx_run_failf(run, GX_ARG, "%s; k of its eigenvalues are found as it is", err.text);
     }
     if (args->B != NULL) {
         return gx_run_failf(run, GX_UNSUPPORTED, "%s is sparse, and a \"b\" is for dense matrices",
                             A->label);
     }
-    if (args->which == GX_EIG_NEAREST && args->sigma.im != 0 && !gx_number_is_complex(A->dtype)) {
+    if (args->which == GX_EIG_NEAREST && args->sigma.im != 0 && !gx_number_is_complex(A->number)) {
         return gx_run_failf(run, GX_UNSUPPORTED, "%s is sparse and real, and so must \"sigma\" be",
                             A->label);
     }

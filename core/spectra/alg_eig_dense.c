@@ -102,7 +102,7 @@ static gx_code refuse_what_is_too_large(const solving *s)
 size_t gx_eig_dense_bytes(gx_run *run, const gx_eig_args *args)
 {
     gx_number dtype =
-        args->B == NULL ? args->A->dtype : gx_number_promote(args->A->dtype, args->B->dtype);
+        args->B == NULL ? args->A->number : gx_number_promote(args->A->number, args->B->number);
     solving s = {.run = run,
                  .args = args,
                  .n = args->A->rows,
@@ -139,7 +139,7 @@ static void factor_b(solving *s)
     }
     if (!is_said && !gx_dense_is_hermitian(s->run, s->dtype, s->b, ld, s->n)) {
         gx_run_failf(s->run, GX_NUMERIC, "%s is not %s", B->label,
-                     gx_number_is_complex(B->dtype) ? "Hermitian" : "symmetric");
+                     gx_number_is_complex(B->number) ? "Hermitian" : "symmetric");
         return;
     }
     gx_dense_call(
@@ -403,7 +403,7 @@ gx_code gx_eig_dense(gx_run *run, const gx_eig_args *args, gx_eig_result *result
 {
     gx_mem *mem = run->ctx->mem;
     gx_number dtype =
-        args->B == NULL ? args->A->dtype : gx_number_promote(args->A->dtype, args->B->dtype);
+        args->B == NULL ? args->A->number : gx_number_promote(args->A->number, args->B->number);
     solving s = {.run = run,
                  .args = args,
                  .result = result,

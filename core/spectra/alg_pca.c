@@ -56,7 +56,7 @@ static double square(gx_scalar x)
 
 static gx_code begin_columns(columns *c, gx_run *run, const gx_mat *A, int64_t ddof)
 {
-    *c = (columns){.run = run, .A = A, .dtype = gx_number_wide(A->dtype)};
+    *c = (columns){.run = run, .A = A, .dtype = gx_number_wide(A->number)};
     if (ddof < 0) {
         return gx_run_failf(run, GX_ARG, "ddof must not be negative, not %lld", (long long)ddof);
     }
@@ -126,7 +126,7 @@ bool gx_pca_is_one_pass(gx_run *run, const gx_mat *A, gx_tsqr_plan *plan)
     if (A->rows <= n || n == 0) {
         return false;
     }
-    gx_plan_tsqr(run, A->rows, n + 1, n + 1, gx_number_wide(A->dtype), plan);
+    gx_plan_tsqr(run, A->rows, n + 1, n + 1, gx_number_wide(A->number), plan);
     return plan->is_possible;
 }
 
@@ -395,7 +395,7 @@ static void pca_by_svd(columns *c, const gx_pca_args *args, gx_pca_result *r)
 
 size_t gx_pca_held_bytes(const gx_mat *A, int64_t count)
 {
-    double n = (double)A->cols, es = (double)gx_number_bytes(gx_number_wide(A->dtype));
+    double n = (double)A->cols, es = (double)gx_number_bytes(gx_number_wide(A->number));
     double bytes = n * (4 * sizeof(gx_scalar) + 2 * sizeof(double)) +
                    (double)count * (n * es + sizeof(double)) + 4096;
     return bytes < 1e18 ? (size_t)bytes : SIZE_MAX / 4;
@@ -420,7 +420,7 @@ gx_code gx_alg_pca(gx_run *run, const gx_pca_args *args, gx_pca_result *result)
     const gx_mat *A = args->A;
     int64_t most = gx_min(A->rows, A->cols);
     *result =
-        (gx_pca_result){.mem = run->ctx->mem, .n = A->cols, .dtype = gx_number_wide(A->dtype)};
+        (gx_pca_result){.mem = run->ctx->mem, .n = A->cols, .dtype = gx_number_wide(A->number)};
     if (gx_ok(run) && (args->k < 0 || args->k > most)) {
         gx_run_failf(run, GX_ARG, "k is %lld but %s is %lldx%lld: it has %lld components",
                      (long long)args->k, A->label, (long long)A->rows, (long long)A->cols,
@@ -491,14 +491,14 @@ static gx_code write_clipped(gx_run *run, const gx_sink *S, gx_sink *C)
     void *tile = NULL;
     int64_t n = C->rows, height = gx_min(n, C->tile_rows), width = gx_min(n, C->tile_cols);
     gx_sink_source(S, "correlations", &source);
-    gx_dense_alloc(run, C->dtype, height, width, "a tile", &tile);
+    gx_dense_alloc(run, C->number, height, width, "a tile", &tile);
     for (int64_t j = 0; j < n; j += width) {
         for (int64_t i = 0; i < n && gx_ok(run); i += height) {
             gx_err err = {0};
             int64_t rows = gx_min(height, n - i), cols = gx_min(width, n - j);
             gx_mat_view(&part, &source, GX_NO_TRANS, i, j, rows, cols);
-            if (gx_dense_load(run, &part, C->dtype, tile, rows) == GX_OK) {
-                clip(C->dtype, tile, rows, i, j, rows, cols);
+            if (gx_dense_load(run, &part, C->number, tile, rows) == GX_OK) {
+                clip(C->number, tile, rows, i, j, rows, cols);
                 gx_sink_write(C, i, j, rows, cols, tile, rows, &err);
             }
             gx_run_fail(run, &err);
@@ -526,7 +526,7 @@ static void gram_of_triangle(columns *c, void *t, bool is_correlation, gx_sink *
         }
     }
     if (gx_dense_alloc(run, c->dtype, n, n, "the covariance", &gram) == GX_OK &&
-        gx_dense_alloc(run, C->dtype, n, n, "the covariance", &narrow) == GX_OK) {
+        gx_dense_alloc(run, C->number, n, n, "the covariance", &narrow) == GX_OK) {
         gx_trans trans = is_complex ? GX_CONJ_TRANS : GX_TRANS;
         gx_dense_call(run, is_complex ? GX_HERK : GX_SYRK, c->dtype,
                       &(gx_args){.uplo = GX_LOWER,
@@ -545,9 +545,9 @@ static void gram_of_triangle(columns *c, void *t, bool is_correlation, gx_sink *
         if (is_complex) { // the mean of x_i conj(x_j), as statistics define it, not conj(x_i) x_j
             gx_dense_conj(run, c->dtype, n, n, gram);
         }
-        gx_convert(c->dtype, gram, n, C->dtype, narrow, n, n, n);
+        gx_convert(c->dtype, gram, n, C->number, narrow, n, n, n);
         if (is_correlation) {
-            clip(C->dtype, narrow, n, 0, 0, n, n);
+            clip(C->number, narrow, n, 0, 0, n, n);
         }
         gx_dense_write(run, C, narrow, n);
     }
@@ -569,20 +569,20 @@ static void gram_of_columns(columns *c, bool is_correlation, gx_sink *C)
         c->scale[j] = 1 / c->scale[j]; // Inf, then NaN, where a column does not vary
     }
     gx_mat X;
-    gx_mat_centred(&X, c->A, C->dtype, c->shift, is_correlation ? c->scale : NULL, false);
+    gx_mat_centred(&X, c->A, C->number, c->shift, is_correlation ? c->scale : NULL, false);
     X.rest = c->rest;
-    X.is_conjugated = gx_number_is_complex(C->dtype);
+    X.is_conjugated = gx_number_is_complex(C->number);
     gx_matmul_args args = {.A = &X, .B = &X, .alpha = {1 / c->divisor, 0}};
     args.transa = X.is_conjugated ? GX_CONJ_TRANS : GX_TRANS;
     if (!is_correlation || !C->is_stored) {
         gx_alg_matmul(run, &args, C);
         if (is_correlation && gx_ok(run)) {
-            clip(C->dtype, C->value.data, n, 0, 0, n, n);
+            clip(C->number, C->value.data, n, 0, 0, n, n);
         }
         return;
     }
     gx_sink S;
-    if (gx_qr_begin_scratch(run, n, n, C->dtype, C->tile_rows, C->tile_cols, 0, &S) == GX_OK &&
+    if (gx_qr_begin_scratch(run, n, n, C->number, C->tile_rows, C->tile_cols, 0, &S) == GX_OK &&
         gx_alg_matmul(run, &args, &S) == GX_OK) {
         write_clipped(run, &S, C);
     }

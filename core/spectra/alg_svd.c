@@ -25,7 +25,7 @@ gx_code gx_svd_check(gx_run *run, const gx_svd_args *args)
     }
     if (A->is_sparse && (args->k == 0 || args->method == GX_SVD_DENSE || args->is_smallest)) {
         gx_err err = {0};
-        gx_csr_refuse(A->label, A->rows, A->cols, gx_sparse_entries(A), A->dtype, &err);
+        gx_csr_refuse(A->label, A->rows, A->cols, gx_sparse_entries(A), A->number, &err);
         return gx_run_failf(run, GX_ARG, "%s; its k largest singular values are found as it is",
                             err.text);
     }
@@ -75,7 +75,7 @@ gx_svd_method gx_svd_choose_method(gx_run *run, const gx_svd_args *args)
     const gx_mat *A = args->A;
     int64_t least = gx_min(A->rows, A->cols);
     size_t whole = 0;
-    bool is_resident = gx_matrix_bytes(A->rows, A->cols, A->dtype, &whole) &&
+    bool is_resident = gx_matrix_bytes(A->rows, A->cols, A->number, &whole) &&
                        whole <= gx_mem_available(run->ctx->mem);
     bool is_few = least >= FEW_SIDE && args->k * SHARE <= least;
     bool is_better = is_few && (is_resident || !gx_svd_takes_panels(args));
@@ -100,7 +100,8 @@ static void find_few(gx_run *run, const gx_svd_args *asked, gx_svd_result *resul
     bool is_random = args->method == GX_SVD_RANDOMIZED;
     bool is_hermitian = A->rows == A->cols && (A->properties & GX_PROP_HERMITIAN) != 0;
     gx_oper op;
-    if (gx_oper_begin(run, A, A->dtype, is_hermitian, gx_svd_work_bytes(run, args), &op) == GX_OK) {
+    if (gx_oper_begin(run, A, A->number, is_hermitian, gx_svd_work_bytes(run, args), &op) ==
+        GX_OK) {
         (is_random ? gx_svd_randomized : gx_svd_krylov)(run, &op, args, result);
     }
     if (gx_ok(run) && !is_random) {
@@ -118,8 +119,8 @@ static void look_at_residuals(gx_run *run, const gx_mat *A, gx_svd_result *resul
 {
     gx_oper op;
     size_t bytes = 0;
-    gx_matrix_bytes(A->rows + 2 * A->cols, result->count, A->dtype, &bytes);
-    if (gx_oper_begin(run, A, A->dtype, false, bytes, &op) == GX_OK) {
+    gx_matrix_bytes(A->rows + 2 * A->cols, result->count, A->number, &bytes);
+    if (gx_oper_begin(run, A, A->number, false, bytes, &op) == GX_OK) {
         gx_svd_find_residuals(&op, A, result);
     }
     gx_oper_end(&op);
@@ -181,7 +182,7 @@ gx_code gx_alg_singular_norm(gx_run *run, const gx_mat *A, bool is_nuclear, doub
     gx_svd_args args = {.A = A, .mode = GX_SVD_VALUES, .tol = 1e-10};
     gx_svd_result result;
     *norm = 0;
-    args.tol = gx_number_is_double(A->dtype) ? args.tol : 0;
+    args.tol = gx_number_is_double(A->number) ? args.tol : 0;
     args.k = is_nuclear || A->rows == 0 || A->cols == 0 ? 0 : 1;
     if (gx_alg_svd(run, &args, &result) == GX_OK) {
         for (int64_t i = result.count - 1; i >= 0; i--) { // small ones first
@@ -199,7 +200,7 @@ static void iterate_ratio(gx_run *run, const gx_mat *A, double *rcond)
     bool is_singular = false;
     gx_svd_args args = {.A = A, .mode = GX_SVD_VALUES, .k = 1};
     gx_svd_result r = {.mem = run->ctx->mem};
-    args.tol = gx_number_is_double(A->dtype) ? 1e-10 : 0;
+    args.tol = gx_number_is_double(A->number) ? 1e-10 : 0;
     if (gx_alg_singular_norm(run, A, false, &largest) == GX_OK) {
         gx_svd_smallest(run, &args, &r, &is_singular);
     }

@@ -38,7 +38,7 @@ static solving solving_of(gx_run *run, const gx_svd_args *args, gx_svd_result *r
                      .m = A->rows,
                      .n = A->cols,
                      .least = gx_min(A->rows, A->cols),
-                     .dtype = A->dtype};
+                     .dtype = A->number};
 }
 
 // GESDD -------------------------------------------------------------------------------------------

@@ -114,20 +114,21 @@ static void look(gx_svd_long *far, bool is_first, double *largest, bool *is_foun
     void *piece = NULL;
     int64_t h = far->W.tile_rows, w = far->W.tile_cols, m = far->W.rows, n = far->W.cols;
     gx_sink_source(&far->W, "W", &source);
-    if (gx_dense_alloc(run, far->W.dtype, h, w, "a piece of the vectors", &piece) == GX_OK) {
+    if (gx_dense_alloc(run, far->W.number, h, w, "a piece of the vectors", &piece) == GX_OK) {
         gx_reader_own(run->ctx->store, &own, &err);
     }
     for (int64_t i = 0; i < m && gx_ok(run) && err.code == GX_OK; i += h) {
         int64_t rows = gx_min(h, m - i);
         for (int64_t j = 0; j < n && err.code == GX_OK; j += w) {
             int64_t cols = gx_min(w, n - j);
-            gx_mat_read(run, &source, own, i, j, rows, cols, far->W.dtype, piece, rows, &err);
+            gx_mat_read(run, &source, own, i, j, rows, cols, far->W.number, piece, rows, &err);
             for (int64_t c = 0; c < cols && err.code == GX_OK; c++) {
-                const void *x = gx_at(piece, far->W.dtype, rows, 0, c);
+                const void *x = gx_at(piece, far->W.number, rows, 0, c);
                 if (is_first) {
-                    largest[j + c] = fmax(largest[j + c], gx_vector_largest(far->W.dtype, x, rows));
+                    largest[j + c] =
+                        fmax(largest[j + c], gx_vector_largest(far->W.number, x, rows));
                 } else if (!is_found[j + c]) {
-                    is_found[j + c] = gx_vector_phase_of(far->W.dtype, x, rows, largest[j + c],
+                    is_found[j + c] = gx_vector_phase_of(far->W.number, x, rows, largest[j + c],
                                                          &far->phase[j + c]);
                 }
             }
@@ -206,7 +207,7 @@ bool gx_svd_long_is_due(gx_run *run, const gx_svd_args *args)
     bool is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
     int64_t most = gx_max(args->A->rows, args->A->cols);
     int64_t least = gx_min(args->A->rows, args->A->cols);
-    gx_plan_tsqr(run, most, least, least, args->A->dtype, &plan);
+    gx_plan_tsqr(run, most, least, least, args->A->number, &plan);
     return plan.is_possible && (is_fixed || !gx_svd_dense_fits(run, args));
 }
 
@@ -220,7 +221,7 @@ gx_code gx_svd_long_find(gx_run *run, const gx_svd_args *args, gx_svd_result *re
     if (far->is_wide) {
         gx_mat_view(&view, A, GX_CONJ_TRANS, 0, 0, A->cols, A->rows);
     }
-    parts p = {.run = run, .T = far->is_wide ? &view : A, .dtype = A->dtype};
+    parts p = {.run = run, .T = far->is_wide ? &view : A, .dtype = A->number};
     p.m = p.T->rows;
     p.n = p.T->cols;
     gx_mem *mem = result->mem = run->ctx->mem;
@@ -232,7 +233,7 @@ gx_code gx_svd_long_find(gx_run *run, const gx_svd_args *args, gx_svd_result *re
     result->m = A->rows;
     result->n = A->cols;
     result->count = result->asked = result->u_cols = result->vt_rows = p.n;
-    result->dtype = A->dtype;
+    result->dtype = A->number;
     result->driver = "tsqr";
     result->passes = 1;
     if (gx_ok(run)) {
@@ -260,7 +261,7 @@ gx_code gx_svd_long_write(gx_svd_long *far, gx_sink *sink)
 {
     gx_run *run = far->run;
     gx_mat W, turned, signs;
-    gx_number dtype = far->W.dtype;
+    gx_number dtype = far->W.number;
     int64_t n = far->W.cols;
     void *row = NULL;
     if (gx_dense_alloc(run, dtype, n, 1, "signs", &row) != GX_OK) {

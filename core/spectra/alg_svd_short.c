@@ -37,21 +37,21 @@ static void decompose(gx_run *run, const gx_svd_args *args, spectrum *s, gx_svd_
 {
     const gx_mat *A = args->A;
     int64_t l = gx_min(A->rows, A->cols);
-    gx_number real = gx_number_real(A->dtype);
+    gx_number real = gx_number_real(A->number);
     gx_dense_sums sums;
     void *pairs = NULL;
     gx_svd_triangle(run, args, &s->r);
-    gx_dense_alloc(run, A->dtype, l, l, "singular vectors", &s->x);
-    gx_dense_alloc(run, A->dtype, l, l, "singular vectors", &s->yh);
+    gx_dense_alloc(run, A->number, l, l, "singular vectors", &s->x);
+    gx_dense_alloc(run, A->number, l, l, "singular vectors", &s->yh);
     gx_dense_alloc(run, real, l, 1, "singular values", &s->values);
     gx_dense_alloc(run, GX_C128, l, 1, "singular values", &pairs);
     if (gx_ok(run)) {
-        gx_dense_sums_of(run, A->dtype, s->r, l, l, l, &sums);
-        gx_dense_svd(run, A->dtype, l, s->r, s->values, s->x, s->yh);
+        gx_dense_sums_of(run, A->number, s->r, l, l, l, &sums);
+        gx_dense_svd(run, A->number, l, s->r, s->values, s->x, s->yh);
         gx_convert(real, s->values, l, GX_C128, pairs, l, l, 1);
     }
     if (gx_ok(run)) {
-        gx_dense_check_sums(run, A->label, "singular values", A->dtype, &sums, pairs, l, false,
+        gx_dense_check_sums(run, A->label, "singular values", A->number, &sums, pairs, l, false,
                             true);
     }
     gx_mem_free(run->ctx->mem, pairs);
@@ -59,7 +59,7 @@ static void decompose(gx_run *run, const gx_svd_args *args, spectrum *s, gx_svd_
     gx_mem_free(run->ctx->mem, s->x);
     s->r = s->x = NULL;
     if (gx_ok(run) &&
-        gx_svd_reserve(run, result, A->rows, A->cols, args->k, A->dtype, GX_SVD_ECONOMY) == GX_OK) {
+        gx_svd_reserve(run, result, A->rows, A->cols, args->k, A->number, GX_SVD_ECONOMY) == GX_OK) {
         gx_convert(real, s->values, l, GX_F64, result->sigma, args->k, args->k, 1);
     }
 }
@@ -69,12 +69,12 @@ static void orthonormalise(gx_run *run, const gx_svd_args *args, double norm, vo
 {
     const gx_mat *A = args->A;
     int64_t most = gx_max(A->rows, A->cols);
-    gx_ortho o = {.run = run, .dtype = A->dtype, .n = most, .norm = norm, .seed = args->seed};
-    gx_dense_alloc(run, A->dtype, gx_ortho_work(A->dtype, most, args->k, GX_SVD_PANEL), 1,
+    gx_ortho o = {.run = run, .dtype = A->number, .n = most, .norm = norm, .seed = args->seed};
+    gx_dense_alloc(run, A->number, gx_ortho_work(A->number, most, args->k, GX_SVD_PANEL), 1,
                    "inner products", &o.work);
     for (int64_t j = 0; j < args->k && gx_ok(run); j += GX_SVD_PANEL) {
         int64_t cols = gx_min(GX_SVD_PANEL, args->k - j);
-        gx_ortho_block(&o, w, j, gx_at(w, A->dtype, most, 0, j), cols, cols, NULL, 0, NULL, 0);
+        gx_ortho_block(&o, w, j, gx_at(w, A->number, most, 0, j), cols, cols, NULL, 0, NULL, 0);
     }
     gx_mem_free(run->ctx->mem, o.work);
 }
@@ -92,7 +92,7 @@ static void adjoint(gx_run *run, gx_number dtype, int64_t m, int64_t n, const vo
 static void find_vectors(gx_run *run, const gx_svd_args *args, const void *yh, gx_svd_result *r)
 {
     const gx_mat *A = args->A;
-    gx_number dtype = A->dtype;
+    gx_number dtype = A->number;
     int64_t l = gx_min(A->rows, A->cols), k = args->k;
     bool is_wide = A->rows < A->cols;
     gx_oper op = {0};

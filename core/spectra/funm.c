@@ -339,7 +339,7 @@ static void load(evaluation *e)
 static void give(evaluation *e)
 {
     gx_run *run = e->w.run;
-    gx_number of_a = e->args->A->dtype, dtype = e->w.dtype;
+    gx_number of_a = e->args->A->number, dtype = e->w.dtype;
     bool is_complex = gx_number_is_complex(dtype);
     gx_number to = gx_number_is_double(of_a) ? dtype : is_complex ? GX_C64 : GX_F32;
     if (to != dtype) {
@@ -362,10 +362,10 @@ static void give(evaluation *e)
 gx_code gx_alg_funm(gx_run *run, const gx_funm_args *args, gx_funm_result *result)
 {
     const gx_mat *A = args->A;
-    *result = (gx_funm_result){.dtype = A->dtype};
+    *result = (gx_funm_result){.dtype = A->number};
     evaluation e = {.args = args, .result = result};
     e.w = (gx_funm_work){
-        .run = run, .label = A->label, .n = A->rows, .dtype = gx_number_wide(A->dtype)};
+        .run = run, .label = A->label, .n = A->rows, .dtype = gx_number_wide(A->number)};
     if (A->rows != A->cols) {
         return gx_run_failf(run, GX_ARG, "%s is %lldx%lld, but this is for square matrices",
                             A->label, (long long)A->rows, (long long)A->cols);

@@ -43,9 +43,9 @@ static int64_t chosen(int64_t asked, int64_t otherwise)
 
 static gx_number dtype_of(const gx_eig_args *args)
 {
-    gx_number dtype = args->A->dtype;
+    gx_number dtype = args->A->number;
     if (args->B != NULL) {
-        dtype = gx_number_promote(dtype, args->B->dtype);
+        dtype = gx_number_promote(dtype, args->B->number);
     }
     bool is_complex_shift = args->which == GX_EIG_NEAREST && args->sigma.im != 0;
     return is_complex_shift ? gx_number_promote(dtype, GX_C64) : dtype;
@@ -125,7 +125,7 @@ static gx_code check(gx_run *run, const gx_eig_args *args)
                             (long long)args->start->rows, (long long)args->start->cols,
                             args->A->label, (long long)n, (long long)n, (long long)n);
     }
-    if (args->start != NULL && gx_number_is_complex(args->start->dtype) &&
+    if (args->start != NULL && gx_number_is_complex(args->start->number) &&
         !gx_number_is_complex(dtype_of(args))) {
         return gx_run_failf(run, GX_ARG, "the start is complex but %s is real", args->A->label);
     }

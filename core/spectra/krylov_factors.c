@@ -266,10 +266,10 @@ static void factor_b(gx_oper *op, const gx_mat *B, size_t keep_bytes)
     keep += op->is_inverse ? 2 * (size_t)(op->n * op->n) * element : 0;
     gx_mat converted; // as it is read
     gx_mat_view(&converted, B, GX_NO_TRANS, 0, 0, B->rows, B->cols);
-    converted.dtype = op->dtype;
+    converted.number = op->dtype;
     gx_sink_begin_scratch_tiles(op->run, op->n, op->n, op->dtype, keep, edge, edge, &f->chol);
     if (gx_ok(op->run)) {
-        gx_alg_cholesky(op->run, B->dtype == op->dtype ? B : &converted, GX_LOWER, &f->chol);
+        gx_alg_cholesky(op->run, B->number == op->dtype ? B : &converted, GX_LOWER, &f->chol);
         take_source(&f->chol, B->label, &f->L);
     }
 }
@@ -317,7 +317,7 @@ static gx_sink pair_of(const gx_oper *op, const void *x, int64_t cols, int64_t t
     return (gx_sink){.run = op->run,
                      .rows = op->n,
                      .cols = cols,
-                     .dtype = op->dtype,
+                     .number = op->dtype,
                      .tile_rows = tile,
                      .tile_cols = cols,
                      .value = {.data = y}};

@@ -40,7 +40,7 @@ static int64_t find_left(const matching *m, gx_scalar value, bool *is_conjugate)
 {
     int64_t best = -1;
     double nearest = m->most;
-    bool is_real = !gx_number_is_complex(m->args->A->dtype) && m->args->sigma.im == 0;
+    bool is_real = !gx_number_is_complex(m->args->A->number) && m->args->sigma.im == 0;
     *is_conjugate = false;
     for (int64_t j = 0; j < m->left.count; j++) {
         gx_scalar x = m->left.values[j], conjugate = {x.re, -x.im};
@@ -104,7 +104,7 @@ static void find_left_vectors(gx_run *run, const gx_eig_args *args, gx_eig_resul
     gx_mat adjoint;
     const gx_mat *A = args->A;
     void *taken = NULL;
-    gx_mat_view(&adjoint, A, gx_adjoint(A->dtype), 0, 0, A->cols, A->rows);
+    gx_mat_view(&adjoint, A, gx_adjoint(A->number), 0, 0, A->cols, A->rows);
     gx_eig_args again = *args;
     again.A = &adjoint;
     again.sigma.im = -args->sigma.im;

@@ -116,7 +116,7 @@ void gx_oper_foresee(gx_run *run, const gx_mat *A, gx_number dtype, bool is_herm
                      size_t keep_bytes, int64_t cols, gx_oper_plan *plan)
 {
     gx_oper op = shape_of(run, A, dtype, is_hermitian, keep_bytes);
-    double share = (double)gx_number_bytes(A->dtype) / (double)gx_number_bytes(dtype), swept = 0;
+    double share = (double)gx_number_bytes(A->number) / (double)gx_number_bytes(dtype), swept = 0;
     bool is_resident = true;
     *plan = (gx_oper_plan){0};
     int64_t first = 0;
@@ -194,7 +194,7 @@ size_t gx_oper_least_bytes(const gx_mat *A, gx_number dtype)
         return blocks;
     }
     gx_oper op = shape_of(NULL, A, dtype, A->rows == A->cols, 0);
-    gx_matrix_bytes(gx_min(A->rows, A->tile_rows), gx_min(A->cols, A->tile_cols), A->dtype, &tile);
+    gx_matrix_bytes(gx_min(A->rows, A->tile_rows), gx_min(A->cols, A->tile_cols), A->number, &tile);
     size_t pass = gx_oper_pass_least(&op) + 2 * tile;
     return pass < blocks ? pass : blocks;
 }

@@ -344,7 +344,8 @@ static void run_streamed(pass *p)
     gx_stream *stream = NULL;
     double bytes = 0;
     for (int64_t t = 0; t < p->count; t++) {
-        bytes += (double)(p->units[t].m * p->units[t].n) * (double)gx_number_bytes(p->op->A->dtype);
+        bytes +=
+            (double)(p->units[t].m * p->units[t].n) * (double)gx_number_bytes(p->op->A->number);
     }
     gx_run_progress(run, (double)p->count);
     int64_t readers = gx_min(p->threads, run->ctx->config.number[GX_SET_READERS]);

@@ -48,15 +48,15 @@ static gx_code begin(gx_run *run, gx_svd_args *args, inverse *s)
 {
     const gx_mat *A = args->A;
     // A dozen blocks and their program: what factorisations and solves make do with.
-    size_t keep = 3 * gx_oper_floor_bytes(A, A->dtype) + (128 << 10);
+    size_t keep = 3 * gx_oper_floor_bytes(A, A->number) + (128 << 10);
     if (gx_svd_check_sizes(run, args, keep) != GX_OK) {
         return run->err.code;
     }
-    gx_factor_choice choice = {.kind = GX_FACTOR_AUTO, .dtype = A->dtype};
+    gx_factor_choice choice = {.kind = GX_FACTOR_AUTO, .dtype = A->number};
     gx_err err = {0};
     size_t bytes = gx_svd_iterative_bytes(run, args);
     *s = (inverse){
-        .op = {.run = run, .m = A->rows, .n = A->rows, .dtype = A->dtype, .apply = apply_inverse}};
+        .op = {.run = run, .m = A->rows, .n = A->rows, .dtype = A->number, .apply = apply_inverse}};
     if (gx_mem_reserve(run->ctx->mem, bytes, "bases of singular vectors", &err) != GX_OK) {
         return gx_run_fail(run, &err);
     }

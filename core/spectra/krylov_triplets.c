@@ -43,7 +43,7 @@ void gx_svd_choose_sizes(const gx_svd_args *args, gx_svd_sizes *sizes)
     sizes->maxiter = chosen(args->maxiter, RESTARTS);
     sizes->width = gx_min(n, k + (args->oversample < 0 ? OVERSAMPLE : args->oversample));
     sizes->power = args->power < 0 ? POWER : args->power;
-    double rounding = gx_number_is_double(args->A->dtype) ? 1e-12 : 2e-6;
+    double rounding = gx_number_is_double(args->A->number) ? 1e-12 : 2e-6;
     sizes->tol = args->tol > 0 ? args->tol : rounding;
 }
 
@@ -74,7 +74,7 @@ static double random_bytes(const gx_svd_sizes *s, double most, double least, dou
 static double passing_bytes(gx_run *run, const gx_svd_args *args, double width)
 {
     double m = (double)args->A->rows, n = (double)args->A->cols, k = (double)args->k;
-    double es = (double)gx_number_bytes(args->A->dtype);
+    double es = (double)gx_number_bytes(args->A->number);
     int64_t side = (int64_t)width;
     gx_args call = {.m = side,
                     .n = side,
@@ -84,7 +84,7 @@ static double passing_bytes(gx_run *run, const gx_svd_args *args, double width)
                     .wants_left = true,
                     .wants_right = true};
     double small =
-        (double)gx_dense_call_bytes(run, GX_GESDD, gx_number_wide(args->A->dtype), &call);
+        (double)gx_dense_call_bytes(run, GX_GESDD, gx_number_wide(args->A->number), &call);
     double rotation = (width + GX_KRY_PANEL) * width * es;
     double vectors = args->mode == GX_SVD_VALUES ? 0 : (m + n) * k * es + 2 * width * k * es;
     vectors += args->wants_residuals ? (2 * n + m) * k * es : 0;
@@ -98,13 +98,13 @@ static double work_bytes(gx_run *run, const gx_svd_args *args)
     gx_svd_choose_sizes(args, &s);
     double most = (double)gx_max(args->A->rows, args->A->cols);
     double least = (double)gx_min(args->A->rows, args->A->cols);
-    double es = (double)gx_number_bytes(args->A->dtype);
-    double wide = (double)gx_number_bytes(gx_number_wide(args->A->dtype));
+    double es = (double)gx_number_bytes(args->A->number);
+    double wide = (double)gx_number_bytes(gx_number_wide(args->A->number));
     bool is_random = args->method == GX_SVD_RANDOMIZED;
     double bytes = is_random ? random_bytes(&s, most, least, es, wide)
                              : krylov_bytes(&s, (double)args->k, most, least, es, wide);
     int64_t width = is_random ? s.width : s.ncv, block = is_random ? GX_SVD_PANEL : s.block;
-    bytes += (double)gx_ortho_work(args->A->dtype, (int64_t)most, width, block) * es;
+    bytes += (double)gx_ortho_work(args->A->number, (int64_t)most, width, block) * es;
     return bytes + passing_bytes(run, args, (double)width) + (32 << 10);
 }
 
@@ -120,7 +120,7 @@ size_t gx_svd_work_bytes(gx_run *run, const gx_svd_args *args)
 
 size_t gx_svd_iterative_bytes(gx_run *run, const gx_svd_args *args)
 {
-    double floor = (double)gx_oper_least_bytes(args->A, args->A->dtype);
+    double floor = (double)gx_oper_least_bytes(args->A, args->A->number);
     return to_size(work_bytes(run, args) + floor);
 }
 
@@ -129,10 +129,10 @@ static size_t short_bytes(gx_run *run, const gx_svd_args *args)
 {
     const gx_mat *A = args->A;
     double m = (double)A->rows, n = (double)A->cols, k = (double)args->k;
-    double l = (double)gx_min(A->rows, A->cols), es = (double)gx_number_bytes(A->dtype);
-    double ortho = (double)gx_ortho_work(A->dtype, (int64_t)fmax(m, n), args->k, GX_SVD_PANEL) * es;
+    double l = (double)gx_min(A->rows, A->cols), es = (double)gx_number_bytes(A->number);
+    double ortho = (double)gx_ortho_work(A->number, (int64_t)fmax(m, n), args->k, GX_SVD_PANEL) * es;
     double vectors = (m + n) * k * es + (A->rows < A->cols ? n * k * es : 0) + l * k * es;
-    double pass = (double)gx_oper_least_bytes(A, A->dtype);
+    double pass = (double)gx_oper_least_bytes(A, A->number);
     double first = (double)gx_svd_triangle_bytes(run, args) + 2 * l * l * es;
     double second = vectors + fmax(ortho, pass) + l * l * es;
     double bytes = fmax(first, second) + 64 * l + (64 << 10);

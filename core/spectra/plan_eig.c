@@ -41,8 +41,8 @@ static void plan_krylov(gx_run *run, const gx_eig_args *args, gx_spectrum_plan *
                         .tol = sizes.tol};
     search.kept = gx_krylov_eig_kept(args->k, sizes.ncv, sizes.ncv, sizes.block);
     plan->told = gx_foretell_passes(run, gx_eig_search_key(args), &search);
-    size_t keep = needed - gx_oper_floor_bytes(A, A->dtype);
-    gx_oper_foresee(run, A, A->dtype, args->is_hermitian, keep, sizes.block, &plan->oper);
+    size_t keep = needed - gx_oper_floor_bytes(A, A->number);
+    gx_oper_foresee(run, A, A->number, args->is_hermitian, keep, sizes.block, &plan->oper);
     bool is_possible = run->target == NULL || plan->oper.up > 0;
     const char *driver = args->is_hermitian ? "lanczos" : "krylov-schur";
     plan->driver = is_possible ? driver : NULL;

@@ -91,13 +91,13 @@ void gx_plan_passes(gx_run *run, const gx_mat *A, bool is_coupled, gx_spectrum_p
     const gx_profile *profile = gx_profile_get(run->ctx);
     int threads = (int)run->ctx->config.number[GX_SET_THREADS];
     double passes = (double)plan->told.passes, m = (double)A->rows, n = (double)A->cols;
-    double element = (double)gx_number_bytes(A->dtype),
-           unit = gx_number_is_complex(A->dtype) ? 4 : 1;
+    double element = (double)gx_number_bytes(A->number),
+           unit = gx_number_is_complex(A->number) ? 4 : 1;
     // Two products of a block with the basis on the host, which is read twice; four, and thrice.
     double basis = (m + n) / 2 * (double)plan->ncv * HALF, readings = is_coupled ? 3 : 2;
     double ortho = unit * (is_coupled ? 8 : 4) * basis * (double)plan->block;
     double flops = unit * 2 * m * n * (double)plan->block + ortho;
-    double rate = gx_profile_flops(profile, A->dtype, 1024, threads), flops_s = flops / rate;
+    double rate = gx_profile_flops(profile, A->number, 1024, threads), flops_s = flops / rate;
     double reading_s = readings * basis * element / gx_profile_sweep_rate(profile, threads);
     double sweep_s = fmax(reading_s, ortho / rate) + plan->oper.pass_s;
     bool is_host = run->target == NULL;
@@ -115,13 +115,13 @@ void gx_plan_dense(gx_run *run, const gx_mat *A, gx_kernel_id kernel, const gx_a
                    gx_spectrum_plan *plan)
 {
     size_t bytes = 0;
-    gx_matrix_bytes(A->rows, A->cols, A->dtype, &bytes);
+    gx_matrix_bytes(A->rows, A->cols, A->number, &bytes);
     plan->told = (gx_foretold){1, "over A"};
     plan->cost = (gx_cost){
-        .flops = gx_kernel_flops(kernel, A->dtype, call),
+        .flops = gx_kernel_flops(kernel, A->number, call),
         .bytes_read = (double)bytes,
         .calls = 1,
-        .compute_s = gx_dense_spectrum_seconds(run, kernel, A->dtype, call, &plan->is_faster),
+        .compute_s = gx_dense_spectrum_seconds(run, kernel, A->number, call, &plan->is_faster),
     };
     if (run->target != NULL && plan->cost.compute_s == 0) {
         plan->driver = NULL;

@@ -12,7 +12,7 @@
 
 static double bytes_of(const gx_mat *A)
 {
-    return (double)A->rows * (double)A->cols * (double)gx_number_bytes(A->dtype);
+    return (double)A->rows * (double)A->cols * (double)gx_number_bytes(A->number);
 }
 
 /* One after the other. */
@@ -45,7 +45,7 @@ static bool take_one_pass(gx_run *run, const gx_mat *A, gx_columns_plan *plan)
         return false;
     }
     *plan = (gx_columns_plan){.driver = "tsqr", .passes = 1, .height = tsqr.height};
-    gx_number dtype = gx_number_wide(A->dtype);
+    gx_number dtype = gx_number_wide(A->number);
     gx_mat_centred(&ones, A, dtype, NULL, NULL, true);
     if (gx_stack_plan(run, &ones, NULL, dtype, &stack)) {
         plan->height = stack.height;
@@ -73,7 +73,7 @@ static void take_first_pass(gx_run *run, const gx_mat *A, bool is_means, gx_colu
                     .bytes_read = bytes_of(A) * (1 + head),
                     .bytes_up = bytes_of(A)};
     cost.calls = gx_ceil_div(A->rows, A->tile_rows) * gx_ceil_div(A->cols, A->tile_cols);
-    gx_predict_pass(run, &cost, A->dtype, 1, &terms);
+    gx_predict_pass(run, &cost, A->number, 1, &terms);
     add(plan, &cost, &terms);
     plan->passes++;
 }
@@ -94,9 +94,9 @@ gx_code gx_plan_cov(gx_run *run, const gx_cov_args *args, const gx_sink *C, gx_c
     gx_cost cost = {0};
     gx_terms terms = {0};
     gx_narrow narrow;
-    gx_mat_centred(&X, A, C->dtype, NULL, NULL, false);
+    gx_mat_centred(&X, A, C->number, NULL, NULL, false);
     gx_matmul_args product = {.A = &X, .B = &X, .alpha = {1, 0}};
-    product.transa = gx_number_is_complex(C->dtype) ? GX_CONJ_TRANS : GX_TRANS;
+    product.transa = gx_number_is_complex(C->number) ? GX_CONJ_TRANS : GX_TRANS;
     if (gx_narrow_plan(run, &product, C, &narrow)) {
         gx_narrow_predict(run, &narrow, C, &cost, &terms);
     } else {
@@ -132,7 +132,7 @@ gx_code gx_plan_pca(gx_run *run, const gx_pca_args *args, gx_columns_plan *plan)
     gx_terms terms;
     gx_err err = {0};
     take_first_pass(run, A, false, plan);
-    gx_mat_centred(&X, A, gx_number_wide(A->dtype), NULL, NULL, false);
+    gx_mat_centred(&X, A, gx_number_wide(A->number), NULL, NULL, false);
     int64_t count = args->k > 0 ? args->k : most;
     gx_svd_args how = gx_pca_svd_args(args, &X, count);
     size_t held = gx_pca_held_bytes(A, count);
@@ -142,7 +142,7 @@ gx_code gx_plan_pca(gx_run *run, const gx_pca_args *args, gx_columns_plan *plan)
     if (gx_plan_svd(run, &how, &svd) == GX_OK && svd.driver != NULL) {
         plan->passes += svd.told.passes;
         svd.cost.bytes_read *= bytes_of(A) / bytes_of(&X); // stored narrower than it is worked on
-        gx_predict_cost(run, NULL, &svd.cost, X.dtype, 1024, &terms);
+        gx_predict_cost(run, NULL, &svd.cost, X.number, 1024, &terms);
         add(plan, &svd.cost, &terms);
     }
     gx_mem_return(run->ctx->mem, held);

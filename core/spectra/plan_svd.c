@@ -37,7 +37,7 @@ static void plan_iterative(gx_run *run, const gx_svd_args *asked, gx_spectrum_pl
     bool is_hermitian = A->rows == A->cols && (A->properties & GX_PROP_HERMITIAN) != 0;
     plan->ncv = is_random ? sizes.width : sizes.ncv;
     plan->block = is_random ? sizes.width : sizes.block;
-    gx_oper_foresee(run, A, A->dtype, is_hermitian, gx_svd_work_bytes(run, &args), plan->block,
+    gx_oper_foresee(run, A, A->number, is_hermitian, gx_svd_work_bytes(run, &args), plan->block,
                     &plan->oper);
     bool is_possible = run->target == NULL || plan->oper.up > 0;
     const char *driver = is_random ? "randomized" : "golub-kahan";
@@ -70,7 +70,7 @@ static void plan_short(gx_run *run, const gx_svd_args *args, gx_spectrum_plan *p
     gx_plan_dense(run, A, GX_GESDD, &call, plan);
     plan->driver = run->target == NULL ? "tsqr" : NULL;
     plan->told = (gx_foretold){2, "whatever its spectrum"};
-    plan->cost.flops = (gx_number_is_complex(A->dtype) ? 4 : 1) *
+    plan->cost.flops = (gx_number_is_complex(A->number) ? 4 : 1) *
                        (2 * m * l * l + 22 * l * l * l + 2 * m * l * (double)args->k);
     plan->cost.bytes_read *= 2;
     plan->cost.bytes_up *= 2;

@@ -124,7 +124,7 @@ static void fetch(fixture *f, gx_sink *sink)
     gx_reader *own;
     gx_err err = {0};
     gx_run_begin(&f->run, f->ctx, "fetch");
-    gx_mat_value(&mat, "X", sink->dtype, sink->rows, sink->cols, sink->value.data,
+    gx_mat_value(&mat, "X", sink->number, sink->rows, sink->cols, sink->value.data,
                  gx_max(1, sink->rows));
     if (sink->is_stored) {
         gx_meta meta;
@@ -132,7 +132,7 @@ static void fetch(fixture *f, gx_sink *sink)
         gx_mat_stored(&mat, &meta);
     }
     assert_int_equal(gx_reader_own(f->ctx->store, &own, &err), GX_OK);
-    assert_int_equal(gx_mat_read(&f->run, &mat, own, 0, 0, mat.rows, mat.cols, mat.dtype, got,
+    assert_int_equal(gx_mat_read(&f->run, &mat, own, 0, 0, mat.rows, mat.cols, mat.number, got,
                                  gx_max(1, mat.rows), &err),
                      GX_OK);
     gx_reader_close(own);
@@ -143,7 +143,7 @@ static void fetch(fixture *f, gx_sink *sink)
 static void is_same(fixture *f, gx_sink *sink, const void *matrix)
 {
     fetch(f, sink);
-    size_t bytes = (size_t)(sink->rows * sink->cols) * gx_number_bytes(sink->dtype);
+    size_t bytes = (size_t)(sink->rows * sink->cols) * gx_number_bytes(sink->number);
     assert_memory_equal(got, matrix, bytes);
 }
 
@@ -153,10 +153,10 @@ static void is_close(fixture *f, gx_sink *sink, gx_fold fold, const double *line
     for (int64_t l = 0; l < sink->rows * sink->cols; l++) {
         gx_scalar y = gx_fold_value(fold, &lines[2 * l]);
         double pair[2];
-        gx_convert(sink->dtype, gx_at(got, sink->dtype, 1, l, 0), 1, GX_C128, pair, 1, 1, 1);
-        double eps = 100 * gx_number_eps(sink->dtype) * (1 + fabs(y.re) + fabs(y.im));
+        gx_convert(sink->number, gx_at(got, sink->number, 1, l, 0), 1, GX_C128, pair, 1, 1, 1);
+        double eps = 100 * gx_number_eps(sink->number) * (1 + fabs(y.re) + fabs(y.im));
         if (fabs(pair[0] - y.re) > eps ||
-            fabs(pair[1] - (gx_number_is_complex(sink->dtype) ? y.im : 0)) > eps) {
+            fabs(pair[1] - (gx_number_is_complex(sink->number) ? y.im : 0)) > eps) {
             fail_msg("line %d: %g%+gi, want %g%+gi", (int)l, pair[0], pair[1], y.re, y.im);
         }
     }

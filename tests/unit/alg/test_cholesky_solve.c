@@ -110,7 +110,7 @@ static void fetch(fixture *f, gx_sink *sink, gx_scalar *x)
         assert_int_equal(gx_store_find(f->ctx->store, sink->name, &meta, &err), GX_OK);
         gx_mat_stored(&mat, &meta);
     } else {
-        gx_mat_value(&mat, "X", sink->dtype, sink->rows, sink->cols, sink->value.data,
+        gx_mat_value(&mat, "X", sink->number, sink->rows, sink->cols, sink->value.data,
                      gx_max(1, sink->rows));
     }
     assert_int_equal(gx_reader_own(f->ctx->store, &own, &err), GX_OK);
