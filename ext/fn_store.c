@@ -39,7 +39,8 @@ static void copy(gx_fn *fn, const gx_mat *A, const gx_dest *dest)
     gx_dest to = gx_dest_like(dest, A);
     uint32_t kept = kept_properties(A, gx_dest_number(&to, A->number));
     gx_sink C;
-    gx_err err = {0};
+    gx_err err;
+    err.code = GX_OK;
     if (gx_dtype_takes(to.dtype, A->number, A->label, &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
         return;

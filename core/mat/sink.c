@@ -348,10 +348,14 @@ gx_code gx_sink_write(gx_sink *sink, int64_t i0, int64_t j0, int64_t m, int64_t 
     if (sink->is_resident && !sink->is_stored && sink->value.data == NULL) {
         GX_TRY(begin_scratch(sink, 0, err)); // it was not made on a device after all
     }
-    if (!sink->is_stored) {
-        void *data = sink->value.data != NULL ? sink->value.data : sink->narrow;
+    if (sink->narrow != NULL) {
         return put(sink, i0, j0, m, n, src, ld,
-                   gx_dtype_at(data, sink->dtype, sink->rows, i0, j0), sink->rows, err);
+                   gx_dtype_at(sink->narrow, sink->dtype, sink->rows, i0, j0), sink->rows, err);
+    }
+    if (!sink->is_stored) {
+        gx_convert(sink->number, src, ld, sink->number,
+                   gx_at(sink->value.data, sink->number, sink->rows, i0, j0), sink->rows, m, n);
+        return GX_OK;
     }
     assert(i0 % sink->tile_rows == 0 && j0 % sink->tile_cols == 0);
     assert((i0 + m) % sink->tile_rows == 0 || i0 + m == sink->rows);
