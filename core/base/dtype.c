@@ -55,7 +55,8 @@ static inline float half_value(uint16_t half)
     uint32_t w = (uint32_t)half << 16, sign = w & 0x80000000, twice = w + w;
     float normal = float_of((twice >> 4) + (0xE0u << 23)) * 0x1p-112f;
     float subnormal = float_of((twice >> 17) | (126u << 23)) - 0.5f;
-    return float_of(sign | bits_of(twice < 1u << 27 ? subnormal : normal));
+    uint32_t is_small = -(uint32_t)(twice < 1u << 27); // all of its bits
+    return float_of(sign | (bits_of(subnormal) & is_small) | (bits_of(normal) & ~is_small));
 }
 
 /*
