@@ -88,6 +88,9 @@ forbid '#\s*include\s*[<"](cuda|cublas|cusolver)' 'CUDA header outside kernels/c
 forbid '#\s*include\s*"(\.\./)*ext/|#\s*include\s*"gx_ext.h"' 'core and kernels know nothing of ext' 'ext/*'
 forbid '#\s*include\s*"[^"]*\.c"' '.c included'
 forbid '(?<!_Static_)\bassert\s*\(' 'assertion in a kernel (the tests run the kernels that the product has)' 'core/*' 'ext/*'
+forbid '\(gx_dtype\)' 'a number is no dtype: the ways across are in core/base/dtype.h' 'core/base/dtype.*' 'core/base/value.c' 'core/store/store_meta.c'
+forbid '\bcase GX_(F64|F32|C128|C64):' 'not for all numbers: gx_number_get(), gx_number_put(), dtype.h' 'kernels/*' 'core/base/types.h' \
+    'core/alg/dense.c' 'ext/heatmap.c'
 forbid '\b(_Thread_local|__thread|thread_local)\b' 'thread-local'
 complain "SQL text outside core/store/" < <(
     echo "$SOURCE" | grep -v '^core/store/' | xargs \
