@@ -193,9 +193,9 @@ static void plan_pass(gx_run *run, expression *e, plan_row *row)
     }
     bool is_reduction = e->op == PLAN_NORM || e->op == PLAN_SUM;
     size_t bytes_a = 0, bytes_b = 0, bytes_c = 0;
-    gx_matrix_bytes(A->rows, A->cols, A->number, &bytes_a);
+    gx_dtype_matrix_bytes(A->rows, A->cols, A->dtype, &bytes_a);
     if (B != NULL) {
-        gx_matrix_bytes(B->rows, B->cols, B->number, &bytes_b);
+        gx_dtype_matrix_bytes(B->rows, B->cols, B->dtype, &bytes_b);
     }
     if (!is_reduction) {
         gx_matrix_bytes(rows, cols, dtype, &bytes_c);
@@ -233,6 +233,11 @@ static double unit_of(gx_number dtype)
 static double bytes_of(double rows, double cols, gx_number dtype)
 {
     return rows * cols * (double)gx_number_bytes(dtype);
+}
+
+static double stored_bytes(const gx_mat *A)
+{
+    return (double)A->rows * (double)A->cols * (double)gx_dtype_bytes(A->dtype);
 }
 
 static bool is_square(gx_run *run, const gx_mat *A, const char *advice)
@@ -424,11 +429,11 @@ static void plan_lstsq(gx_run *run, const gx_mat *A, const gx_mat *B, plan_row *
     gx_stack stack;
     if (gx_stack_plan(run, A, B, dtype, &stack)) {
         gx_stack_predict(run, &stack, &row->cost, &row->terms);
-        row->cost.bytes_read = bytes_of(m, n, A->number) + bytes_of(m, p, B->number);
+        row->cost.bytes_read = stored_bytes(A) + stored_bytes(B);
         tsqr.height = stack.height;
     } else {
         row->cost = (gx_cost){.flops = unit_of(dtype) * (2 * m * n * n + 4 * m * n * p),
-                              .bytes_read = bytes_of(m, n, A->number) + bytes_of(m, p, B->number),
+                              .bytes_read = stored_bytes(A) + stored_bytes(B),
                               .slots = tsqr.slots,
                               .calls = tsqr.blocks};
         add_cost(run, &row->cost, dtype, gx_max(1, A->cols), row);

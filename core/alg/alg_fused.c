@@ -448,7 +448,7 @@ static void predict(const fusion *x, const gx_pass *pass, gx_terms *terms)
     for (int k = 0; k < x->f->inputs; k++) {
         const gx_mat *base = gx_mat_base_stored(x->source[k]);
         double all = (double)x->source[k]->rows * (double)x->source[k]->cols;
-        cost.bytes_read += base == NULL ? 0 : all * (double)gx_number_bytes(base->number);
+        cost.bytes_read += base == NULL ? 0 : all * (double)gx_dtype_bytes(base->dtype);
     }
     for (int k = 0; k < x->f->outputs; k++) {
         double bytes = elements * (double)gx_number_bytes(x->sink[k]->number);

@@ -191,10 +191,11 @@ static void cost_of(const gx_knn_search *s, gx_cost *cost, gx_terms *terms)
     }
     *cost = (gx_cost){.flops = gx_kernel_flops(GX_NEAREST, s->dtype, &all),
                       .bytes_up = share * (double)s->plan.batches * numbers * es};
-    cost->bytes_read = (is_stored ? cost->bytes_up : 0) +
-                       (gx_mat_base_stored(Q) == NULL
-                            ? 0
-                            : queries * (double)Q->cols * (double)gx_number_bytes(Q->number));
+    cost->bytes_read =
+        (is_stored ? cost->bytes_up / es * (double)gx_dtype_bytes(E->dtype) : 0) +
+        (gx_mat_base_stored(Q) == NULL
+             ? 0
+             : queries * (double)Q->cols * (double)gx_dtype_bytes(Q->dtype));
     cost->calls = s->plan.batches * gx_knn_strips(s);
     cost->loads = cost->calls;
     gx_predict_pass(s->run, cost, s->dtype, gx_min(s->plan.batch, INT32_MAX), terms);

@@ -261,7 +261,7 @@ static double stored_bytes(const gx_mat *mat)
 {
     return gx_mat_base_stored(mat) == NULL
                ? 0
-               : (double)mat->rows * (double)mat->cols * (double)gx_number_bytes(mat->number);
+               : (double)mat->rows * (double)mat->cols * (double)gx_dtype_bytes(mat->dtype);
 }
 
 void gx_narrow_predict(gx_run *run, const gx_narrow *n, const gx_sink *C, gx_cost *cost,

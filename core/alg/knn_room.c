@@ -179,7 +179,7 @@ static void foresee(gx_knn_device *d, bool is_there, gx_cost *cost, gx_terms *te
 {
     const gx_mat *E = d->s->args->E, *Q = d->s->args->Q;
     const gx_device_profile *device = &d->accel->profile;
-    double n = (double)d->s->out->queries, stored = (double)gx_number_bytes(E->number);
+    double n = (double)d->s->out->queries, stored = (double)gx_dtype_bytes(E->dtype);
     double times = d->is_whole ? 1 : (double)d->batches;
     double e = is_there ? 0 : times * (double)gx_knn_rows_bytes(d, d->height);
     double batch = (double)gx_knn_lay_out(d, d->batch);
@@ -199,7 +199,7 @@ static void foresee(gx_knn_device *d, bool is_there, gx_cost *cost, gx_terms *te
                            ? 0
                            : times * (double)d->height * (double)E->cols * stored;
     if (gx_mat_base_stored(Q) != NULL) {
-        cost->bytes_read += n * (double)Q->cols * (double)gx_number_bytes(Q->number);
+        cost->bytes_read += n * (double)Q->cols * (double)gx_dtype_bytes(Q->dtype);
     }
     cost->slots = d->is_whole ? 1 : GX_KNN_RING;
     cost->slot_bytes = gx_knn_rows_bytes(d, d->is_whole ? d->height : d->rows);

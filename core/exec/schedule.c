@@ -719,11 +719,13 @@ void gx_schedule_cost(const gx_prog *prog, int64_t slots, const gx_schedule *s, 
             continue;
         }
         cost->bytes_up += (double)gx_block_shape(op, s->loads[k].block).bytes;
-        if (s->loads[k].is_spilled ||
-            (op->source != NULL && gx_mat_base_stored(op->source) != NULL)) {
+        const gx_mat *base = op->source == NULL ? NULL : gx_mat_base_stored(op->source);
+        if (s->loads[k].is_spilled || base != NULL) {
             gx_extent shape = gx_block_shape(op, s->loads[k].block);
             int64_t rows = shape.m - gx_load_skip(&s->loads[k], &shape);
-            cost->bytes_read += (double)(rows * shape.n) * (double)gx_number_bytes(op->dtype);
+            size_t element = s->loads[k].is_spilled ? gx_number_bytes(op->dtype)
+                                                    : gx_dtype_bytes(base->dtype);
+            cost->bytes_read += (double)(rows * shape.n) * (double)element;
         }
     }
     for (int64_t k = 0; k < s->flush_count; k++) {

@@ -265,6 +265,11 @@ def test_narrow_bytes_are_read(filedb, dtype):
     for sql in ["SELECT gx_sum('A')", "SELECT gx_matmul('A', gx_ones(256, 2))", "SELECT gx_copy('A')"]:
         assert counted(db, sql)[1] == a.nbytes, sql
     assert len(q(db, "SELECT gx_copy('A')")) == HEADER.size + a.nbytes
+    db.execute("SELECT gx_config('tile_bytes', 16384)")
+    put(db, "B", a)
+    for call in ["A.T @ A", "B.T @ B", "A + A"]:  # as gx_plan said
+        assert counted(db, f"SELECT length(gx_eval('{call}'))")[1] == a.nbytes
+        assert q(db, "SELECT bytes_read FROM gx_plan(?)", call) == a.nbytes * (2 if "+" in call else 1)
 
 
 # On a device --------------------------------------------------------------------------------------
