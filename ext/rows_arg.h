@@ -16,8 +16,8 @@ typedef struct gx_rows {
 
 /*
 ** A matrix in any of its forms, or a blob of raw numbers, `cols` of them a row, as the vector
-** extensions keep them: of the dtype that is stated, or (GX_DTYPE_COUNT) f32 or f64, whichever alone
-** makes whole rows.  A list (a column) of `cols` numbers is one row.
+** extensions keep them: of the dtype that is stated, or (GX_DTYPE_COUNT) of f32 or f64, where one
+** of them alone makes whole rows.  A list (a column) of `cols` numbers is one row.
 */
 bool gx_fn_rows(gx_fn *fn, int index, const char *label, int64_t cols, gx_dtype stated,
                 gx_rows *out);

@@ -58,8 +58,8 @@ static void decompose(gx_run *run, const gx_svd_args *args, spectrum *s, gx_svd_
     gx_mem_free(run->ctx->mem, s->r);
     gx_mem_free(run->ctx->mem, s->x);
     s->r = s->x = NULL;
-    if (gx_ok(run) &&
-        gx_svd_reserve(run, result, A->rows, A->cols, args->k, A->number, GX_SVD_ECONOMY) == GX_OK) {
+    if (gx_ok(run) && gx_svd_reserve(run, result, A->rows, A->cols, args->k, A->number,
+                                     GX_SVD_ECONOMY) == GX_OK) {
         gx_convert(real, s->values, l, GX_F64, result->sigma, args->k, args->k, 1);
     }
 }

@@ -130,7 +130,8 @@ static size_t short_bytes(gx_run *run, const gx_svd_args *args)
     const gx_mat *A = args->A;
     double m = (double)A->rows, n = (double)A->cols, k = (double)args->k;
     double l = (double)gx_min(A->rows, A->cols), es = (double)gx_number_bytes(A->number);
-    double ortho = (double)gx_ortho_work(A->number, (int64_t)fmax(m, n), args->k, GX_SVD_PANEL) * es;
+    double ortho =
+        (double)gx_ortho_work(A->number, (int64_t)fmax(m, n), args->k, GX_SVD_PANEL) * es;
     double vectors = (m + n) * k * es + (A->rows < A->cols ? n * k * es : 0) + l * k * es;
     double pass = (double)gx_oper_least_bytes(A, A->number);
     double first = (double)gx_svd_triangle_bytes(run, args) + 2 * l * l * es;

@@ -286,8 +286,8 @@ result = [sorted(map(list, set(map(tuple, result)))), stats(db)['device_calls'] 
 
 
 def test_pieces_of_x(tmp_path):
-    """Three strips of a kept matrix go to tensor cores: the first has x made into pieces, which serve the others; the last
-    strip, too small for them, goes to cuBLAS.  Another x, in the same place, is made into pieces anew."""
+    """Three strips of a kept matrix go to tensor cores, each with x made into pieces; the last strip, too small for them, goes
+    to cuBLAS.  Another x, in the same place, is another product."""
     got = child_on_stand_ins(
         tmp_path,
         FILE
@@ -311,7 +311,7 @@ result.append(stats(db)['device_calls'])
     assert got.pop() == 2
     assert all(wrong < 1e-3 and remarks == [] for wrong, _, remarks in got)
     # Pieces; each product and the sum of its parts; cuBLAS; copies.  The first call measures the device, too.
-    assert got[1][1] == 1 + 3 * 2 + 1 + 4
+    assert got[1][1] == 3 * 3 + 1 + 4
 
 
 def test_flat(tmp_path):

@@ -131,9 +131,9 @@ result.append(any('too much alike' in note for note in notes(db)))
 def test_overflow_in_a_later_group(tmp_path):
     body = """
 large = np.ones((4500, 8)); large[4400] = 1e308
-put('one', np.ones((20, 8)) * 10); put('large', large)
+put('one', np.tile([10.0, -10.0], (20, 4))); put('large', large)
 for connection in (host, db, db):
-    result.append(error(connection, "SELECT count(*) FROM gx_knn('large', 'one', 3)"))
+    result.append(error(connection, "SELECT count(*) FROM gx_knn('large', 'one', 3, '{\\"metric\\":\\"dot\\"}')"))
 """
     found = outcome(child, tmp_path, "1", body)
     assert len(set(found)) == 1 and "row 4400 of large has scores that overflow" in found[0]
