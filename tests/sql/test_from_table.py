@@ -142,7 +142,7 @@ def test_where_names_are(db, tmp_path):
     ("'t', 'x', 'A'", "columns must be a JSON list of names, '[\"a\",\"b\"]', not 'x'"),
     ("'t', 7", "columns must be a text, not 7"),
     ("'t', '[\"x\"]', 'before'", "matrix 'before' already exists (use '{\"replace\":true}')"),
-    ("'t', '[\"x\"]', '{\"order\":1}'", 'unknown option "order": the known ones are "dtype" and "replace"'),
+    ("'t', '[\"x\"]', '{\"order\":1}'", 'unknown option "order": the known ones are "dtype", "saturate" and "replace"'),
 ])
 def test_refused(db, call, text):
     db.execute("CREATE TABLE t(kind, x, y, z)")

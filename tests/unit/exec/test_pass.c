@@ -120,17 +120,17 @@ static void end(fixture *f)
 }
 
 /* What a pass is told, and what came of it. */
-typedef struct log {
+typedef struct journal {
     fixture *f;
     int64_t bad_unit, bad_fold; /* -1: none */
     atomic_int worked[TILES], folding;
     int64_t folded;
-} log;
+} journal;
 
 static gx_code work(void *arg, int64_t unit, gx_pass_thread *thread, void *memory, void *part,
                     gx_err *err)
 {
-    log *l = arg;
+    journal *l = arg;
     int64_t i0 = unit % ROW_TILES * EDGE, j0 = unit / ROW_TILES * EDGE;
     if (unit == l->bad_unit) {
         return gx_fail(err, GX_NUMERIC, "unit %lld", (long long)unit);
@@ -147,7 +147,7 @@ static gx_code work(void *arg, int64_t unit, gx_pass_thread *thread, void *memor
 
 static gx_code fold(void *arg, int64_t unit, void *part, gx_err *err)
 {
-    log *l = arg;
+    journal *l = arg;
     double sum = 0;
     assert_int_equal(atomic_fetch_add(&l->folding, 1), 0);
     assert_int_equal(unit, l->folded++);
@@ -159,7 +159,7 @@ static gx_code fold(void *arg, int64_t unit, void *part, gx_err *err)
     return unit == l->bad_fold ? gx_fail(err, GX_NUMERIC, "fold %lld", (long long)unit) : GX_OK;
 }
 
-static gx_pass pass_of(log *l, const gx_mat *const *source, const char *writes)
+static gx_pass pass_of(journal *l, const gx_mat *const *source, const char *writes)
 {
     return (gx_pass){.sources = source,
                      .source_count = 1,
@@ -191,7 +191,7 @@ static void each(void (*check)(fixture *f, const char *writes))
 static void check_order(fixture *f, const char *writes)
 {
     for (int parts = 0; parts < 3; parts++) {
-        log l = {.f = f, .bad_unit = -1, .bad_fold = -1};
+        journal l = {.f = f, .bad_unit = -1, .bad_fold = -1};
         const gx_mat *source = &f->A;
         gx_pass pass = pass_of(&l, &source, writes);
         pass.parts = parts;
@@ -226,7 +226,7 @@ static void test_refused_threads(void **state)
 
 static void check_failure(fixture *f, const char *writes)
 {
-    log l = {.f = f, .bad_unit = 40, .bad_fold = -1};
+    journal l = {.f = f, .bad_unit = 40, .bad_fold = -1};
     const gx_mat *source = &f->A;
     gx_pass pass = pass_of(&l, &source, writes);
     assert_int_equal(gx_pass_run(&f->run, &pass), GX_NUMERIC);
@@ -236,7 +236,7 @@ static void check_failure(fixture *f, const char *writes)
 
 static void check_bad_fold(fixture *f, const char *writes)
 {
-    log l = {.f = f, .bad_unit = -1, .bad_fold = 25};
+    journal l = {.f = f, .bad_unit = -1, .bad_fold = 25};
     const gx_mat *source = &f->A;
     gx_pass pass = pass_of(&l, &source, writes);
     assert_int_equal(gx_pass_run(&f->run, &pass), GX_NUMERIC);
@@ -261,7 +261,7 @@ static void test_memory(void **state)
     gx_run_end(&f.run);
     set(f.ctx, GX_SET_MEMORY_LIMIT, LIMIT);
     gx_run_begin(&f.run, f.ctx, "test");
-    log l = {.f = &f, .bad_unit = -1, .bad_fold = -1};
+    journal l = {.f = &f, .bad_unit = -1, .bad_fold = -1};
     const gx_mat *source = &f.A;
     gx_pass pass = pass_of(&l, &source, NULL);
     pass.work_bytes = 300 << 10;
@@ -280,7 +280,7 @@ static void test_nothing(void **state)
     (void)state;
     fixture f;
     begin(&f, 'v', 2);
-    log l = {.f = &f, .bad_unit = -1, .bad_fold = -1};
+    journal l = {.f = &f, .bad_unit = -1, .bad_fold = -1};
     const gx_mat *source = &f.A;
     gx_pass pass = pass_of(&l, &source, NULL);
     pass.units = 0;
