@@ -210,10 +210,14 @@ static gx_code read_in_window(csv *c, field *f, bool *more, bool *is_whole, gx_e
         return read_quoted(c, first, &w, f, more, is_whole, err);
     }
     const char *p = first;
-    while (p < w.end && !c->is_stop[(unsigned char)*p] &&
-           (*p != '#' || !gx_csv_is_comment(c, first, p, w.end))) {
+    while (p < w.end && !c->is_stop[(unsigned char)*p]) {
         p++;
     }
+    const char *mark = memchr(first, '#', (size_t)(p - first));
+    while (mark != NULL && !gx_csv_is_comment(c, first, mark, w.end)) {
+        mark = memchr(mark + 1, '#', (size_t)(p - mark - 1));
+    }
+    p = mark == NULL ? p : mark;
     const char *after = take_stop(c, p, &w, more);
     *is_whole = after != NULL;
     if (*is_whole) {

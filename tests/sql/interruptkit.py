@@ -3,6 +3,7 @@
 test_interrupt_families.py asks that each ends with "interrupted" and leaves nothing behind; bench/interrupts.py prints
 how soon.  A new function that can run long adds a line.
 """
+import itertools
 import random
 import sqlite3
 import threading
@@ -37,6 +38,7 @@ STORED = """
     gx_export('R', 'in.npz')
 """.strip().splitlines()
 
+TIMES = itertools.count(1)
 CHAIN = "; ".join(["def f0(x) { x * 1.5 + 1 }"] + [f"def f{k}(x) {{ f{k - 1}(x) + f{k - 1}(x * 2) }}" for k in range(1, 20)])
 NEST = "; ".join(["def f0(x) { x * 1.5 + 1 }"] + [f"def f{k}(x) {{ f{k - 1}(f{k - 1}(x)) }}" for k in range(1, 16)])
 LOOP = "x = ones(900, 1); k = 0; while k < 100000 { x = H @ x; x = x / norm(x); k = k + 1 } sum(x)"
@@ -204,8 +206,8 @@ FAMILIES = {
     # Programs
     "eval": "SELECT gx_eval('N := exp(A) * 2 - P.T; N2 := A @ P + tanh(P)')",
     "eval, loop": f"SELECT gx_eval('{LOOP}')",
-    "eval, definitions": f"SELECT gx_eval('{CHAIN}; f15(1)')",
-    "eval, nested definitions": f"SELECT gx_eval('{NEST}; sum(f15([[1,2],[3,4]]))')",
+    "eval, definitions": f"SELECT gx_eval('{CHAIN}; f15(AGAIN)')",
+    "eval, nested definitions": f"SELECT gx_eval('{NEST}; sum(f15([[AGAIN,2],[3,4]]))')",
     "eval, lines": "SELECT gx_eval('sum(sort(A, 1)) + median(cumsum(P)) + sum(softmax(A @ P))')",
     "eval, einsum": "SELECT gx_eval('N := einsum(''ij,jk,kl->il'', A, P, A)')",
     "eval, einsum with a sum": "SELECT gx_eval('sum(einsum(''ij,jk->ij'', A, P))')",
@@ -248,8 +250,10 @@ def whole(db, sql, most):
 
 def interrupt(db, sql, delay):
     """Interrupt the statement after so many seconds: its error (None: it had ended), how long the end took in seconds, and
-    in seconds of this process's processors."""
+    in seconds of this process's processors.  AGAIN in the statement is another number each time, since a program that was run
+    before is kept."""
     at = []
+    sql = sql.replace("AGAIN", str(next(TIMES)))
 
     def strike():
         at[:] = [time.perf_counter(), time.process_time()]
