@@ -10,8 +10,8 @@
 **                 16 of f32, at 0.8 for one, transposed, of 2^32 elements, and at 3.6 for 2 to 8 of
 **                 f64, plain.  For what else there is of f64 it does as well as ours.
 **   17 to 64      of f32, on Hopper: tensor cores, with the accuracy of f32 (cuda_narrow_split.cu),
-**                 for there arithmetic bounds cuBLAS (decision 047).  What it makes of x stays in
-**                 work, for products with the same x that follow in the queue.
+**                 for there arithmetic bounds cuBLAS (decision 047).  What it makes of x lies in
+**                 work, before the parts.
 **   rank k        A^H A of few, long columns, or A A^H: cuBLAS's syrk sums in one thread block what
 **                 one thread block holds of the result.  Parts are products of a batch by cuBLAS.
 **

@@ -13,8 +13,7 @@
 ** part of y, and nothing is added up.
 **
 ** Long vectors go up in two parts, few rows first, and what is a share's own comes down in two, few
-** last: the matrix is cut across and along, and only what belongs to the few is waited for.  All
-** of a share's products have one x, of which kernels may keep what they make (decision 053).
+** last: the matrix is cut across and along, and only what belongs to the few is waited for.
 **
 ** Where the products of several devices that reach each other's memory have to be added up, y is
 ** cut into as many stretches, each of which is one share's own in the end.  Of D shares number k
