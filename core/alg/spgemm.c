@@ -154,7 +154,7 @@ static gx_code put_row(product *p, int64_t i, gx_err *err)
 
 static gx_code multiply_panel(void *arg, const gx_csr *A, int64_t row0, gx_err *err)
 {
-    enum { POLL_ROWS = 1024 };
+    enum { POLL_ROWS = 64 };
     product *p = arg;
     gx_scalar s = p->alpha;
     for (int64_t i = 0; i < A->rows; i++) {
