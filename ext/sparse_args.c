@@ -85,7 +85,7 @@ void gx_fn_sparse_extremes(gx_fn *fn, const gx_mat *A, bool is_max, int64_t axis
                            const gx_dest *dest, bool has_places)
 {
     int64_t rows = axis == 1 ? A->rows : 1, cols = axis == 0 ? A->cols : 1, count = rows * cols;
-    gx_number dtype = has_places ? GX_F64 : A->dtype;
+    gx_number dtype = has_places ? GX_F64 : A->number;
     void *numbers = NULL;
     gx_err err = {0};
     gx_mem_alloc(fn->ctx->mem, (size_t)gx_max(1, count) * 2 * sizeof(double), "extremes", &numbers,
