@@ -33,7 +33,7 @@
 **   gx_fold         out = the fold `kind` (a gx_fold) of each row or column of a, m x n, by `part`,
 **                   a gx_fold_of that is not OF_ALL; 256 threads
 **   gx_pivots*      n 64-bit numbers at c, counted from 1, to be counted from 0
-**   gx_convert*     c, of dtype `to`, = a, of dtype `from`; m x n; a real c drops imaginary parts
+**   gx_convert*     c, of dtype `to`, = a, of stored dtype `from`; m x n; a real c drops imaginary parts
 **   gx_random*      see gx_cuda_random
 **   gx_parts        c = beta c + alpha (the sum of `chunks` matrices at a, m x n of leading
 **                   dimension lda, a number of elements apart that `lines` says); c is transposed
@@ -70,7 +70,7 @@ typedef struct gx_cuda_call {
     int32_t diag;   /* gx_diag                               */
     int32_t part;   /* gx_cuda_part                          */
     int32_t kind;   /* gx_map_kind, gx_reduce_kind; definite, rescale */
-    int32_t from;   /* convert: gx_number of a                */
+    int32_t from;   /* convert: gx_dtype of a                 */
     int32_t to;     /* convert: gx_number of c                */
     int64_t m, n;
     double alpha[2], beta[2]; /* re, im                      */

@@ -9,6 +9,8 @@
 */
 #include "cuda_element.cuh"
 
+#include <cuda_fp16.h>
+
 constexpr int STEPS = 4;
 
 // Elementwise -------------------------------------------------------------------------------------
@@ -249,9 +251,22 @@ GX_CUDA_KERNELS(gx_rescale, rescale)
 
 // Conversion --------------------------------------------------------------------------------------
 
+__device__ inline float half_value(uint16_t half)
+{
+    return __half2float(__ushort_as_half(half));
+}
+
+/* Of any stored dtype: a row of dtype.def that is widened is a case of its own. */
 __device__ inline number get_any(int dtype, const void *x, int64_t at)
 {
     switch (dtype) {
+#define GX_COMPUTED(id, NAME, ...)
+#define GX_WIDENED(id, NAME, name, numpy, npy, type, computed, least, most, widen, narrow)         \
+    case id:                                                                                       \
+        return number{(double)widen(((const type *)x)[at]), 0};
+#include "../core/base/dtype.def"
+#undef GX_COMPUTED
+#undef GX_WIDENED
     case GX_F64:
         return get((const double *)x, at);
     case GX_F32:

@@ -13,7 +13,7 @@ GX_INLINE gx_code convert(gx_number dtype, const gx_args *p, gx_err *err)
     (void)err;
     for (int64_t j = 0; j < p->n; j++) {
         for (int64_t i = 0; i < p->m; i++) {
-            store(dtype, p->c, p->ldc, i, j, load(p->from, p->a, p->lda, i, j));
+            store(dtype, p->c, p->ldc, i, j, gx_dtype_get(p->from, gx_dtype_at(p->a, p->from, p->lda, i, j)));
         }
     }
     return GX_OK;

@@ -104,7 +104,7 @@ static gx_code make_there(gx_knn_device *d, int64_t j, int64_t n, gx_err *err)
     const gx_accel *accel = d->accel;
     int64_t k = d->s->args->E->cols;
     size_t at = (size_t)(j * k);
-    gx_args args = {.m = k, .n = n, .from = GX_F32, .lda = k, .ldc = k};
+    gx_args args = {.m = k, .n = n, .from = GX_DTYPE_F32, .lda = k, .ldc = k};
     if (!gx_knn_is_made_there(d) || k == 0) {
         return GX_OK;
     }

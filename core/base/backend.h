@@ -14,6 +14,7 @@
 #define GX_BACKEND_H
 
 #include "csr.h"
+#include "dtype.h"
 #include "err.h"
 #include "fused.h"
 #include "map.h"
@@ -137,8 +138,8 @@ typedef enum gx_kernel_id {
                      wants_left and wants_right are the same                                      */
 
     /* For devices: what the host does by gx_convert() and gx_random_generate().                  */
-    GX_CONVERT, /* c = a, whose elements are of the dtype `from`; m x n; a real c drops imaginary
-                     parts                                                                        */
+    GX_CONVERT, /* c = a, whose elements are of the stored dtype `from`; m x n; a real c drops
+                     imaginary parts.  a may be page-locked memory of the host                    */
     GX_RANDOM,  /* c = the m x n elements from (first_row, first_col) on of the matrix `random`  */
 
     GX_FUSED, /* the program `fused` over m x n elements: inputs `in`, outputs `out`, folds `fold`
@@ -203,7 +204,7 @@ typedef struct gx_args {
     gx_code (*poll)(void *arg, gx_err *err); /* spectra: asked now and then, on the calling
                                        thread; its failure ends the call.  NULL: nobody is */
     void *poll_arg;
-    gx_number from;                  /* CONVERT: of a                                     */
+    gx_dtype from;                  /* CONVERT: of a                                     */
     const struct gx_random *random; /* RANDOM: see random.h                              */
     int64_t first_row, first_col;   /* RANDOM: where c begins                            */
     gx_map_kind map;                /* MAP: which function                               */

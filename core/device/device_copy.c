@@ -78,6 +78,26 @@ static gx_code copy_share(void *arg, int64_t piece, int member, gx_err *err)
     return GX_OK;
 }
 
+gx_dtype gx_device_form(const gx_accel *accel, const gx_staging *stage, const gx_mat *mat,
+                        gx_number number)
+{
+    bool widens = stage->is_pinned && gx_accel_offers(accel, GX_CONVERT, number);
+    return widens ? gx_mat_narrow(mat, number) : gx_dtype_of(number);
+}
+
+gx_code gx_device_send(gx_run *run, const gx_accel *accel, gx_dtype as, const void *from,
+                       gx_number number, void *c, int64_t ldc, int64_t m, int64_t n, gx_err *err)
+{
+    const gx_backend *backend = accel->backend;
+    size_t column = (size_t)m * gx_dtype_bytes(as), ld = (size_t)ldc * gx_number_bytes(number);
+    gx_args args = {.m = m, .n = n, .from = as, .a = from, .lda = m, .c = c, .ldc = ldc};
+    GX_TRY(gx_dtype_is(as, number)
+               ? backend->upload(accel->dev, accel->up, c, ld, from, column, column, (size_t)n, err)
+               : backend->kernel[GX_CONVERT][number](accel->dev, accel->up, &args, err));
+    gx_stats_add(&run->ctx->stats, GX_STAT_UPLOADED, (int64_t)column * n);
+    return GX_OK;
+}
+
 gx_team *gx_device_copiers(gx_run *run, size_t bytes, bool is_once)
 {
     const size_t WORTH_A_TEAM = (size_t)1 << 20;

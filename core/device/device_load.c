@@ -195,21 +195,16 @@ static void stop(loading *l)
 }
 
 /* Columns of a piece go up from where they are.  The panel's memory is clear: begin_panel(). */
-static gx_code send(loading *l, const void *from, const rectangle *r, gx_err *err)
+static gx_code send(loading *l, gx_dtype as, const void *from, const rectangle *r, gx_err *err)
 {
-    const gx_backend *backend = l->accel->backend;
     int64_t ld = r->of->to.mat->rows;
     gx_number dtype = r->of->to.dtype;
-    size_t element = gx_number_bytes(dtype), bytes = (size_t)r->m * element;
     void *base = r->of->to.a;
     if (l->panels != NULL) {
         base = l->panels->place(l->panels->arg, r->panel, &ld);
     }
     void *to = gx_at(base, dtype, ld, r->i - r->panel * r->of->panel_rows, r->j);
-    GX_TRY(backend->upload(l->accel->dev, l->accel->up, to, (size_t)ld * element, from, bytes,
-                           bytes, (size_t)r->n, err));
-    gx_stats_add(&l->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)bytes * r->n);
-    return GX_OK;
+    return gx_device_send(l->run, l->accel, as, from, dtype, to, ld, r->m, r->n, err);
 }
 
 /*
@@ -262,18 +257,19 @@ static gx_code bring_columns(loading *l, const buffer *b, const rectangle *r, in
 {
     const gx_device_part *to = &r->of->to;
     rectangle cut = {.of = r->of, .i = r->i, .j = r->j + j, .m = r->m, .n = n, .panel = r->panel};
-    void *at = gx_at(b->memory.data, to->dtype, r->m, 0, j);
+    gx_dtype as = gx_device_form(l->accel, &b->memory, to->mat, to->dtype);
+    void *at = gx_dtype_at(b->memory.data, as, r->m, 0, j);
     gx_err err = {0};
     if (!gx_ok(l->run)) {
         return GX_OK;
     }
-    gx_mat_read(l->run, to->mat, reader, cut.i, cut.j, cut.m, n, to->dtype, at, r->m, &err);
+    gx_mat_read_as(l->run, to->mat, reader, cut.i, cut.j, cut.m, n, as, at, r->m, &err);
     gx_run_fail(l->run, &err);
     pthread_mutex_lock(&l->lock);
     gx_code code = begin_panel(l, r, fault);
     bool goes_on = code == GX_OK && gx_ok(l->run) && !l->is_stopped;
     pthread_mutex_unlock(&l->lock);
-    return goes_on ? send(l, at, &cut, fault) : code;
+    return goes_on ? send(l, as, at, &cut, fault) : code;
 }
 
 /* Into a buffer that is free, or is leaving. */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const gx_load *item, int64_t i, int64_t m,
-                     int64_t j, int64_t n, void *dst, gx_reader *reader, gx_err *err)
+                     int64_t j, int64_t n, gx_dtype as, void *dst, gx_reader *reader, gx_err *err)
 {
     gx_extent shape = gx_block_shape(op, item->block);
     gx_mat spilled;
@@ -26,13 +26,13 @@ gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const gx_load *item, int64_
     int64_t rows = gx_max(0, gx_min(m, source->rows - i0));
     int64_t cols = gx_max(0, gx_min(n, source->cols - j0));
     if (rows < m || cols < n) {
-        memset(dst, 0, (size_t)(m * n) * gx_number_bytes(op->dtype));
+        memset(dst, 0, (size_t)(m * n) * gx_dtype_bytes(as));
     }
     int64_t skip = gx_min(rows, gx_max(0, gx_load_skip(item, &shape) - i));
     return rows == skip || cols == 0
                ? GX_OK
-               : gx_mat_read(run, source, reader, i0 + skip, j0, rows - skip, cols, op->dtype,
-                             gx_at(dst, op->dtype, m, skip, 0), m, err);
+               : gx_mat_read_as(run, source, reader, i0 + skip, j0, rows - skip, cols, as,
+                                gx_dtype_at(dst, as, m, skip, 0), m, err);
 }
 
 bool gx_exec_stream(gx_prog *prog, const gx_schedule *plan, const bool *is_there, gx_helper_fn fn,

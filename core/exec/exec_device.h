@@ -7,6 +7,8 @@
 
 #include "exec_int.h"
 
+#include "../device/device_copy.h"
+
 #include <stdatomic.h>
 
 enum { GX_XD_RING = 32, GX_XD_STAGES_DOWN = 64, GX_XD_STAGES = 192 /* both ways */ };
@@ -177,6 +179,9 @@ void gx_xd_end_unit(gx_xd *x, gx_xd_unit *u);
 
 /* Units that are held may begin, now that something has gone on. */
 void gx_xd_wake_held(gx_xd *x);
+
+/* What a piece that has its buffer is read and sent up as: its source's narrow dtype, or numbers. */
+gx_dtype gx_xd_form(const gx_xd *x, const gx_xd_piece *p);
 
 /* Without the lock: a piece that was taken. */
 void gx_xd_read_piece(gx_xd *x, int64_t index, gx_reader *reader);

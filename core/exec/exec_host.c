@@ -62,8 +62,8 @@ static gx_code perform_load(exec *x, const gx_load *item, gx_reader *reader, gx_
 {
     const gx_opnd *op = &x->prog->operand[item->operand];
     gx_extent shape = gx_block_shape(op, item->block);
-    return gx_exec_read(x->run, op, item, 0, shape.m, 0, shape.n, slot_address(x, item->slot),
-                        reader, err);
+    return gx_exec_read(x->run, op, item, 0, shape.m, 0, shape.n, gx_dtype_of(op->dtype),
+                        slot_address(x, item->slot), reader, err);
 }
 
 static void mark_done(exec *x, int64_t index)

@@ -159,9 +159,10 @@ static gx_code send_piece(gx_xd *x, const gx_xd_piece *p, gx_err *err)
     if (x->use[item->slot].load != p->item + 1) { // the first of its block
         GX_TRY(clear_slot(x, item, p->item, accel->up, err));
     }
-    GX_TRY(accel->backend->upload(accel->dev, accel->up, to.at, to.ld, s->memory.data, to.column,
-                                  to.column, (size_t)p->n, err));
-    gx_stats_add(&x->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)to.column * p->n);
+    const gx_opnd *op = &x->prog->operand[item->operand];
+    int64_t ld = gx_block_shape(op, item->block).m;
+    GX_TRY(gx_device_send(x->run, accel, gx_xd_form(x, p), s->memory.data, op->dtype, to.at, ld,
+                          p->m, p->n, err));
     s->device = item->device;
     return mark_stage(accel, s, accel->up, err);
 }

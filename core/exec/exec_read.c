@@ -191,6 +191,15 @@ bool gx_xd_take_piece(gx_xd *x, gx_xd_unit *u, int64_t *index)
     return true;
 }
 
+gx_dtype gx_xd_form(const gx_xd *x, const gx_xd_piece *p)
+{
+    const gx_load *item = &x->plan.loads[p->item];
+    const gx_opnd *op = &x->prog->operand[item->operand];
+    return item->is_spilled ? gx_dtype_of(op->dtype)
+                            : gx_device_form(x->device[item->device].accel,
+                                             &x->stage[p->stage].memory, op->source, op->dtype);
+}
+
 void gx_xd_read_piece(gx_xd *x, int64_t index, gx_reader *reader)
 {
     const gx_xd_piece *p = &x->piece[index];
@@ -198,7 +207,7 @@ void gx_xd_read_piece(gx_xd *x, int64_t index, gx_reader *reader)
     gx_err err = {0};
     if (gx_xd_ok(x)) {
         gx_exec_read(x->run, &x->prog->operand[item->operand], item, p->i, p->m, p->j, p->n,
-                     x->stage[p->stage].memory.data, reader, &err);
+                     gx_xd_form(x, p), x->stage[p->stage].memory.data, reader, &err);
         gx_run_fail(x->run, &err);
     }
     pthread_mutex_lock(&x->lock);

@@ -184,8 +184,22 @@ static bool read_columns(const gx_mat *mat, gx_reader *reader, const cut *c, voi
     return gx_reader_columns(reader, &mat->meta, c->tile, &columns);
 }
 
+/* m x n elements of mat as numbers, or as they are: as is mat's own dtype or a number's. */
+static void put_elements(const gx_mat *mat, const void *from, int64_t ld_from, gx_dtype as,
+                         void *to, int64_t ld, int64_t m, int64_t n)
+{
+    if (gx_dtype_is_number(as)) {
+        gx_widen(mat->dtype, from, ld_from, gx_dtype_number(as), to, ld, m, n);
+        return;
+    }
+    for (int64_t j = 0; j < n; j++) {
+        memcpy(gx_dtype_at(to, as, ld, 0, j), gx_dtype_at(from, as, ld_from, 0, j),
+               (size_t)m * gx_dtype_bytes(as));
+    }
+}
+
 /* A few whole-height columns at a time; short runs are cut out of them. */
-static gx_code read_short(const gx_mat *mat, gx_reader *reader, const cut *c, gx_number dtype,
+static gx_code read_short(const gx_mat *mat, gx_reader *reader, const cut *c, gx_dtype as,
                           void *dst, int64_t ld, gx_err *err)
 {
     _Alignas(16) char bounce[BOUNCE_BYTES];
@@ -196,13 +210,13 @@ static gx_code read_short(const gx_mat *mat, gx_reader *reader, const cut *c, gx
         int64_t n = gx_min(width, c->n - j);
         int64_t elements = (n - 1) * c->height + c->m;
         GX_TRY(read_run(mat, reader, c, 0, j, elements, bounce, err));
-        gx_widen(mat->dtype, bounce, c->height, dtype, gx_at(dst, dtype, ld, 0, j), ld, c->m, n);
+        put_elements(mat, bounce, c->height, as, gx_dtype_at(dst, as, ld, 0, j), ld, c->m, n);
     }
     return GX_OK;
 }
 
 /* Each column in pieces of the bounce buffer, converted on the way. */
-static gx_code read_converted(const gx_mat *mat, gx_reader *reader, const cut *c, gx_number dtype,
+static gx_code read_converted(const gx_mat *mat, gx_reader *reader, const cut *c, gx_dtype as,
                               void *dst, int64_t ld, gx_err *err)
 {
     _Alignas(16) char bounce[BOUNCE_BYTES];
@@ -211,16 +225,16 @@ static gx_code read_converted(const gx_mat *mat, gx_reader *reader, const cut *c
         for (int64_t i = 0; i < c->m; i += piece) {
             int64_t m = gx_min(piece, c->m - i);
             GX_TRY(read_run(mat, reader, c, i, j, m, bounce, err));
-            gx_widen(mat->dtype, bounce, m, dtype, gx_at(dst, dtype, ld, i, j), ld, m, 1);
+            put_elements(mat, bounce, m, as, gx_dtype_at(dst, as, ld, i, j), ld, m, 1);
         }
     }
     return GX_OK;
 }
 
-static gx_code read_cut(const gx_mat *mat, gx_reader *reader, const cut *c, gx_number dtype,
+static gx_code read_cut(const gx_mat *mat, gx_reader *reader, const cut *c, gx_dtype as,
                         void *dst, int64_t ld, gx_err *err)
 {
-    bool is_same = gx_dtype_is(mat->dtype, dtype);
+    bool is_same = mat->dtype == as;
     if (is_same && c->m == c->height && ld == c->height) {
         return read_run(mat, reader, c, 0, 0, c->n * c->height, dst, err);
     }
@@ -228,19 +242,19 @@ static gx_code read_cut(const gx_mat *mat, gx_reader *reader, const cut *c, gx_n
         return GX_OK;
     }
     if (c->n > 1 && c->height * (int64_t)gx_dtype_bytes(mat->dtype) <= BOUNCE_BYTES / 2) {
-        return read_short(mat, reader, c, dtype, dst, ld, err);
+        return read_short(mat, reader, c, as, dst, ld, err);
     }
     if (!is_same) {
-        return read_converted(mat, reader, c, dtype, dst, ld, err);
+        return read_converted(mat, reader, c, as, dst, ld, err);
     }
     for (int64_t j = 0; j < c->n; j++) {
-        GX_TRY(read_run(mat, reader, c, 0, j, c->m, gx_at(dst, dtype, ld, 0, j), err));
+        GX_TRY(read_run(mat, reader, c, 0, j, c->m, gx_dtype_at(dst, as, ld, 0, j), err));
     }
     return GX_OK;
 }
 
 static gx_code read_stored(const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0, int64_t m,
-                           int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err)
+                           int64_t n, gx_dtype as, void *dst, int64_t ld, gx_err *err)
 {
     const gx_meta *meta = &mat->meta;
     int64_t row_tiles = gx_meta_row_tiles(meta);
@@ -256,8 +270,8 @@ static gx_code read_stored(const gx_mat *mat, gx_reader *reader, int64_t i0, int
                      .j = j - tj * meta->tile_cols,
                      .m = i_end - i,
                      .n = j_end - j};
-            GX_TRY(
-                read_cut(mat, reader, &c, dtype, gx_at(dst, dtype, ld, i - i0, j - j0), ld, err));
+            void *to = gx_dtype_at(dst, as, ld, i - i0, j - j0);
+            GX_TRY(read_cut(mat, reader, &c, as, to, ld, err));
             i = i_end;
         }
         j = j_end;
@@ -428,7 +442,7 @@ gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i
         if (mat->is_sparse) {
             return gx_sparse_fill(mat, reader, i0, j0, m, n, dtype, dst, ld, err);
         }
-        return read_stored(mat, reader, i0, j0, m, n, dtype, dst, ld, err);
+        return read_stored(mat, reader, i0, j0, m, n, gx_dtype_of(dtype), dst, ld, err);
     case GX_MAT_VALUE:
         if (mat->is_sparse) {
             return gx_sparse_fill(mat, reader, i0, j0, m, n, dtype, dst, ld, err);
@@ -455,4 +469,35 @@ gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i
                            ld, err);
     }
     return read_transposed(run, mat, reader, i0, j0, m, n, dtype, dst, ld, err);
+}
+
+static bool is_rectangle(const gx_mat *mat)
+{
+    return mat->kind == GX_MAT_VIEW && mat->trans == GX_NO_TRANS;
+}
+
+gx_dtype gx_mat_narrow(const gx_mat *mat, gx_number number)
+{
+    while (is_rectangle(mat)) {
+        mat = mat->base;
+    }
+    bool lies = (mat->kind == GX_MAT_STORED && !mat->is_sparse) || mat->kind == GX_MAT_NARROW;
+    return lies && !gx_dtype_is_number(mat->dtype) ? mat->dtype : gx_dtype_of(number);
+}
+
+gx_code gx_mat_read_as(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0,
+                       int64_t m, int64_t n, gx_dtype as, void *dst, int64_t ld, gx_err *err)
+{
+    if (gx_dtype_is_number(as)) {
+        return gx_mat_read(run, mat, reader, i0, j0, m, n, gx_dtype_number(as), dst, ld, err);
+    }
+    for (; is_rectangle(mat); mat = mat->base) {
+        i0 += mat->row0;
+        j0 += mat->col0;
+    }
+    if (mat->kind == GX_MAT_STORED) {
+        return read_stored(mat, reader, i0, j0, m, n, as, dst, ld, err);
+    }
+    put_elements(mat, gx_dtype_at(mat->data, as, mat->ld, i0, j0), mat->ld, as, dst, ld, m, n);
+    return GX_OK;
 }

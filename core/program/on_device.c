@@ -266,7 +266,7 @@ static const void *input(gx_exec *x, const gx_node *node, int k, gx_number dtype
     int64_t ld = gx_max(1, val->type.rows);
     gx_args args = {.m = val->type.rows,
                     .n = val->type.cols,
-                    .from = val->type.dtype,
+                    .from = gx_dtype_of(val->type.dtype),
                     .a = data,
                     .lda = ld,
                     .c = copy,
@@ -481,7 +481,7 @@ static void copied(gx_exec *x, const gx_node *node)
     }
     gx_args args = {.m = type->rows,
                     .n = type->cols,
-                    .from = from->dtype,
+                    .from = gx_dtype_of(from->dtype),
                     .a = a,
                     .lda = ld,
                     .c = c,

@@ -321,9 +321,10 @@ static int run_kernel(void *arg)
 }
 
 /* Blocks of another device's memory would serve here, where all of it is the host's. */
-static bool is_at_home(const gx_dev *dev, const gx_args *args)
+static bool is_at_home(const gx_dev *dev, gx_kernel_id id, const gx_args *args)
 {
-    const void *block[] = {args->a, args->b, args->c, args->c2};
+    bool is_lent = id == GX_CONVERT && mock_is_pinned(args->a, 1);
+    const void *block[] = {is_lent ? NULL : args->a, args->b, args->c, args->c2};
     bool is_good = true;
     for (int k = 0; k < 4; k++) {
         is_good = is_good && (block[k] == NULL || mock_is_there(dev->ordinal, block[k], 1));
@@ -342,7 +343,7 @@ static gx_code enqueue(gx_dev *dev, gx_kernel_id id, gx_number dtype, gx_queue *
                        const gx_args *args, gx_err *err)
 {
     mock_count(MOCK_KERNEL);
-    if (fails(dev, gx_kernel_name(id)) || fails(dev, "kernel") || !is_at_home(dev, args)) {
+    if (fails(dev, gx_kernel_name(id)) || fails(dev, "kernel") || !is_at_home(dev, id, args)) {
         return fail(dev, err, gx_kernel_name(id));
     }
     kernel_call *call = malloc(sizeof *call);
@@ -408,6 +409,7 @@ KERNELS(GX_TPMQRT)
 KERNELS(GX_SYEV)
 KERNELS(GX_GEEV)
 KERNELS(GX_GESDD)
+KERNELS(GX_CONVERT)
 KERNELS(GX_FUSED)
 KERNELS(GX_MERIT)
 KERNELS(GX_NEAREST)
@@ -457,7 +459,8 @@ static const gx_backend backend = {
                SLOTS(GX_GETRF), SLOTS(GX_LASWP), SLOTS(GX_GEQRF), SLOTS(GX_LARFT),
                SLOTS(GX_LARFB), SLOTS(GX_ORMQR), SLOTS(GX_ORGQR), SLOTS(GX_TPQRT),
                SLOTS(GX_TPMQRT), SLOTS(GX_SYEV), SLOTS(GX_GEEV), SLOTS(GX_GESDD),
-               SLOTS(GX_FUSED), SLOTS(GX_MERIT), SLOTS(GX_NEAREST), SLOTS(GX_SPMM)},
+               SLOTS(GX_CONVERT), SLOTS(GX_FUSED), SLOTS(GX_MERIT), SLOTS(GX_NEAREST),
+               SLOTS(GX_SPMM)},
 };
 
 MOCK_API const gx_backend *gx_cuda_backend(const char *cuda_path, gx_err *err);

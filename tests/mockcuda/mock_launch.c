@@ -256,7 +256,8 @@ static void convert(const gx_cuda_call *p)
 {
     for (int64_t j = 0; j < p->n; j++) {
         for (int64_t i = 0; i < p->m; i++) {
-            put((gx_number)p->to, p->c, p->ldc, i, j, get((gx_number)p->from, p->a, p->lda, i, j));
+            const void *at = gx_dtype_at(p->a, (gx_dtype)p->from, p->lda, i, j);
+            put((gx_number)p->to, p->c, p->ldc, i, j, gx_dtype_get((gx_dtype)p->from, at));
         }
     }
 }

@@ -276,23 +276,27 @@ def test_narrow_bytes_are_read(filedb, dtype):
 
 @every
 def test_on_a_device(tmp_path, dtype):
-    results = child(tmp_path, """
+    """The same answers as of the numbers themselves; what goes up are the elements as they are stored."""
+    results, sent = child(tmp_path, """
 db = gx_connect(os.path.join(os.environ["TMP_PATH"], "d.db"))
 db.execute("SELECT gx_config('tile_bytes', 4096)")
-results = []
+results, sent = [], []
 for kind in ["%s", "f32"]:
     made = np.random.default_rng(1).integers(0, 12, (300, 200)).astype(kind.replace("u8", "u1").replace("f16", "f2").replace("f32", "f4"))
-    q(db, "SELECT gx_store('A', ?, '{\\"replace\\":true}')", from_numpy(made))
-    before = stats(db)
-    for call in ["gx_matmul('A', gx_transpose('A'))", "gx_eval('A.T @ A + 1')", "gx_sum('A')", "gx_add('A', 'A')", "gx_svd('A')"]:
-        got = q(db, "SELECT " + call)
+    for call in ["gx_matmul('A', gx_transpose('A'))", "gx_eval('A.T @ A + 1')", "gx_sum('A')", "gx_add('A', 'A')", "gx_svd('A')",
+                 "gx_eval('A[10:90, 5:] @ A[10:205, 5:]')", "knn"]:
+        q(db, "SELECT gx_store('A', ?, '{\\"replace\\":true}')", from_numpy(made))  # nothing of it is on the device
+        before = stats(db)
+        got = q(db, "SELECT " + call) if call != "knn" else knn(db, from_numpy(made[:3].astype("f4")), "A", 4, metric="l2")
         results.append(to_numpy(got).astype("f8").tolist() if isinstance(got, bytes) else got)
-    results.append(knn(db, "A", "A", 4, metric="l2"))
-    results.append(since(db, before)["uploaded"] > 0)
-result = results
+        sent.append(since(db, before)["uploaded"])
+result = results, sent
 """ % dtype, GX_BACKEND="cuda")
     half = len(results) // 2
-    assert results[half - 1] is True and results[:half] == results[half:]
+    assert results[:half] == results[half:]
+    saved = [wide - narrow for narrow, wide in zip(sent[:half], sent[half:], strict=True)]
+    each = 300 * 200 * (4 - {"u8": 1, "f16": 2}[dtype])
+    assert [saved[1], saved[3], saved[6]] == [each, 2 * each, each] and min(saved[0], saved[5]) > 0, (sent, saved)
 
 
 # Results stored as one ----------------------------------------------------------------------------
