@@ -96,10 +96,10 @@ SPARED   = $(BUILD)/openblas_small.a
 
 $(SPARED): $(BLAS_A)
 	@rm -rf $@ $(BUILD)/openblas_small && mkdir -p $(BUILD)/openblas_small
-	@cd $(BUILD)/openblas_small && $(AR) x $< $$($(AR) t $< | grep gemm_small_kernel) && for f in *.o; do \
-	    if nm $$f | grep -q ' U malloc'; then objcopy --redefine-sym malloc=gx_spare_alloc \
-	    --redefine-sym free=gx_spare_free $$f; else rm $$f; fi; done
-	@$(AR) rcs $@ $(BUILD)/openblas_small/*.o 2>/dev/null || $(AR) rcs $@
+	@cd $(BUILD)/openblas_small && $(AR) x $< $$($(AR) t $< | grep gemm_small_kernel) && mkdir spared && \
+	    for f in $$(nm -A *.o | sed -n 's/^\(.*\.o\):.* U malloc$$/\1/p'); do objcopy \
+	    --redefine-sym malloc=gx_spare_alloc --redefine-sym free=gx_spare_free $$f spared/$$f; done
+	@$(AR) rcs $@ $(BUILD)/openblas_small/spared/*.o 2>/dev/null || $(AR) rcs $@
 	@rm -rf $(BUILD)/openblas_small
 
 # Of gx.so alone: its private OpenBLAS gets threads and buffers, and calls some routines, through these.
@@ -240,7 +240,7 @@ no-cuda:
 $(BUILD)/kernels/%.fatbin: kernels/%.cu kernels/cuda_element.cuh kernels/cuda_functions.cuh kernels/cuda_kernels.h \
                            kernels/cuda_fused.h kernels/cuda_fused.cuh kernels/cuda_fold.cuh kernels/foretell.h \
                            kernels/cuda_near.cuh kernels/cuda_narrow_image.cuh \
-                           core/base/backend.h core/base/map.h core/base/fused.h core/base/nearest.h \
+                           core/base/backend.h core/base/dtype.h core/base/dtype.def core/base/map.h core/base/fused.h core/base/nearest.h \
                            $(BUILD)/nvflags | $(SO)
 	@mkdir -p $(@D)
 	$(call say,nvcc,$<)

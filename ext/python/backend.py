@@ -51,12 +51,38 @@ def metadata() -> str:
             f"Description-Content-Type: text/markdown\n\n" + (HERE / "README.md").read_text())
 
 
+def _make() -> None:
+    """Build gx.so, and gx_cuda.so where GX_CUDA is set.  What is missing is named, not installed: who calls pip may not expect
+    that it runs apt-get.  pip keeps this output to itself, so a line on the terminal says how far the compiler is."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL")} | {"GX_INSTALL": "off"}
+    goals = ["gx.so"] + ["cuda"] * bool(os.environ.get("GX_CUDA"))
+    command = ["make", f"-j{os.cpu_count() or 1}", "-C", str(ROOT), *goals]
+    planned = subprocess.run([*command, "-n"], env=environment, capture_output=True, text=True, check=False).stdout
+    files = max(1, sum(line.startswith('echo "  cc ') for line in planned.splitlines()))
+    try:
+        terminal: Optional[io.TextIOBase] = open("/dev/tty", "w", encoding="utf-8")
+    except OSError:
+        terminal = None
+    done = 0
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            sys.stderr.write(line)
+            done += line.startswith("  cc ")
+            if terminal is not None and line.startswith("  cc "):
+                terminal.write(f"\rgx: {done} of {files} files compiled")
+                terminal.flush()
+    if terminal is not None:
+        terminal.write("\r\033[K")
+        terminal.close()
+    if running.returncode != 0:
+        raise SystemExit(f"gx was not built: make {' '.join(goals)} failed; its last lines say why")
+
+
 def _objects() -> dict[str, bytes]:
-    """gx.so, the cJSON that it looks for beside itself and, where a CUDA compiler made it, gx_cuda.so; without what only
-    a debugger reads."""
+    """gx.so, the cJSON that it looks for beside itself and, where it was made, gx_cuda.so; without what only a debugger reads."""
     if not os.environ.get("GX_BUILT"):
-        environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL")}
-        subprocess.run(["make", f"-j{os.cpu_count() or 1}", "-C", str(ROOT), "gx.so", "cuda"], check=True, env=environment, stdout=sys.stderr)
+        _make()
     objects = {}
     for name in ("gx.so", "libcjson.so.1", "gx_cuda.so"):
         if (ROOT / name).exists():
