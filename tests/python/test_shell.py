@@ -35,7 +35,7 @@ def test_a_pipe():
     assert done.returncode == 0 and done.stderr == ""
     assert done.stdout.splitlines() == [
         "2", "'a'  2.5  NULL", "---  ---  ----", "a    2.5  NULL", "<2x2 f64>", "[[1. 1.]", " [1. 1.]]", "<30x5 f64>",
-        "<blob of 2 bytes>"]
+        "[[0. 0. 0. 0. 0.]", *[" [0. 0. 0. 0. 0.]"] * 28, " [0. 0. 0. 0. 0.]]", "<blob of 2 bytes>"]
     done = piped("SELECT gx_matmul('A', 'B');SELECT 3;")
     assert done.returncode == 1 and done.stdout == "Error: gx_matmul: no matrix named 'A'\n3\n"
     assert piped("", "/nowhere/my.db").returncode == 1 and piped("", "a", "b").returncode == 2
@@ -48,6 +48,21 @@ def test_what_a_stranger_types():
     assert lines[0].startswith("Error: no such function: gx_mat_mul (perhaps gx_matmul or ")
     assert lines[1:3] == ["Error: no such function: nope", "7"] and lines[3].startswith(".help ") and lines[-1].startswith(".quit")
     assert "Algebra" in piped(".help all").stdout
+
+
+def test_commands_of_other_shells(tmp_path):
+    """Ways of showing rows, times, a table out of a CSV file; what is unknown is said, and nothing is half done."""
+    (tmp_path / "t.csv").write_text('a,b\n1,"x, y"\n\n2,é\n')
+    (tmp_path / "bad.csv").write_text("1,2\n3\n")
+    done = piped(f".import {tmp_path}/t.csv T\n.mode csv\nSELECT * FROM T;\n.mode json\nSELECT * FROM T;\n.mode line\nSELECT * FROM T WHERE a = 1;\n"
+                 f".mode list\n.headers off\nSELECT * FROM T;\n.schema T\n.import {tmp_path}/bad.csv T\nSELECT count(*) FROM T;\n.import {tmp_path}/t.csv T\n"
+                 "SELECT count(*) FROM T;\n.mode nice\n.nope\n.import x\n.import /nowhere/a.csv T\n.timer on\nCREATE TABLE U(x);\n.read\n")
+    lines = done.stdout.splitlines()
+    assert lines[:9] == ["a,b", '1,"x, y"', "2,é", '[{"a": 1, "b": "x, y"},', ' {"a": 2, "b": "é"}]', "a = 1", "b = x, y", "1|x, y", "2|é"]
+    assert lines[9] == 'CREATE TABLE "T"("a" NUMERIC, "b" NUMERIC);' and lines[10] == "Error: .import: line 2 has 1 fields, the first one has 2"
+    assert lines[11:13] == ["2", "5"]  # a table that is there takes the first line, too
+    assert lines[13:16] == ["Error: .mode table|list|csv|json|line", "Error: unknown command .nope; .help lists what there is", "Error: .import FILE TABLE"]
+    assert "No such file" in lines[16] and re.fullmatch(r"[0-9.]+ s", lines[17]) and lines[18] == "Error: .read FILE" and done.returncode == 1
 
 
 def test_anything_on_the_input(tmp_path):
@@ -173,6 +188,6 @@ def test_completion(db):
     complete = Completer(db)
     assert "gx_matmul(" in complete.candidates("gx_mat") and complete.candidates("CUSTO") == [
         "Customers", "customer_number"]
-    assert complete.candidates("Ord") == ["Orders"] and complete.candidates(".m") == [".matrices"]
+    assert complete.candidates("Ord") == ["Orders"] and complete.candidates(".ma") == [".matrices"]
     assert complete("gx_chole", 0) == "gx_cholesky(" and complete("gx_chole", 1) is None
     assert pathlib.Path(ROOT / "ext/python/gx_sqlite/py.typed").exists()

@@ -7,14 +7,17 @@ kept in ~/.gx_sqlite_history.  Control-C ends a statement, Control-D the shell. 
 from __future__ import annotations
 
 import contextlib
+import csv
 import difflib
 import io
+import json
 import os
 import signal
 import sqlite3
 import struct
 import sys
 import threading
+import time
 from typing import Any, Iterable, Optional, Sequence, TextIO
 
 from . import _connect
@@ -23,15 +26,21 @@ from ._version import __version__
 
 PROMPT, MORE = "gx> ", "  > "
 HISTORY = "~/.gx_sqlite_history"
-_SHOWN, _SHOWN_ROWS = 100, 12  # a value of so many elements is shown with them
+_SHOWN, _SHOWN_ROWS = 100, 12  # a value of so many elements is shown with them beside others
 _DEEPEST = 16  # .read in .read
 HELP = """\
 .help              this; .help all: every function of gx by its subject
 .help WORD         gx's own: a function, or any word
 .matrices          what is stored
 .tables            the tables
+.schema [TABLE]    the statements that made them
 .read FILE         run the statements of a file
+.import FILE TABLE rows of a CSV file into a table, which is made of its first line where there is none
+.mode MODE         how rows are shown: table, list, csv, json or line
+.headers on|off    names of columns above the rows of list and csv
+.timer on|off      seconds of each statement
 .quit              end"""
+MODES = ("table", "list", "csv", "json", "line")
 KEYWORDS = ("SELECT FROM WHERE GROUP BY ORDER LIMIT INSERT INTO VALUES UPDATE SET DELETE CREATE TABLE VIEW VIRTUAL USING "
             "DROP BEGIN COMMIT ROLLBACK ATTACH DETACH PRAGMA WITH JOIN UNION ALL DISTINCT AS").split()
 DEMO = """\
@@ -63,16 +72,16 @@ def connect(path: str) -> Any:
 
 # Showing --------------------------------------------------------------------------------------------------------------
 
-def shown(db: Any, value: Any) -> str:
-    """One value of a row."""
+def shown(db: Any, value: Any, is_alone: bool = False) -> str:
+    """One value of a row; is_alone: it has lines of its own, so that a large matrix is shown with its corners."""
     if value is None:
         return "NULL"
     if isinstance(value, bytes):
-        return _blob(db, value)
+        return _blob(db, value, is_alone)
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def _blob(db: Any, value: bytes) -> str:
+def _blob(db: Any, value: bytes, is_alone: bool) -> str:
     if value[:4] != b"gxmv":
         return f"<blob of {len(value)} bytes>"
     try:
@@ -80,7 +89,7 @@ def _blob(db: Any, value: bytes) -> str:
         shape = f"<{m}x{n} {BY_NUMBER[number]}>"
     except (struct.error, IndexError):
         return f"<blob of {len(value)} bytes>"
-    if 0 < m * n <= _SHOWN and 0 < m <= _SHOWN_ROWS:
+    if m * n > 0 and (is_alone or (m * n <= _SHOWN and m <= _SHOWN_ROWS)):
         try:
             shape += "\n" + str(_connect.value(db, "SELECT gx_show(?)", (value,)))
         except Exception as problem:  # a table holds what somebody put there
@@ -100,6 +109,27 @@ def table(names: Sequence[str], cells: Sequence[Sequence[str]]) -> Iterable[str]
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
 
 
+def rendered(mode: str, has_headers: bool, names: Sequence[str], cells: Sequence[Sequence[Any]]) -> Iterable[str]:
+    """Rows as lines in one of MODES."""
+    if mode == "table":
+        yield from table(names, cells)
+    elif mode == "json":
+        lines = [json.dumps(dict(zip(names, row)), ensure_ascii=False) for row in cells]
+        yield "[" + ",\n ".join(lines) + "]"
+    elif mode == "line":
+        width = max(map(len, names), default=0)
+        for k, row in enumerate(cells):
+            yield from [""] * (k > 0) + [f"{name:>{width}} = {cell}" for name, cell in zip(names, row)]
+    else:
+        rows = ([names] if has_headers else []) + list(cells)
+        if mode == "list":
+            yield from ("|".join(row) for row in rows)
+        else:
+            text = io.StringIO()
+            csv.writer(text, lineterminator="\n").writerows(rows)
+            yield from text.getvalue().splitlines()
+
+
 # Running --------------------------------------------------------------------------------------------------------------
 
 def is_command(line: str) -> bool:
@@ -116,6 +146,7 @@ class Shell:
         self.failed = False
         self._is_busy = False  # with a statement
         self._depth = 0  # of files that read files
+        self._mode, self._has_headers, self._has_timer = "table", False, False
 
     def control_c(self, *_: Any) -> None:
         """The handler of SIGINT, from first to last: ends the statement that runs, or the line that is typed."""
@@ -128,18 +159,24 @@ class Shell:
         result: list[Any] = []
         work = threading.Thread(target=lambda: result.append(self._rows(sql)), daemon=True)
         self._is_busy = True
+        start = time.perf_counter()
         try:
             work.start()
             work.join()
         finally:
             self._is_busy = False
-        answer = result[0]
+        seconds, answer = time.perf_counter() - start, result[0]
         if isinstance(answer, Exception):
             self._error(f"{answer or type(answer).__name__}{self._meant(str(answer))}")
             return
         names, found = answer
-        for line in table(names, [[shown(self.db, value) for value in row] for row in found]):
+        is_plain = self._mode == "json"  # numbers stay numbers
+        cells = [[value if is_plain and not isinstance(value, bytes) else shown(self.db, value, len(row) == 1) for value in row]
+                 for row in found]
+        for line in rendered(self._mode, self._has_headers, names, cells) if names else ():
             print(line, file=self.out)
+        if self._has_timer:
+            print(f"{seconds:.3f} s", file=self.out)
         self.out.flush()
 
     def _error(self, text: Any) -> None:
@@ -182,11 +219,63 @@ class Shell:
             self.statement("SELECT name, rows, cols, dtype, properties, bytes FROM gx ORDER BY name")
         elif word == ".tables":
             self.statement("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")
+        elif word == ".schema":
+            like = f"AND name LIKE {_literal(rest)} " if rest else ""
+            self.statement(f"SELECT sql || ';' FROM sqlite_master WHERE sql IS NOT NULL {like}ORDER BY name")
         elif word == ".read" and rest:
             self._read(rest)
-        else:
+        elif word == ".import":
+            self._import(rest)
+        elif word in (".mode", ".headers", ".header", ".timer"):
+            self._set(word, rest.lower())
+        elif word == ".help":
             print(HELP, file=self.out)
+        else:
+            self._error(f"unknown command {word}; .help lists what there is" if word != ".read" else ".read FILE")
         return True
+
+    def _set(self, word: str, rest: str) -> None:
+        """.mode, .headers, .timer."""
+        choices = MODES if word == ".mode" else ("on", "off")
+        if rest not in choices:
+            self._error(f"{word} {'|'.join(choices)}")
+        elif word == ".mode":
+            self._mode, self._has_headers = rest, self._has_headers or rest == "csv"
+        elif word == ".timer":
+            self._has_timer = rest == "on"
+        else:
+            self._has_headers = rest == "on"
+
+    def _import(self, rest: str) -> None:
+        """A CSV file's rows into a table; all of them or none."""
+        path, _, name = rest.rpartition(" ")
+        if not path or not name:
+            self._error(".import FILE TABLE")
+            return
+        quoted = '"' + name.replace('"', '""') + '"'
+        try:
+            with open(path.strip().strip("'\""), newline="", encoding="utf-8") as file:
+                rows = [row for row in csv.reader(file) if row]
+            is_there = bool(_connect.rows(self.db, f"SELECT 1 FROM pragma_table_info({_literal(name)})"))
+            columns = len(rows[0]) if rows else 0
+            wrong = [k for k, row in enumerate(rows) if len(row) != columns]
+            if wrong or not rows:
+                self._error(f".import: line {wrong[0] + 1} has {len(rows[wrong[0]])} fields, the first one has {columns}" if wrong
+                            else f".import: {path} is empty")
+                return
+            self.db.execute("SAVEPOINT gx_import")
+            try:
+                if not is_there:
+                    heads = ", ".join('"' + head.replace('"', '""') + '" NUMERIC' for head in rows.pop(0))
+                    self.db.execute(f"CREATE TABLE {quoted}({heads})")
+                self.db.cursor().executemany(f"INSERT INTO {quoted} VALUES({','.join('?' * columns)})", rows)
+            except BaseException:
+                self.db.execute("ROLLBACK TO gx_import")
+                raise
+            finally:
+                self.db.execute("RELEASE gx_import")
+        except Exception as problem:  # of the file, of its text, of the table
+            self._error(f".import: {problem}")
 
     def _read(self, path: str) -> None:
         if self._depth == _DEEPEST:
@@ -259,7 +348,7 @@ class Completer:
             with contextlib.suppress(Exception):  # an old SQLite has not all of them
                 names.update(str(row[0]) for row in _connect.rows(self._db, sql))
         if text.startswith("."):
-            names = {".help", ".matrices", ".tables", ".read", ".quit"}
+            names = {line.split()[0] for line in HELP.splitlines()}
         exact = sorted(name for name in names if name.startswith(text))
         return exact or sorted(name for name in names if name.lower().startswith(text.lower()))
 
