@@ -58,6 +58,19 @@ SETS = {
         "small products": (4, ["CREATE TABLE t AS WITH RECURSIVE k(x) AS (SELECT 0 UNION ALL SELECT x+1 FROM k WHERE "
                                "x<50000) SELECT gx_random({n},{n}) AS a FROM k"],
                            "SELECT sum(length(gx_matmul(a,a))) FROM t"),
+        "small sums": (4, ["CREATE TABLE t AS WITH RECURSIVE k(x) AS (SELECT 0 UNION ALL SELECT x+1 FROM k WHERE "
+                           "x<50000) SELECT gx_random({n},{n}) AS a FROM k"],
+                       "SELECT sum(length(gx_exp(gx_add(a,1)))) FROM t"),
+        "knn, one query": (100000, ["SELECT gx_randn({n},128,'E','{{\"dtype\":\"f32\"}}')", "CREATE TABLE q AS SELECT gx_randn(1,128) AS a"],
+                           "SELECT sum(n.id) FROM q, gx_knn(q.a,'E',10) n"),
+        "knn, 1000 queries": (50000, ["SELECT gx_randn({n},128,'E','{{\"dtype\":\"f32\"}}')", "SELECT gx_randn(1000,128,'Q')"],
+                              "SELECT sum(id) FROM gx_knn('Q','E',10)"),
+        "sparse product": (200000, ["SELECT gx_random({n},{n},'S','{{\"density\":0.00005}}')", "SELECT gx_randn({n},8,'X')"],
+                           "SELECT length(gx_matmul('S','X'))"),
+        "sparse solve": (90000, ["SELECT gx_matrix_gallery('poisson',{n},'S','{{\"sparse\":true}}')"],
+                         "SELECT length(gx_solve('S', gx_ones({n},1)))"),
+        "program": (2000, ["SELECT gx_randn({n}*20,100,'X')", "SELECT gx_randn({n}*20,1,'y')"],
+                    "SELECT length(gx_eval('w = solve(X.T @ X + 0.1 * eye(100), X.T @ y); sum((X @ w - y) ** 2)'))"),
     },
     "gpu": {
         "product, stored": (8192, ["SELECT gx_config('backend','cuda')", "SELECT gx_random({n},{n},'A')"],
@@ -82,6 +95,12 @@ SETS = {
                              "SELECT sum(sigma) FROM gx_svd('A','{{\"k\":10}}')"),
         "elementwise": (4096, ["SELECT gx_config('backend','cuda')", "SELECT gx_random({n},{n},'A')"],
                         "SELECT gx_add('A','A','C','{{\"replace\":true}}')"),
+        "knn, 1000 queries": (500000, ["SELECT gx_config('backend','cuda')", "SELECT gx_randn({n},128,'E','{{\"dtype\":\"f32\"}}')", "SELECT gx_randn(1000,128,'Q')"],
+                              "SELECT sum(id) FROM gx_knn('Q','E',10)"),
+        "sparse product": (400000, ["SELECT gx_config('backend','cuda')", "SELECT gx_random({n},{n},'S','{{\"density\":0.00005}}')", "SELECT gx_randn({n},8,'X')"],
+                           "SELECT length(gx_matmul('S','X'))"),
+        "program": (10000, ["SELECT gx_config('backend','cuda')", "SELECT gx_randn({n}*20,100,'X')", "SELECT gx_randn({n}*20,1,'y')"],
+                    "SELECT length(gx_eval('w = solve(X.T @ X + 0.1 * eye(100), X.T @ y); sum((X @ w - y) ** 2)'))"),
     },
 }
 SETS["large"] = {name: (8192, what[1], what[2]) for name, what in SETS["cpu"].items()
