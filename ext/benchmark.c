@@ -43,7 +43,7 @@ static const double MANY_S = 0.25;
 
 static const size_t PIECE_BYTES = (size_t)1 << 20;
 
-/* One transaction: tiles [from, to) of meta; the matrix is made with the first, named with the last. */
+/* One transaction: tiles [from, to) of meta; the first one makes the matrix, the last names it. */
 static gx_code write_tiles(gx_run *run, gx_store *store, const char *name, const void *data,
                            int64_t from, int64_t to, gx_meta *meta, gx_err *err)
 {
