@@ -235,36 +235,4 @@ gx_code gx_kry_rotate(gx_run *run, gx_number dtype, void *V, int64_t n, int64_t 
 
 double gx_kry_norm(gx_number dtype, const void *x, int64_t n);
 
-// Small problems (krylov_small.c) -----------------------------------------------------------------
-
-/*
-** H = Q T Q^H (m x m, leading dimension m) in c128, or H = Q T Q^T in f64: T before is H.  values:
-** down T's diagonal, which in f64 has a 2 x 2 block for each conjugate pair, the positive imaginary
-** part first.
-*/
-gx_code gx_small_schur(gx_run *run, gx_number dtype, int64_t m, void *T, void *Q,
-                       gx_scalar *values);
-
-/* The values order[0 .. p-1] to the front of T, in that order. */
-void gx_small_reorder(int64_t m, gx_scalar *T, gx_scalar *Q, const int64_t *order, int64_t p);
-
-gx_scalar gx_small_times(gx_scalar a, gx_scalar b);
-gx_scalar gx_small_divided(gx_scalar a, gx_scalar b);
-
-/* Eigenvector of the upper triangle T for its i-th diagonal element: y, m elements, ||y|| = 1. */
-void gx_small_vector(int64_t m, const gx_scalar *T, int64_t i, gx_scalar *y);
-
-// And in f64 (krylov_real.c) ----------------------------------------------------------------------
-
-/*
-** Move wanted blocks to the front, in their order; both rows of a block are wanted or none.
-** Returns rows in front, fewer where a value is too close to an unwanted one to be parted from it:
-** the first columns of Q span an invariant subspace.
-*/
-int64_t gx_small_real_gather(int64_t m, double *T, double *Q, const bool *is_wanted);
-
-/* Eigenvector of T for its i-th value: y, m elements, ||y|| = 1. */
-void gx_small_real_vector(int64_t m, const double *T, const gx_scalar *values, int64_t i,
-                          gx_scalar *y);
-
 #endif
