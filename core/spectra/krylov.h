@@ -137,7 +137,7 @@ int64_t gx_oper_device_begin(gx_oper *op);
 void gx_oper_device_start(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, bool adds,
                           void *y);
 bool gx_oper_device_finish(gx_oper *op);
-double gx_oper_device_bytes(const gx_oper *op, bool is_adjoint);
+double gx_oper_device_bytes(const gx_oper *op);
 void gx_oper_device_end(gx_oper *op);
 
 /*
