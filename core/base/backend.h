@@ -20,7 +20,7 @@
 #include "nearest.h"
 #include "types.h"
 
-#define GX_BACKEND_ABI 12
+#define GX_BACKEND_ABI 13
 
 struct gx_random; /* random.h */
 
