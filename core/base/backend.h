@@ -20,7 +20,7 @@
 #include "nearest.h"
 #include "types.h"
 
-#define GX_BACKEND_ABI 13
+#define GX_BACKEND_ABI 14
 
 struct gx_random; /* random.h */
 
@@ -250,9 +250,6 @@ typedef struct gx_backend {
     void (*free)(gx_dev *dev, void *ptr);
     gx_code (*pin)(gx_dev *dev, size_t bytes, void **host, gx_err *err); /* optional */
     void (*unpin)(gx_dev *dev, void *host);                              /* optional */
-    /* Both or none: memory of the host's own, page-locked where it lies. */
-    gx_code (*lock)(gx_dev *dev, void *host, size_t bytes, gx_err *err);
-    void (*unlock)(gx_dev *dev, void *host);
 
     /* Queues.  All NULL: a synchronous device, the queue argument of kernels is NULL. */
     gx_code (*queue_create)(gx_dev *dev, gx_queue **queue, gx_err *err);

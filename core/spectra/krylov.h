@@ -9,9 +9,6 @@
 
 // Operators: y = Op x for blocks of vectors -------------------------------------------------------
 
-/* Bases that an operator knows of, at most. */
-enum { GX_OPER_BASES = 2 };
-
 typedef struct gx_oper gx_oper;
 
 /* y (rows of op) = op(self) x, cols columns; x and y have leading dimensions of their lengths. */
@@ -34,10 +31,6 @@ struct gx_oper {
     struct gx_kry_device *device; /* NULL: nothing is on a device (krylov_device.c)           */
     int64_t on_device;            /* columns of blocks that are: the first; then the resident */
     uint64_t avoided;             /* devices that had no room after all: bits by ordinal      */
-    struct {
-        void *memory;
-        size_t bytes;
-    } basis[GX_OPER_BASES]; /* gx_oper_lend()                                                 */
 
     struct gx_kry_sparse *sparse; /* NULL: A is dense (krylov_sparse.c)                       */
 
@@ -59,14 +52,6 @@ struct gx_oper {
 */
 gx_code gx_oper_begin(gx_run *run, const gx_mat *A, gx_number dtype, bool is_hermitian,
                       size_t keep_bytes, gx_oper *op);
-
-/*
-** From now on x and y of products will lie in this memory: devices copy from and to it themselves,
-** where it can be page-locked.  take_back(): of all of it, before it is freed; nothing is under way
-** to it any more.
-*/
-void gx_oper_lend(gx_oper *op, void *memory, size_t bytes);
-void gx_oper_take_back(gx_oper *op);
 
 /*
 ** B given: L^-1 A L^-H of B = L L^H; is_inverse: (A - sigma I)^-1, or L^H (A - sigma B)^-1 L.  The

@@ -7,10 +7,8 @@
 ** columns of A, all of them where the devices' memory allows, go there once, in one buffer a
 ** device, its share (krylov_share.c: which, and what is multiplied with what).
 **
-** Vectors go up and products come down in every pass; they are n x f beside n x n.  The basis where
-** they lie is page-locked for as long as it lasts, where that pays and may be: devices copy from
-** and to it by themselves.  What lies elsewhere, or has to be added up here, goes through
-** page-locked buffers that the team fills and empties.
+** Vectors go up and products come down in every pass, through page-locked buffers that the team
+** fills and empties; they are n x f beside n x n.
 **
 ** Where shares' products have to be added up, sums travel from device to device behind the
 ** products, and each brings a stretch of y down; where they do not reach each other's memory, or y
@@ -37,11 +35,8 @@
 */
 enum { MOST_COLUMNS = 64, ATTEMPTS = 3, COPY_ROWS = 1 << 15 };
 
-/*
-** A smaller y is added up by the host before devices have waited for each other; where the host
-** would have no other part in it, there is more to wait for.
-*/
-static const size_t WORTH_ADDING = (size_t)3 << 20, WORTH_ADDING_DIRECT = (size_t)1 << 20;
+/* A smaller y is added up by the host before devices have waited for each other. */
+static const size_t WORTH_ADDING = (size_t)3 << 20;
 
 /* Parts of a stretch of y. */
 enum { HALVES = 2 };
@@ -51,7 +46,6 @@ enum { HALVES = 2 };
 /* Everything back to the pools of the devices that are still there; nothing may be under way. */
 static void give_back(struct gx_kry_device *d)
 {
-    gx_kry_unlock(d);
     for (int k = 0; k < d->shares; k++) {
         gx_kry_share *s = &d->share[k];
         gx_block_key key;
@@ -139,22 +133,13 @@ static const gx_kry_part *own_part(const gx_kry_layout *l, int which)
     return l->own + which < l->y_parts ? &l->part[l->own + which] : NULL;
 }
 
-/* Do they come down to memory that is page-locked, with nothing to be added to what is there? */
-static bool is_y_locked(const struct gx_kry_device *d)
-{
-    int64_t rows = length_of_y(d);
-    gx_number dtype = d->op->dtype;
-    return !d->adds && gx_kry_is_locked(d, gx_at(d->y, dtype, rows, 0, d->from),
-                                        (size_t)(rows * d->count) * gx_number_bytes(dtype));
-}
-
 /* Do the devices add the shares' products up?  Where there is room for what that needs. */
 static void choose_adding(struct gx_kry_device *d)
 {
     const gx_oper *op = d->op;
     size_t bytes = (size_t)(length_of_y(d) * d->count) * gx_number_bytes(op->dtype);
-    d->is_added = bytes >= (is_y_locked(d) ? WORTH_ADDING_DIRECT : WORTH_ADDING) &&
-                  !op->is_hermitian && !d->is_adjoint && gx_kry_are_linked(d, GX_GEMM);
+    d->is_added = bytes >= WORTH_ADDING && !op->is_hermitian && !d->is_adjoint &&
+                  gx_kry_are_linked(d, GX_GEMM);
     for (int k = 0; k < d->shares && d->is_added; k++) {
         gx_kry_share *s = &d->share[k];
         size_t work = layout_of(d, k)->work;
@@ -162,22 +147,6 @@ static void choose_adding(struct gx_kry_device *d)
         d->is_added = gx_kry_is_open(d, s) &&
                       (work == 0 || gx_kry_take(s, &s->work, work, &none) == GX_OK);
     }
-}
-
-/* Is each element of y one share's alone? */
-static bool are_apart(const struct gx_kry_device *d)
-{
-    return d->is_added || d->has_whole_rows || (d->is_adjoint && !d->op->is_hermitian);
-}
-
-/* Do the next columns go up, and come down, without a buffer between? */
-static void choose_ways(struct gx_kry_device *d)
-{
-    gx_number dtype = d->op->dtype;
-    int64_t rows = length_of_x(d);
-    d->is_direct_up = gx_kry_is_locked(d, gx_at(d->vectors, dtype, rows, 0, d->from),
-                                       (size_t)(rows * d->count) * gx_number_bytes(dtype));
-    d->is_direct_down = (d->shares == 1 || are_apart(d)) && is_y_locked(d);
 }
 
 static gx_code check_open(const struct gx_kry_device *d, const gx_kry_share *s, gx_err *err)
@@ -209,7 +178,7 @@ static gx_code make_room(struct gx_kry_device *d, int share, gx_err *err)
     GX_TRY(make_mark(s, &s->arrived, err));
     GX_TRY(make_mark(s, &s->received, err));
     GX_TRY(make_mark(s, &s->down_there, err));
-    return d->is_direct_down ? GX_OK : stage(d->op, s->accel->pool, &s->down, down, err);
+    return stage(d->op, s->accel->pool, &s->down, down, err);
 }
 
 /* Ranges of the rows of all columns, each cut into pieces for the team. */
@@ -311,10 +280,10 @@ static gx_code send(struct gx_kry_device *d, int share, int part_x, gx_err *err)
     int64_t first = l->x_at[part_x], last = l->x_at[part_x + 1];
     int64_t length = length_of_x(d);
     size_t element = gx_number_bytes(dtype), column = (size_t)(last - first) * element;
-    const void *x = d->is_direct_up ? gx_at(d->vectors, dtype, length, 0, d->from) : d->up.data;
     GX_TRY(check_open(d, s, err));
     GX_TRY(backend->upload(dev, queue, gx_at(s->x.data, dtype, l->x, first, 0),
-                           (size_t)l->x * element, gx_at(x, dtype, length, l->x0 + first, 0),
+                           (size_t)l->x * element,
+                           gx_at(d->up.data, dtype, length, l->x0 + first, 0),
                            (size_t)length * element, column, (size_t)d->count, err));
     gx_stats_add(&d->op->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)column * d->count);
     if (part_x == 0) {
@@ -404,17 +373,14 @@ static gx_code bring_down(struct gx_kry_device *d, int share, int which, gx_err 
     const gx_kry_part *p = own_part(l, which);
     bool is_last = own_part(l, which + 1) == NULL;
     gx_queue *queue = is_last ? s->accel->run : s->accel->down;
-    int64_t ld = d->is_direct_down ? length_of_y(d) : p->ld;
-    void *to = d->is_direct_down
-                   ? gx_at(d->y, dtype, ld, l->y0 + p->row, d->from)
-                   : gx_at(s->down.data, dtype, 1, p->at - own_part(l, 0)->at, 0);
     size_t element = gx_number_bytes(dtype), column = (size_t)p->rows * element;
+    size_t ld = (size_t)p->ld * element;
+    void *to = gx_at(s->down.data, dtype, 1, p->at - own_part(l, 0)->at, 0);
     if (!is_last) {
         GX_TRY(backend->queue_after_mark(dev, queue, s->done[(l->own + which) % HALVES], err));
     }
-    GX_TRY(backend->download(dev, queue, to, (size_t)ld * element,
-                             gx_at(s->y.data, dtype, 1, p->at, 0), (size_t)p->ld * element,
-                             column, (size_t)d->count, err));
+    GX_TRY(backend->download(dev, queue, to, ld, gx_at(s->y.data, dtype, 1, p->at, 0), ld, column,
+                             (size_t)d->count, err));
     gx_stats_add(&d->op->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)column * d->count);
     return is_last ? GX_OK : backend->mark_set(dev, queue, s->down_there, err);
 }
@@ -424,18 +390,13 @@ static gx_code enqueue(struct gx_kry_device *d)
 {
     d->count = gx_min(d->all - d->from, MOST_COLUMNS);
     choose_adding(d);
-    choose_ways(d);
     for (int k = 0; k < d->shares; k++) {
         GX_TRY(gx_kry_fail_of(d, k, make_room(d, k, &d->err)));
     }
     size_t bytes = (size_t)(length_of_x(d) * d->count) * gx_number_bytes(d->op->dtype);
-    if (!d->is_direct_up) {
-        GX_TRY(gx_kry_fail_of(d, 0, stage(d->op, d->share[0].accel->pool, &d->up, bytes, &d->err)));
-    }
+    GX_TRY(gx_kry_fail_of(d, 0, stage(d->op, d->share[0].accel->pool, &d->up, bytes, &d->err)));
     for (int part_x = 0; part_x < GX_KRY_X_PARTS; part_x++) {
-        if (!d->is_direct_up) {
-            stage_part(d, part_x);
-        }
+        stage_part(d, part_x);
         for (int k = 0; k < d->shares; k++) {
             if (part_x < layout_of(d, k)->x_parts) {
                 GX_TRY(gx_kry_fail_of(d, k, send(d, k, part_x, &d->err)));
@@ -518,7 +479,8 @@ static gx_code sum_piece(void *arg, int64_t piece, int member, gx_err *err)
 static void sum_up(struct gx_kry_device *d, int which)
 {
     const gx_oper *op = d->op;
-    summing a = {.d = d, .which = which, .is_apart = are_apart(d)};
+    summing a = {.d = d, .which = which, .is_apart = d->is_added || d->has_whole_rows};
+    a.is_apart = a.is_apart || (d->is_adjoint && !op->is_hermitian);
     int64_t low = INT64_MAX, high = 0;
     gx_err err = {0};
     a.y = gx_at(d->y, op->dtype, length_of_y(d), 0, d->from);
@@ -569,9 +531,7 @@ static gx_code take_in(struct gx_kry_device *d)
                 GX_TRY(wait_for(d, k, which));
             }
         }
-        if (!d->is_direct_down) {
-            sum_up(d, which);
-        }
+        sum_up(d, which);
     }
     return GX_OK;
 }
@@ -702,18 +662,8 @@ int64_t gx_oper_device_begin(gx_oper *op)
     }
     gx_stats_add(&run->ctx->stats, GX_STAT_DEVICE_CALLS, 1);
     gx_stats_add(&run->ctx->stats, GX_STAT_SPREAD_CALLS, d->shares > 1);
-    gx_kry_lock(d);
     op->device = d;
     return gx_kry_columns(d);
-}
-
-void gx_oper_take_back(gx_oper *op)
-{
-    if (op->device != NULL) {
-        settle(op->device);
-        gx_kry_unlock(op->device);
-    }
-    memset(op->basis, 0, sizeof op->basis);
 }
 
 void gx_oper_device_end(gx_oper *op)

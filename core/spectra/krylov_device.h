@@ -66,13 +66,11 @@ struct gx_kry_device {
     int shares;
     gx_kry_share share[GX_DEVICES_MOST];
     gx_staging up;       /* of the first share's pool             */
-    bool is_locked[GX_OPER_BASES]; /* the basis that op knows of, by that pool */
     int64_t from, count; /* columns of vectors that are under way */
     const void *vectors; /* of this pass                          */
     void *y;
     int64_t all;
     bool is_adjoint, adds;
-    bool is_direct_up, is_direct_down; /* nothing stands between the vectors and the devices */
     bool is_added; /* each share brings a stretch of y down, the sum of all shares' */
     gx_err err;    /* the first failure                     */
     int culprit;   /* whose it is                           */
@@ -124,14 +122,6 @@ gx_code gx_kry_take(const gx_kry_share *s, gx_kry_buffer *b, size_t bytes, gx_er
 
 /* What is in a share's buffer; false: nothing that a later call could find again. */
 bool gx_kry_key(const struct gx_kry_device *d, const gx_kry_share *s, gx_block_key *key);
-
-/*
-** The bases that op knows of are page-locked, as far as they can be; not any more, and nothing may
-** be under way.  is_locked: devices copy from and to these vectors by themselves (krylov_lend.c).
-*/
-void gx_kry_lock(struct gx_kry_device *d);
-void gx_kry_unlock(struct gx_kry_device *d);
-bool gx_kry_is_locked(const struct gx_kry_device *d, const void *vectors, size_t bytes);
 
 /* All shares' columns, or rows, found or brought (krylov_bring.c). */
 bool gx_kry_fill_all(struct gx_kry_device *d);

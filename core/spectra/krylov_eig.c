@@ -172,14 +172,8 @@ static void reserve(gx_kry *s)
     s->locked = locked;
 }
 
-static size_t basis_bytes(const gx_kry *s)
-{
-    return (size_t)(s->n * (s->ncv + 2 * s->block)) * gx_number_bytes(s->dtype);
-}
-
 static void end(gx_kry *s)
 {
-    gx_oper_take_back(&s->matrix);
     void *owned[] = {s->V, s->ortho.work, s->H,      s->C,        s->h,     s->s,
                      s->T, s->Q,          s->theta,  s->value,    s->order, s->residual,
                      s->W, s->small,      s->locked, s->joined,   s->vectors, s->is_wanted};
@@ -201,7 +195,6 @@ static void begin_operator(gx_kry *s)
                       s->is_inverse ? SIZE_MAX / 4 : (size_t)dense + keep, &s->matrix) != GX_OK) {
         return;
     }
-    gx_oper_lend(&s->matrix, s->V, basis_bytes(s));
     if (s->is_inverse || args->B != NULL) {
         gx_scalar sigma = args->which == GX_EIG_NEAREST ? args->sigma : (gx_scalar){0, 0};
         s->op = &s->transformed;
