@@ -115,6 +115,7 @@ const gx_backend gx_backend_cpu = {
             [GX_SYEV] = GX_SLOTS(gx_cpu_syev),
             [GX_GEEV] = GX_SLOTS(gx_cpu_geev),
             [GX_GEES] = GX_SLOTS(gx_cpu_gees),
+            [GX_TREXC] = GX_SLOTS(gx_cpu_trexc),
             [GX_GESDD] = GX_SLOTS(gx_cpu_gesdd),
             [GX_FUSED] = GX_SLOTS(gx_cpu_fused),
         },

@@ -120,6 +120,7 @@ GX_SLOTS_DECLARE(gx_cpu_tpmqrt);
 GX_SLOTS_DECLARE(gx_cpu_syev);
 GX_SLOTS_DECLARE(gx_cpu_geev);
 GX_SLOTS_DECLARE(gx_cpu_gees);
+GX_SLOTS_DECLARE(gx_cpu_trexc);
 GX_SLOTS_DECLARE(gx_cpu_gesdd);
 size_t gx_cpu_svd_bytes(gx_number dtype, const gx_args *args);
 size_t gx_cpu_spectrum_bytes(gx_kernel_id kernel, gx_number dtype, const gx_args *args);

@@ -6,13 +6,15 @@
 **          iteration: slower, in place)
 **   GEEV   LAPACK's geev.  Real ones give a conjugate pair as two real columns; these are written
 **          into the memory of the complex columns and spread there, from the last element on.
-**   GEES   LAPACK's gees; the values of real ones are made complex
+**   GEES   LAPACK's gees, and trevc for eigenvectors; values of real ones are made complex
+**   TREXC  LAPACK's trexc
 **
-** All are called inside a wide section, since they thread inside.  Memory: `work` only: real
-** numbers (complex routines want some), integers, then LAPACK's own elements.
+** All but trexc are called inside a wide section, since they thread inside.  Memory: `work` only:
+** real numbers (complex routines want some), integers, then LAPACK's own elements.
 */
 #include "cpu_lapack.h"
 
+#include <math.h>
 #include <string.h>
 
 /* 2 side^2 stays below 2^31. */
@@ -317,11 +319,58 @@ static lapack_int call_gees(gx_number dtype, const gx_args *p, void *reals, void
     }
 }
 
+/* left = Q times the eigenvectors of T; of real matrices as geev leaves them, without `reals`. */
+static lapack_int call_trevc(gx_number dtype, const gx_args *p, void *work, void *reals)
+{
+    bool is_complex = has_pairs(dtype);
+    lapack_int n = (lapack_int)p->n, ld = ld_of(p->ldc), count;
+    lapack_int ldx = (is_complex ? 1 : 2) * ld_of(p->ldleft);
+    for (int64_t j = 0; j < p->n; j++) {
+        memcpy((char *)p->left + (size_t)(j * ldx) * bytes_of(dtype),
+               (char *)p->right + (size_t)(j * p->ldright) * bytes_of(dtype),
+               (size_t)p->n * bytes_of(dtype));
+    }
+    switch (dtype) {
+    case GX_F64:
+        return LAPACKE_dtrevc_work(LAYOUT, 'R', 'B', NULL, n, p->c, ld, NULL, 1, p->left, ldx, n,
+                                   &count, work);
+    case GX_F32:
+        return LAPACKE_strevc_work(LAYOUT, 'R', 'B', NULL, n, p->c, ld, NULL, 1, p->left, ldx, n,
+                                   &count, work);
+    case GX_C128:
+        return LAPACKE_ztrevc_work(LAYOUT, 'R', 'B', NULL, n, p->c, ld, NULL, 1, p->left, ldx, n,
+                                   &count, work, reals);
+    default:
+        return LAPACKE_ctrevc_work(LAYOUT, 'R', 'B', NULL, n, p->c, ld, NULL, 1, p->left, ldx, n,
+                                   &count, work, reals);
+    }
+}
+
 static void run_gees(void *arg)
 {
     lapack_call *x = arg;
-    x->info = call_gees(x->dtype, x->args, x->space->real, x->space->element,
-                        (lapack_int)x->space->elements);
+    const space *s = x->space;
+    x->info = call_gees(x->dtype, x->args, s->real, s->element, (lapack_int)s->elements);
+    if (x->info == 0 && x->args->wants_left) {
+        x->info = call_trevc(x->dtype, x->args, s->element, s->real);
+    }
+}
+
+/* Columns become ones of length 1; their largest elements are near 1. */
+GX_INLINE void shorten(bool is_double, int64_t n, void *vectors, int64_t ld)
+{
+    for (int64_t j = 0; j < n; j++) {
+        double square = 0;
+        for (int64_t i = 0; i < n; i++) {
+            gx_scalar x = get_pair(is_double, vectors, ld * j + i);
+            square += x.re * x.re + x.im * x.im;
+        }
+        for (int64_t i = 0; i < n; i++) {
+            gx_scalar x = get_pair(is_double, vectors, ld * j + i);
+            put_pair(is_double, vectors, ld * j + i,
+                     (gx_scalar){x.re / sqrt(square), x.im / sqrt(square)});
+        }
+    }
 }
 
 static space gees_space(gx_number dtype, const gx_args *p)
@@ -341,9 +390,39 @@ GX_INLINE gx_code gees(gx_number dtype, const gx_args *p, gx_err *err)
     }
     space s = gees_space(dtype, p);
     GX_TRY(run_wide(run_gees, dtype, p, &s, err));
+    bool is_double = has_doubles(dtype);
     if (!has_pairs(dtype) && *p->info == 0) {
         give_values(dtype, p, &s);
     }
+    if (p->wants_left && *p->info == 0) {
+        const char *imag = s.real + (size_t)p->n * (is_double ? 8 : 4);
+        if (!has_pairs(dtype)) {
+            spread(is_double, imag, p->n, p->left, p->ldleft);
+        }
+        shorten(is_double, p->n, p->left, p->ldleft);
+    }
+    return GX_OK;
+}
+
+/* info of trexc: 1 where two values are too close, which is an answer. */
+GX_INLINE gx_code trexc(gx_number dtype, const gx_args *p, gx_err *err)
+{
+    gx_code code;
+    if (is_answered(p, &code, err)) {
+        return code;
+    }
+    lapack_int n = (lapack_int)p->n, ld = ld_of(p->ldc), ldq = ld_of(p->ldright);
+    lapack_int from = (lapack_int)p->pivot_first + 1, to = (lapack_int)p->pivot_last + 1;
+    if (dtype == GX_F64) {
+        LAPACKE_dtrexc_work(LAYOUT, 'V', n, p->c, ld, p->right, ldq, &from, &to, p->work);
+    } else if (dtype == GX_F32) {
+        LAPACKE_strexc_work(LAYOUT, 'V', n, p->c, ld, p->right, ldq, &from, &to, p->work);
+    } else if (dtype == GX_C128) {
+        LAPACKE_ztrexc_work(LAYOUT, 'V', n, p->c, ld, p->right, ldq, from, to);
+    } else {
+        LAPACKE_ctrexc_work(LAYOUT, 'V', n, p->c, ld, p->right, ldq, from, to);
+    }
+    *p->pivots = to - 1;
     return GX_OK;
 }
 
@@ -360,6 +439,8 @@ size_t gx_cpu_spectrum_bytes(gx_kernel_id kernel, gx_number dtype, const gx_args
         return geev_space(dtype, &sizes).bytes;
     case GX_GEES:
         return gees_space(dtype, &sizes).bytes;
+    case GX_TREXC:
+        return (size_t)gx_max(args->n, 0) * bytes_of(dtype);
     case GX_GESDD:
         return gx_cpu_svd_bytes(dtype, args);
     default:
@@ -370,3 +451,4 @@ size_t gx_cpu_spectrum_bytes(gx_kernel_id kernel, gx_number dtype, const gx_args
 GX_SLOTS_DEFINE(, gx_cpu_syev, syev)
 GX_SLOTS_DEFINE(, gx_cpu_geev, geev)
 GX_SLOTS_DEFINE(, gx_cpu_gees, gees)
+GX_SLOTS_DEFINE(, gx_cpu_trexc, trexc)

@@ -323,19 +323,6 @@ static void cuda_unpin(gx_dev *dev, void *host)
     gx_cuda_release(dev, host, dev->api->free_host, "cudaFreeHost");
 }
 
-static gx_code cuda_lock(gx_dev *dev, void *host, size_t bytes, gx_err *err)
-{
-    GX_TRY(gx_cuda_enter(dev, err));
-    return gx_cuda_check(dev, dev->api->host_lock(host, bytes, GX_CUDA_PORTABLE),
-                         "cudaHostRegister", err);
-}
-
-static void cuda_unlock(gx_dev *dev, void *host)
-{
-    (void)gx_cuda_enter(dev, NULL);
-    gx_cuda_release(dev, host, dev->api->host_unlock, "cudaHostUnregister");
-}
-
 // Queues ------------------------------------------------------------------------------------------
 
 static void queue_free(gx_dev *dev, gx_queue *queue)
@@ -623,8 +610,6 @@ static const gx_backend backend_cuda = {
     .free = cuda_free,
     .pin = cuda_pin,
     .unpin = cuda_unpin,
-    .lock = cuda_lock,
-    .unlock = cuda_unlock,
     .queue_create = queue_create,
     .queue_free = queue_free,
     .queue_wait = gx_cuda_queue_wait,

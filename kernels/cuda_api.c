@@ -174,8 +174,6 @@ static const entry entries[] = {
     FUNCTION(CUDART, free, "cudaFree"),
     FUNCTION(CUDART, host_alloc, "cudaHostAlloc"),
     FUNCTION(CUDART, free_host, "cudaFreeHost"),
-    FUNCTION(CUDART, host_lock, "cudaHostRegister"),
-    FUNCTION(CUDART, host_unlock, "cudaHostUnregister"),
     FUNCTION(CUDART, stream_create, "cudaStreamCreateWithFlags"),
     FUNCTION(CUDART, stream_destroy, "cudaStreamDestroy"),
     FUNCTION(CUDART, stream_wait, "cudaStreamSynchronize"),

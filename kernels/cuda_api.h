@@ -32,7 +32,7 @@ enum {
     GX_CUDA_NON_BLOCKING = 1, /* cudaStreamNonBlocking       */
     GX_CUDA_NO_TIMING = 2,    /* cudaEventDisableTiming      */
     GX_CUDA_RELAXED = 2,      /* cudaStreamCaptureModeRelaxed */
-    GX_CUDA_PORTABLE = 1,     /* cudaHostAllocPortable, cudaHostRegisterPortable */
+    GX_CUDA_PORTABLE = 1,     /* cudaHostAllocPortable     */
     GX_CUDA_ATTR_PITCH = 11,  /* cudaDevAttrMaxPitch         */
     GX_CUDA_ATTR_MULTIPROCESSORS = 16,
     GX_CUDA_ATTR_L2_BYTES = 38,
@@ -100,8 +100,6 @@ typedef struct gx_cuda_api {
     int (*free)(void *ptr);
     int (*host_alloc)(void **ptr, size_t bytes, unsigned flags);
     int (*free_host)(void *ptr);
-    int (*host_lock)(void *ptr, size_t bytes, unsigned flags); /* cudaHostRegister */
-    int (*host_unlock)(void *ptr);
     int (*stream_create)(gx_cuda_handle *stream, unsigned flags);
     int (*stream_destroy)(gx_cuda_handle stream);
     int (*stream_wait)(gx_cuda_handle stream); /* cudaStreamSynchronize */

@@ -24,7 +24,7 @@ static const char *const kernel_names[GX_KERNEL_COUNT] = {
     [GX_RANDOM] = "random",     [GX_FUSED] = "fused",
     [GX_APART] = "apart",       [GX_MERIT] = "merit",
     [GX_NEAREST] = "nearest",   [GX_MUTUAL] = "mutual",
-    [GX_SPMM] = "spmm",
+    [GX_SPMM] = "spmm",         [GX_TREXC] = "trexc",
 };
 
 const char *gx_kernel_name(gx_kernel_id kernel)
@@ -153,6 +153,7 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_number dtype, const gx_args *args
     case GX_SYMMETRIZE:
     case GX_TRIANGLE:
     case GX_LASWP:
+    case GX_TREXC:
     case GX_CONVERT:
     case GX_RANDOM:
     case GX_KERNEL_COUNT:

@@ -21,7 +21,7 @@
 #include "nearest.h"
 #include "types.h"
 
-#define GX_BACKEND_ABI 12
+#define GX_BACKEND_ABI 14
 
 struct gx_random; /* random.h */
 
@@ -132,7 +132,12 @@ typedef enum gx_kernel_id {
                      value x, y^H c = value y^H                                                   */
     GX_GEES,  /* c = T, upper triangular, zeros below; n x n; right = Q where wanted: c before =
                      Q T Q^H; values: of T, down its diagonal.  Real dtypes: T has 2 x 2 blocks on
-                     its diagonal, one for each conjugate pair, the positive imaginary part first */
+                     its diagonal, one for each conjugate pair, the positive imaginary part first.
+                     left = the eigenvectors of c before, of length 1, n x n, of the complex dtype,
+                     where wanted                                                                 */
+    GX_TREXC, /* c = T as GEES leaves it, right = Q: the value in row pivot_first moves up to row
+                     pivot_last by exchanges with its neighbours, Q T Q^H stays.  pivots: the row
+                     where it is, another one where two are too close to be parted                */
     GX_GESDD, /* c = U diag(values) V^H; m x n, destroyed; values: min(m, n), descending.  left
                      = U, m x min(m, n), right = V^H, min(m, n) x n; is_full: m x m and n x n.
                      wants_left and wants_right are the same                                      */
@@ -187,8 +192,8 @@ typedef struct gx_args {
     int64_t ldc2;
     void *tau;                       /* OUT of GEQRF and TPQRT, elements of dtype, in the device's
                                         memory                                                */
-    int64_t *pivots;                 /* OUT of GETRF, host memory; counted from 0             */
-    int64_t pivot_first, pivot_last; /* LASWP: which of them                                  */
+    int64_t *pivots;                 /* OUT of GETRF, TREXC, host memory; counted from 0      */
+    int64_t pivot_first, pivot_last; /* LASWP: which of them; TREXC: from where to where      */
     int64_t row_offset;              /* LASWP: row of c that pivots count as 0                */
     bool is_backward;                /* LASWP: the last pivot first                           */
     bool is_pentagon;                /* LARFT: reflectors as TPQRT makes them                 */
@@ -246,9 +251,6 @@ typedef struct gx_backend {
     void (*free)(gx_dev *dev, void *ptr);
     gx_code (*pin)(gx_dev *dev, size_t bytes, void **host, gx_err *err); /* optional */
     void (*unpin)(gx_dev *dev, void *host);                              /* optional */
-    /* Both or none: memory of the host's own, page-locked where it lies. */
-    gx_code (*lock)(gx_dev *dev, void *host, size_t bytes, gx_err *err);
-    void (*unlock)(gx_dev *dev, void *host);
 
     /* Queues.  All NULL: a synchronous device, the queue argument of kernels is NULL. */
     gx_code (*queue_create)(gx_dev *dev, gx_queue **queue, gx_err *err);

@@ -21,7 +21,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { IDLE_MOST = 256, KEPT_MOST = 1024, AGE_MOST = 64, LOCKED_MOST = 8 };
+enum { IDLE_MOST = 256, KEPT_MOST = 1024, AGE_MOST = 64 };
 
 static const size_t PINNED_LEAST = (size_t)64 << 10; /* below, a page-locked page is mostly waste */
 static const size_t DEVICE_LEAST = (size_t)4 << 10;
@@ -45,20 +45,12 @@ typedef struct kept {
     int64_t used, program;
 } kept;
 
-/* Memory that is somebody else's. */
-typedef struct locked {
-    void *memory;
-    size_t bytes;
-} locked;
-
 struct gx_pool {
     const gx_backend *backend;
     gx_dev *dev;
     gx_mem *mem;
     gx_stats *stats;
     table pinned, device;
-    locked locked[LOCKED_MOST];
-    int locks;
     kept block[KEPT_MOST];
     int blocks;
     size_t pinned_bytes, device_bytes; /* lent and not */
@@ -85,9 +77,6 @@ void gx_pool_free(gx_pool *pool)
 {
     if (pool != NULL) {
         gx_pool_trim(pool);
-        while (pool->locks > 0) { // else addresses would stay known, and mean other memory one day
-            gx_pool_unlock(pool, pool->locked[0].memory);
-        }
         assert(pool->pinned_bytes == 0 && pool->device_bytes == 0 && "lent buffers came back");
         gx_mem_free(NULL, pool);
     }
@@ -277,32 +266,6 @@ void gx_pool_unstage(gx_pool *pool, gx_staging *staging)
             (idle){staging->data, staging->bytes, ++pool->tick, pool->program};
     }
     *staging = (gx_staging){0};
-}
-
-bool gx_pool_lock(gx_pool *pool, void *memory, size_t bytes, size_t budget)
-{
-    const gx_backend *backend = pool->backend;
-    bool is_locked = backend->lock != NULL && pool->locks < LOCKED_MOST &&
-                     has_pinned_room(pool, bytes, budget) &&
-                     backend->lock(pool->dev, memory, bytes, NULL) == GX_OK;
-    if (is_locked) {
-        pool->locked[pool->locks++] = (locked){memory, bytes};
-        pool->pinned_bytes += bytes;
-    }
-    gx_stats_add(pool->stats, GX_STAT_PINNED_DENIED, !is_locked);
-    return is_locked;
-}
-
-void gx_pool_unlock(gx_pool *pool, void *memory)
-{
-    int k = 0;
-    while (k < pool->locks && pool->locked[k].memory != memory) {
-        k++;
-    }
-    assert(k < pool->locks && pool->locked[k].bytes <= pool->pinned_bytes);
-    pool->backend->unlock(pool->dev, memory);
-    pool->pinned_bytes -= pool->locked[k].bytes;
-    pool->locked[k] = pool->locked[--pool->locks];
 }
 
 void gx_pool_foresee_stages(const gx_pool *pool, const size_t bytes[2], const int64_t count[2],

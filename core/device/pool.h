@@ -55,15 +55,6 @@ typedef struct gx_staging {
 gx_code gx_pool_stage(gx_pool *pool, size_t bytes, size_t budget, gx_staging *out, gx_err *err);
 void gx_pool_unstage(gx_pool *pool, gx_staging *staging); /* data NULL is a no-op; clears it */
 
-/*
-** Page-lock memory of the caller's where it lies, within the same budget: copies to and from it
-** need no buffer between, and go on by themselves.  false: the budget or the system refuses.
-** Nothing of it may be under way when it is unlocked, which comes before it is freed; a pool that
-** is freed lets go of what is left.
-*/
-bool gx_pool_lock(gx_pool *pool, void *memory, size_t bytes, size_t budget);
-void gx_pool_unlock(gx_pool *pool, void *memory);
-
 /* Add what staging so many buffers of two sizes would page-lock within the budget. */
 void gx_pool_foresee_stages(const gx_pool *pool, const size_t bytes[2], const int64_t count[2],
                             size_t budget, gx_growth *growth);

@@ -2,7 +2,7 @@
 ** gx_team_call(): one kernel of a host backend over the whole team (see team.h), by how the kernel
 ** can be shared:
 **
-**   one piece      PAIR, REDUCE: their callers share them out by tiles
+**   one piece      PAIR, REDUCE: their callers share them out by tiles; TREXC
 **   one call       spectra (SYEV, GESDD, ...): it takes the team's number of threads for itself
 **   broken down    into products: triangles, POTRF, GETRF (team_solve.c), reflectors (team_qr.c)
 **   cut            all others (team_cut.c): cells of the result
@@ -30,6 +30,7 @@ gx_code gx_team_call(gx_team *team, const gx_backend *backend, gx_dev *dev, gx_k
     case GX_PAIR:
     case GX_REDUCE:
     case GX_SPMM:
+    case GX_TREXC:
         return run(dev, NULL, args, err);
     case GX_SYEV:
     case GX_GEEV:

@@ -483,8 +483,7 @@ static bool is_small(const job *w)
 
 const gx_backend *gx_team_backend(const gx_backend *backend, gx_kernel_id kernel, gx_number dtype)
 {
-    bool is_spectrum =
-        kernel == GX_SYEV || kernel == GX_GEEV || kernel == GX_GEES || kernel == GX_GESDD;
+    bool is_spectrum = kernel >= GX_SYEV && kernel <= GX_GESDD;
     return is_spectrum && backend->kernel[kernel][dtype] == NULL ? &gx_backend_cpu : backend;
 }
 

@@ -9,9 +9,6 @@
 
 // Operators: y = Op x for blocks of vectors -------------------------------------------------------
 
-/* Bases that an operator knows of, at most. */
-enum { GX_OPER_BASES = 2 };
-
 typedef struct gx_oper gx_oper;
 
 /* y (rows of op) = op(self) x, cols columns; x and y have leading dimensions of their lengths. */
@@ -34,10 +31,6 @@ struct gx_oper {
     struct gx_kry_device *device; /* NULL: nothing is on a device (krylov_device.c)           */
     int64_t on_device;            /* columns of blocks that are: the first; then the resident */
     uint64_t avoided;             /* devices that had no room after all: bits by ordinal      */
-    struct {
-        void *memory;
-        size_t bytes;
-    } basis[GX_OPER_BASES]; /* gx_oper_lend()                                                 */
 
     struct gx_kry_sparse *sparse; /* NULL: A is dense (krylov_sparse.c)                       */
 
@@ -59,14 +52,6 @@ struct gx_oper {
 */
 gx_code gx_oper_begin(gx_run *run, const gx_mat *A, gx_number dtype, bool is_hermitian,
                       size_t keep_bytes, gx_oper *op);
-
-/*
-** From now on x and y of products will lie in this memory: devices copy from and to it themselves,
-** where it can be page-locked.  take_back(): of all of it, before it is freed; nothing is under way
-** to it any more.
-*/
-void gx_oper_lend(gx_oper *op, void *memory, size_t bytes);
-void gx_oper_take_back(gx_oper *op);
 
 /*
 ** B given: L^-1 A L^-H of B = L L^H; is_inverse: (A - sigma I)^-1, or L^H (A - sigma B)^-1 L.  The
@@ -137,7 +122,7 @@ int64_t gx_oper_device_begin(gx_oper *op);
 void gx_oper_device_start(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, bool adds,
                           void *y);
 bool gx_oper_device_finish(gx_oper *op);
-double gx_oper_device_bytes(const gx_oper *op, bool is_adjoint);
+double gx_oper_device_bytes(const gx_oper *op);
 void gx_oper_device_end(gx_oper *op);
 
 /*
@@ -234,37 +219,5 @@ gx_code gx_kry_rotate(gx_run *run, gx_number dtype, void *V, int64_t n, int64_t 
                       int64_t ldw, int64_t p);
 
 double gx_kry_norm(gx_number dtype, const void *x, int64_t n);
-
-// Small problems (krylov_small.c) -----------------------------------------------------------------
-
-/*
-** H = Q T Q^H (m x m, leading dimension m) in c128, or H = Q T Q^T in f64: T before is H.  values:
-** down T's diagonal, which in f64 has a 2 x 2 block for each conjugate pair, the positive imaginary
-** part first.
-*/
-gx_code gx_small_schur(gx_run *run, gx_number dtype, int64_t m, void *T, void *Q,
-                       gx_scalar *values);
-
-/* The values order[0 .. p-1] to the front of T, in that order. */
-void gx_small_reorder(int64_t m, gx_scalar *T, gx_scalar *Q, const int64_t *order, int64_t p);
-
-gx_scalar gx_small_times(gx_scalar a, gx_scalar b);
-gx_scalar gx_small_divided(gx_scalar a, gx_scalar b);
-
-/* Eigenvector of the upper triangle T for its i-th diagonal element: y, m elements, ||y|| = 1. */
-void gx_small_vector(int64_t m, const gx_scalar *T, int64_t i, gx_scalar *y);
-
-// And in f64 (krylov_real.c) ----------------------------------------------------------------------
-
-/*
-** Move wanted blocks to the front, in their order; both rows of a block are wanted or none.
-** Returns rows in front, fewer where a value is too close to an unwanted one to be parted from it:
-** the first columns of Q span an invariant subspace.
-*/
-int64_t gx_small_real_gather(int64_t m, double *T, double *Q, const bool *is_wanted);
-
-/* Eigenvector of T for its i-th value: y, m elements, ||y|| = 1. */
-void gx_small_real_vector(int64_t m, const double *T, const gx_scalar *values, int64_t i,
-                          gx_scalar *y);
 
 #endif

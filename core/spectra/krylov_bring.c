@@ -1,8 +1,7 @@
 /*
 ** Bringing the shares of a matrix to devices for the passes of a Krylov method (krylov_device.c).
 **
-** Columns are read, copied and, of a Hermitian matrix, mirrored at the top.  Where there is room,
-** what is below that square is kept turned, too.
+** Columns are read, copied and, of a Hermitian matrix, mirrored at the top.
 **
 ** Whole rows of a Hermitian matrix are made from the triangle, which goes up once in all: of the
 ** share's columns from the diagonal on, turned; what lies before them, turned again, from the rows
@@ -141,29 +140,12 @@ static gx_code fill(struct gx_kry_device *d, int share, gx_err *err)
     return GX_OK;
 }
 
-/* What is below the mirrored square, turned, where memory is plenty. */
-static gx_code turn(const struct gx_kry_device *d, gx_kry_share *s, gx_err *err)
-{
-    const gx_oper *op = d->op;
-    int64_t rows = op->m - gx_kry_top(op, s), below = rows - s->cols;
-    size_t bytes = (size_t)(s->cols * below) * gx_number_bytes(op->dtype);
-    if (!op->is_hermitian || d->has_whole_rows || below == 0 || s->a.bytes + bytes > s->limit / 2 ||
-        !gx_accel_offers(s->accel, GX_TRANSPOSE, op->dtype)) {
-        return GX_OK;
-    }
-    GX_TRY(gx_kry_take(s, &s->below, bytes, err));
-    return move(s, op->dtype, true, s->cols, below,
-                gx_at(s->a.data, op->dtype, rows, s->cols, 0), rows, s->below.data, s->cols, err);
-}
-
 bool gx_kry_fill_all(struct gx_kry_device *d)
 {
     bool is_good = true;
     d->err = (gx_err){0};
     for (int k = 0; k < d->shares && is_good; k++) {
-        gx_kry_share *s = &d->share[k];
-        is_good = gx_kry_fail_of(d, k, fill(d, k, &d->err)) == GX_OK && gx_ok(d->op->run) &&
-                  gx_kry_fail_of(d, k, turn(d, s, &d->err)) == GX_OK;
+        is_good = gx_kry_fail_of(d, k, fill(d, k, &d->err)) == GX_OK && gx_ok(d->op->run);
     }
     return is_good;
 }

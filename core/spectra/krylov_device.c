@@ -7,10 +7,8 @@
 ** columns of A, all of them where the devices' memory allows, go there once, in one buffer a
 ** device, its share (krylov_share.c: which, and what is multiplied with what).
 **
-** Vectors go up and products come down in every pass; they are n x f beside n x n.  The basis where
-** they lie is page-locked for as long as it lasts, where that pays and may be: devices copy from
-** and to it by themselves.  What lies elsewhere, or has to be added up here, goes through
-** page-locked buffers that the team fills and empties.
+** Vectors go up and products come down in every pass, through page-locked buffers that the team
+** fills and empties; they are n x f beside n x n.
 **
 ** Where shares' products have to be added up, sums travel from device to device behind the
 ** products, and each brings a stretch of y down; where they do not reach each other's memory, or y
@@ -37,11 +35,8 @@
 */
 enum { MOST_COLUMNS = 64, ATTEMPTS = 3, COPY_ROWS = 1 << 15 };
 
-/*
-** A smaller y is added up by the host before devices have waited for each other; where the host
-** would have no other part in it, there is more to wait for.
-*/
-static const size_t WORTH_ADDING = (size_t)3 << 20, WORTH_ADDING_DIRECT = (size_t)1 << 20;
+/* A smaller y is added up by the host before devices have waited for each other. */
+static const size_t WORTH_ADDING = (size_t)3 << 20;
 
 /* Parts of a stretch of y. */
 enum { HALVES = 2 };
@@ -51,7 +46,6 @@ enum { HALVES = 2 };
 /* Everything back to the pools of the devices that are still there; nothing may be under way. */
 static void give_back(struct gx_kry_device *d)
 {
-    gx_kry_unlock(d);
     for (int k = 0; k < d->shares; k++) {
         gx_kry_share *s = &d->share[k];
         gx_block_key key;
@@ -64,8 +58,8 @@ static void give_back(struct gx_kry_device *d)
         } else {
             gx_pool_give(pool, s->a.data, s->a.bytes);
         }
-        gx_kry_buffer *buffers[] = {&s->below, &s->x, &s->y, &s->work, &s->other};
-        for (int b = 0; b < 5; b++) {
+        gx_kry_buffer *buffers[] = {&s->x, &s->y, &s->work, &s->other};
+        for (int b = 0; b < 4; b++) {
             gx_pool_give(pool, buffers[b]->data, buffers[b]->bytes);
             *buffers[b] = (gx_kry_buffer){NULL, 0};
         }
@@ -124,62 +118,19 @@ static int64_t length_of_y(const struct gx_kry_device *d)
 }
 
 /* Of a share, for the columns of vectors that are under way. */
-static gx_kry_extents extents_of(const struct gx_kry_device *d, const gx_kry_share *s)
+static const gx_kry_layout *layout_of(struct gx_kry_device *d, int share)
 {
-    return gx_kry_extents_of(d, s, d->is_adjoint, d->count);
-}
-
-/* Of the parts of a share's own stretch the last one's number. */
-static int last_of(const struct gx_kry_device *d, const gx_kry_share *s)
-{
-    return extents_of(d, s).halves - 1;
-}
-
-/* A part of a share's own stretch. */
-typedef struct own_part {
-    gx_kry_part in;
-    int number;  /* among all parts of the share's y                                      */
-    int64_t row; /* of y                                                                  */
-    int64_t at;  /* elements before it in the buffer that the stretch comes down to      */
-} own_part;
-
-static own_part own_part_of(const struct gx_kry_device *d, int share, int which)
-{
-    gx_kry_extents e = extents_of(d, &d->share[share]);
-    int first = gx_kry_y_parts(&e) - e.halves;
-    own_part p = {.number = first + which};
-    p.in = gx_kry_part_of(share, &e, d->count, p.number);
-    p.row = e.y0 + p.in.row;
-    p.at = p.in.at - gx_kry_part_of(share, &e, d->count, first).at;
-    return p;
-}
-
-/* Bytes that come down from a share. */
-static size_t stretch_bytes(const struct gx_kry_device *d, int share)
-{
-    own_part first = own_part_of(d, share, 0);
-    return (size_t)(first.in.ld * d->count) * gx_number_bytes(d->op->dtype);
-}
-
-/* What a share's products need, asked for once for many passes. */
-static size_t work_of(const struct gx_kry_device *d, gx_kry_share *s)
-{
-    int way = d->is_adjoint;
-    if (s->work_of[way].cols != d->count || s->work_of[way].is_added != d->is_added) {
-        s->work_of[way].cols = d->count;
-        s->work_of[way].is_added = d->is_added;
-        s->work_of[way].bytes = gx_kry_work_bytes(d, s, d->is_adjoint, d->count);
+    gx_kry_layout *l = &d->share[share].layout[d->is_adjoint];
+    if (l->cols != d->count || l->is_added != d->is_added) {
+        *l = gx_kry_lay_out(d, &d->share[share], share, d->is_adjoint, d->count);
     }
-    return s->work_of[way].bytes;
+    return l;
 }
 
-/* Do they come down to memory that is page-locked, with nothing to be added to what is there? */
-static bool is_y_locked(const struct gx_kry_device *d)
+/* Part number `which` of the stretch that comes down from a share; NULL: it has none. */
+static const gx_kry_part *own_part(const gx_kry_layout *l, int which)
 {
-    int64_t rows = length_of_y(d);
-    gx_number dtype = d->op->dtype;
-    return !d->adds && gx_kry_is_locked(d, gx_at(d->y, dtype, rows, 0, d->from),
-                                        (size_t)(rows * d->count) * gx_number_bytes(dtype));
+    return l->own + which < l->y_parts ? &l->part[l->own + which] : NULL;
 }
 
 /* Do the devices add the shares' products up?  Where there is room for what that needs. */
@@ -187,32 +138,15 @@ static void choose_adding(struct gx_kry_device *d)
 {
     const gx_oper *op = d->op;
     size_t bytes = (size_t)(length_of_y(d) * d->count) * gx_number_bytes(op->dtype);
-    d->is_added = bytes >= (is_y_locked(d) ? WORTH_ADDING_DIRECT : WORTH_ADDING) &&
-                  !op->is_hermitian &&
-                  !gx_kry_is_turned(op, d->is_adjoint) && gx_kry_are_linked(d, GX_GEMM);
+    d->is_added = bytes >= WORTH_ADDING && !op->is_hermitian && !d->is_adjoint &&
+                  gx_kry_are_linked(d, GX_GEMM);
     for (int k = 0; k < d->shares && d->is_added; k++) {
         gx_kry_share *s = &d->share[k];
-        size_t work = work_of(d, s);
+        size_t work = layout_of(d, k)->work;
         gx_err none = {0}; // what is wrong with the device shows when it is to work
         d->is_added = gx_kry_is_open(d, s) &&
                       (work == 0 || gx_kry_take(s, &s->work, work, &none) == GX_OK);
     }
-}
-
-/* Is each element of y one share's alone? */
-static bool are_apart(const struct gx_kry_device *d)
-{
-    return d->is_added || d->has_whole_rows || gx_kry_is_turned(d->op, d->is_adjoint);
-}
-
-/* Do the next columns go up, and come down, without a buffer between? */
-static void choose_ways(struct gx_kry_device *d)
-{
-    gx_number dtype = d->op->dtype;
-    int64_t rows = length_of_x(d);
-    d->is_direct_up = gx_kry_is_locked(d, gx_at(d->vectors, dtype, rows, 0, d->from),
-                                       (size_t)(rows * d->count) * gx_number_bytes(dtype));
-    d->is_direct_down = (d->shares == 1 || are_apart(d)) && is_y_locked(d);
 }
 
 static gx_code check_open(const struct gx_kry_device *d, const gx_kry_share *s, gx_err *err)
@@ -229,15 +163,14 @@ static gx_code make_mark(const gx_kry_share *s, gx_mark **mark, gx_err *err)
 static gx_code make_room(struct gx_kry_device *d, int share, gx_err *err)
 {
     gx_kry_share *s = &d->share[share];
-    gx_kry_extents e = extents_of(d, s);
+    const gx_kry_layout *l = layout_of(d, share);
     size_t element = gx_number_bytes(d->op->dtype);
-    size_t work = work_of(d, s);
-    size_t down = stretch_bytes(d, share);
+    size_t down = (size_t)(own_part(l, 0)->ld * d->count) * element;
     GX_TRY(check_open(d, s, err));
-    GX_TRY(gx_kry_take(s, &s->x, (size_t)(e.x * d->count) * element, err));
-    GX_TRY(gx_kry_take(s, &s->y, (size_t)(e.y * d->count) * element, err));
-    if (work > 0) {
-        GX_TRY(gx_kry_take(s, &s->work, work, err));
+    GX_TRY(gx_kry_take(s, &s->x, (size_t)(l->x * d->count) * element, err));
+    GX_TRY(gx_kry_take(s, &s->y, (size_t)(l->y * d->count) * element, err));
+    if (l->work > 0) {
+        GX_TRY(gx_kry_take(s, &s->work, l->work, err));
     }
     for (int k = 0; k < HALVES; k++) {
         GX_TRY(make_mark(s, &s->done[k], err));
@@ -245,7 +178,7 @@ static gx_code make_room(struct gx_kry_device *d, int share, gx_err *err)
     GX_TRY(make_mark(s, &s->arrived, err));
     GX_TRY(make_mark(s, &s->received, err));
     GX_TRY(make_mark(s, &s->down_there, err));
-    return d->is_direct_down ? GX_OK : stage(d->op, s->accel->pool, &s->down, down, err);
+    return stage(d->op, s->accel->pool, &s->down, down, err);
 }
 
 /* Ranges of the rows of all columns, each cut into pieces for the team. */
@@ -314,9 +247,9 @@ static void stage_part(struct gx_kry_device *d, int part_x)
     staging s = {.d = d};
     gx_err err = {0};
     for (int k = 0; k < d->shares; k++) {
-        gx_kry_extents e = extents_of(d, &d->share[k]);
-        int64_t first = part_x < e.x_parts ? e.x0 + e.x_at[part_x] : 0;
-        int64_t last = part_x < e.x_parts ? e.x0 + e.x_at[part_x + 1] : 0;
+        const gx_kry_layout *l = layout_of(d, k);
+        int64_t first = part_x < l->x_parts ? l->x0 + l->x_at[part_x] : 0;
+        int64_t last = part_x < l->x_parts ? l->x0 + l->x_at[part_x + 1] : 0;
         bool is_there =
             s.rows.count > 0 && first >= s.rows.first[0] && last <= s.rows.last[0]; // of all x
         add_range(&s.rows, first, is_there ? first : last);
@@ -336,20 +269,21 @@ static void stage_part(struct gx_kry_device *d, int part_x)
 }
 
 /* A part of x goes up to a share, enqueued: the first before products, the others beside them. */
-static gx_code send(struct gx_kry_device *d, gx_kry_share *s, int part_x, gx_err *err)
+static gx_code send(struct gx_kry_device *d, int share, int part_x, gx_err *err)
 {
+    gx_kry_share *s = &d->share[share];
+    const gx_kry_layout *l = layout_of(d, share);
     gx_number dtype = d->op->dtype;
     const gx_backend *backend = s->accel->backend;
     gx_dev *dev = s->accel->dev;
     gx_queue *queue = part_x == 0 ? s->accel->run : s->accel->up;
-    gx_kry_extents e = extents_of(d, s);
-    int64_t first = e.x_at[part_x], last = e.x_at[part_x + 1];
+    int64_t first = l->x_at[part_x], last = l->x_at[part_x + 1];
     int64_t length = length_of_x(d);
     size_t element = gx_number_bytes(dtype), column = (size_t)(last - first) * element;
-    const void *x = d->is_direct_up ? gx_at(d->vectors, dtype, length, 0, d->from) : d->up.data;
     GX_TRY(check_open(d, s, err));
-    GX_TRY(backend->upload(dev, queue, gx_at(s->x.data, dtype, e.x, first, 0),
-                           (size_t)e.x * element, gx_at(x, dtype, length, e.x0 + first, 0),
+    GX_TRY(backend->upload(dev, queue, gx_at(s->x.data, dtype, l->x, first, 0),
+                           (size_t)l->x * element,
+                           gx_at(d->up.data, dtype, length, l->x0 + first, 0),
                            (size_t)length * element, column, (size_t)d->count, err));
     gx_stats_add(&d->op->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)column * d->count);
     if (part_x == 0) {
@@ -360,27 +294,25 @@ static gx_code send(struct gx_kry_device *d, gx_kry_share *s, int part_x, gx_err
 }
 
 /* A share's products with a part of x into a part of y, enqueued. */
-static gx_code multiply(struct gx_kry_device *d, gx_kry_share *s, int part_x, int part_y,
-                        gx_err *err)
+static gx_code multiply(struct gx_kry_device *d, int share, int part_x, int part_y, gx_err *err)
 {
     const gx_oper *op = d->op;
+    const gx_kry_share *s = &d->share[share];
+    const gx_kry_layout *l = layout_of(d, share);
     const gx_backend *backend = s->accel->backend;
     gx_dev *dev = s->accel->dev;
     gx_queue *queue = s->accel->run;
     gx_stats *stats = &op->run->ctx->stats;
-    bool has_work = work_of(d, s) > 0;
     gx_args args[2];
-    int calls = gx_kry_products(d, s, d->is_adjoint, d->count, part_x, part_y, args);
-    gx_kry_extents e = extents_of(d, s);
-    if (gx_kry_part_of((int)(s - d->share), &e, d->count, part_y).is_received) {
+    int calls = gx_kry_products(op, s, l, part_x, part_y, args);
+    if (l->part[part_y].is_received) {
         GX_TRY(backend->queue_after_mark(dev, queue, s->received, err));
     }
     for (int k = 0; k < calls; k++) {
-        args[k].work = has_work ? args[k].work : NULL;
         GX_TRY(backend->kernel[GX_GEMM][op->dtype](dev, queue, &args[k], err));
         gx_stats_kernel(stats, gx_kernel_flops(GX_GEMM, op->dtype, &args[k]), 0);
     }
-    bool is_awaited = part_x == e.x_parts - 1 && part_y < gx_kry_y_parts(&e) - 1;
+    bool is_awaited = part_x == l->x_parts - 1 && part_y < l->y_parts - 1;
     return is_awaited ? backend->mark_set(dev, queue, s->done[part_y % HALVES], err) : GX_OK;
 }
 
@@ -390,9 +322,9 @@ static gx_code receive(struct gx_kry_device *d, int share, int part_y, gx_err *e
     gx_kry_share *s = &d->share[share];
     int next = (share + 1) % d->shares;
     const gx_kry_share *from = &d->share[next];
-    gx_kry_extents e = extents_of(d, s);
-    gx_kry_part p = gx_kry_part_of(share, &e, d->count, part_y);
-    if (!p.is_received || part_y >= e.stretches) { // the last part has come with the one before it
+    const gx_kry_layout *l = layout_of(d, share);
+    gx_kry_part p = l->part[part_y];
+    if (!p.is_received || part_y > l->own) { // the last part has come with the one before it
         return GX_OK;
     }
     const gx_backend *backend = s->accel->backend;
@@ -400,7 +332,7 @@ static gx_code receive(struct gx_kry_device *d, int share, int part_y, gx_err *e
     gx_queue *queue = s->accel->down; // there is nothing to come down yet
     gx_number dtype = d->op->dtype;
     int part_there = part_y - 1;
-    gx_kry_part there = gx_kry_part_of(next, &e, d->count, part_there);
+    gx_kry_part there = layout_of(d, next)->part[part_there];
     size_t bytes = (size_t)(p.ld * d->count) * gx_number_bytes(dtype);
     GX_TRY(backend->queue_after_mark(dev, queue, from->done[part_there % HALVES], err));
     GX_TRY(backend->copy_from(dev, queue, gx_at(s->y.data, dtype, 1, p.at, 0), from->accel->dev,
@@ -414,17 +346,16 @@ static gx_code multiply_rest(struct gx_kry_device *d)
 {
     for (int part_y = 1, most = 1; part_y <= most; part_y++) {
         for (int k = 0; k < d->shares; k++) { // before its source's mark is set anew
-            gx_kry_extents e = extents_of(d, &d->share[k]);
-            most = gx_kry_y_parts(&e) - 1 > most ? gx_kry_y_parts(&e) - 1 : most;
-            if (part_y < gx_kry_y_parts(&e)) {
+            const gx_kry_layout *l = layout_of(d, k);
+            most = l->y_parts - 1 > most ? l->y_parts - 1 : most;
+            if (part_y < l->y_parts) {
                 GX_TRY(gx_kry_fail_of(d, k, receive(d, k, part_y, &d->err)));
             }
         }
         for (int k = 0; k < d->shares; k++) {
-            gx_kry_share *s = &d->share[k];
-            gx_kry_extents e = extents_of(d, s);
-            if (part_y < gx_kry_y_parts(&e)) {
-                GX_TRY(gx_kry_fail_of(d, k, multiply(d, s, e.x_parts - 1, part_y, &d->err)));
+            const gx_kry_layout *l = layout_of(d, k);
+            if (part_y < l->y_parts) {
+                GX_TRY(gx_kry_fail_of(d, k, multiply(d, k, l->x_parts - 1, part_y, &d->err)));
             }
         }
     }
@@ -438,19 +369,18 @@ static gx_code bring_down(struct gx_kry_device *d, int share, int which, gx_err 
     const gx_backend *backend = s->accel->backend;
     gx_number dtype = d->op->dtype;
     gx_dev *dev = s->accel->dev;
-    bool is_last = which == last_of(d, s);
+    const gx_kry_layout *l = layout_of(d, share);
+    const gx_kry_part *p = own_part(l, which);
+    bool is_last = own_part(l, which + 1) == NULL;
     gx_queue *queue = is_last ? s->accel->run : s->accel->down;
-    own_part p = own_part_of(d, share, which);
-    int64_t ld = d->is_direct_down ? length_of_y(d) : p.in.ld;
-    void *to = d->is_direct_down ? gx_at(d->y, dtype, ld, p.row, d->from)
-                                 : gx_at(s->down.data, dtype, 1, p.at, 0);
-    size_t element = gx_number_bytes(dtype), column = (size_t)p.in.rows * element;
+    size_t element = gx_number_bytes(dtype), column = (size_t)p->rows * element;
+    size_t ld = (size_t)p->ld * element;
+    void *to = gx_at(s->down.data, dtype, 1, p->at - own_part(l, 0)->at, 0);
     if (!is_last) {
-        GX_TRY(backend->queue_after_mark(dev, queue, s->done[p.number % HALVES], err));
+        GX_TRY(backend->queue_after_mark(dev, queue, s->done[(l->own + which) % HALVES], err));
     }
-    GX_TRY(backend->download(dev, queue, to, (size_t)ld * element,
-                             gx_at(s->y.data, dtype, 1, p.in.at, 0), (size_t)p.in.ld * element,
-                             column, (size_t)d->count, err));
+    GX_TRY(backend->download(dev, queue, to, ld, gx_at(s->y.data, dtype, 1, p->at, 0), ld, column,
+                             (size_t)d->count, err));
     gx_stats_add(&d->op->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)column * d->count);
     return is_last ? GX_OK : backend->mark_set(dev, queue, s->down_there, err);
 }
@@ -460,25 +390,22 @@ static gx_code enqueue(struct gx_kry_device *d)
 {
     d->count = gx_min(d->all - d->from, MOST_COLUMNS);
     choose_adding(d);
-    choose_ways(d);
     for (int k = 0; k < d->shares; k++) {
         GX_TRY(gx_kry_fail_of(d, k, make_room(d, k, &d->err)));
     }
     size_t bytes = (size_t)(length_of_x(d) * d->count) * gx_number_bytes(d->op->dtype);
-    if (!d->is_direct_up) {
-        GX_TRY(gx_kry_fail_of(d, 0, stage(d->op, d->share[0].accel->pool, &d->up, bytes, &d->err)));
-    }
+    GX_TRY(gx_kry_fail_of(d, 0, stage(d->op, d->share[0].accel->pool, &d->up, bytes, &d->err)));
     for (int part_x = 0; part_x < GX_KRY_X_PARTS; part_x++) {
-        if (!d->is_direct_up) {
-            stage_part(d, part_x);
-        }
+        stage_part(d, part_x);
         for (int k = 0; k < d->shares; k++) {
-            if (part_x < extents_of(d, &d->share[k]).x_parts) {
-                GX_TRY(gx_kry_fail_of(d, k, send(d, &d->share[k], part_x, &d->err)));
+            if (part_x < layout_of(d, k)->x_parts) {
+                GX_TRY(gx_kry_fail_of(d, k, send(d, k, part_x, &d->err)));
             }
         }
         for (int k = 0; k < d->shares; k++) { // while that is on its way to all of them
-            GX_TRY(gx_kry_fail_of(d, k, multiply(d, &d->share[k], part_x, 0, &d->err)));
+            if (part_x < layout_of(d, k)->x_parts) {
+                GX_TRY(gx_kry_fail_of(d, k, multiply(d, k, part_x, 0, &d->err)));
+            }
         }
     }
     for (int k = 0; k < d->shares; k++) { // after all that may have been told of progress
@@ -487,7 +414,7 @@ static gx_code enqueue(struct gx_kry_device *d)
     GX_TRY(multiply_rest(d));
     for (int which = 0; which < HALVES; which++) {
         for (int k = 0; k < d->shares; k++) {
-            if (which <= last_of(d, &d->share[k])) {
+            if (own_part(layout_of(d, k), which) != NULL) {
                 GX_TRY(gx_kry_fail_of(d, k, bring_down(d, k, which, &d->err)));
             }
         }
@@ -513,8 +440,9 @@ void gx_oper_device_start(gx_oper *op, bool is_adjoint, const void *x, int64_t c
 
 typedef struct summing {
     const struct gx_kry_device *d;
-    own_part part[GX_DEVICES_MOST]; /* of each share                                   */
-    bool is_apart;                  /* each element is one share's alone */
+    const gx_kry_layout *layout[GX_DEVICES_MOST];
+    int which;     /* part of each share's own stretch  */
+    bool is_apart; /* each element is one share's alone */
     ranges rows;
     void *y;
 } summing;
@@ -528,12 +456,14 @@ static gx_code sum_piece(void *arg, int64_t piece, int member, gx_err *err)
     int64_t i, end, j = find_piece(&a->rows, d->count, piece, &i, &end);
     (void)member, (void)err;
     for (int k = 0; k < d->shares; k++) {
-        const own_part *p = &a->part[k];
-        int64_t from = gx_max(i, p->row), to = gx_min(end, p->row + p->in.rows);
+        const gx_kry_layout *l = a->layout[k];
+        const gx_kry_part *p = own_part(l, a->which);
+        int64_t row = p == NULL ? 0 : l->y0 + p->row, rows = p == NULL ? 0 : p->rows;
+        int64_t from = gx_max(i, row), to = gx_min(end, row + rows);
         if (to <= from) {
             continue;
         }
-        int64_t at = p->at + j * p->in.ld + from - p->row, length = length_of_y(d);
+        int64_t at = p->at - own_part(l, 0)->at + j * p->ld + from - row, length = length_of_y(d);
         const void *here = gx_at(d->share[k].down.data, dtype, 1, at, 0);
         void *sum = gx_at(a->y, dtype, length, from, j);
         if (!d->adds && (k == 0 || a->is_apart)) { // the first to come there
@@ -546,21 +476,22 @@ static gx_code sum_piece(void *arg, int64_t piece, int member, gx_err *err)
 }
 
 /* What has come down of a part into y, or added to it. */
-static void sum_up(const struct gx_kry_device *d, int which)
+static void sum_up(struct gx_kry_device *d, int which)
 {
     const gx_oper *op = d->op;
-    summing a = {.d = d, .is_apart = are_apart(d)};
+    summing a = {.d = d, .which = which, .is_apart = d->is_added || d->has_whole_rows};
+    a.is_apart = a.is_apart || (d->is_adjoint && !op->is_hermitian);
     int64_t low = INT64_MAX, high = 0;
     gx_err err = {0};
     a.y = gx_at(d->y, op->dtype, length_of_y(d), 0, d->from);
     for (int k = 0; k < d->shares; k++) {
-        if (which <= last_of(d, &d->share[k])) {
-            a.part[k] = own_part_of(d, k, which);
-            low = gx_min(low, a.part[k].row);
-            high = gx_max(high, a.part[k].row + a.part[k].in.rows);
-        }
+        const gx_kry_layout *l = a.layout[k] = layout_of(d, k);
+        const gx_kry_part *p = own_part(l, which);
+        int64_t row = p == NULL ? 0 : l->y0 + p->row, rows = p == NULL ? 0 : p->rows;
+        low = rows > 0 ? gx_min(low, row) : low;
+        high = gx_max(high, row + rows);
         if (a.is_apart) {
-            add_range(&a.rows, a.part[k].row, a.part[k].row + a.part[k].in.rows);
+            add_range(&a.rows, row, row + rows);
         }
     }
     if (!a.is_apart) { // all have something for some rows, which nobody else may add to meanwhile
@@ -586,7 +517,7 @@ static gx_code wait_for(struct gx_kry_device *d, int share, int which)
     GX_TRY(gx_kry_fail_of(d, share, check_open(d, s, &d->err)));
     const gx_backend *backend = s->accel->backend;
     return gx_kry_fail_of(d, share,
-                          which < last_of(d, s)
+                          own_part(layout_of(d, share), which + 1) != NULL
                               ? backend->mark_wait(s->accel->dev, s->down_there, &d->err)
                               : backend->queue_wait(s->accel->dev, s->accel->run, &d->err));
 }
@@ -596,13 +527,11 @@ static gx_code take_in(struct gx_kry_device *d)
 {
     for (int which = 0; which < HALVES; which++) {
         for (int k = 0; k < d->shares; k++) {
-            if (which <= last_of(d, &d->share[k])) {
+            if (own_part(layout_of(d, k), which) != NULL) {
                 GX_TRY(wait_for(d, k, which));
             }
         }
-        if (!d->is_direct_down) {
-            sum_up(d, which);
-        }
+        sum_up(d, which);
     }
     return GX_OK;
 }
@@ -733,36 +662,8 @@ int64_t gx_oper_device_begin(gx_oper *op)
     }
     gx_stats_add(&run->ctx->stats, GX_STAT_DEVICE_CALLS, 1);
     gx_stats_add(&run->ctx->stats, GX_STAT_SPREAD_CALLS, d->shares > 1);
-    gx_kry_lock(d);
     op->device = d;
     return gx_kry_columns(d);
-}
-
-double gx_oper_device_bytes(const gx_oper *op, bool is_adjoint)
-{
-    const struct gx_kry_device *d = op->device;
-    gx_args args[2];
-    double elements = 0;
-    for (int s = 0; s < d->shares; s++) {
-        gx_kry_extents e = gx_kry_extents_of(d, &d->share[s], is_adjoint, 1);
-        for (int p = 0; p < e.x_parts * gx_kry_y_parts(&e); p++) {
-            int count = gx_kry_products(d, &d->share[s], is_adjoint, 1, p % e.x_parts,
-                                        p / e.x_parts, args);
-            for (int k = 0; k < count; k++) {
-                elements += (double)args[k].m * (double)args[k].k;
-            }
-        }
-    }
-    return elements * (double)gx_number_bytes(op->dtype);
-}
-
-void gx_oper_take_back(gx_oper *op)
-{
-    if (op->device != NULL) {
-        settle(op->device);
-        gx_kry_unlock(op->device);
-    }
-    memset(op->basis, 0, sizeof op->basis);
 }
 
 void gx_oper_device_end(gx_oper *op)

@@ -13,6 +13,35 @@ typedef struct gx_kry_buffer {
     size_t bytes;
 } gx_kry_buffer;
 
+/* Parts that x comes in, at most; a stretch of y is made in one, or in two. */
+enum { GX_KRY_X_PARTS = 2 };
+
+/* A part of a share's y. */
+typedef struct gx_kry_part {
+    int64_t row, rows;
+    int64_t at, ld;   /* elements before it in the share's y; rows of its stretch */
+    bool is_received; /* the next share has begun the sum        */
+} gx_kry_part;
+
+/*
+** How a share makes its products of a pass: the rows of its columns; the rows of x, and of y, that
+** they meet; parts of x; and parts of y in the order in which it makes them: the other shares'
+** stretches, then its own, in one part or two, to bring down.  Stretches lie one behind the other
+** in its memory.
+*/
+typedef struct gx_kry_layout {
+    int64_t cols;      /* of vectors; 0: nothing is laid out yet                    */
+    bool is_added;     /* by the devices: there is a stretch of y for each share    */
+    bool is_turned;    /* A_c^H x                                                   */
+    bool is_triangle;  /* two products, each with all of x, into all of y           */
+    int64_t rows, x0, x, y0, y;
+    int64_t x_at[GX_KRY_X_PARTS + 1]; /* where parts of x begin, and the last one ends */
+    int x_parts, y_parts;
+    int own;                               /* the first part of y that is its own */
+    gx_kry_part part[GX_DEVICES_MOST + 1]; /* of y                                */
+    size_t work;                           /* that its products need              */
+} gx_kry_layout;
+
 /* What one device has. */
 typedef struct gx_kry_share {
     gx_accel *accel;
@@ -20,14 +49,9 @@ typedef struct gx_kry_share {
     int64_t first, cols; /* of A                                   */
     bool is_sound;       /* a holds them                           */
     gx_kry_buffer a;     /* m x cols; Hermitian: from row first on; whole rows: cols x n */
-    gx_kry_buffer below; /* of that what is below the square, turned; none where room is short */
     gx_kry_buffer x, y, work;
-    gx_kry_buffer other; /* while it is made: what is turned      */
-    struct {
-        int64_t cols;
-        bool is_added;
-        size_t bytes;
-    } work_of[2]; /* the latest passes', adjoint or not, for so many columns of vectors */
+    gx_kry_buffer other;     /* while it is made: what is turned      */
+    gx_kry_layout layout[2]; /* of the latest passes, adjoint or not  */
     gx_mark *arrived;    /* a part of x; marks are NULL before the first pass */
     gx_mark *done[2];    /* part k of y is summed up so far: k % 2 */
     gx_mark *received;   /* a part of y from another share        */
@@ -42,13 +66,11 @@ struct gx_kry_device {
     int shares;
     gx_kry_share share[GX_DEVICES_MOST];
     gx_staging up;       /* of the first share's pool             */
-    bool is_locked[GX_OPER_BASES]; /* the basis that op knows of, by that pool */
     int64_t from, count; /* columns of vectors that are under way */
     const void *vectors; /* of this pass                          */
     void *y;
     int64_t all;
     bool is_adjoint, adds;
-    bool is_direct_up, is_direct_down; /* nothing stands between the vectors and the devices */
     bool is_added; /* each share brings a stretch of y down, the sum of all shares' */
     gx_err err;    /* the first failure                     */
     int culprit;   /* whose it is                           */
@@ -60,49 +82,16 @@ static inline int64_t gx_kry_top(const gx_oper *op, const gx_kry_share *s)
     return op->is_hermitian ? s->first : 0;
 }
 
-/* Parts that x comes in, at most; a stretch of y is made in one, or in two. */
-enum { GX_KRY_X_PARTS = 2 };
+/* For so many columns of vectors; d->is_added says who adds up. */
+gx_kry_layout gx_kry_lay_out(const struct gx_kry_device *d, const gx_kry_share *s, int share,
+                             bool is_adjoint, int64_t cols);
 
 /*
-** Rows of a share's columns; of x, and of y, what they meet, for so many columns of vectors, and
-** their parts.
+** The products of a pass with part part_x of x, into part part_y of y: one or two, none where the
+** part of y is made with all of x at once; sizes alone where the buffers are not there yet.
 */
-typedef struct gx_kry_extents {
-    int64_t rows, x0, x, y0, y;
-    int64_t x_at[GX_KRY_X_PARTS + 1]; /* where parts of x begin, and the last one ends */
-    int x_parts;
-    int stretches, halves; /* of y; what a share's own is made in */
-} gx_kry_extents;
-bool gx_kry_is_turned(const gx_oper *op, bool is_adjoint); /* A_c^H x */
-gx_kry_extents gx_kry_extents_of(const struct gx_kry_device *d, const gx_kry_share *s,
-                                 bool is_adjoint, int64_t cols);
-
-/*
-** A part of a share's y, in the order in which it makes them: the other shares' stretches, then its
-** own, in one part or two, to bring down.  Stretches lie one behind the other in its memory.
-*/
-typedef struct gx_kry_part {
-    int64_t row, rows;
-    int64_t at, ld;   /* elements before it in the share's y; rows of its stretch */
-    bool is_received; /* the next share has begun the sum        */
-} gx_kry_part;
-gx_kry_part gx_kry_part_of(int share, const gx_kry_extents *e, int64_t cols, int which);
-static inline int gx_kry_y_parts(const gx_kry_extents *e)
-{
-    return e->stretches - 1 + e->halves;
-}
-
-/*
-** The products of a pass with part part_x of x, into part part_y of y: one or two, none where there
-** is no such part, or where the part of y is made with all of x at once; sizes alone where the
-** buffers are not there yet.
-*/
-int gx_kry_products(const struct gx_kry_device *d, const gx_kry_share *s, bool is_adjoint,
-                    int64_t cols, int part_x, int part_y, gx_args out[2]);
-
-/* What they need for so many columns of vectors. */
-size_t gx_kry_work_bytes(const struct gx_kry_device *d, const gx_kry_share *s, bool is_adjoint,
-                         int64_t cols);
+int gx_kry_products(const gx_oper *op, const gx_kry_share *s, const gx_kry_layout *l, int part_x,
+                    int part_y, gx_args out[2]);
 
 /* The first row of the strip of columns that a share's whole rows are made of: a block's. */
 int64_t gx_kry_strip_top(const gx_oper *op, const gx_kry_share *s);
@@ -133,14 +122,6 @@ gx_code gx_kry_take(const gx_kry_share *s, gx_kry_buffer *b, size_t bytes, gx_er
 
 /* What is in a share's buffer; false: nothing that a later call could find again. */
 bool gx_kry_key(const struct gx_kry_device *d, const gx_kry_share *s, gx_block_key *key);
-
-/*
-** The bases that op knows of are page-locked, as far as they can be; not any more, and nothing may
-** be under way.  is_locked: devices copy from and to these vectors by themselves (krylov_lend.c).
-*/
-void gx_kry_lock(struct gx_kry_device *d);
-void gx_kry_unlock(struct gx_kry_device *d);
-bool gx_kry_is_locked(const struct gx_kry_device *d, const void *vectors, size_t bytes);
 
 /* All shares' columns, or rows, found or brought (krylov_bring.c). */
 bool gx_kry_fill_all(struct gx_kry_device *d);

@@ -140,7 +140,7 @@ static void reserve(gx_kry *s)
     gx_run *run = s->run;
     int64_t M = s->ld, n = s->n, b = s->block;
     void *theta = NULL, *value = NULL, *residual = NULL, *order = NULL, *joined = NULL;
-    void *is_wanted = NULL, *x = NULL, *y = NULL, *W = NULL, *small = NULL, *locked = NULL;
+    void *is_wanted = NULL, *vectors = NULL, *W = NULL, *small = NULL, *locked = NULL;
     gx_dense_alloc(run, s->dtype, n, s->ncv + 2 * b, "the Krylov basis", &s->V);
     gx_dense_alloc(run, s->dtype, gx_ortho_work(s->dtype, n, M, b), 1, "inner products",
                    &s->ortho.work);
@@ -148,16 +148,15 @@ static void reserve(gx_kry *s)
     gx_dense_alloc(run, s->wide, b, M, "the projected matrix", &s->C);
     gx_dense_alloc(run, s->wide, M, b, "the projected matrix", &s->h);
     gx_dense_alloc(run, s->wide, b, b, "the projected matrix", &s->s);
-    gx_dense_alloc(run, GX_C128, M, M, "a Schur form", &s->T);
-    gx_dense_alloc(run, GX_C128, M, M, "a Schur form", &s->Q);
+    gx_dense_alloc(run, s->wide, M, M, "a Schur form", &s->T);
+    gx_dense_alloc(run, s->wide, M, M, "a Schur form", &s->Q);
+    gx_dense_alloc(run, GX_C128, M, M, "Ritz vectors", &vectors);
     gx_dense_alloc(run, GX_C128, M, 1, "Ritz values", &theta);
     gx_dense_alloc(run, GX_C128, M, 1, "Ritz values", &value);
     gx_dense_alloc(run, GX_F64, M, 1, "residuals", &residual);
     gx_dense_alloc(run, GX_F64, M, 1, "an order", &order);
     gx_dense_alloc(run, GX_F64, M, 1, "an order", &joined);
     gx_dense_alloc(run, GX_F64, M, 1, "an order", &is_wanted);
-    gx_dense_alloc(run, GX_C128, M, 1, "a Ritz vector", &x);
-    gx_dense_alloc(run, GX_C128, M, 1, "a Ritz vector", &y);
     gx_dense_alloc(run, s->wide, M, M, "a rotation", &W);
     gx_dense_alloc(run, s->wide, M, M, "a rotation", &small);
     gx_dense_alloc(run, GX_C128, s->k, 1, "eigenvalues", &locked);
@@ -167,24 +166,17 @@ static void reserve(gx_kry *s)
     s->order = order;
     s->joined = joined;
     s->is_wanted = is_wanted;
-    s->x = x;
-    s->y = y;
+    s->vectors = vectors;
     s->W = W;
     s->small = small;
     s->locked = locked;
 }
 
-static size_t basis_bytes(const gx_kry *s)
-{
-    return (size_t)(s->n * (s->ncv + 2 * s->block)) * gx_number_bytes(s->dtype);
-}
-
 static void end(gx_kry *s)
 {
-    gx_oper_take_back(&s->matrix);
-    void *owned[] = {s->V,     s->ortho.work, s->H,      s->C,         s->h,     s->s, s->T,
-                     s->Q,     s->theta,      s->value,  s->residual,  s->order, s->y, s->W,
-                     s->small, s->locked,     s->joined, s->is_wanted, s->x};
+    void *owned[] = {s->V, s->ortho.work, s->H,      s->C,        s->h,     s->s,
+                     s->T, s->Q,          s->theta,  s->value,    s->order, s->residual,
+                     s->W, s->small,      s->locked, s->joined,   s->vectors, s->is_wanted};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
         gx_mem_free(s->run->ctx->mem, owned[i]);
     }
@@ -203,7 +195,6 @@ static void begin_operator(gx_kry *s)
                       s->is_inverse ? SIZE_MAX / 4 : (size_t)dense + keep, &s->matrix) != GX_OK) {
         return;
     }
-    gx_oper_lend(&s->matrix, s->V, basis_bytes(s));
     if (s->is_inverse || args->B != NULL) {
         gx_scalar sigma = args->which == GX_EIG_NEAREST ? args->sigma : (gx_scalar){0, 0};
         s->op = &s->transformed;

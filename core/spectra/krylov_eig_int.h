@@ -26,14 +26,14 @@ typedef struct gx_kry {
     int64_t coupled;     /* Hermitian: A F has but rounding of the columns before  */
     int64_t ld;          /* of H and C                                             */
     void *H, *C, *h, *s; /* wide; h: ld x block, s: block x block                  */
-    void *T, *Q;         /* m x m: H's Schur form, of wide; Hermitian: Q in c128, its vectors  */
+    void *T, *Q;         /* m x m, wide: H's Schur form; not of a Hermitian one            */
+    gx_scalar *vectors;  /* m x m: eigenvectors of H, of length 1                          */
     gx_scalar *theta;    /* m: values of Op, down T's diagonal                             */
     gx_scalar *value;    /* m: those of A                                                  */
     double *residual;    /* m: of the wanted ones, in their order                          */
     int64_t *order;      /* m; the two of a conjugate pair stand side by side              */
     int64_t *joined;     /* m                                                              */
     bool *is_wanted;     /* m: kept at a restart                                           */
-    gx_scalar *x, *y;    /* m: eigenvectors of H, of T                                     */
     double *W;           /* m x m wide: a restart's basis                                  */
     double *small;       /* m x m wide                                                     */
     int64_t converged;   /* of the first k                                                 */
@@ -53,13 +53,10 @@ void *gx_kry_h_at(const gx_kry *s, void *x, int64_t i, int64_t j);
 size_t gx_kry_wide_bytes(const gx_kry *s);
 
 /*
-** Values of H and of A, their order, residuals of the first k + 2, how many of k have converged.
-** T and Q: H's Schur form, or Q its eigenvectors.
+** Values and vectors of H, its Schur form, values of A, their order, residuals of the first k + 2,
+** how many of k have converged.
 */
 void gx_kry_find_ritz(gx_kry *s);
-
-/* x (m) = the eigenvector of H for its i-th value, ||x|| = 1; not s->y. */
-void gx_kry_ritz_vector(const gx_kry *s, int64_t i, gx_scalar *x);
 
 /* Is the residual of the i-th in the order small enough? */
 bool gx_kry_has_converged(const gx_kry *s, int64_t i);
@@ -76,18 +73,13 @@ void gx_kry_expand(gx_kry *s, int64_t most);
 /* Does place p of the order stand between the two of a conjugate pair? */
 bool gx_kry_splits_pair(const gx_kry *s, int64_t p);
 
-/* The first p values to the front of T; how many there are. */
+/* The first p values to the front of T; how many there are, fewer where some cannot be parted. */
 int64_t gx_kry_order_span(gx_kry *s, int64_t p);
 
 /* The basis becomes the p wanted vectors; one more where that would part a pair. */
 void gx_kry_restart(gx_kry *s, int64_t p);
 
-/* ||C x||: the residual of V x. */
-double gx_kry_residual_of(const gx_kry *s, const gx_scalar *x);
-
-/*
-** args have been checked as for gx_eig_krylov(): right pairs, or values alone.
-*/
+/* args have been checked as for gx_eig_krylov(): right pairs, or values alone. */
 gx_code gx_kry_find_right(gx_run *run, const gx_eig_args *args, gx_eig_result *result);
 
 #endif

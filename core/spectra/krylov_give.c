@@ -148,20 +148,13 @@ void gx_kry_give(gx_kry *s)
     r->asked = s->k;
     r->is_real = is_real;
     r->is_hermitian = args->is_hermitian;
-    void *memory = NULL;
-    gx_dense_alloc(s->run, GX_C128, s->m, 1, "a Ritz vector", &memory);
     for (int64_t i = 0; i < count && gx_ok(s->run); i++) {
         r->values[i] = s->value[s->order[i]];
         if (s->is_hermitian) {
             r->values[i].im = 0;
         }
         if (args->wants_right) {
-            gx_kry_ritz_vector(s, s->order[i], memory);
-            if (s->is_real && is_real) { // a real vector in complex arithmetic has a phase
-                gx_scalar phase = gx_vector_phase(GX_C128, memory, s->m);
-                gx_vector_scale(GX_C128, memory, s->m, 1, phase);
-            }
-            make_vector(s, i, memory, dtype, r->right);
+            make_vector(s, i, s->vectors + s->order[i] * s->m, dtype, r->right);
             void *x = gx_at(r->right, dtype, s->n, 0, i);
             double norm = gx_kry_norm(dtype, x, s->n);
             if (args->B == NULL && norm > 0) {
@@ -169,7 +162,6 @@ void gx_kry_give(gx_kry *s)
             }
         }
     }
-    gx_mem_free(s->run->ctx->mem, memory);
     if (gx_ok(s->run) && args->wants_right) {
         turn_back(s);
     }

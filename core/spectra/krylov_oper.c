@@ -147,10 +147,10 @@ static void leave_device(gx_oper *op)
 // Products ----------------------------------------------------------------------------------------
 
 /* One more pass, for gx_stats: what it read of A, in memory, on the device, or in the database. */
-static void count_pass(gx_oper *op, bool is_adjoint, int64_t sweeps, int64_t start_ns)
+static void count_pass(gx_oper *op, int64_t sweeps, int64_t start_ns)
 {
     gx_stats *stats = &op->run->ctx->stats;
-    double bytes = op->device == NULL ? 0 : gx_oper_device_bytes(op, is_adjoint);
+    double bytes = op->device == NULL ? 0 : gx_oper_device_bytes(op);
     for (int64_t j = op->on_device; j < gx_oper_grid_cols(op); j++) {
         double rows = (double)(op->m - gx_oper_strip_row(op, j));
         int64_t cols = gx_min(op->edge_cols, op->n - j * op->edge_cols);
@@ -183,7 +183,7 @@ static gx_code apply_matrix(gx_oper *op, bool is_adjoint, const void *x, int64_t
             leave_device(op);
         }
     }
-    count_pass(op, is_adjoint, sweeps, start_ns);
+    count_pass(op, sweeps, start_ns);
     return gx_run_poll(op->run);
 }
 

@@ -34,7 +34,7 @@ static gx_scalar back(const gx_kry *s, gx_scalar theta)
     return (gx_scalar){sigma.re + theta.re / size / size, sigma.im - theta.im / size / size};
 }
 
-/* Q = eigenvectors of H's lower triangle, in c128. */
+/* The eigenvectors of H's lower triangle. */
 static void solve_hermitian(gx_kry *s)
 {
     int64_t m = s->m;
@@ -50,7 +50,7 @@ static void solve_hermitian(gx_kry *s)
                     .values = s->residual, // for a moment
                     .wants_right = true};
     if (gx_dense_call(s->run, GX_SYEV, s->wide, &args) == GX_OK) {
-        gx_convert(s->wide, s->W, m, GX_C128, s->Q, m, m, m);
+        gx_convert(s->wide, s->W, m, GX_C128, s->vectors, m, m, m);
         for (int64_t i = 0; i < m; i++) {
             s->theta[i] = (gx_scalar){s->residual[i], 0};
         }
@@ -60,42 +60,46 @@ static void solve_hermitian(gx_kry *s)
 static void solve_general(gx_kry *s)
 {
     int64_t m = s->m;
-    gx_number dtype = s->is_real ? GX_F64 : GX_C128;
     for (int64_t j = 0; j < m; j++) {
-        memcpy(gx_at(s->T, dtype, m, 0, j), gx_kry_h_at(s, s->H, 0, j),
+        memcpy(gx_at(s->T, s->wide, m, 0, j), gx_kry_h_at(s, s->H, 0, j),
                (size_t)m * gx_kry_wide_bytes(s));
     }
-    gx_small_schur(s->run, dtype, m, s->T, s->Q, s->theta);
+    gx_args args = {.m = m, .n = m, .c = s->T, .values = s->theta, .right = s->Q};
+    args.left = s->vectors;
+    args.ldc = args.ldleft = args.ldright = gx_max(1, m);
+    args.wants_left = args.wants_right = true;
+    gx_dense_call(s->run, GX_GEES, s->wide, &args);
 }
 
-/* x = Q y of T's i-th eigenvector, or the i-th column of Q. */
-void gx_kry_ritz_vector(const gx_kry *s, int64_t i, gx_scalar *x)
+/*
+** Of a real H it is the real Schur form: a span of the first columns of Q is invariant and real
+** wherever it does not part a conjugate pair.  A complex form would not do: where values are
+** ill-conditioned, its rounding leaves no set of them that is closed under conjugation.
+*/
+int64_t gx_kry_order_span(gx_kry *s, int64_t p)
 {
-    int64_t m = s->m, last = gx_min(m - 1, i + 1); // of a block: its first row's vector has two
-    const double *Q = s->Q;
-    const gx_scalar *complex_q = s->Q;
-    if (s->is_hermitian) {
-        memcpy(x, complex_q + i * m, (size_t)m * sizeof *x);
-        return;
+    int64_t m = s->m, front = 0;
+    memset(s->is_wanted, 0, (size_t)m * sizeof *s->is_wanted);
+    for (int64_t j = 0; j < p; j++) {
+        s->is_wanted[s->order[j]] = true;
     }
-    if (s->is_real) {
-        gx_small_real_vector(m, s->T, s->theta, i, s->y);
-    } else {
-        gx_small_vector(m, s->T, i, s->y);
-    }
-    memset(x, 0, (size_t)m * sizeof *x);
-    for (int64_t c = 0; c <= last; c++) {
-        gx_scalar y = s->y[c];
-        for (int64_t r = 0; r < m; r++) {
-            gx_scalar q = s->is_real ? (gx_scalar){Q[c * m + r], 0} : complex_q[c * m + r];
-            x[r].re += q.re * y.re - q.im * y.im;
-            x[r].im += q.re * y.im + q.im * y.re;
+    for (int64_t i = 0, size; i < m && gx_ok(s->run); i += size) {
+        bool is_pair = s->is_real && i + 1 < m && *(double *)gx_at(s->T, s->wide, m, i + 1, i) != 0;
+        size = is_pair ? 2 : 1;
+        int64_t at = i;
+        gx_args args = {.n = m, .c = s->T, .ldc = m, .right = s->Q, .ldright = m, .pivots = &at};
+        args.pivot_first = i;
+        args.pivot_last = front;
+        if (s->is_wanted[i] && i > front) {
+            gx_dense_call(s->run, GX_TREXC, s->wide, &args);
         }
+        front += s->is_wanted[i] && at == front ? size : 0;
     }
+    return front;
 }
 
 /* ||C x||. */
-double gx_kry_residual_of(const gx_kry *s, const gx_scalar *x)
+static double residual_of(const gx_kry *s, const gx_scalar *x)
 {
     double sum = 0;
     int64_t parts = s->wide == GX_C128 ? 2 : 1;
@@ -168,8 +172,7 @@ void gx_kry_find_ritz(gx_kry *s)
     }
     s->converged = 0;
     for (int64_t i = 0; i < gx_min(s->k + 2, s->m); i++) { // and the pair behind them
-        gx_kry_ritz_vector(s, s->order[i], s->x);
-        s->residual[i] = gx_kry_residual_of(s, s->x);
+        s->residual[i] = residual_of(s, s->vectors + s->order[i] * s->m);
         s->converged += i < s->k && gx_kry_has_converged(s, i) ? 1 : 0;
     }
 }

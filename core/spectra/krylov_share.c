@@ -7,10 +7,9 @@
 **                from `first` on, and for what lies above the columns behind them
 **                y_c += A_qc^H x_q, q: rows below the mirrored square
 **
-** Narrow products go through a matrix faster as it lies than transposed: where there is room,
-** A_qc^H is kept, too.  Where several devices that reach each other's memory have room for all of a
-** Hermitian A, above the diagonal, too, each has whole rows of it instead: one product gives it its
-** part of y, and nothing is added up.
+** Where several devices that reach each other's memory have room for all of a Hermitian A, above
+** the diagonal, too, each has whole rows of it instead: one product gives it its part of y, and
+** nothing is added up.
 **
 ** Long vectors go up in two parts, few rows first, and what is a share's own comes down in two, few
 ** last: the matrix is cut across and along, and only what belongs to the few is waited for.
@@ -94,11 +93,6 @@ bool gx_kry_key(const struct gx_kry_device *d, const gx_kry_share *s, gx_block_k
 
 // Products ----------------------------------------------------------------------------------------
 
-bool gx_kry_is_turned(const gx_oper *op, bool is_adjoint)
-{
-    return is_adjoint && !op->is_hermitian;
-}
-
 /*
 ** Of so many rows those that are a sixteenth of a pass, or more: of y, whose stretches take a part
 ** of it each.
@@ -118,147 +112,135 @@ static bool is_worth_parts(const gx_oper *op, int64_t rows, int64_t cols)
 ** Where the parts of x begin.  The first is an eighth, or more where it meets only one of many
 ** stretches of y: its product takes as long as it takes to bring the others.
 */
-static void cut_x(const gx_oper *op, int64_t cols, gx_kry_extents *e)
+static void cut_x(const gx_oper *op, int stretches, gx_kry_layout *l)
 {
-    int64_t few = few_rows(e->x, gx_max(2, e->stretches));
-    if (few < e->x && is_worth_parts(op, e->x, cols)) {
-        e->x_parts = 2;
-        e->x_at[1] = few;
+    int64_t few = few_rows(l->x, gx_max(2, stretches));
+    if (few < l->x && is_worth_parts(op, l->x, l->cols)) {
+        l->x_parts = 2;
+        l->x_at[1] = few;
     }
-    e->x_at[e->x_parts] = e->x;
+    l->x_at[l->x_parts] = l->x;
 }
 
-/* A strip with columns behind it: two products, each with all of x, into all of y. */
-static bool is_triangle(const struct gx_kry_device *d, const gx_kry_share *s)
+/* The stretches of y, and of its own one two parts where that is asked for. */
+static void cut_y(int share, int stretches, bool has_halves, gx_kry_layout *l)
 {
-    const gx_oper *op = d->op;
-    return op->is_hermitian && !d->has_whole_rows && s->cols < op->m - gx_kry_top(op, s);
+    int64_t each = gx_ceil_div(gx_ceil_div(l->y, GRAIN), stretches) * GRAIN, at = 0;
+    l->own = stretches - 1;
+    l->y_parts = stretches + (has_halves ? 1 : 0);
+    for (int k = 0; k < stretches; k++) {
+        int64_t row = gx_min(l->y, (share + 1 + k) % stretches * each);
+        int64_t rows = gx_min(l->y, row + each) - row;
+        l->part[k] = (gx_kry_part){.row = row, .rows = rows, .at = at, .ld = rows};
+        l->part[k].is_received = k > 0;
+        at += rows * l->cols;
+    }
+    if (has_halves) {
+        gx_kry_part *own = &l->part[l->own], *last = own + 1;
+        own->rows -= few_rows(own->ld, stretches);
+        *last = *own;
+        last->row += own->rows;
+        last->at += own->rows;
+        last->rows = own->ld - own->rows;
+    }
 }
 
-gx_kry_extents gx_kry_extents_of(const struct gx_kry_device *d, const gx_kry_share *s,
-                                 bool is_adjoint, int64_t cols)
+/* What the hungriest product needs. */
+static size_t work_bytes(const gx_oper *op, const gx_kry_share *s, const gx_kry_layout *l)
+{
+    const gx_backend *backend = s->accel->backend;
+    size_t most = 0;
+    int parts = backend->workspace == NULL ? 0 : l->x_parts * l->y_parts;
+    for (int part = 0; part < parts; part++) {
+        gx_args args[2];
+        int count = gx_kry_products(op, s, l, part % l->x_parts, part / l->x_parts, args);
+        for (int k = 0; k < count; k++) {
+            size_t bytes = backend->workspace(s->accel->dev, GX_GEMM, op->dtype, &args[k]);
+            most = bytes > most ? bytes : most;
+        }
+    }
+    return most;
+}
+
+gx_kry_layout gx_kry_lay_out(const struct gx_kry_device *d, const gx_kry_share *s, int share,
+                             bool is_adjoint, int64_t cols)
 {
     const gx_oper *op = d->op;
     int64_t top = gx_kry_top(op, s), rows = op->m - top;
-    gx_kry_extents e = {.rows = rows, .x0 = s->first, .y0 = top, .x = s->cols, .y = rows};
-    if (d->has_whole_rows) {
-        e = (gx_kry_extents){.rows = s->cols, .x = op->n, .y0 = s->first, .y = s->cols};
-    } else if (gx_kry_is_turned(op, is_adjoint)) {
-        e = (gx_kry_extents){.rows = rows, .x = rows, .y0 = s->first, .y = s->cols};
-    } else if (op->is_hermitian) {
-        e.x = rows;
+    gx_kry_layout l = {.cols = cols,
+                       .is_added = d->is_added,
+                       .is_turned = is_adjoint && !op->is_hermitian,
+                       .rows = d->has_whole_rows ? s->cols : rows,
+                       .x0 = s->first,
+                       .y0 = s->first,
+                       .x = op->is_hermitian ? rows : s->cols,
+                       .y = s->cols,
+                       .x_parts = 1};
+    l.is_triangle = op->is_hermitian && !d->has_whole_rows && s->cols < rows;
+    if (d->has_whole_rows || l.is_turned) {
+        l.x0 = 0;
+        l.x = d->has_whole_rows ? op->n : rows;
+    } else {
+        l.y0 = top;
+        l.y = rows;
     }
-    e.stretches = d->is_added ? d->shares : 1;
-    e.halves = e.x_parts = 1;
-    e.x_at[1] = e.x;
-    if (!is_triangle(d, s)) {
-        int64_t each = e.y / e.stretches;
-        bool has_parts = d->is_added || is_worth_parts(op, e.y, cols);
-        e.halves = has_parts && few_rows(each, e.stretches) < each ? 2 : 1;
-        cut_x(op, cols, &e);
+    int stretches = d->is_added ? d->shares : 1;
+    int64_t each = l.y / stretches;
+    bool has_halves = !l.is_triangle && (d->is_added || is_worth_parts(op, l.y, cols)) &&
+                      few_rows(each, stretches) < each;
+    l.x_at[1] = l.x;
+    if (!l.is_triangle) {
+        cut_x(op, stretches, &l);
     }
-    return e;
-}
-
-gx_kry_part gx_kry_part_of(int share, const gx_kry_extents *e, int64_t cols, int which)
-{
-    int64_t each = gx_ceil_div(gx_ceil_div(e->y, GRAIN), e->stretches) * GRAIN;
-    int own = e->stretches - 1;
-    gx_kry_part p = {.is_received = which > 0 && own > 0};
-    for (int k = 0; k <= which && k <= own; k++) {
-        int64_t number = (share + 1 + k) % e->stretches;
-        p.at += p.ld * cols;
-        p.row = gx_min(e->y, number * each);
-        p.rows = p.ld = gx_min(e->y, p.row + each) - p.row;
-    }
-    if (which >= own && e->halves > 1) {
-        int64_t last = few_rows(p.ld, e->stretches), skipped = which == own ? 0 : p.ld - last;
-        p.row += skipped;
-        p.at += skipped;
-        p.rows = which == own ? p.ld - last : last;
-    }
-    return p;
+    cut_y(share, stretches, has_halves, &l);
+    l.work = work_bytes(op, s, &l);
+    return l;
 }
 
 /* In a triangle what is above the columns behind a share's: y_c += A_qc^H x_q. */
-static gx_args mirrored(const struct gx_kry_device *d, const gx_kry_share *s, const gx_args *first)
+static gx_args mirrored(gx_number dtype, const gx_kry_share *s, const gx_args *first)
 {
-    gx_number dtype = d->op->dtype;
     gx_args args = *first;
     args.transa = gx_adjoint(dtype);
     args.m = s->cols;
     args.k = first->m - s->cols;
     args.beta = (gx_scalar){1, 0};
-    if (s->a.data != NULL && s->x.data != NULL) {
+    if (first->a != NULL) {
         args.a = gx_at(s->a.data, dtype, first->lda, s->cols, 0);
         args.b = gx_at(s->x.data, dtype, first->ldb, s->cols, 0);
-    }
-    if (s->below.data != NULL) {
-        args.transa = GX_NO_TRANS;
-        args.a = s->below.data;
-        args.lda = s->cols;
     }
     return args;
 }
 
-int gx_kry_products(const struct gx_kry_device *d, const gx_kry_share *s, bool is_adjoint,
-                    int64_t cols, int part_x, int part_y, gx_args out[2])
+int gx_kry_products(const gx_oper *op, const gx_kry_share *s, const gx_kry_layout *l, int part_x,
+                    int part_y, gx_args out[2])
 {
-    const gx_oper *op = d->op;
-    gx_kry_extents e = gx_kry_extents_of(d, s, is_adjoint, cols);
-    bool turned = gx_kry_is_turned(op, is_adjoint);
-    if (part_x >= e.x_parts || part_y >= gx_kry_y_parts(&e) ||
-        (part_y > 0 && part_x < e.x_parts - 1)) {
+    if (part_y > 0 && part_x < l->x_parts - 1) {
         return 0;
     }
-    gx_kry_part p = gx_kry_part_of((int)(s - d->share), &e, cols, part_y);
-    int64_t x = part_y > 0 ? 0 : e.x_at[part_x], y = p.row;
-    gx_args args = {.transa = turned ? gx_adjoint(op->dtype) : GX_NO_TRANS,
+    gx_kry_part p = l->part[part_y];
+    int64_t x = part_y > 0 ? 0 : l->x_at[part_x], y = p.row;
+    gx_args args = {.transa = l->is_turned ? gx_adjoint(op->dtype) : GX_NO_TRANS,
                     .m = p.rows,
-                    .n = cols,
-                    .k = e.x_at[part_x + 1] - x,
+                    .n = l->cols,
+                    .k = l->is_triangle ? s->cols : l->x_at[part_x + 1] - x,
                     .alpha = {1, 0},
                     .beta = {x > 0 || p.is_received, 0},
-                    .lda = gx_max(1, e.rows),
-                    .ldb = gx_max(1, e.x),
-                    .work = s->work.data};
+                    .lda = gx_max(1, l->rows),
+                    .ldb = gx_max(1, l->x),
+                    .work = l->work > 0 ? s->work.data : NULL};
     args.ldc = gx_max(1, p.ld);
-    if (is_triangle(d, s) && part_x == 0) {
-        args.k = s->cols;
-    }
     if (s->a.data != NULL && s->x.data != NULL && s->y.data != NULL) {
-        args.a = gx_at(s->a.data, op->dtype, e.rows, turned ? x : y, turned ? y : x);
-        args.b = gx_at(s->x.data, op->dtype, e.x, x, 0);
+        args.a = gx_at(s->a.data, op->dtype, l->rows, l->is_turned ? x : y, l->is_turned ? y : x);
+        args.b = gx_at(s->x.data, op->dtype, l->x, x, 0);
         args.c = gx_at(s->y.data, op->dtype, 1, p.at, 0);
     }
     out[0] = args;
     if (args.m == 0 || args.k == 0) {
         return 0;
     }
-    if (!is_triangle(d, s)) {
-        return 1;
-    }
-    out[1] = mirrored(d, s, &args);
-    return 2;
-}
-
-size_t gx_kry_work_bytes(const struct gx_kry_device *d, const gx_kry_share *s, bool is_adjoint,
-                         int64_t cols)
-{
-    const gx_backend *backend = s->accel->backend;
-    gx_kry_extents e = gx_kry_extents_of(d, s, is_adjoint, cols);
-    size_t most = 0;
-    int parts = backend->workspace == NULL ? 0 : e.x_parts * gx_kry_y_parts(&e);
-    for (int part = 0; part < parts; part++) {
-        gx_args args[2];
-        int count = gx_kry_products(d, s, is_adjoint, cols, part % e.x_parts, part / e.x_parts,
-                                    args);
-        for (int k = 0; k < count; k++) {
-            size_t bytes = backend->workspace(s->accel->dev, GX_GEMM, d->op->dtype, &args[k]);
-            most = bytes > most ? bytes : most;
-        }
-    }
-    return most;
+    out[1] = mirrored(op->dtype, s, &args);
+    return l->is_triangle ? 2 : 1;
 }
 
 // Seconds -----------------------------------------------------------------------------------------
@@ -337,8 +319,8 @@ static int64_t columns_within(const struct gx_kry_device *d, const gx_kry_share 
     int64_t block = gx_min(MOST_NARROW, gx_max(1, op->n));
     for (int64_t cols = op->n - of->first; cols > 0;) {
         s.cols = cols;
-        size_t rest = gx_pool_rounded(gx_kry_work_bytes(d, &s, false, block) +
-                                      gx_kry_work_bytes(d, &s, true, block));
+        size_t rest = gx_pool_rounded(gx_kry_lay_out(d, &s, 0, false, block).work +
+                                      gx_kry_lay_out(d, &s, 0, true, block).work);
         rest += gx_pool_rounded((size_t)(op->n * block) * element);
         rest += gx_pool_rounded((size_t)(op->m * block) * element);
         size_t room = s.limit > rest ? s.limit - rest : 0, bytes = share_bytes(d, &s);
@@ -359,6 +341,11 @@ static double swept(const struct gx_kry_device *d, int64_t first, int64_t last)
     bool is_mirrored = op->is_hermitian && !d->has_whole_rows;
     double elements = is_mirrored ? a * a - b * b : m * (double)(last - first);
     return elements * (double)gx_number_bytes(op->dtype);
+}
+
+double gx_oper_device_bytes(const gx_oper *op)
+{
+    return swept(op->device, 0, gx_kry_columns(op->device));
 }
 
 /* Whole grains, of `most` columns from `first` on, that are gone through with so many bytes. */

@@ -88,20 +88,6 @@ bool gx_kry_splits_pair(const gx_kry *s, int64_t p)
            s->theta[before].im == -s->theta[after].im && s->theta[before].re == s->theta[after].re;
 }
 
-/* The first p values to the front of T; how many there are. */
-int64_t gx_kry_order_span(gx_kry *s, int64_t p)
-{
-    if (!s->is_real) {
-        gx_small_reorder(s->m, s->T, s->Q, s->order, p);
-        return p;
-    }
-    memset(s->is_wanted, 0, (size_t)s->m * sizeof *s->is_wanted);
-    for (int64_t j = 0; j < p; j++) {
-        s->is_wanted[s->order[j]] = true;
-    }
-    return gx_small_real_gather(s->m, s->T, s->Q, s->is_wanted);
-}
-
 /*
 ** W (m x p, wide) = an orthonormal basis of the invariant subspace of the first p values; fewer
 ** where T's order does not allow them all.  Returns how many.
@@ -110,10 +96,9 @@ static int64_t choose_span(gx_kry *s, int64_t p)
 {
     int64_t m = s->m;
     if (s->is_hermitian) {
-        const gx_scalar *Q = s->Q;
         for (int64_t j = 0; j < p; j++) {
-            gx_convert(GX_C128, Q + s->order[j] * m, m, s->wide, gx_at(s->W, s->wide, m, 0, j), m,
-                       m, 1);
+            gx_convert(GX_C128, s->vectors + s->order[j] * m, m, s->wide,
+                       gx_at(s->W, s->wide, m, 0, j), m, m, 1);
         }
         return p;
     }

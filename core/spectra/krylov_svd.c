@@ -95,7 +95,6 @@ static void reserve(lanczos *s)
 
 static void end(lanczos *s)
 {
-    gx_oper_take_back(s->op);
     void *owned[] = {s->U, s->V,  s->left.work, s->B,  s->C,     s->h,        s->s,
                      s->X, s->Wh, s->small,     s->h2, s->sigma, s->residual, s->locked};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
@@ -123,9 +122,6 @@ static void begin(lanczos *s)
     s->left.n = s->M;
     s->left.seed = args->seed + (UINT64_C(1) << 32); // other columns than those of the right side
     reserve(s);
-    size_t element = gx_number_bytes(s->dtype);
-    gx_oper_lend(s->op, s->U, (size_t)(s->M * s->ncv) * element);
-    gx_oper_lend(s->op, s->V, (size_t)(s->n * (s->ncv + s->block)) * element);
     s->m = 0;
     s->f = s->block;
     gx_ortho_block(&s->right, s->V, 0, s->V, 0, s->f, NULL, 0, NULL, 0);

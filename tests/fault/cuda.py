@@ -48,7 +48,7 @@ SCRIPTS = {
     "cholesky": f"SELECT gx_cholesky('P', 'C', {REPLACE})",
     "eigen": f"SELECT gx_eigvals('S', 'C', {REPLACE})",
     "krylov": "SELECT gx_eigvals('S', 'C', '{\"k\":3,\"method\":\"krylov\",\"ncv\":24,\"block\":2,\"replace\":true}')",
-    "basis": "SELECT gx_svd('L', 'C', '{\"k\":3,\"method\":\"krylov\",\"ncv\":40,\"replace\":true}')",  # long: page-locked
+    "basis": "SELECT gx_svd('L', 'C', '{\"k\":3,\"method\":\"krylov\",\"ncv\":40,\"replace\":true}')",  # long: in parts
     "solve": f"SELECT gx_solve('M', 'B', 'C', {REPLACE})",
     "lstsq": f"SELECT gx_lstsq('T', 'A', 'C', {REPLACE})",
     "neighbours": f"SELECT gx_dense(gx_knn_graph('A', 3, '{{\"metric\":\"l2\"}}'), 'C', {REPLACE})",

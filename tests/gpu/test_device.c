@@ -4,8 +4,7 @@
 **
 ** Plan:
 **   1. memory: allocated, too much of it is GX_NOMEM and does no harm, pinned
-**   2. copies of rectangles, both ways, from pinned and pageable memory, and between memory that is
-**      locked where it lies
+**   2. copies of rectangles, both ways, from pinned and pageable memory
 **   3. queues: what runs after another queue, or after a mark, sees its work
 **   4. every kernel of our own against the reference, small, with gaps between the columns;
 **      elementwise ones to the bit; twice, with the same bits
@@ -74,7 +73,7 @@ static void memory(void **state)
     d->backend->unpin(d->dev, NULL);
 }
 
-typedef enum way { PAGEABLE, PINNED, LOCKED, WAYS } way;
+typedef enum way { PAGEABLE, PINNED, WAYS } way;
 
 /* Up with one leading dimension, down with another. */
 static void copy_rectangle(size_t rows, size_t cols, way through)
@@ -92,9 +91,6 @@ static void copy_rectangle(size_t rows, size_t cols, way through)
         back[i] = GUARD;
     }
     unsigned char *from = host;
-    if (through == LOCKED) {
-        must(b->lock(d->dev, host, 2 * bytes, &err), &err);
-    }
     if (through == PINNED) {
         must(b->pin(d->dev, bytes, &pinned, &err), &err);
         memcpy(pinned, host, bytes);
@@ -109,9 +105,6 @@ static void copy_rectangle(size_t rows, size_t cols, way through)
     }
     b->free(d->dev, there);
     b->unpin(d->dev, pinned);
-    if (through == LOCKED) {
-        b->unlock(d->dev, host);
-    }
     free(host);
 }
 

@@ -94,17 +94,6 @@ static void unpin(gx_dev *dev, void *host)
     mock_unpin(host);
 }
 
-static gx_code lock(gx_dev *dev, void *host, size_t bytes, gx_err *err)
-{
-    return fails(dev, "lock") || !mock_lock(host, bytes) ? fail(dev, err, "lock") : GX_OK;
-}
-
-static void unlock(gx_dev *dev, void *host)
-{
-    (void)dev;
-    mock_unlock(host);
-}
-
 // Queues and marks --------------------------------------------------------------------------------
 
 static mock_queue *queue_of(gx_queue *queue)
@@ -433,8 +422,6 @@ static const gx_backend backend = {
     .free = free_buffer,
     .pin = pin,
     .unpin = unpin,
-    .lock = lock,
-    .unlock = unlock,
     .queue_create = queue_create,
     .queue_free = queue_free,
     .queue_wait = queue_wait,

@@ -358,31 +358,6 @@ void *mock_pin(size_t bytes)
     return ptr;
 }
 
-bool mock_lock(void *ptr, size_t bytes)
-{
-    enter();
-    int place = -1;
-    for (int k = 0; k < BUFFERS_MOST && bytes > 0; k++) {
-        const buffer *b = &machine.pinned[k];
-        place = b->at == NULL && place < 0 ? k : place;
-        if (b->at != NULL && b->at < (char *)ptr + bytes && (char *)ptr < b->at + b->bytes) {
-            place = -1; // CUDA refuses what is locked already
-            break;
-        }
-    }
-    if (place >= 0) {
-        machine.pinned[place] = (buffer){.at = ptr, .bytes = bytes, .device = -1};
-        count_pinned(bytes);
-    }
-    leave();
-    return place >= 0;
-}
-
-void mock_unlock(void *ptr)
-{
-    mock_unpin(ptr);
-}
-
 void mock_unpin(void *ptr)
 {
     enter();

@@ -79,10 +79,6 @@ bool mock_is_pinned(const void *ptr, size_t bytes);
 void *mock_pin(size_t bytes);
 void mock_unpin(void *ptr);
 
-/* Memory that is somebody else's, page-locked where it lies; false where some of it is already. */
-bool mock_lock(void *ptr, size_t bytes);
-void mock_unlock(void *ptr);
-
 /* All of [ptr, ptr + bytes) lies in one living device buffer; else a violation is counted. */
 bool mock_is_on_device(const void *ptr, size_t bytes);
 

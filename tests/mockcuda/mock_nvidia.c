@@ -347,22 +347,6 @@ API int cudaFreeHost(void *ptr)
     return status;
 }
 
-API int cudaHostRegister(void *ptr, size_t bytes, unsigned flags)
-{
-    (void)flags;
-    BEGIN(MOCK_RUNTIME, "cudaHostRegister");
-    return mock_lock(ptr, bytes) ? 0 : mock_keep(CUDA_INVALID);
-}
-
-API int cudaHostUnregister(void *ptr)
-{
-    int status = mock_begin(MOCK_RUNTIME, "cudaHostUnregister", NULL);
-    if (mock_end() == MOCK_FINE) {
-        mock_unlock(ptr);
-    }
-    return status;
-}
-
 // Streams -----------------------------------------------------------------------------------------
 
 API int cudaStreamCreateWithFlags(void **stream, unsigned flags)

@@ -13,9 +13,6 @@
 **      an earlier state of their file make place, those of other files stay
 **   7  what 64 programs have not used goes when the pool next grows
 **   8  idle page-locked buffers make room for other sizes in the budget, and go by age and number
-**   9  memory of the caller's is page-locked within the same budget, idle buffers making room; what
-**      is locked already, refused, or beyond the budget is counted and stays as it was; what is
-**      locked when a pool goes is locked no longer
 ** After each of them nothing is left on the device, and nothing outside of a buffer was touched.
 */
 #include "../../mockcuda/mock_machine.h"
@@ -332,30 +329,6 @@ static void test_pinned_goes(void **state)
     assert_int_equal(stage_and_back(f, 256 * KIB, 1, PLENTY), 1);
 }
 
-static void test_locked(void **state)
-{
-    fixture *f = *state;
-    static char memory[256 * KIB];
-    const size_t half = sizeof memory / 2;
-    assert_int_equal(stage_and_back(f, 128 * KIB, 1, 256 * KIB), 1);
-    memset(memory, 7, sizeof memory);
-    assert_false(gx_pool_lock(f->pool, memory, sizeof memory, sizeof memory - 1));
-    assert_true(gx_pool_lock(f->pool, memory, half, sizeof memory));
-    assert_int_equal(counts().pinned_buffers, 1); // the idle one has gone
-    assert_true(mock_is_pinned(memory, half) && !mock_is_pinned(memory, half + 1));
-    assert_int_equal(gx_pool_pinned_bytes(f->pool), half);
-    assert_false(gx_pool_lock(f->pool, memory, half, PLENTY)); // it is already
-    mock_order("lock:1");
-    assert_false(gx_pool_lock(f->pool, memory + half, half, PLENTY));
-    mock_order("");
-    assert_int_equal(gx_stats_get(&f->stats, GX_STAT_PINNED_DENIED), 3);
-    assert_true(gx_pool_lock(f->pool, memory + half, half, PLENTY)); // tear_down() finds it
-    gx_pool_unlock(f->pool, memory);
-    assert_int_equal(gx_pool_pinned_bytes(f->pool), half);
-    assert_false(mock_is_pinned(memory, half));
-    assert_int_equal(memory[half - 1], 7);
-}
-
 int main(void)
 {
     setenv("MOCK_MEMORY", "16777216", 1);
@@ -369,7 +342,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_past, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_aged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pinned_goes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_locked, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,9 @@
 **      values of real matrices in exact pairs; the sum of values is the trace; Jordan blocks,
 **      rotations (companion of x^n - 1), the unit matrix, triangles
 **   3. gees: ||A - Q T Q^H|| / (n ||A|| eps) < 20, Q unitary, T triangular with the values on its
-**      diagonal; of real matrices with a 2 x 2 block for each conjugate pair and for nothing else
+**      diagonal; of real matrices with a 2 x 2 block for each conjugate pair and for nothing else;
+**      its eigenvectors as geev's.  trexc: the same T and Q, after the last value has moved to the
+**      front, which is then in front
 **   4. fixed cuts: the same bits for any team
 **   5. gesdd: ||A - U S V^H|| / (max(m, n) ||A|| eps) < 50, U and V^H orthogonal to the same, sigma
 **      descending and non-negative; values alone are the same; economy and full; tall and wide;
@@ -273,24 +275,64 @@ static block without_blocks(const block *t)
     return b;
 }
 
+/* A = Q T Q^H, T triangular but for blocks. */
+static void check_schur(const runner *r, gx_kernel_id kernel, const block *a, const block *t,
+                        const block *q)
+{
+    int64_t n = a->n;
+    block single = without_blocks(t), upper = triangle_of(t, GX_UPPER, GX_NON_UNIT, n, n);
+    block qt = block_copy(a), product = block_copy(a);
+    assert_true(distance_of(&upper, &single) == 0);
+    multiply(GX_NO_TRANS, GX_NO_TRANS, 1, q, t, 0, &qt);
+    multiply(GX_NO_TRANS, GX_CONJ_TRANS, 1, &qt, q, -1, &product);
+    assert_below(r, kernel, a, "A - Q T Q^H", norm_of(&product), norm_of(a), GENERAL_BOUND);
+    assert_below(r, kernel, a, "Q^H Q - I", not_orthogonal(q, false), 1, GENERAL_BOUND);
+    block *all[] = {&upper, &qt, &product, &single};
+    for (int i = 0; i < 4; i++) {
+        block_free(all[i]);
+    }
+}
+
+/* The last value to the front: A is random, so that its values can be parted. */
+static void trexc_of(const runner *r, const block *a, block *t, block *q, const block *values)
+{
+    int64_t n = a->n, info = -7, at = -7;
+    bool is_pair = !gx_number_is_complex(a->dtype) && n > 1 && block_get(t, n - 1, n - 2).re != 0;
+    gx_args args = {.n = n, .pivots = &at, .info = &info};
+    args.pivot_first = n - (is_pair ? 2 : 1);
+    run(r, GX_TREXC, a->dtype, args, &(operands){.c = t, .right = q});
+    assert_int_equal(info, 0);
+    assert_int_equal(at, 0);
+    check_schur(r, GX_TREXC, a, t, q);
+    gx_scalar moved = block_get(values, n - 1, 0), first = block_get(t, 0, 0);
+    assert_true(!is_pair || block_get(t, 1, 0).re != 0);
+    double off = is_pair ? (first.re + block_get(t, 1, 1).re) / 2 - moved.re
+                         : hypot(first.re - moved.re, first.im - moved.im);
+    assert_below(r, GX_TREXC, a, "value", fabs(off), norm_of(a), GENERAL_BOUND);
+}
+
 static void gees_of(const runner *r, const block *a)
 {
     int64_t n = a->n, info = -7;
-    block t = block_copy(a), values = block_make(complex_of(a->dtype), n, 1, gx_max(n, 1));
-    block q = random_block(a->dtype, n, n);
-    gx_args args = {.m = n, .n = n, .wants_right = true, .info = &info};
-    run(r, GX_GEES, a->dtype, args, &(operands){.c = &t, .values = &values, .right = &q});
+    gx_number wide = complex_of(a->dtype);
+    block t = block_copy(a), values = block_make(wide, n, 1, gx_max(n, 1));
+    block q = random_block(a->dtype, n, n), left = random_block(wide, n, n);
+    bool has_left = offers(r, GX_TREXC, (int)a->dtype); // the oracle has neither
+    gx_args args = {.m = n, .n = n, .wants_right = true, .wants_left = has_left, .info = &info};
+    run(r, GX_GEES, a->dtype, args,
+        &(operands){.c = &t, .values = &values, .left = &left, .right = &q});
     assert_int_equal(info, 0);
-    block single = without_blocks(&t), upper = triangle_of(&t, GX_UPPER, GX_NON_UNIT, n, n);
-    assert_true(distance_of(&upper, &single) == 0);
     check_diagonal(r, a, &t, &values);
-    block qt = block_copy(a), product = block_copy(a);
-    multiply(GX_NO_TRANS, GX_NO_TRANS, 1, &q, &t, 0, &qt);
-    multiply(GX_NO_TRANS, GX_CONJ_TRANS, 1, &qt, &q, -1, &product);
-    assert_below(r, GX_GEES, a, "A - Q T Q^H", norm_of(&product), norm_of(a), GENERAL_BOUND);
-    assert_below(r, GX_GEES, a, "Q^H Q - I", not_orthogonal(&q, false), 1, GENERAL_BOUND);
-    block *all[] = {&t, &values, &q, &upper, &qt, &product, &single};
-    for (int i = 0; i < 7; i++) {
+    check_schur(r, GX_GEES, a, &t, &q);
+    block full = converted(a, wide, false);
+    if (has_left) {
+        check_columns(r, &full, &values, &left, "A x - value x");
+    }
+    if (has_left && n > 0) {
+        trexc_of(r, a, &t, &q, &values);
+    }
+    block *all[] = {&t, &values, &q, &left, &full};
+    for (int i = 0; i < 5; i++) {
         block_free(all[i]);
     }
 }
