@@ -10,9 +10,9 @@
 #include "../core/alg/alg_lu.h"
 #include "../core/alg/alg_qr.h"
 #include "../core/alg/alg_stack.h"
-#include "../core/alg/factoring.h"
 #include "../core/alg/knn.h"
 #include "../core/alg/narrow.h"
+#include "../core/alg/solve.h"
 #include "../core/alg/spmm.h"
 #include "../core/device/fleet.h"
 #include "../core/spectra/plan_spectrum.h"
@@ -21,7 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// Products and passes -----------------------------------------------------------------------------
+// The row -----------------------------------------------------------------------------------------
 
 static void describe_device(gx_run *run, plan_row *row)
 {
@@ -34,6 +34,33 @@ static void describe_device(gx_run *run, plan_row *row)
     if (gx_run_device(run, &backend, &dev) == GX_OK) {
         snprintf(row->device, sizeof row->device, "%s", backend->name);
     }
+}
+
+/* Add to the details. */
+__attribute__((format(printf, 2, 3))) static void add(plan_row *row, const char *format, ...)
+{
+    size_t used = strlen(row->detail);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(row->detail + used, sizeof row->detail - used, format, args);
+    va_end(args);
+}
+
+static void add_shape(plan_row *row, int64_t rows, int64_t cols, gx_number dtype)
+{
+    add(row, "%lld x %lld %s, ", (long long)rows, (long long)cols, gx_number_name(dtype));
+}
+
+/* Which driver, and blocks of m x n. */
+static void tell(plan_row *row, const char *driver, int64_t m, int64_t n)
+{
+    snprintf(row->driver, sizeof row->driver, "%s", driver);
+    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)m, (long long)n);
+}
+
+static const char *plural(int64_t count, const char *ending)
+{
+    return count == 1 ? "" : ending;
 }
 
 /* A sink of the shape a stored result would have, never written. */
@@ -78,20 +105,27 @@ static void cost_program(gx_run *run, gx_prog *prog, plan_row *row)
 /* The same of work that has no program, beside what the row has already. */
 static void add_cost(gx_run *run, const gx_cost *cost, gx_number dtype, int64_t edge, plan_row *row)
 {
-    gx_terms more, *sum = &row->terms;
+    gx_terms more;
     gx_predict_cost(run, run->target, cost, dtype, edge, &more);
-    bool is_first = sum->model_s == 0;
-    sum->start_s += more.start_s;
-    sum->read_s += more.read_s;
-    sum->up_s += more.up_s;
-    sum->compute_s += more.compute_s;
-    sum->down_s += more.down_s;
-    sum->write_s += more.write_s;
-    sum->model_s += more.model_s - (is_first ? 0 : more.commit_s); // one call, one commit
-    sum->commit_s = more.commit_s > sum->commit_s ? more.commit_s : sum->commit_s;
-    sum->factor = is_first ? more.factor : sum->factor;
-    sum->seconds = sum->model_s * sum->factor;
+    gx_terms_add(&row->terms, &more);
 }
+
+static double unit_of(gx_number dtype)
+{
+    return gx_number_is_complex(dtype) ? 4 : 1;
+}
+
+static double bytes_of(double rows, double cols, gx_number dtype)
+{
+    return rows * cols * (double)gx_number_bytes(dtype);
+}
+
+static double stored_bytes(const gx_mat *A)
+{
+    return (double)A->rows * (double)A->cols * (double)gx_dtype_bytes(A->dtype);
+}
+
+// Products and passes -----------------------------------------------------------------------------
 
 /* With few columns or rows, on the host; false: a program. */
 static bool plan_narrow(gx_run *run, const gx_matmul_args *args, const gx_sink *sink, plan_row *row)
@@ -101,12 +135,9 @@ static bool plan_narrow(gx_run *run, const gx_matmul_args *args, const gx_sink *
         return false;
     }
     gx_narrow_predict(run, &plan, sink, &row->cost, &row->terms);
-    snprintf(row->driver, sizeof row->driver, "narrow");
-    snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, one pass over %.40s%s",
-             (long long)sink->rows, (long long)sink->cols, gx_number_name(sink->number),
-             plan.S->label, plan.is_trans ? " transposed" : "");
-    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)plan.tile_rows,
-             (long long)plan.tile_cols);
+    tell(row, "narrow", plan.tile_rows, plan.tile_cols);
+    add_shape(row, sink->rows, sink->cols, sink->number);
+    add(row, "one pass over %.40s%s", plan.S->label, plan.is_trans ? " transposed" : "");
     return true;
 }
 
@@ -119,9 +150,9 @@ static void plan_sparse_product(gx_run *run, const gx_matmul_args *args, int64_t
                                  .transa = args->transa,
                                  .transb = args->transb,
                                  .alpha = args->alpha};
-    const gx_mat *S = args->A->is_sparse ? args->A : args->B;
+    bool is_left = args->A->is_sparse;
     gx_spmm_plan plan = {0};
-    if (args->A->is_sparse && args->B->is_sparse) {
+    if (is_left && args->B->is_sparse) {
         gx_run_failf(run, GX_ARG,
                      "%s and %s are sparse: how many entries their product has is not foretold",
                      args->A->label, args->B->label);
@@ -129,14 +160,12 @@ static void plan_sparse_product(gx_run *run, const gx_matmul_args *args, int64_t
     }
     run->planned_as = GX_SPMM_NAME;
     gx_spmm_foresee(run, &sparse, m, n, dtype, &plan, &row->cost, &row->terms);
-    long long rounds = (long long)gx_ceil_div(plan.lines, gx_max(1, plan.round));
-    snprintf(row->driver, sizeof row->driver, "sparse");
-    snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, %lld panel%s of %.60s, %lld time%s",
-             (long long)m, (long long)n, gx_number_name(dtype), (long long)plan.panels,
-             plan.panels == 1 ? "" : "s", S->label, rounds, rounds == 1 ? "" : "s");
-    snprintf(row->block, sizeof row->block, "%lld x %lld",
-             (long long)(args->A->is_sparse ? m : plan.round),
-             (long long)(args->A->is_sparse ? plan.round : n));
+    int64_t rounds = gx_ceil_div(plan.lines, gx_max(1, plan.round));
+    tell(row, "sparse", is_left ? m : plan.round, is_left ? plan.round : n);
+    add_shape(row, m, n, dtype);
+    add(row, "%lld panel%s of %.60s, %lld time%s", (long long)plan.panels,
+        plural(plan.panels, "s"), (is_left ? args->A : args->B)->label, (long long)rounds,
+        plural(rounds, "s"));
 }
 
 static void plan_product(gx_run *run, expression *e, plan_row *row)
@@ -158,87 +187,50 @@ static void plan_product(gx_run *run, expression *e, plan_row *row)
         plan_sparse_product(run, &args, m, n, dtype, row);
         return;
     }
-    if (imagine_sink(run, m, n, dtype, &sink) != GX_OK) {
-        return;
-    }
-    if (run->target == NULL && plan_narrow(run, &args, &sink, row)) {
+    if (imagine_sink(run, m, n, dtype, &sink) != GX_OK ||
+        (run->target == NULL && plan_narrow(run, &args, &sink, row))) {
         return;
     }
     gx_matmul_plan plan;
     gx_plan_matmul(run, &args, sink.tile_rows, sink.tile_cols, &plan);
-    gx_prog *prog = gx_matmul_program(run, &args, &plan, &sink);
-    cost_program(run, prog, row);
-    snprintf(row->driver, sizeof row->driver, "%s",
-             plan.is_hermitian ? "herk"
-             : plan.is_syrk    ? "syrk"
-                               : "gemm");
-    snprintf(row->detail, sizeof row->detail,
-             "%lld x %lld %s, %lld x %lld blocks of the result in memory, k %s", (long long)m,
-             (long long)n, gx_number_name(dtype), (long long)plan.super_m, (long long)plan.super_n,
-             plan.is_snake ? "back and forth" : "ascending");
+    cost_program(run, gx_matmul_program(run, &args, &plan, &sink), row);
+    tell(row, plan.is_hermitian ? "herk" : plan.is_syrk ? "syrk" : "gemm", 0, 0);
     snprintf(row->block, sizeof row->block, "%lld x %lld x %lld", (long long)plan.block_m,
              (long long)plan.block_n, (long long)plan.block_k);
+    add_shape(row, m, n, dtype);
+    add(row, "%lld x %lld blocks of the result in memory, k %s", (long long)plan.super_m,
+        (long long)plan.super_n, plan.is_snake ? "back and forth" : "ascending");
 }
 
 /* One pass over the operands, block by block. */
 static void plan_pass(gx_run *run, expression *e, plan_row *row)
 {
-    const gx_mat *A = &e->a.mat, *B = e->has_b ? &e->b.mat : NULL;
+    const gx_mat *A = &e->a.mat, *B = e->rule->matrices > 1 ? &e->b.mat : NULL;
+    const char *driver = e->rule->driver;
+    bool is_turned = strcmp(driver, "transpose") == 0, is_norm = strcmp(driver, "norm") == 0;
+    bool is_reduction = is_norm || strcmp(driver, "sum") == 0;
     gx_sink sink;
     gx_number dtype = B == NULL ? A->number : gx_number_promote(A->number, B->number);
-    int64_t rows = e->op == PLAN_TRANSPOSE ? A->cols : A->rows,
-            cols = e->op == PLAN_TRANSPOSE ? A->rows : A->cols;
+    int64_t rows = is_turned ? A->cols : A->rows, cols = is_turned ? A->rows : A->cols;
     if (imagine_sink(run, rows, cols, dtype, &sink) != GX_OK) {
         return;
     }
-    bool is_reduction = e->op == PLAN_NORM || e->op == PLAN_SUM;
-    size_t bytes_a = 0, bytes_b = 0, bytes_c = 0;
-    gx_dtype_matrix_bytes(A->rows, A->cols, A->dtype, &bytes_a);
-    if (B != NULL) {
-        gx_dtype_matrix_bytes(B->rows, B->cols, B->dtype, &bytes_b);
-    }
-    if (!is_reduction) {
-        gx_matrix_bytes(rows, cols, dtype, &bytes_c);
-    }
     int64_t tile_rows = is_reduction ? A->tile_rows : sink.tile_rows;
     int64_t tile_cols = is_reduction ? A->tile_cols : sink.tile_cols;
-    row->cost.bytes_read = (double)bytes_a + (double)bytes_b;
-    row->cost.bytes_written = (double)bytes_c;
-    row->cost.flops = e->op == PLAN_TRANSPOSE
-                          ? 0
-                          : (double)A->rows * (double)A->cols * (e->op == PLAN_NORM ? 2 : 1);
-    row->cost.calls =
+    gx_cost *cost = &row->cost;
+    cost->bytes_read = cost->bytes_up = stored_bytes(A) + (B == NULL ? 0 : stored_bytes(B));
+    cost->bytes_written = cost->bytes_down =
+        is_reduction ? 0 : bytes_of((double)rows, (double)cols, dtype);
+    cost->flops = is_turned ? 0 : (double)A->rows * (double)A->cols * (is_norm ? 2 : 1);
+    cost->calls =
         gx_ceil_div(rows, gx_max(1, tile_rows)) * gx_ceil_div(cols, gx_max(1, tile_cols));
-    row->cost.bytes_up = row->cost.bytes_read;
-    row->cost.bytes_down = row->cost.bytes_written;
-    add_cost(run, &row->cost, dtype, 1024, row);
-    const char *driver = e->op == PLAN_NORM        ? "norm"
-                         : e->op == PLAN_SUM       ? "sum"
-                         : e->op == PLAN_TRANSPOSE ? "transpose"
-                                                   : "map";
-    snprintf(row->driver, sizeof row->driver, "%s", driver);
-    snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, one pass", (long long)rows,
-             (long long)cols, gx_number_name(dtype));
-    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)tile_rows,
-             (long long)tile_cols);
+    add_cost(run, cost, dtype, 1024, row);
+    tell(row, driver, tile_rows, tile_cols);
+    add_shape(row, rows, cols, dtype);
+    add(row, "one pass");
 }
 
 // Factorisations ----------------------------------------------------------------------------------
-
-static double unit_of(gx_number dtype)
-{
-    return gx_number_is_complex(dtype) ? 4 : 1;
-}
-
-static double bytes_of(double rows, double cols, gx_number dtype)
-{
-    return rows * cols * (double)gx_number_bytes(dtype);
-}
-
-static double stored_bytes(const gx_mat *A)
-{
-    return (double)A->rows * (double)A->cols * (double)gx_dtype_bytes(A->dtype);
-}
 
 static bool is_square(gx_run *run, const gx_mat *A, const char *advice)
 {
@@ -250,7 +242,7 @@ static bool is_square(gx_run *run, const gx_mat *A, const char *advice)
     return false;
 }
 
-static void plan_cholesky(gx_run *run, const gx_mat *A, gx_number dtype, plan_row *row)
+static void factor_cholesky(gx_run *run, const gx_mat *A, gx_number dtype, plan_row *row)
 {
     gx_mat converted;
     gx_mat_view(&converted, A, GX_NO_TRANS, 0, 0, A->rows, A->cols);
@@ -262,17 +254,15 @@ static void plan_cholesky(gx_run *run, const gx_mat *A, gx_number dtype, plan_ro
     gx_cholesky_plan plan;
     gx_plan_cholesky(run, &converted, GX_LOWER, gx_max(1, sink.tile_rows), &plan);
     cost_program(run, gx_ok(run) ? gx_cholesky_program(run, &converted, &plan, &sink) : NULL, row);
-    snprintf(row->driver, sizeof row->driver, "cholesky");
-    snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, %s", (long long)A->rows,
-             (long long)A->cols, gx_number_name(dtype),
-             plan.is_in_memory ? "all in memory"
-             : plan.is_panel   ? "panel-left, from the database"
-                               : "block-left, from the database");
-    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)plan.block,
-             (long long)plan.block);
+    tell(row, "cholesky", plan.block, plan.block);
+    add_shape(row, A->rows, A->cols, dtype);
+    add(row, "%s",
+        plan.is_in_memory ? "all in memory"
+        : plan.is_panel   ? "panel-left, from the database"
+                          : "block-left, from the database");
 }
 
-static void plan_lu(gx_run *run, const gx_mat *A, gx_number dtype, plan_row *row)
+static void factor_lu(gx_run *run, const gx_mat *A, gx_number dtype, plan_row *row)
 {
     gx_lu_plan plan;
     gx_aux aux = {.kind = GX_AUX_NONE};
@@ -296,20 +286,18 @@ static void plan_lu(gx_run *run, const gx_mat *A, gx_number dtype, plan_row *row
     gx_run_fail(run, &err);
     gx_mem_free(mem, sums);
     gx_aux_clear(&aux, mem);
-    snprintf(row->driver, sizeof row->driver, "lu");
-    snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, %s, partial pivoting",
-             (long long)A->rows, (long long)A->cols, gx_number_name(dtype),
-             plan.is_in_memory ? "all in memory" : "panel-left, from the database");
-    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)A->rows,
-             (long long)plan.panel);
+    tell(row, "lu", A->rows, plan.panel);
+    add_shape(row, A->rows, A->cols, dtype);
+    add(row, "%s, partial pivoting",
+        plan.is_in_memory ? "all in memory" : "panel-left, from the database");
 }
 
-static void plan_qr(gx_run *run, const gx_mat *A, plan_row *row)
+static void plan_qr(gx_run *run, expression *e, plan_row *row)
 {
+    const gx_mat *A = &e->a.mat;
     gx_panel_plan plan;
     int64_t k = gx_min(A->rows, A->cols);
     void *tau = NULL;
-    gx_err err = {0};
     gx_plan_panels(run, A->rows, A->cols, k, A->number, 0, &plan);
     gx_sink sink = {.run = run,
                     .rows = A->rows,
@@ -318,18 +306,23 @@ static void plan_qr(gx_run *run, const gx_mat *A, plan_row *row)
                     .tile_rows = gx_max(1, A->rows),
                     .tile_cols = plan.width,
                     .is_stored = true};
-    if (gx_ok(run) && gx_mem_alloc(run->ctx->mem, (size_t)k * gx_number_bytes(A->number),
-                                   "reflectors", &tau, &err) == GX_OK) {
-        cost_program(run, k == 0 ? NULL : gx_qr_program(run, A, &plan, &sink, tau), row);
+    if (gx_ok(run) && k > 0 && gx_qr_take_tau(run, k, A->number, &tau) == GX_OK) {
+        cost_program(run, gx_qr_program(run, A, &plan, &sink, tau), row);
     }
-    gx_run_fail(run, &err);
     gx_mem_free(run->ctx->mem, tau);
-    snprintf(row->driver, sizeof row->driver, "qr");
-    snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, Householder panels, %lld at a time",
-             (long long)A->rows, (long long)A->cols, gx_number_name(A->number),
-             (long long)plan.group);
-    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)A->rows,
-             (long long)plan.width);
+    tell(row, "qr", A->rows, plan.width);
+    add_shape(row, A->rows, A->cols, A->number);
+    add(row, "Householder panels, %lld at a time", (long long)plan.group);
+}
+
+static void plan_cholesky(gx_run *run, expression *e, plan_row *row)
+{
+    factor_cholesky(run, &e->a.mat, e->a.mat.number, row);
+}
+
+static void plan_lu(gx_run *run, expression *e, plan_row *row)
+{
+    factor_lu(run, &e->a.mat, e->a.mat.number, row);
 }
 
 // Systems -----------------------------------------------------------------------------------------
@@ -371,7 +364,7 @@ static void say_why(const char *why, int64_t cols, plan_row *row)
              kept[0] == '\0' ? "" : "; ", (long long)cols);
 }
 
-static void plan_solve(gx_run *run, const gx_mat *A, int64_t cols, gx_number dtype, plan_row *row)
+static void solve(gx_run *run, const gx_mat *A, int64_t cols, gx_number dtype, plan_row *row)
 {
     static const char *const drivers[] = {[GX_FACTOR_DIAGONAL] = "diagonal",
                                           [GX_FACTOR_LOWER] = "substitution",
@@ -381,12 +374,8 @@ static void plan_solve(gx_run *run, const gx_mat *A, int64_t cols, gx_number dty
     const char *why;
     gx_factor_kind kind = gx_factor_choose(A, &why);
     bool is_factored = kind == GX_FACTOR_CHOLESKY || kind == GX_FACTOR_LU;
-    if (kind == GX_FACTOR_CHOLESKY) {
-        plan_cholesky(run, A, dtype, row);
-    } else if (kind == GX_FACTOR_LU) {
-        plan_lu(run, A, dtype, row);
-    }
     if (is_factored) {
+        (kind == GX_FACTOR_LU ? factor_lu : factor_cholesky)(run, A, dtype, row);
         keep_factor(run, A, dtype, row);
     }
     if (kind == GX_FACTOR_DIAGONAL) {
@@ -404,227 +393,235 @@ static void plan_solve(gx_run *run, const gx_mat *A, int64_t cols, gx_number dty
     say_why(why, cols, row);
 }
 
-static bool check_lines(gx_run *run, const gx_mat *A, const gx_mat *B)
+static void plan_solve(gx_run *run, expression *e, plan_row *row)
 {
-    if (A->rows == B->rows) {
-        return true;
+    int64_t n, cols;
+    gx_number dtype;
+    gx_err err = {0};
+    gx_solve_args args = {.A = &e->a.mat, .B = &e->b.mat};
+    if (gx_solve_shape(&args, &n, &cols, &dtype, &err) == GX_OK) {
+        solve(run, args.A, cols, dtype, row);
     }
-    gx_run_failf(run, GX_ARG, "%s is %lldx%lld but %s is %lldx%lld", A->label, (long long)A->rows,
-                 (long long)A->cols, B->label, (long long)B->rows, (long long)B->cols);
-    return false;
+    gx_run_fail(run, &err);
 }
 
-static void plan_lstsq(gx_run *run, const gx_mat *A, const gx_mat *B, plan_row *row)
+static void plan_inverse(gx_run *run, expression *e, plan_row *row)
 {
-    gx_number dtype = gx_number_promote(A->number, B->number);
-    gx_tsqr_plan tsqr;
-    double m = (double)A->rows, n = (double)A->cols, p = (double)B->cols;
-    gx_plan_tsqr(run, A->rows, A->cols, B->cols, dtype, &tsqr);
-    if (!tsqr.is_possible) {
-        plan_qr(run, A, row);
-        row->cost.bytes_read += bytes_of(m, p, dtype);
-        say_why("R does not fit in memory beside A's rows", B->cols, row);
-        return;
+    const gx_mat *A = &e->a.mat;
+    if (is_square(run, A, ": gx_pinv inverts any shape")) {
+        solve(run, A, A->cols, A->number, row);
     }
-    gx_stack stack;
-    if (gx_stack_plan(run, A, B, dtype, &stack)) {
-        gx_stack_predict(run, &stack, &row->cost, &row->terms);
-        row->cost.bytes_read = stored_bytes(A) + stored_bytes(B);
-        tsqr.height = stack.height;
-    } else {
-        row->cost = (gx_cost){.flops = unit_of(dtype) * (2 * m * n * n + 4 * m * n * p),
-                              .bytes_read = stored_bytes(A) + stored_bytes(B),
-                              .slots = tsqr.slots,
-                              .calls = tsqr.blocks};
-        add_cost(run, &row->cost, dtype, gx_max(1, A->cols), row);
-    }
-    row->cost.bytes_written = bytes_of(n, p, dtype);
-    snprintf(row->driver, sizeof row->driver, "tsqr");
-    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)tsqr.height,
-             (long long)A->cols);
-    say_why("one pass over A with R in memory", B->cols, row);
 }
 
-static void plan_system(gx_run *run, const expression *e, plan_row *row)
+/* An LU whose factor nobody keeps. */
+static void plan_det(gx_run *run, expression *e, plan_row *row)
+{
+    const gx_mat *A = &e->a.mat;
+    if (is_square(run, A, "")) {
+        factor_lu(run, A, A->number, row);
+        keep_factor(run, A, A->number, row);
+    }
+}
+
+static void plan_lstsq(gx_run *run, expression *e, plan_row *row)
 {
     const gx_mat *A = &e->a.mat, *B = &e->b.mat;
-    switch (e->op) {
-    case PLAN_CHOLESKY:
-        plan_cholesky(run, A, A->number, row);
-        break;
-    case PLAN_QR:
-        plan_qr(run, A, row);
-        break;
-    case PLAN_LSTSQ:
-        if (check_lines(run, A, B)) {
-            plan_lstsq(run, A, B, row);
-        }
-        break;
-    case PLAN_SOLVE:
-        if (is_square(run, A, ": gx_lstsq solves by least squares") && check_lines(run, A, B)) {
-            plan_solve(run, A, B->cols, gx_number_promote(A->number, B->number), row);
-        }
-        break;
-    case PLAN_INVERSE:
-        if (is_square(run, A, ": gx_pinv inverts any shape")) {
-            plan_solve(run, A, A->cols, A->number, row);
-        }
-        break;
-    default: // LU, and the determinant, whose factor nobody keeps
-        if (e->op == PLAN_LU || is_square(run, A, "")) {
-            plan_lu(run, A, A->number, row);
-        }
-        if (e->op == PLAN_DET) {
-            keep_factor(run, A, A->number, row);
-        }
+    int64_t n, p;
+    gx_number dtype;
+    gx_err err = {0};
+    gx_tsqr_plan tsqr;
+    if (gx_lstsq_shape(&(gx_lstsq_args){.A = A, .B = B}, &n, &p, &dtype, &err) != GX_OK) {
+        gx_run_fail(run, &err);
+        return;
     }
+    gx_plan_tsqr(run, A->rows, n, p, dtype, &tsqr);
+    if (!tsqr.is_possible) {
+        plan_qr(run, e, row);
+        row->cost.bytes_read += bytes_of((double)A->rows, (double)p, dtype);
+        say_why("R does not fit in memory beside A's rows", p, row);
+        return;
+    }
+    gx_tsqr_foresee(run, A, B, dtype, stored_bytes(A) + stored_bytes(B), &tsqr, &row->cost,
+                    &row->terms);
+    row->cost.bytes_written = bytes_of((double)n, (double)p, dtype);
+    tell(row, "tsqr", tsqr.height, n);
+    say_why("one pass over A with R in memory", p, row);
 }
+
+// Spectra and statistics --------------------------------------------------------------------------
 
 /* Eigenvalues or singular values, all of them or k: `written` bytes of results. */
 static void show_spectrum(gx_run *run, const gx_mat *A, const gx_spectrum_plan *plan,
                           double written, plan_row *row)
 {
-    if (plan->driver == NULL) { // not on this device: there is no such row
+    if (!gx_ok(run) || plan->driver == NULL) { // not on this device: there is no such row
         return;
     }
-    gx_cost cost = plan->cost;
     const gx_oper_plan *oper = &plan->oper;
     double all = oper->once + oper->each;
-    cost.bytes_written = written;
-    row->cost = cost;
+    row->cost = plan->cost;
+    row->cost.bytes_written = written;
     row->is_chosen = plan->is_faster;
-    add_cost(run, &cost, A->number, 1024, row);
-    snprintf(row->driver, sizeof row->driver, "%s", plan->driver);
-    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)A->cols,
-             (long long)(plan->block > 0 ? plan->block : A->rows));
+    add_cost(run, &row->cost, A->number, 1024, row);
+    tell(row, plan->driver, A->cols, plan->block > 0 ? plan->block : A->rows);
     if (plan->block > 0) {
-        snprintf(row->detail, sizeof row->detail,
-                 "a basis of %lld, %lld passes %s, %.0f bytes each, %.0f %% of A in memory",
-                 (long long)plan->ncv, (long long)plan->told.passes, plan->told.how, oper->each,
-                 all > 0 ? 100 * oper->once / all : 100);
+        add(row, "a basis of %lld, %lld passes %s, %.0f bytes each, %.0f %% of A in memory",
+            (long long)plan->ncv, (long long)plan->told.passes, plan->told.how, oper->each,
+            all > 0 ? 100 * oper->once / all : 100);
     } else {
-        snprintf(row->detail, sizeof row->detail, "%s",
-                 plan->told.passes == 2 ? "a QR by panels of rows, then a pass for the vectors"
-                                        : "all of A in memory, one pass");
+        add(row, "%s",
+            plan->told.passes == 2 ? "a QR by panels of rows, then a pass for the vectors"
+                                   : "all of A in memory, one pass");
     }
 }
 
-static void plan_svd(gx_run *run, const expression *e, plan_row *row)
+static void plan_svd(gx_run *run, expression *e, plan_row *row)
 {
     const gx_mat *A = &e->a.mat;
     gx_spectrum_plan plan;
-    if (gx_plan_svd(run, &e->svd, &plan) == GX_OK) {
-        double m = (double)A->rows, n = (double)A->cols;
-        double count = (double)(e->svd.k > 0 ? e->svd.k : gx_min(A->rows, A->cols));
-        show_spectrum(run, A, &plan, bytes_of(m + n, count, A->number), row);
-    }
+    double count = (double)(e->svd.k > 0 ? e->svd.k : gx_min(A->rows, A->cols));
+    gx_plan_svd(run, &e->svd, &plan);
+    show_spectrum(run, A, &plan, bytes_of((double)A->rows + (double)A->cols, count, A->number),
+                  row);
 }
 
-static void plan_eig(gx_run *run, const expression *e, plan_row *row)
+static void plan_eig(gx_run *run, expression *e, plan_row *row)
 {
     const gx_mat *A = &e->a.mat;
     gx_spectrum_plan plan;
-    if (gx_plan_eig(run, &e->eig, &plan) == GX_OK) {
-        double n = (double)A->rows, count = (double)(e->eig.k > 0 ? e->eig.k : A->rows);
-        show_spectrum(run, A, &plan, bytes_of(n + 1, count, A->number), row);
-    }
+    double count = (double)(e->eig.k > 0 ? e->eig.k : A->rows);
+    gx_plan_eig(run, &e->eig, &plan);
+    show_spectrum(run, A, &plan, bytes_of((double)A->rows + 1, count, A->number), row);
 }
 
 /* Covariance, correlation, components: passes over A, and a little that is small. */
-static void plan_columns(gx_run *run, const expression *e, plan_row *row)
+static void show_columns(gx_run *run, const gx_mat *A, const gx_columns_plan *plan, double lines,
+                         plan_row *row)
+{
+    if (!gx_ok(run)) {
+        return;
+    }
+    row->cost = plan->cost;
+    row->terms = plan->terms;
+    row->cost.bytes_written = bytes_of((double)A->cols, lines, A->number);
+    tell(row, plan->driver, plan->height > 0 ? plan->height : A->tile_rows, A->cols);
+    add_shape(row, A->rows, A->cols, A->number);
+    add(row, "%lld pass%s over %.40s", (long long)plan->passes, plural(plan->passes, "es"),
+        A->label);
+}
+
+static void plan_cov(gx_run *run, expression *e, plan_row *row)
 {
     const gx_mat *A = &e->a.mat;
     gx_columns_plan plan = {0};
     gx_sink C;
-    double n = (double)A->cols, lines = n;
-    if (e->op == PLAN_PCA) {
-        gx_plan_pca(run, &(gx_pca_args){.A = A, .k = e->k}, &plan);
-        lines = 2 + (double)(e->k > 0 ? e->k : gx_min(A->rows, A->cols));
-    } else if (imagine_sink(run, A->cols, A->cols, A->number, &C) == GX_OK) {
-        gx_cov_args args = {.A = A, .ddof = 1, .is_correlation = e->op == PLAN_CORR};
+    gx_cov_args args = {.A = A, .ddof = 1};
+    args.is_correlation = strcmp(e->rule->word, "corr") == 0;
+    if (imagine_sink(run, A->cols, A->cols, A->number, &C) == GX_OK) {
         gx_plan_cov(run, &args, &C, &plan);
     }
-    if (!gx_ok(run)) {
-        return;
-    }
-    row->cost = plan.cost;
-    row->terms = plan.terms;
-    row->cost.bytes_written = bytes_of(n, lines, A->number);
-    snprintf(row->driver, sizeof row->driver, "%s", plan.driver);
-    snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, %lld pass%s over %.40s",
-             (long long)A->rows, (long long)A->cols, gx_number_name(A->number),
-             (long long)plan.passes, plan.passes == 1 ? "" : "es", A->label);
-    snprintf(row->block, sizeof row->block, "%lld x %lld",
-             (long long)(plan.height > 0 ? plan.height : A->tile_rows), (long long)A->cols);
+    show_columns(run, A, &plan, (double)A->cols, row);
 }
 
-static void plan_topk(gx_run *run, const expression *e, plan_row *row)
+static void plan_pca(gx_run *run, expression *e, plan_row *row)
+{
+    const gx_mat *A = &e->a.mat;
+    gx_columns_plan plan = {0};
+    gx_plan_pca(run, &(gx_pca_args){.A = A, .k = e->k}, &plan);
+    show_columns(run, A, &plan, 2 + (double)(e->k > 0 ? e->k : gx_min(A->rows, A->cols)), row);
+}
+
+static void plan_topk(gx_run *run, expression *e, plan_row *row)
 {
     const gx_mat *A = &e->a.mat;
     gx_topk_predict(run, A, e->k, &row->cost, &row->terms);
-    snprintf(row->driver, sizeof row->driver, "topk");
-    snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, one pass over %.40s",
-             (long long)A->rows, (long long)A->cols, gx_number_name(A->number), A->label);
-    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)A->tile_rows,
-             (long long)A->tile_cols);
+    tell(row, "topk", A->tile_rows, A->tile_cols);
+    add_shape(row, A->rows, A->cols, A->number);
+    add(row, "one pass over %.40s", A->label);
 }
 
-static void plan_knn(gx_run *run, const expression *e, plan_row *row)
+static void plan_knn(gx_run *run, expression *e, plan_row *row)
 {
     gx_knn_args args = {.Q = &e->a.mat, .E = &e->b.mat, .metric = GX_METRIC_COSINE, .k = e->k};
     gx_knn_plan plan = {0};
     args.last = args.Q->rows;
     gx_knn_foresee(run, &args, &plan, &row->cost, &row->terms);
-    snprintf(row->driver, sizeof row->driver, "%s", plan.is_few ? "pairs" : "gemm");
+    tell(row, plan.is_few ? "pairs" : "gemm", plan.strip, args.E->cols);
     if (plan.is_mutual) {
-        snprintf(row->detail, sizeof row->detail, "each pair of rows of %.60s once", e->b.name);
+        add(row, "each pair of rows of %.60s once", e->b.name);
     } else {
-        snprintf(row->detail, sizeof row->detail, "%lld queries at a time, %lld pass%s over %.60s",
-                 (long long)plan.batch, (long long)plan.batches, plan.batches == 1 ? "" : "es",
-                 e->b.name);
+        add(row, "%lld queries at a time, %lld pass%s over %.60s", (long long)plan.batch,
+            (long long)plan.batches, plural(plan.batches, "es"), e->b.name);
     }
-    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)plan.strip,
-             (long long)args.E->cols);
 }
 
-void gx_plan_expression(gx_run *run, expression *e, plan_row *row)
+// All of them -------------------------------------------------------------------------------------
+
+const plan_rule *gx_plan_rule(const char *word)
 {
-    static const char *const functions[] = {[PLAN_PRODUCT] = "gx_matmul",
-                                            [PLAN_MAP] = "gx_add",
-                                            [PLAN_TRANSPOSE] = "gx_transpose",
-                                            [PLAN_NORM] = "gx_norm",
-                                            [PLAN_SUM] = "gx_sum",
-                                            [PLAN_CHOLESKY] = "gx_cholesky",
-                                            [PLAN_LU] = "gx_lu",
-                                            [PLAN_QR] = "gx_qr",
-                                            [PLAN_SOLVE] = "gx_solve",
-                                            [PLAN_LSTSQ] = "gx_lstsq",
-                                            [PLAN_INVERSE] = "gx_inverse",
-                                            [PLAN_DET] = "gx_det",
-                                            [PLAN_SVD] = "gx_svd",
-                                            [PLAN_EIG] = "gx_eig",
-                                            [PLAN_COV] = "gx_cov",
-                                            [PLAN_CORR] = "gx_corr",
-                                            [PLAN_PCA] = "gx_pca",
-                                            [PLAN_TOPK] = "gx_topk",
-                                            [PLAN_KNN] = "gx_knn"};
-    run->planned_as = functions[e->op];
-    describe_device(run, row);
-    if (e->op == PLAN_PRODUCT) {
-        plan_product(run, e, row);
-    } else if (e->op == PLAN_SVD) {
-        plan_svd(run, e, row);
-    } else if (e->op == PLAN_EIG) {
-        plan_eig(run, e, row);
-    } else if (e->op == PLAN_TOPK) {
-        plan_topk(run, e, row);
-    } else if (e->op == PLAN_KNN) {
-        plan_knn(run, e, row);
-    } else if (e->op >= PLAN_COV) {
-        plan_columns(run, e, row);
-    } else if (e->op >= PLAN_CHOLESKY) {
-        plan_system(run, e, row);
-    } else {
-        plan_pass(run, e, row);
+    static const plan_rule rules[] = {
+        {"matmul", "gx_matmul", NULL, 2, NO_COUNT, true, true, NULL, plan_product},
+        {"add", "gx_add", "map", 2, NO_COUNT, true, true, NULL, plan_pass},
+        {"sub", "gx_add", "map", 2, NO_COUNT, true, true, NULL, plan_pass},
+        {"mul", "gx_add", "map", 2, NO_COUNT, true, true, NULL, plan_pass},
+        {"div", "gx_add", "map", 2, NO_COUNT, true, true, NULL, plan_pass},
+        {"transpose", "gx_transpose", "transpose", 1, NO_COUNT, true, true, NULL, plan_pass},
+        {"adjoint", "gx_transpose", "transpose", 1, NO_COUNT, true, true, NULL, plan_pass},
+        {"norm", "gx_norm", "norm", 1, NO_COUNT, true, false, NULL, plan_pass},
+        {"sum", "gx_sum", "sum", 1, NO_COUNT, true, false, NULL, plan_pass},
+        {"cholesky", "gx_cholesky", NULL, 1, NO_COUNT, false, true, NULL, plan_cholesky},
+        {"lu", "gx_lu", NULL, 1, NO_COUNT, false, true, NULL, plan_lu},
+        {"qr", "gx_qr", NULL, 1, NO_COUNT, false, true, NULL, plan_qr},
+        {"solve", "gx_solve", NULL, 2, NO_COUNT, false, true, NULL, plan_solve},
+        {"lstsq", "gx_lstsq", NULL, 2, NO_COUNT, false, false, NULL, plan_lstsq},
+        {"inverse", "gx_inverse", NULL, 1, NO_COUNT, false, true, NULL, plan_inverse},
+        {"det", "gx_det", NULL, 1, NO_COUNT, false, true, NULL, plan_det},
+        {"svd", "gx_svd", NULL, 1, MAY_COUNT, false, true, gx_svd_table_keys, plan_svd},
+        {"eig", "gx_eig", NULL, 1, MAY_COUNT, false, true, gx_eig_table_keys, plan_eig},
+        {"cov", "gx_cov", NULL, 1, NO_COUNT, false, false, NULL, plan_cov},
+        {"corr", "gx_corr", NULL, 1, NO_COUNT, false, false, NULL, plan_cov},
+        {"pca", "gx_pca", NULL, 1, MAY_COUNT, false, false, NULL, plan_pca},
+        {"topk", "gx_topk", NULL, 1, MUST_COUNT, false, false, NULL, plan_topk},
+        {"knn", "gx_knn", NULL, 2, MUST_COUNT, false, true, NULL, plan_knn},
+    };
+    for (size_t k = 0; k < sizeof rules / sizeof rules[0]; k++) {
+        if (strcmp(rules[k].word, word) == 0) {
+            return &rules[k];
+        }
     }
+    return NULL;
+}
+
+int gx_plan_expression(gx_run *run, expression *e, plan_row row[2])
+{
+    size_t bytes = 0;
+    run->planned_as = e->rule->function;
+    describe_device(run, &row[0]);
+    e->rule->plan(run, e, &row[0]);
+    gx_accel *accel = e->rule->may_leave_host ? gx_place_look(run, &bytes) : NULL;
+    if (accel == NULL || !gx_ok(run)) {
+        row[0].is_chosen = true;
+        return 1;
+    }
+    run->planned_as = e->rule->function;
+    run->target = accel;
+    run->target_bytes = bytes;
+    describe_device(run, &row[1]);
+    e->rule->plan(run, e, &row[1]);
+    run->target = NULL;
+    bool is_faster =
+        e->rule->options != NULL // spectra have said it themselves
+            ? row[1].is_chosen
+            : gx_place_is_faster(row[0].cost.flops, &row[0].terms, &row[1].terms);
+    bool has_room = row[1].terms.seconds > 0;
+    bool is_forced = run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA;
+    is_faster = has_room && (is_faster || is_forced);
+    row[0].is_chosen = !is_faster;
+    row[1].is_chosen = is_faster;
+    if (is_faster) {
+        plan_row host = row[0];
+        row[0] = row[1];
+        row[1] = host;
+    }
+    return has_room ? 2 : 1;
 }

@@ -21,17 +21,16 @@
 **
 ** svd and eig take the options of gx_svd and gx_eig as a second argument.
 **
-** A name with other characters than letters, digits, '_' and one dot is written in double quotes.
-** What an operation would do is plan_steps.c's; the figures come from a dry run of the very program
-** that would be executed (core/exec/schedule.c).
+** The text is read by gx_eval's grammar (core/program/grammar.y), in which a name with blanks or
+** signs stands in double quotes.  What an operation would do is plan_steps.c's; the figures come
+** from a dry run of the very program that would be executed (core/exec/schedule.c).
 */
 #include "eval.h"
 #include "plan_row.h"
 #include "table_fn.h"
 
-#include "../core/device/accel.h"
+#include "../core/program/syntax.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -59,180 +58,81 @@ enum {
     PLAN_COLUMNS /* the arguments are hidden */
 };
 
-/* The chosen one first. */
 typedef struct plan_rows {
-    plan_row row[2];
-    int64_t rows;
-    gx_program_step *step; /* of gx_plan('eval', ...): NULL: the rows above */
-    int64_t capacity;
+    plan_row *row;
+    int64_t rows, capacity;
 } plan_rows;
 
 // The expression ----------------------------------------------------------------------------------
 
-static void skip_blanks(expression *e)
+/* A name, which may be transposed. */
+static gx_code read_operand(const gx_syntax *syntax, const gx_item *item, operand *out, gx_err *err)
 {
-    while (isspace((unsigned char)*e->at)) {
-        e->at++;
+    if (item->form == GX_FORM_CALL && item->is_infix && item->count == 1) {
+        out->trans = strcmp(item->text, "transpose") == 0 ? GX_TRANS
+                     : strcmp(item->text, "adjoint") == 0 ? GX_CONJ_TRANS
+                                                          : GX_NO_TRANS;
+        item = out->trans == GX_NO_TRANS ? item : item->first;
     }
+    out->name = item->text;
+    return item->form == GX_FORM_NAME
+               ? GX_OK
+               : gx_syntax_fail(syntax, item->line, item->column, err, GX_ARG,
+                                "expression is one operation on stored matrices, whose names "
+                                "stand here");
 }
 
-static bool is_name_char(char c)
+/* What the operation is of: matrices, and a number where it takes one. */
+static gx_code read_items(const gx_syntax *syntax, const gx_item *call, expression *e, gx_err *err)
 {
-    return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
-}
-
-static gx_code take(expression *e, char wanted, gx_err *err)
-{
-    if (*e->at != wanted) {
-        return gx_fail(err, GX_ARG, "expression has no '%c' at '%.20s'", wanted, e->at);
+    const double MOST = 1e15;
+    const plan_rule *rule = e->rule;
+    const gx_item *item = call->first;
+    int most = rule->matrices + (rule->counts == NO_COUNT ? 0 : 1);
+    if (call->count < (rule->counts == MUST_COUNT ? most : rule->matrices) || call->count > most) {
+        return gx_syntax_fail(syntax, call->line, call->column, err, GX_ARG,
+                              "%s is of %s%s%s", call->text,
+                              rule->matrices == 1 ? "one matrix" : "two matrices",
+                              rule->counts == NO_COUNT ? "" : " and a count",
+                              rule->counts == MAY_COUNT ? ", which may be left out" : "");
     }
-    e->at++;
-    return GX_OK;
-}
-
-/* "quoted", or letters with at most one schema dot; then .T or .H. */
-static gx_code parse_operand(expression *e, operand *out, gx_err *err)
-{
-    skip_blanks(e);
-    size_t length = 0;
-    const char *start = e->at;
-    if (*e->at == '"') {
-        start = ++e->at;
-        while (*e->at != '\0' && *e->at != '"') {
-            e->at++;
-        }
-        length = (size_t)(e->at - start);
-        GX_TRY(take(e, '"', err));
-    } else {
-        while (is_name_char(*e->at) ||
-               (*e->at == '.' && is_name_char(e->at[1]) &&
-                !((e->at[1] == 'T' || e->at[1] == 'H') && !is_name_char(e->at[2])))) {
-            e->at++;
-        }
-        length = (size_t)(e->at - start);
+    GX_TRY(read_operand(syntax, item, &e->a, err));
+    item = item->next;
+    if (rule->matrices == 2) {
+        GX_TRY(read_operand(syntax, item, &e->b, err));
+        item = item->next;
     }
-    if (length == 0 || length >= sizeof out->name) {
-        return gx_fail(err, GX_ARG, "expression has no matrix name at '%.20s'", start);
-    }
-    memcpy(out->name, start, length);
-    out->name[length] = '\0';
-    if (e->at[0] == '.' && (e->at[1] == 'T' || e->at[1] == 'H')) {
-        out->trans = e->at[1] == 'T' ? GX_TRANS : GX_CONJ_TRANS;
-        e->at += 2;
-    }
-    skip_blanks(e);
-    return GX_OK;
-}
-
-/* "solve(A, B)": the operation and its arguments; false: it is no such word. */
-static bool take_word(expression *e, bool *takes_two)
-{
-    static const struct {
-        const char *word;
-        plan_op op;
-        bool takes_two;
-    } words[] = {{"norm(", PLAN_NORM, false},
-                 {"sum(", PLAN_SUM, false},
-                 {"cholesky(", PLAN_CHOLESKY, false},
-                 {"lu(", PLAN_LU, false},
-                 {"qr(", PLAN_QR, false},
-                 {"solve(", PLAN_SOLVE, true},
-                 {"lstsq(", PLAN_LSTSQ, true},
-                 {"inverse(", PLAN_INVERSE, false},
-                 {"det(", PLAN_DET, false},
-                 {"svd(", PLAN_SVD, false},
-                 {"eig(", PLAN_EIG, false},
-                 {"cov(", PLAN_COV, false},
-                 {"corr(", PLAN_CORR, false},
-                 {"pca(", PLAN_PCA, false},
-                 {"topk(", PLAN_TOPK, false},
-                 {"knn(", PLAN_KNN, true}};
-    for (size_t k = 0; k < sizeof words / sizeof words[0]; k++) {
-        size_t length = strlen(words[k].word);
-        if (strncmp(e->at, words[k].word, length) == 0) {
-            e->at += length;
-            e->op = words[k].op;
-            *takes_two = words[k].takes_two;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A number of at most 15 digits. */
-static gx_code parse_count(expression *e, gx_err *err)
-{
-    const char *start = e->at;
-    skip_blanks(e);
-    for (int digits = 0; isdigit((unsigned char)*e->at) && digits < 15; digits++) {
-        e->k = 10 * e->k + (*e->at++ - '0');
-    }
-    skip_blanks(e);
-    return e->k > 0 ? GX_OK : gx_fail(err, GX_ARG, "expression has no count at '%.20s'", start);
-}
-
-static gx_code parse_call(expression *e, bool takes_two, gx_err *err)
-{
-    GX_TRY(parse_operand(e, &e->a, err));
-    bool may_count = e->op >= PLAN_SVD && e->op != PLAN_COV && e->op != PLAN_CORR && !takes_two;
-    if (e->op == PLAN_TOPK || (may_count && *e->at == ',')) {
-        GX_TRY(take(e, ',', err));
-        GX_TRY(parse_count(e, err));
-    }
-    if (takes_two) {
-        GX_TRY(take(e, ',', err));
-        GX_TRY(parse_operand(e, &e->b, err));
-        e->has_b = true;
-    }
-    if (e->op == PLAN_KNN) {
-        GX_TRY(take(e, ',', err));
-        GX_TRY(parse_count(e, err));
-    }
-    GX_TRY(take(e, ')', err));
-    if (e->op >= PLAN_CHOLESKY && (e->a.trans != GX_NO_TRANS || e->b.trans != GX_NO_TRANS)) {
+    if (!rule->takes_transposed && (e->a.trans != GX_NO_TRANS || e->b.trans != GX_NO_TRANS)) {
         return gx_fail(err, GX_ARG, "expression has a transpose in an operation that plans none");
     }
+    if (item == NULL) {
+        return GX_OK;
+    }
+    if (item->form != GX_FORM_NUMBER || !(item->value.re >= 1 && item->value.re < MOST)) {
+        return gx_syntax_fail(syntax, item->line, item->column, err, GX_ARG,
+                              "expression has no count here");
+    }
+    e->k = (int64_t)item->value.re;
     return GX_OK;
 }
 
-/* A, or A and B with a sign between. */
-static gx_code parse_infix(expression *e, gx_err *err)
+/* The tree of one operation, whose names *e has from now on. */
+static gx_code read(const gx_syntax *syntax, expression *e, gx_err *err)
 {
-    GX_TRY(parse_operand(e, &e->a, err));
-    e->op = PLAN_TRANSPOSE;
-    if (*e->at != '\0' && strchr("@+-*/", *e->at) != NULL) {
-        e->op = *e->at++ == '@' ? PLAN_PRODUCT : PLAN_MAP;
-        e->has_b = true;
-        GX_TRY(parse_operand(e, &e->b, err));
+    const gx_item *statement = syntax->program->first;
+    const gx_item *item = statement == NULL ? NULL : statement->first;
+    if (syntax->program->count != 1 || statement->form != GX_FORM_VALUE) {
+        return gx_fail(err, GX_ARG, "expression is one operation on stored matrices");
     }
-    return GX_OK;
-}
-
-static gx_code parse(expression *e, const char *text, gx_err *err)
-{
-    e->at = text;
-    skip_blanks(e);
-    bool takes_two;
-    if (take_word(e, &takes_two)) {
-        GX_TRY(parse_call(e, takes_two, err));
-    } else {
-        GX_TRY(parse_infix(e, err));
-    }
-    skip_blanks(e);
-    if (*e->at != '\0') {
-        return gx_fail(err, GX_ARG,
-                       "expression is one operation on stored matrices, but goes on with '%.20s'",
-                       e->at);
-    }
-    if (e->op == PLAN_TRANSPOSE && e->a.trans == GX_NO_TRANS) {
+    e->rule = item->form == GX_FORM_CALL ? gx_plan_rule(item->text) : NULL;
+    if (e->rule == NULL) {
         return gx_fail(err, GX_ARG,
                        "expression names a matrix but no operation (@ + - * / .T .H norm sum "
                        "cholesky lu qr solve lstsq inverse det svd eig cov corr pca topk knn)");
     }
-    return GX_OK;
+    bool is_turned = item->is_infix && item->count == 1;
+    return is_turned ? read_operand(syntax, item, &e->a, err) : read_items(syntax, item, e, err);
 }
-
-// The row -----------------------------------------------------------------------------------------
 
 static bool find_operand(gx_run *run, bool takes_sparse, operand *x)
 {
@@ -248,51 +148,22 @@ static bool find_operand(gx_run *run, bool takes_sparse, operand *x)
     return true;
 }
 
-/* The operations that are programs, which may run on a device; not the passes over one matrix. */
-static bool may_leave_host(plan_op op)
+static bool find_operands(gx_run *run, expression *e)
 {
-    return op == PLAN_KNN ||
-           (op != PLAN_NORM && op != PLAN_SUM && op != PLAN_LSTSQ && op < PLAN_COV);
+    bool takes_sparse = strcmp(e->rule->word, "matmul") == 0;
+    return find_operand(run, takes_sparse, &e->a) &&
+           (e->rule->matrices == 1 || find_operand(run, takes_sparse, &e->b));
 }
-
-/* The same on the device, where there is one; the row that would be used is first. */
-static void add_device(gx_run *run, expression *e, plan_rows *plan)
-{
-    size_t bytes = 0;
-    gx_accel *accel = may_leave_host(e->op) ? gx_place_look(run, &bytes) : NULL;
-    if (accel == NULL || !gx_ok(run)) {
-        return;
-    }
-    run->target = accel;
-    run->target_bytes = bytes;
-    gx_plan_expression(run, e, &plan->row[1]);
-    run->target = NULL;
-    plan->rows = plan->row[1].terms.seconds > 0 ? 2 : 1; // else it has no room
-    bool is_forced = run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA;
-    const plan_row *host = &plan->row[0], *device = &plan->row[1];
-    bool is_faster = e->op >= PLAN_SVD && e->op != PLAN_KNN
-                         ? device->is_chosen
-                         : gx_place_is_faster(host->cost.flops, &host->terms, &device->terms);
-    if (plan->rows == 2 && (is_forced || is_faster)) {
-        plan_row swapped = plan->row[0];
-        plan->row[0] = plan->row[1];
-        plan->row[1] = swapped;
-    }
-}
-
-// The table ---------------------------------------------------------------------------------------
 
 /* What the options object says of the operation; those of the others have none. */
 static bool take_options(gx_fn *fn, expression *e)
 {
-    const gx_option *keys = e->op == PLAN_EIG   ? gx_eig_table_keys
-                            : e->op == PLAN_SVD ? gx_svd_table_keys
-                                                : NULL;
-    void *out = e->op == PLAN_EIG ? (void *)&e->eig_options : (void *)&e->svd_options;
-    if (!gx_fn_options(fn, keys, out)) {
+    bool is_eig = e->rule->options == gx_eig_table_keys;
+    void *out = is_eig ? (void *)&e->eig_options : (void *)&e->svd_options;
+    if (!gx_fn_options(fn, e->rule->options, out)) {
         return false;
     }
-    bool is_given = e->op == PLAN_EIG ? e->eig_options.has_k : e->svd_options.has_k;
+    bool is_given = is_eig ? e->eig_options.has_k : e->svd_options.has_k;
     if (is_given && e->k > 0) {
         return gx_fn_fail(fn, "k is in the expression and in the options: give it once");
     }
@@ -305,10 +176,10 @@ static bool take_options(gx_fn *fn, expression *e)
 
 static bool take_spectrum(gx_fn *fn, expression *e)
 {
-    if (e->op == PLAN_SVD) {
+    if (e->rule->options == gx_svd_table_keys) {
         return gx_svd_args_of(fn, &e->svd_options, &e->a.mat, true, &e->svd);
     }
-    if (e->op == PLAN_EIG) {
+    if (e->rule->options == gx_eig_table_keys) {
         bool is_right = gx_eig_args_of(fn, &e->eig_options, &e->a.mat, e->mats, &e->eig);
         e->eig.wants_right = true; // as where vectors have a destination
         return is_right;
@@ -316,7 +187,27 @@ static bool take_spectrum(gx_fn *fn, expression *e)
     return true;
 }
 
-// Programs ----------------------------------------------------------------------------------------
+// The rows ----------------------------------------------------------------------------------------
+
+/* Room for one more; NULL: the run has failed. */
+static plan_row *add_row(gx_run *run, plan_rows *plan)
+{
+    gx_err err = {0};
+    if (plan->rows == plan->capacity) {
+        int64_t capacity = 2 * plan->capacity + 2;
+        void *rows = plan->row;
+        if (gx_mem_realloc(NULL, (size_t)capacity * sizeof *plan->row, "a plan", &rows, &err) !=
+            GX_OK) {
+            gx_run_fail(run, &err);
+            return NULL;
+        }
+        plan->row = rows;
+        plan->capacity = capacity;
+    }
+    plan_row *row = &plan->row[plan->rows++];
+    *row = (plan_row){.is_step = true, .is_chosen = true};
+    return row;
+}
 
 typedef struct listing {
     gx_run *run;
@@ -326,31 +217,27 @@ typedef struct listing {
 static bool add_step(void *arg, const gx_program_step *step)
 {
     listing *l = arg;
-    plan_rows *plan = l->plan;
-    gx_err err = {0};
-    if (plan->rows == plan->capacity) {
-        int64_t capacity = 2 * plan->capacity + 16;
-        void *steps = plan->step;
-        if (gx_mem_realloc(NULL, (size_t)capacity * sizeof *step, "a plan", &steps, &err) !=
-            GX_OK) {
-            gx_run_fail(l->run, &err);
-            return false;
-        }
-        plan->step = steps;
-        plan->capacity = capacity;
+    plan_row *row = add_row(l->run, l->plan);
+    if (row != NULL) {
+        snprintf(row->device, sizeof row->device, "%s", step->is_on_device ? "cuda" : "cpu");
+        snprintf(row->driver, sizeof row->driver, "%s", step->op);
+        snprintf(row->detail, sizeof row->detail, "%s", step->detail);
+        snprintf(row->block, sizeof row->block, "%lldx%lld %s", (long long)step->rows,
+                 (long long)step->cols, gx_number_name(step->dtype));
+        row->cost.bytes_written = step->bytes;
+        row->cost.flops = step->flops;
     }
-    plan->step[plan->rows++] = *step;
-    return true;
+    return row != NULL;
 }
 
 /* gx_plan('eval', program, arguments ...): a row a step. */
-static bool plan_program(gx_fn *fn, plan_rows *plan, int64_t *rows)
+static void plan_program(gx_fn *fn, plan_rows *plan)
 {
     gx_program *program;
     gx_program_arg *args;
     gx_fn inner = *fn;
     if (!gx_fn_options(fn, NULL, NULL)) {
-        return false;
+        return;
     }
     fn->argc--; // the word
     fn->argv++;
@@ -360,81 +247,52 @@ static bool plan_program(gx_fn *fn, plan_rows *plan, int64_t *rows)
     if (is_right) {
         gx_program_steps(&fn->run, program, add_step, &(listing){&fn->run, plan});
     }
-    *rows = plan->rows;
-    return gx_ok(&fn->run);
 }
 
-static void step_column(const gx_program_step *step, int column, sqlite3_context *sql)
+/* One operation: its candidates. */
+static void plan_operation(gx_fn *fn, const gx_syntax *syntax, plan_rows *plan)
 {
-    switch (column) {
-    case COL_CHOSEN:
-        sqlite3_result_int(sql, 1);
-        break;
-    case COL_DEVICE:
-        sqlite3_result_text(sql, step->is_on_device ? "cuda" : "cpu", -1, SQLITE_STATIC);
-        break;
-    case COL_DRIVER:
-        sqlite3_result_text(sql, step->op, -1, SQLITE_TRANSIENT);
-        break;
-    case COL_DETAIL:
-        sqlite3_result_text(sql, step->detail, -1, SQLITE_TRANSIENT);
-        break;
-    case COL_BLOCK: {
-        char shape[64];
-        sqlite3_snprintf(sizeof shape, shape, "%lldx%lld %s", (long long)step->rows,
-                         (long long)step->cols, gx_number_name(step->dtype));
-        sqlite3_result_text(sql, shape, -1, SQLITE_TRANSIENT);
-        break;
+    expression e = {.rule = NULL};
+    gx_err err = {0};
+    if (read(syntax, &e, &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
+        return;
     }
-    case COL_BYTES_WRITTEN:
-        sqlite3_result_int64(sql, (int64_t)step->bytes);
-        break;
-    case COL_FLOPS:
-        sqlite3_result_double(sql, step->flops);
-        break;
-    default:
-        break; // NULL
+    if (!take_options(fn, &e)) {
+        return;
+    }
+    if (gx_fn_has(fn, 1)) {
+        char shown[GX_SHOWN_BYTES];
+        gx_fn_fail(fn, "options must be a JSON object '{...}', not %s",
+                   gx_arg_show(fn->argv[1], shown));
+        return;
+    }
+    if (find_operands(&fn->run, &e) && take_spectrum(fn, &e) && add_row(&fn->run, plan) != NULL &&
+        add_row(&fn->run, plan) != NULL) {
+        memset(plan->row, 0, 2 * sizeof *plan->row);
+        plan->rows = gx_plan_expression(&fn->run, &e, plan->row);
     }
 }
-
-// The rows ----------------------------------------------------------------------------------------
 
 static bool plan_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
 {
     (void)used;
     plan_rows *plan = state;
     const char *text = (const char *)sqlite3_value_text(fn->argv[0]);
-    if (text != NULL && strcmp(text, "eval") == 0 && fn->argc > 1) {
-        return plan_program(fn, plan, rows);
-    }
-    if (fn->argc > 2) {
-        return gx_fn_fail(fn, "takes one expression and options, or 'eval', a program and its "
-                              "arguments");
-    }
-    expression e = {.op = PLAN_TRANSPOSE};
+    gx_syntax *syntax = NULL;
     gx_err err = {0};
-    if (text == NULL) {
-        return gx_fn_fail(fn, "takes one expression, such as gx_plan('A @ B')");
-    }
-    if (parse(&e, text, &err) != GX_OK) {
+    if (text != NULL && strcmp(text, "eval") == 0 && fn->argc > 1) {
+        plan_program(fn, plan);
+    } else if (fn->argc > 2) {
+        gx_fn_fail(fn, "takes one expression and options, or 'eval', a program and its arguments");
+    } else if (text == NULL) {
+        gx_fn_fail(fn, "takes one expression, such as gx_plan('A @ B')");
+    } else if (gx_syntax_parse(NULL, text, strlen(text), &syntax, &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
-        return false;
+    } else {
+        plan_operation(fn, syntax, plan);
     }
-    if (!take_options(fn, &e)) {
-        return false;
-    }
-    if (gx_fn_has(fn, 1)) {
-        char shown[GX_SHOWN_BYTES];
-        return gx_fn_fail(fn, "options must be a JSON object '{...}', not %s",
-                          gx_arg_show(fn->argv[1], shown));
-    }
-    bool takes_sparse = e.op == PLAN_PRODUCT;
-    if (find_operand(&fn->run, takes_sparse, &e.a) &&
-        (!e.has_b || find_operand(&fn->run, takes_sparse, &e.b)) && take_spectrum(fn, &e)) {
-        gx_plan_expression(&fn->run, &e, &plan->row[0]);
-        plan->rows = 1;
-        add_device(&fn->run, &e, plan);
-    }
+    gx_syntax_free(syntax);
     *rows = plan->rows;
     return gx_ok(&fn->run);
 }
@@ -451,28 +309,23 @@ static void result_term(sqlite3_context *sql, const gx_terms *terms, int column)
 static void plan_column(void *state, gx_ctx *ctx, int64_t at, int column, sqlite3_context *sql)
 {
     (void)ctx;
-    const plan_rows *plan = state;
-    if (plan->step != NULL) {
-        step_column(&plan->step[at], column, sql);
-        return;
-    }
-    const plan_row *row = &plan->row[at];
+    const plan_row *row = &((const plan_rows *)state)->row[at];
     const gx_cost *cost = &row->cost;
+    const char *const texts[] = {row->device, row->driver, row->detail, row->block};
+    bool is_known = !row->is_step || column <= COL_BLOCK || column == COL_BYTES_WRITTEN ||
+                    column == COL_FLOPS;
+    if (!is_known) {
+        return; // NULL
+    }
     switch (column) {
     case COL_CHOSEN:
-        sqlite3_result_int(sql, at == 0);
+        sqlite3_result_int(sql, row->is_chosen);
         break;
     case COL_DEVICE:
-        sqlite3_result_text(sql, row->device, -1, SQLITE_TRANSIENT);
-        break;
     case COL_DRIVER:
-        sqlite3_result_text(sql, row->driver, -1, SQLITE_TRANSIENT);
-        break;
     case COL_DETAIL:
-        sqlite3_result_text(sql, row->detail, -1, SQLITE_TRANSIENT);
-        break;
     case COL_BLOCK:
-        sqlite3_result_text(sql, row->block, -1, SQLITE_TRANSIENT);
+        sqlite3_result_text(sql, texts[column - COL_DEVICE], -1, SQLITE_TRANSIENT);
         break;
     case COL_CACHE_BLOCKS:
         sqlite3_result_int64(sql, cost->slots);
@@ -502,7 +355,7 @@ static void plan_column(void *state, gx_ctx *ctx, int64_t at, int column, sqlite
 
 static void plan_clear(void *state)
 {
-    gx_mem_free(NULL, ((plan_rows *)state)->step);
+    gx_mem_free(NULL, ((plan_rows *)state)->row);
 }
 
 const gx_table_fn gx_table_plan = {

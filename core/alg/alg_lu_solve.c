@@ -298,7 +298,6 @@ static void solve_group(gx_run *run, const gx_mat *F, const gx_aux *aux, gx_tran
                         const gx_mat *B, const solve_plan *plan, int64_t first, int64_t last,
                         gx_sink *X)
 {
-    const int64_t FIXED_PIECE = 512; // as plan.c
     solve s = {.plan = plan, .aux = aux, .trans = trans, .first = first, .last = last};
     int64_t calls = count_calls(plan, last - first);
     if (gx_prog_create(run, calls, &s.prog) != GX_OK) {
@@ -307,11 +306,8 @@ static void solve_group(gx_run *run, const gx_mat *F, const gx_aux *aux, gx_tran
     gx_prog_expect_parts(s.prog, calls);
     s.F = gx_prog_operand(s.prog, F, NULL, X->number, plan->n, plan->n, plan->height, plan->width);
     s.X = gx_prog_operand(s.prog, B, X, X->number, plan->n, plan->lines, plan->n, plan->strip);
-    if (run->ctx->config.number[GX_SET_DETERMINISTIC] != 0) {
-        gx_prog_cut(
-            s.prog,
-            &(gx_cut){.m = FIXED_PIECE, .n = FIXED_PIECE, .k = FIXED_PIECE, .is_fixed = true});
-    }
+    gx_cut cut = gx_plan_cut(run);
+    gx_prog_cut(s.prog, &cut);
     gx_prog_lookahead(s.prog, 2 * plan->together + 4);
     if (gx_ok(run)) {
         solve_strips(&s);

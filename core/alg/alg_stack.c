@@ -162,6 +162,26 @@ void gx_stack_predict(gx_run *run, const gx_stack *s, gx_cost *cost, gx_terms *t
     gx_predict_pass(run, cost, s->dtype, s->cols, terms);
 }
 
+void gx_tsqr_foresee(gx_run *run, const gx_mat *A, const gx_mat *B, gx_number dtype, double bytes,
+                     gx_tsqr_plan *plan, gx_cost *cost, gx_terms *terms)
+{
+    gx_stack stack;
+    gx_args factor = {.m = A->rows, .n = A->cols};
+    gx_args apply = {.m = A->rows, .n = B == NULL ? 0 : B->cols, .k = A->cols};
+    if (gx_stack_plan(run, A, B, dtype, &stack)) {
+        gx_stack_predict(run, &stack, cost, terms);
+        cost->bytes_read = bytes;
+        plan->height = stack.height;
+        return;
+    }
+    *cost = (gx_cost){.flops = gx_kernel_flops(GX_TPQRT, dtype, &factor) +
+                               gx_kernel_flops(GX_TPMQRT, dtype, &apply),
+                      .bytes_read = bytes,
+                      .slots = plan->slots,
+                      .calls = plan->blocks};
+    gx_predict_cost(run, NULL, cost, dtype, gx_max(1, A->cols), terms);
+}
+
 // The pass ----------------------------------------------------------------------------------------
 
 typedef struct stack {

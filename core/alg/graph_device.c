@@ -121,7 +121,7 @@ static void foresee(const spreading *x, bool is_there, gx_terms *host, gx_terms 
     int64_t readers =
         gx_min(run->ctx->config.number[GX_SET_READERS], gx_sparse_pieces(x->G)); // at work
     cost.compute_s = steps * gx_sparse_host_seconds(run, x->G, GX_F64, 1) +
-                     (is_stored ? bytes / gx_predict_read_rate(run, (double)readers) : 0);
+                     (is_stored ? bytes / gx_predict_read_rate(run, readers) : 0);
     gx_predict_cost(run, NULL, &cost, GX_F64, 1, host);
     if (x->accel == NULL) {
         return;

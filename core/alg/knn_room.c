@@ -204,8 +204,7 @@ static void foresee(gx_knn_device *d, bool is_there, gx_cost *cost, gx_terms *te
     cost->slots = d->is_whole ? 1 : GX_KNN_RING;
     cost->slot_bytes = gx_knn_rows_bytes(d, d->is_whole ? d->height : d->rows);
     double kernels = kernel_seconds(d);
-    double read = cost->bytes_read /
-                  gx_predict_read_rate(d->run, (double)d->run->ctx->config.number[GX_SET_READERS]);
+    double read = cost->bytes_read / gx_predict_read_rate(d->run, 0);
     double others = fmax(read, cost->bytes_up / device->upload_bytes_per_s);
     // The panels' kernels run beside the copies; the last panel's come after them.
     cost->compute_s = is_there ? kernels : fmax(kernels / (double)d->panels, kernels - others);

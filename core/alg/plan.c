@@ -36,10 +36,82 @@
 static const int64_t BLOCK_EDGE = 1024;
 
 /* A cache of fewer blocks than this has too little freedom: smaller blocks then. */
-static const int64_t ENOUGH_SLOTS = 24;
+enum { ENOUGH_SLOTS = 24 };
 
 /* Deterministic pieces: the largest that every thread count can share well. */
 static const int64_t FIXED_PIECE = 512;
+
+// What the planners share -------------------------------------------------------------------------
+
+bool gx_plan_is_fixed(const gx_run *run)
+{
+    return run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
+}
+
+gx_cut gx_plan_cut(const gx_run *run)
+{
+    gx_cut fixed = {.m = FIXED_PIECE, .n = FIXED_PIECE, .k = FIXED_PIECE, .is_fixed = true};
+    return gx_plan_is_fixed(run) ? fixed : (gx_cut){0};
+}
+
+int64_t gx_plan_lookahead(const gx_run *run)
+{
+    return gx_max(4, 2 * run->ctx->config.number[GX_SET_READERS]);
+}
+
+size_t gx_plan_memory(const gx_run *run)
+{
+    return run->target != NULL ? run->target_bytes : gx_mem_available(run->ctx->mem);
+}
+
+size_t gx_plan_reserve(const gx_run *run, size_t host_bytes)
+{
+    return run->target != NULL ? run->target_bytes / 32 : host_bytes;
+}
+
+int64_t gx_plan_slots(const gx_run *run, size_t block_bytes, size_t kept)
+{
+    size_t available = gx_plan_memory(run);
+    return available > kept ? (int64_t)((available - kept) / block_bytes) : 0;
+}
+
+/* One kernel call at a time: from DEVICE_EDGE on a device computes at its full rate. */
+static int64_t device_edge(int64_t most)
+{
+    const int64_t DEVICE_EDGE = 4096, SMALL_EDGE = 1024, ALONG = 4;
+    int64_t edge = DEVICE_EDGE;
+    while (edge > SMALL_EDGE && edge * ALONG > most) {
+        edge /= 2;
+    }
+    return edge;
+}
+
+int64_t gx_plan_edge(const gx_run *run, size_t element, int64_t most, int64_t *wide)
+{
+    int64_t threads = run->ctx->config.number[GX_SET_THREADS];
+    bool is_here = run->target == NULL;
+    int64_t high = BLOCK_EDGE * gx_max(1, (int64_t)lround(sqrt((double)threads / 8.0)));
+    high = is_here ? high : device_edge(most);
+    int64_t cols = is_here && wide != NULL ? BLOCK_EDGE * gx_min(4, 2 * threads) : high;
+    while (cols > 16 && gx_plan_memory(run) / ((size_t)(high * cols) * element) < ENOUGH_SLOTS) {
+        if (cols <= high) {
+            high /= 2;
+        }
+        cols = gx_max(cols / 2, high);
+    }
+    if (wide != NULL) {
+        *wide = cols;
+    }
+    return high;
+}
+
+int64_t gx_plan_whole_tiles(int64_t edge, int64_t tile, int64_t side)
+{
+    tile = gx_max(1, tile);
+    return gx_min(gx_max(1, edge / tile), gx_ceil_div(gx_max(1, side), tile)) * tile;
+}
+
+// Products ----------------------------------------------------------------------------------------
 
 static bool is_same_source(const gx_mat *A, const gx_mat *B)
 {
@@ -76,57 +148,6 @@ static int64_t k_piece_of(const gx_mat *X, bool is_left, gx_trans trans)
 {
     bool is_cols = is_left == (trans == GX_NO_TRANS);
     return gx_max(1, is_cols ? X->tile_cols : X->tile_rows);
-}
-
-/* Blocks per side of the target edge, whole tiles, not past the matrix. */
-static int64_t round_to_tiles(int64_t edge, int64_t tile, int64_t size)
-{
-    int64_t tiles = gx_max(1, edge / gx_max(1, tile));
-    return gx_max(1, gx_min(tiles, gx_ceil_div(gx_max(1, size), gx_max(1, tile)))) *
-           gx_max(1, tile);
-}
-
-/*
-** The target edges for this many threads within this much memory.  Blocks grow to the right first:
-** a block one tile high is contiguous in its tiles, so it is read and written without being
-** copied.
-*/
-static void target_edges(int64_t threads, size_t available, size_t element, int64_t *edge_m,
-                         int64_t *edge_n)
-{
-    *edge_m = BLOCK_EDGE * gx_max(1, (int64_t)lround(sqrt((double)threads / 8.0)));
-    *edge_n = BLOCK_EDGE * gx_min(4, 2 * threads);
-    while (*edge_n > 16 &&
-           available / ((size_t)(*edge_m * *edge_n) * element) < (size_t)ENOUGH_SLOTS) {
-        if (*edge_n <= *edge_m) {
-            *edge_m /= 2;
-        }
-        *edge_n = gx_max(*edge_n / 2, *edge_m);
-    }
-}
-
-/* One kernel call at a time: from DEVICE_EDGE on a device computes at its full rate. */
-int64_t gx_plan_device_edge(size_t available, size_t element, int64_t most)
-{
-    const int64_t DEVICE_EDGE = 4096, SMALL_EDGE = 1024, ALONG = 4;
-    int64_t edge = DEVICE_EDGE;
-    while (edge > SMALL_EDGE && edge * ALONG > most) {
-        edge /= 2;
-    }
-    while (edge > 16 && available / ((size_t)(edge * edge) * element) < (size_t)ENOUGH_SLOTS) {
-        edge /= 2;
-    }
-    return edge;
-}
-
-size_t gx_plan_memory(const gx_run *run)
-{
-    return run->target != NULL ? run->target_bytes : gx_mem_available(run->ctx->mem);
-}
-
-size_t gx_plan_reserve(const gx_run *run, size_t host_bytes)
-{
-    return run->target != NULL ? run->target_bytes / 32 : host_bytes;
 }
 
 /* Whole tiles along a side that is shared out among so many, as evenly as that goes. */
@@ -176,8 +197,8 @@ static void choose_equal_strips(int64_t part, int64_t room, strips *s)
     s->block_q = share_tiles(s->q, s->along_q, gx_ceil_div(s->q, side_q));
     s->block_p = share_tiles(s->p, s->along_p, gx_ceil_div(s->p, gx_max(1, part / s->block_q)));
     if (s->block_p * s->block_q > room) {
-        s->block_q = round_to_tiles(side_q, s->along_q, s->q);
-        s->block_p = round_to_tiles(part / s->block_q, s->along_p, s->p);
+        s->block_q = gx_plan_whole_tiles(side_q, s->along_q, s->q);
+        s->block_p = gx_plan_whole_tiles(part / s->block_q, s->along_p, s->p);
     }
 }
 
@@ -230,21 +251,17 @@ void gx_plan_matmul_result(const gx_sink *C, gx_matmul_plan *plan)
 static void choose_blocks(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int64_t tile_n,
                           gx_matmul_plan *plan)
 {
-    bool is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
+    bool is_fixed = gx_plan_is_fixed(run);
     if (!is_fixed && run->target != NULL && choose_strips(run, args, tile_m, tile_n, plan)) {
         return;
     }
     size_t element = gx_number_bytes(plan->dtype);
-    size_t available = gx_plan_memory(run);
     int64_t edge_m = 1, edge_n = 1;
-    if (!is_fixed && run->target != NULL) {
-        edge_m = gx_plan_device_edge(available, element, gx_max(plan->m, plan->n));
-        edge_n = edge_m;
-    } else if (!is_fixed) {
-        target_edges(run->ctx->config.number[GX_SET_THREADS], available, element, &edge_m, &edge_n);
+    if (!is_fixed) {
+        edge_m = gx_plan_edge(run, element, gx_max(plan->m, plan->n), &edge_n);
     }
-    plan->block_m = round_to_tiles(edge_m, tile_m, plan->m);
-    plan->block_n = round_to_tiles(edge_n, tile_n, plan->n);
+    plan->block_m = gx_plan_whole_tiles(edge_m, tile_m, plan->m);
+    plan->block_n = gx_plan_whole_tiles(edge_n, tile_n, plan->n);
     if (plan->is_syrk) {
         plan->block_m = plan->block_n = gx_max(plan->block_m, plan->block_n);
     }
@@ -255,20 +272,17 @@ static void choose_blocks(gx_run *run, const gx_matmul_args *args, int64_t tile_
         gx_max(plan->block_m * plan->block_n, gx_max(args->A->tile_rows * args->A->tile_cols,
                                                      args->B->tile_rows * args->B->tile_cols));
     if (!is_fixed) {
-        int64_t third = (int64_t)(available / (4 * element));
+        int64_t third = (int64_t)(gx_plan_memory(run) / (4 * element));
         most = gx_max(plan->block_m * plan->block_n, gx_min(most, third));
     }
     int64_t limit = gx_max(1, most / gx_max(plan->block_m, plan->block_n));
-    int64_t piece = round_to_tiles(edge_m, gx_max(ka, kb), plan->k);
+    int64_t piece = gx_plan_whole_tiles(edge_m, gx_max(ka, kb), plan->k);
     if (piece > limit) {
         piece = limit >= 64 ? limit / 64 * 64 : limit;
     }
     plan->block_k = gx_max(1, gx_min(piece, plan->k));
     plan->is_snake = !is_fixed;
-    if (is_fixed) {
-        plan->cut =
-            (gx_cut){.m = FIXED_PIECE, .n = FIXED_PIECE, .k = FIXED_PIECE, .is_fixed = true};
-    }
+    plan->cut = gx_plan_cut(run);
 }
 
 double gx_plan_matmul_reads(const gx_matmul_plan *plan, int64_t super_m, int64_t super_n)
@@ -304,12 +318,10 @@ static int64_t count_slots(gx_run *run, const gx_matmul_args *args, const gx_mat
     size_t slot_bytes = (size_t)largest * gx_number_bytes(plan->dtype);
     size_t overhead = gx_prog_overhead(gx_plan_matmul_calls(plan),
                                        grid_m * grid_k + grid_k * grid_n + grid_m * grid_n);
-    size_t available = gx_plan_memory(run);
     if (args->after != NULL) {
         overhead += gx_prog_fused_overhead(grid_m * grid_n, args->after->f);
     }
-    overhead = run->target != NULL ? 0 : overhead;
-    return gx_max(3, available > overhead ? (int64_t)((available - overhead) / slot_bytes) : 0);
+    return gx_max(3, gx_plan_slots(run, slot_bytes, run->target != NULL ? 0 : overhead));
 }
 
 static void choose_rectangle(gx_matmul_plan *plan, int64_t slots)
@@ -378,18 +390,6 @@ void gx_plan_matmul(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int
         plan->lookahead = INT32_MAX / 2;
     } else {
         choose_rectangle(plan, slots);
-        plan->lookahead = gx_max(4, 2 * run->ctx->config.number[GX_SET_READERS]);
+        plan->lookahead = gx_plan_lookahead(run);
     }
-}
-
-double gx_plan_read_rate(gx_run *run)
-{
-    return gx_predict_read_rate(run, (double)run->ctx->config.number[GX_SET_READERS]);
-}
-
-double gx_plan_seconds(gx_run *run, const gx_cost *cost, gx_number dtype, int64_t edge)
-{
-    gx_terms terms;
-    gx_predict_cost(run, NULL, cost, dtype, edge, &terms);
-    return terms.model_s; // what calls have taught is about calls
 }

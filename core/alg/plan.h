@@ -57,12 +57,31 @@ size_t gx_plan_memory(const gx_run *run);
 */
 size_t gx_plan_reserve(const gx_run *run, size_t host_bytes);
 
+// What the planners share -------------------------------------------------------------------------
+
+/* Deterministic mode: nothing may depend on memory or on threads. */
+bool gx_plan_is_fixed(const gx_run *run);
+
+/* Pieces of a kernel call; of a fixed size in deterministic mode. */
+gx_cut gx_plan_cut(const gx_run *run);
+
+/* Calls that are read ahead where not everything is in memory. */
+int64_t gx_plan_lookahead(const gx_run *run);
+
+/* Blocks of so many bytes that fit beside what the program keeps free. */
+int64_t gx_plan_slots(const gx_run *run, size_t block_bytes, size_t kept);
+
 /*
-** Edge of the square blocks of a program on a device with so much memory for them: large enough for
-** its full rate, several along a side of `most` elements, so that copies and kernels overlap, and
-** enough of them in its memory.
+** The target edge of blocks where the run is planning for.  On the host for its threads within its
+** memory, and `wide`, where that is not NULL, for blocks that grow to the right first: a block one
+** tile high is contiguous in its tiles, so it is read and written without being copied.  On a
+** device: large enough for its full rate, several along a side of `most` elements, so that copies
+** and kernels overlap, and enough of them in its memory.
 */
-int64_t gx_plan_device_edge(size_t available, size_t element, int64_t most);
+int64_t gx_plan_edge(const gx_run *run, size_t element, int64_t most, int64_t *wide);
+
+/* The multiple of the tile nearest below the edge, at least one tile, not past the side. */
+int64_t gx_plan_whole_tiles(int64_t edge, int64_t tile, int64_t side);
 
 /* The program of a product (alg_matmul.c); NULL when the run has failed.  Freed by the caller. */
 gx_prog *gx_matmul_program(gx_run *run, const gx_matmul_args *args, const gx_matmul_plan *plan,
@@ -109,11 +128,5 @@ void gx_plan_tri(gx_run *run, const gx_mat *A, int64_t lines, gx_number dtype, i
 
 /* Calls of its program, at most. */
 int64_t gx_plan_tri_calls(const gx_tri_plan *plan);
-
-/* Bytes per second that the helpers read from the database. */
-double gx_plan_read_rate(gx_run *run);
-
-/* Seconds of work without a program on the host.  edge: smallest side of its blocks, elements. */
-double gx_plan_seconds(gx_run *run, const gx_cost *cost, gx_number dtype, int64_t edge);
 
 #endif

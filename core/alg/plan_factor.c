@@ -32,70 +32,16 @@
 #include <math.h>
 #include <string.h>
 
-/* Edge of a block in elements: gemm reaches its full rate from here (docs/cost-model.md). */
-static const int64_t BLOCK_EDGE = 1024;
-
-/* A cache of fewer blocks than this has too little freedom: smaller blocks then. */
-static const int64_t ENOUGH_SLOTS = 24;
-
 /* Blocks along a side up to which shapes are tried by scheduling them: 45 000 calls, some 20 ms. */
 static const int64_t DRY_RUN_GRID = 64;
 
-/* Deterministic pieces: the largest that every thread count can share well. */
-static const int64_t FIXED_PIECE = 512;
-
-static bool is_fixed(const gx_run *run)
-{
-    return run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
-}
-
-static gx_cut cut_of(const gx_run *run)
-{
-    gx_cut fixed = {.m = FIXED_PIECE, .n = FIXED_PIECE, .k = FIXED_PIECE, .is_fixed = true};
-    return is_fixed(run) ? fixed : (gx_cut){0};
-}
-
-/* The edge that suits this much memory, or this many threads, for a side of n. */
-static int64_t target_edge(gx_run *run, gx_number dtype, int64_t n)
-{
-    int64_t threads = run->ctx->config.number[GX_SET_THREADS];
-    size_t available = gx_plan_memory(run);
-    int64_t edge = BLOCK_EDGE;
-    if (run->target != NULL && !is_fixed(run)) {
-        return gx_plan_device_edge(available, gx_number_bytes(dtype), n);
-    }
-    if (is_fixed(run)) {
-        return edge;
-    }
-    edge *= gx_max(1, (int64_t)lround(sqrt((double)threads / 8.0)));
-    while (edge > 16 &&
-           available / ((size_t)(edge * edge) * gx_number_bytes(dtype)) < (size_t)ENOUGH_SLOTS) {
-        edge /= 2;
-    }
-    return edge;
-}
-
-/* Whole tiles nearest below the edge, at least one, not past the side. */
-static int64_t round_to_tiles(int64_t edge, int64_t tile, int64_t side)
-{
-    tile = gx_max(1, tile);
-    int64_t tiles = gx_max(1, edge / tile);
-    return gx_min(tiles, gx_ceil_div(gx_max(1, side), tile)) * tile;
-}
-
-/* Slots of so many bytes beside a program; at least the three that a call needs. */
+/* Slots of so many elements beside a program; at least the three that a call needs. */
 static int64_t count_slots(gx_run *run, int64_t elements, gx_number dtype, int64_t calls,
                            int64_t blocks)
 {
-    size_t slot_bytes = (size_t)gx_max(1, elements) * gx_number_bytes(dtype);
-    size_t available = gx_plan_memory(run);
     size_t overhead = gx_plan_reserve(run, gx_prog_overhead(calls, blocks));
-    return gx_max(3, available > overhead ? (int64_t)((available - overhead) / slot_bytes) : 0);
-}
-
-static int64_t some_lookahead(const gx_run *run)
-{
-    return gx_max(4, 2 * run->ctx->config.number[GX_SET_READERS]);
+    size_t slot_bytes = (size_t)gx_max(1, elements) * gx_number_bytes(dtype);
+    return gx_max(3, gx_plan_slots(run, slot_bytes, overhead));
 }
 
 // Cholesky ----------------------------------------------------------------------------------------
@@ -163,10 +109,12 @@ void gx_plan_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, int64_t tile,
     plan->n = A->rows;
     plan->dtype = A->number;
     plan->uplo = uplo;
-    plan->block =
-        round_to_tiles(is_fixed(run) ? 1 : target_edge(run, A->number, A->rows), tile, A->rows);
-    plan->cut = cut_of(run);
-    plan->is_snake = !is_fixed(run);
+    bool is_fixed = gx_plan_is_fixed(run);
+    int64_t wanted =
+        is_fixed ? 1 : gx_plan_edge(run, gx_number_bytes(A->number), A->rows, NULL);
+    plan->block = gx_plan_whole_tiles(wanted, tile, A->rows);
+    plan->cut = gx_plan_cut(run);
+    plan->is_snake = !is_fixed;
     int64_t grid = gx_ceil_div(plan->n, plan->block), edge = gx_min(plan->block, plan->n);
     double calls =
         (double)grid * (double)(grid + 1) * (double)(grid + 2) / 6 + (double)(grid * grid);
@@ -179,7 +127,7 @@ void gx_plan_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, int64_t tile,
         plan->lookahead = INT32_MAX / 2;
         return;
     }
-    plan->lookahead = some_lookahead(run);
+    plan->lookahead = gx_plan_lookahead(run);
     choose_rectangle(plan, grid, slots);
     plan->is_panel = plan->super_m >= grid;
     if (grid <= DRY_RUN_GRID && grid * (grid + 1) / 2 <= 4 * slots) {
@@ -254,10 +202,12 @@ static void choose_tri_blocks(gx_run *run, const gx_mat *A, int64_t tile_n, int6
                               gx_tri_plan *plan)
 {
     int64_t tile = gx_max(1, A->tile_rows), n = gx_max(1, plan->n);
-    int64_t edge = is_fixed(run) ? tile : target_edge(run, plan->dtype, n);
-    plan->block_n = round_to_tiles(is_fixed(run) ? 1 : edge, tile_n, n);
-    plan->block_line = round_to_tiles(is_fixed(run) ? 1 : edge, tile_line, plan->lines);
-    plan->edge = gx_min(n, tile > 2 * edge ? divisor(tile, edge) : round_to_tiles(edge, tile, n));
+    bool is_fixed = gx_plan_is_fixed(run);
+    int64_t edge = is_fixed ? tile : gx_plan_edge(run, gx_number_bytes(plan->dtype), n, NULL);
+    plan->block_n = gx_plan_whole_tiles(is_fixed ? 1 : edge, tile_n, n);
+    plan->block_line = gx_plan_whole_tiles(is_fixed ? 1 : edge, tile_line, plan->lines);
+    plan->edge =
+        gx_min(n, tile > 2 * edge ? divisor(tile, edge) : gx_plan_whole_tiles(edge, tile, n));
     if (plan->edge < gx_min(n, edge) / 4) {
         plan->edge = gx_min(n, edge);
     }
@@ -281,7 +231,7 @@ void gx_plan_tri(gx_run *run, const gx_mat *A, int64_t lines, gx_number dtype, i
     plan->lines = lines;
     plan->dtype = dtype;
     plan->sweeps = sweeps;
-    plan->cut = cut_of(run);
+    plan->cut = gx_plan_cut(run);
     choose_tri_blocks(run, A, tile_n, tile_line, plan);
     int64_t grid_a = gx_ceil_div(plan->n, plan->edge);
     int64_t grid = gx_ceil_div(plan->n, plan->block_n);
@@ -296,6 +246,6 @@ void gx_plan_tri(gx_run *run, const gx_mat *A, int64_t lines, gx_number dtype, i
         plan->lookahead = INT32_MAX / 2;
     } else {
         choose_strips(plan, slots);
-        plan->lookahead = some_lookahead(run);
+        plan->lookahead = gx_plan_lookahead(run);
     }
 }

@@ -27,8 +27,7 @@ enum {
     WIDTH = 512,      /* gemm's full rate, and one panel is 5 % of the flops at n = 8192 */
     LEAST_WIDTH = 64, /* gemm at about 85 %                                              */
     ENOUGH_PANELS = 12,
-    FIXED_PIECE = 512, /* as plan.c */
-    CALLS_EACH = 3     /* for a panel and one to its left */
+    CALLS_EACH = 3 /* for a panel and one to its left */
 };
 
 /* A deterministic panel: at most this much. */
@@ -75,9 +74,7 @@ static size_t overhead_bytes(gx_run *run, const gx_lu_plan *plan)
 /* Panels that the cache will hold. */
 static int64_t count_slots(gx_run *run, const gx_lu_plan *plan)
 {
-    size_t overhead = gx_plan_reserve(run, overhead_bytes(run, plan));
-    size_t available = gx_plan_memory(run);
-    return available > overhead ? (int64_t)((available - overhead) / panel_bytes(plan)) : 0;
+    return gx_plan_slots(run, panel_bytes(plan), gx_plan_reserve(run, overhead_bytes(run, plan)));
 }
 
 /* About the bytes that tiles have, one panel or a whole part of it wide. */
@@ -112,11 +109,11 @@ static void set_width(gx_run *run, gx_lu_plan *plan, int64_t width)
     choose_tiles(run, plan);
 }
 
-static void choose_width(gx_run *run, gx_lu_plan *plan, bool is_fixed)
+static void choose_width(gx_run *run, gx_lu_plan *plan)
 {
     size_t column_bytes = (size_t)gx_max(1, plan->m) * gx_number_bytes(plan->dtype);
     int64_t width = WIDTH;
-    if (is_fixed) {
+    if (gx_plan_is_fixed(run)) {
         width /= 2;
         while (width > 1 && (size_t)width * column_bytes > FIXED_PANEL_BYTES) {
             width /= 2;
@@ -156,30 +153,21 @@ static void choose_group(gx_run *run, gx_lu_plan *plan)
     plan->lookahead = plan->is_in_memory ? INT32_MAX / 2 : CALLS_EACH * (plan->group + 1);
 }
 
-/* Shape and cut; whether the mode is deterministic. */
-static bool begin_plan(gx_run *run, int64_t m, int64_t n, gx_number dtype, gx_lu_plan *plan)
-{
-    bool is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
-    *plan = (gx_lu_plan){.m = m, .n = n, .dtype = dtype};
-    if (is_fixed) {
-        plan->cut =
-            (gx_cut){.m = FIXED_PIECE, .n = FIXED_PIECE, .k = FIXED_PIECE, .is_fixed = true};
-    }
-    return is_fixed;
-}
-
 void gx_plan_lu(gx_run *run, int64_t m, int64_t n, gx_number dtype, gx_lu_plan *plan)
 {
-    bool is_fixed = begin_plan(run, m, n, dtype, plan);
-    choose_width(run, plan, is_fixed);
+    *plan = (gx_lu_plan){.m = m, .n = n, .dtype = dtype, .cut = gx_plan_cut(run)};
+    choose_width(run, plan);
     choose_group(run, plan);
 }
 
 void gx_plan_lu_again(gx_run *run, const gx_aux *aux, const gx_sink *F, gx_lu_plan *plan)
 {
-    begin_plan(run, F->rows, F->cols, F->number, plan);
-    plan->panel = aux->panel;
-    plan->tile_rows = F->tile_rows;
-    plan->tile_cols = F->tile_cols;
+    *plan = (gx_lu_plan){.m = F->rows,
+                         .n = F->cols,
+                         .dtype = F->number,
+                         .panel = aux->panel,
+                         .tile_rows = F->tile_rows,
+                         .tile_cols = F->tile_cols,
+                         .cut = gx_plan_cut(run)};
     choose_group(run, plan);
 }

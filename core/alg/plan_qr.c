@@ -30,9 +30,6 @@ static const int64_t PANEL_ELEMENTS = 1 << 20;
 /* Row blocks of TSQR: large enough for the team, small enough to be read and worked on in turn. */
 static const size_t ROW_BLOCK_BYTES = 32 << 20;
 
-/* Deterministic pieces, as for products. */
-static const int64_t FIXED_PIECE = 512;
-
 /* What kernels take beside the blocks, for reflectors of m x k applied to n columns. */
 static size_t kernel_bytes(gx_run *run, int64_t m, int64_t n, int64_t k, gx_number dtype,
                            bool is_tree)
@@ -56,36 +53,16 @@ static size_t kernel_bytes(gx_run *run, int64_t m, int64_t n, int64_t k, gx_numb
     return most;
 }
 
-static bool is_fixed(const gx_run *run)
-{
-    return run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
-}
-
-static void choose_cut(const gx_run *run, gx_cut *cut)
-{
-    *cut = (gx_cut){0};
-    if (is_fixed(run)) {
-        *cut = (gx_cut){.m = FIXED_PIECE, .n = FIXED_PIECE, .k = FIXED_PIECE, .is_fixed = true};
-    }
-}
-
-static int64_t lookahead_of(const gx_run *run)
-{
-    return gx_max(4, 2 * run->ctx->config.number[GX_SET_READERS]);
-}
-
 /* Blocks of that many elements that fit beside the program, its kernels and one tile to pack. */
 static int64_t count_slots(gx_run *run, int64_t elements, int64_t calls, int64_t blocks,
                            size_t kernel, gx_number dtype)
 {
     const size_t EXTRA = 512; // a call's parts and vectors, while their list grows
-    size_t element = gx_number_bytes(dtype), available = gx_plan_memory(run);
-    size_t slot = ((size_t)elements * element + 63) / 64 * 64;
+    size_t slot = ((size_t)elements * gx_number_bytes(dtype) + 63) / 64 * 64;
     size_t tile = gx_store_max_tile_bytes(run->ctx->store);
     size_t other = gx_prog_overhead(calls, blocks) + (size_t)calls * EXTRA + kernel +
                    (tile < slot ? tile : slot);
-    other = gx_plan_reserve(run, other);
-    return available > other ? (int64_t)((available - other) / slot) : 0;
+    return gx_plan_slots(run, slot, gx_plan_reserve(run, other));
 }
 
 // Panels ------------------------------------------------------------------------------------------
@@ -103,7 +80,7 @@ static int64_t target_width(gx_run *run, int64_t rows, int64_t cols, gx_number d
     size_t tile = gx_store_max_tile_bytes(run->ctx->store);
     int64_t most = gx_max(1, (int64_t)(tile / gx_number_bytes(dtype))); // elements of a tile
     int64_t height = gx_max(1, rows);
-    if (is_fixed(run)) {
+    if (gx_plan_is_fixed(run)) {
         int64_t width = gx_max(1, gx_min(gx_max(most / 2 / height, 16), most));
         return round_width(width, gx_max(1, cols));
     }
@@ -146,7 +123,7 @@ static int64_t choose_width(gx_run *run, int64_t rows, int64_t cols, int64_t k, 
             best = width;
             *slots = fit;
         }
-        if (width == 1 || fit >= gx_min(all, is_fixed(run) ? 3 : enough_slots(width))) {
+        if (width == 1 || fit >= gx_min(all, gx_plan_is_fixed(run) ? 3 : enough_slots(width))) {
             return best;
         }
         width = round_width(width / 2, gx_max(1, cols));
@@ -171,8 +148,8 @@ void gx_plan_panels(gx_run *run, int64_t rows, int64_t cols, int64_t k, gx_numbe
     int64_t panels = gx_ceil_div(gx_max(1, cols), width);
     bool fits = slots >= panels + 1;
     plan->group = fits ? panels : gx_max(1, slots - 3);
-    plan->lookahead = fits ? INT32_MAX / 2 : lookahead_of(run);
-    choose_cut(run, &plan->cut);
+    plan->lookahead = fits ? INT32_MAX / 2 : gx_plan_lookahead(run);
+    plan->cut = gx_plan_cut(run);
 }
 
 /* The tallest tile of that width, in multiples of 64 where it is not the whole height. */
@@ -235,13 +212,13 @@ void gx_plan_tsqr(gx_run *run, int64_t rows, int64_t cols, int64_t extra_cols, g
     memset(plan, 0, sizeof *plan);
     plan->rows = rows;
     plan->cols = cols;
-    plan->lookahead = lookahead_of(run);
-    choose_cut(run, &plan->cut);
+    plan->lookahead = gx_plan_lookahead(run);
+    plan->cut = gx_plan_cut(run);
     const int64_t WANTED = 5;
     int64_t resident = resident_blocks(cols, extra_cols), row = gx_max(1, cols);
     int64_t step = gx_plan_tsqr_step(run, rows, cols, dtype);
     int64_t least = round_height(0, step, cols), height = least;
-    if (!is_fixed(run)) {
+    if (!gx_plan_is_fixed(run)) {
         int64_t bytes = (int64_t)ROW_BLOCK_BYTES / (row * (int64_t)gx_number_bytes(dtype));
         height = round_height(bytes, step, cols);
     }
@@ -284,7 +261,7 @@ void gx_plan_q_tiles(gx_run *run, int64_t rows, int64_t cols, int64_t width, gx_
     // An intermediate will take its part of the memory, and three such panels must fit in the rest.
     double panel = (double)rows * (double)gx_number_bytes(dtype);
     double most_bytes = (double)gx_mem_available(run->ctx->mem) / PANELS_BESIDE;
-    while (!is_fixed(run) && *tile_cols > 1 && panel * (double)*tile_cols > most_bytes) {
+    while (!gx_plan_is_fixed(run) && *tile_cols > 1 && panel * (double)*tile_cols > most_bytes) {
         *tile_cols = round_width(*tile_cols / 2, *tile_cols);
         *tile_rows = tile_height(run, rows, *tile_cols, dtype);
     }

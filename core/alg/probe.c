@@ -363,6 +363,15 @@ static void second(comparison *c, const gx_mat *M, gx_probe_part part, gx_trans 
 
 // The probes --------------------------------------------------------------------------------------
 
+/* Seconds by the model alone: what calls have taught is about calls. */
+static double seconds_of(gx_run *run, const gx_cost *cost, gx_number dtype)
+{
+    enum { EDGE = 1024 };
+    gx_terms terms;
+    gx_predict_cost(run, NULL, cost, dtype, EDGE, &terms);
+    return terms.model_s;
+}
+
 bool gx_probe_is_due(gx_run *run, gx_number dtype, double driver_flops, double driver_bytes,
                      double elements, double bytes)
 {
@@ -370,7 +379,6 @@ bool gx_probe_is_due(gx_run *run, gx_number dtype, double driver_flops, double d
     if (!gx_ok(run) || choice != GX_PROBE_AUTO || elements == 0) {
         return gx_ok(run) && choice == GX_PROBE_ON && elements > 0;
     }
-    enum { EDGE = 1024 };
     if (driver_flops < WORTH_A_THOUGHT) {
         return false;
     }
@@ -378,9 +386,8 @@ bool gx_probe_is_due(gx_run *run, gx_number dtype, double driver_flops, double d
     gx_cost probe = {.flops = 4 * COLUMNS * elements, .bytes_read = bytes};
     // Matrix times a few columns is bound by memory: a tenth of the flop rate, rather less.
     probe.flops *= 10;
-    double driver_s =
-        run->is_planned_on_device ? run->planned_s : gx_plan_seconds(run, &driver, dtype, EDGE);
-    return gx_plan_seconds(run, &probe, dtype, EDGE) < WORTH_IT * driver_s;
+    double driver_s = run->is_planned_on_device ? run->planned_s : seconds_of(run, &driver, dtype);
+    return seconds_of(run, &probe, dtype) < WORTH_IT * driver_s;
 }
 
 gx_code gx_probe_product(gx_run *run, const gx_matmul_args *args, const gx_mat *C)

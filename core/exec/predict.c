@@ -113,12 +113,13 @@ static double all_run(const clocks *c)
     return latest;
 }
 
-double gx_predict_read_rate(gx_run *run, double readers)
+double gx_predict_read_rate(gx_run *run, int64_t readers)
 {
+    readers = readers > 0 ? readers : run->ctx->config.number[GX_SET_READERS];
     const gx_profile *p = gx_profile_get(run->ctx);
     double one = p->db_read_bytes_per_s, all = p->db_read_all_bytes_per_s, n = p->db_readers;
     double power = n > 1 && all > one ? log(all / one) / log(n) : 0.8; // small machines: unknown
-    return one * pow(fmax(1, readers), fmin(1, power));
+    return one * pow((double)gx_max(1, readers), fmin(1, power));
 }
 
 static double largest(double a, double b, double c)
@@ -549,8 +550,7 @@ void gx_predict_cost(gx_run *run, const gx_accel *accel, const gx_cost *cost, gx
     const gx_profile *p = gx_profile_get(run->ctx);
     int threads = (int)run->ctx->config.number[GX_SET_THREADS];
     *terms = (gx_terms){0};
-    terms->read_s = cost->bytes_read /
-                    gx_predict_read_rate(run, (double)run->ctx->config.number[GX_SET_READERS]);
+    terms->read_s = cost->bytes_read / gx_predict_read_rate(run, 0);
     double write_per_byte = 0, commit_per_byte = 0, busy_s;
     if (cost->bytes_written > 0) {
         price_storing(run, "main", cost->bytes_written, &write_per_byte, &commit_per_byte);
@@ -611,6 +611,21 @@ void gx_predict_pass(gx_run *run, const gx_cost *cost, gx_number dtype, int64_t 
     terms->start_s = start_s;
     terms->model_s += start_s;
     terms->seconds = terms->model_s * terms->factor;
+}
+
+void gx_terms_add(gx_terms *sum, const gx_terms *more)
+{
+    bool is_first = sum->model_s == 0;
+    sum->start_s += more->start_s;
+    sum->read_s += more->read_s;
+    sum->up_s += more->up_s;
+    sum->compute_s += more->compute_s;
+    sum->down_s += more->down_s;
+    sum->write_s += more->write_s;
+    sum->model_s += more->model_s - fmin(sum->commit_s, more->commit_s); // one call, one commit
+    sum->commit_s = fmax(sum->commit_s, more->commit_s);
+    sum->factor = is_first ? more->factor : sum->factor;
+    sum->seconds = sum->model_s * sum->factor;
 }
 
 void gx_predict_expect(gx_run *run, const gx_terms *terms, bool is_on_device)

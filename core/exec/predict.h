@@ -62,13 +62,16 @@ void gx_predict_cost(gx_run *run, const struct gx_accel *accel, const gx_cost *c
 void gx_predict_pass(gx_run *run, const gx_cost *cost, gx_number dtype, int64_t cols,
                      gx_terms *terms);
 
+/* One after the other, in one call. */
+void gx_terms_add(gx_terms *sum, const gx_terms *more);
+
 /* The run is about to take so long: for gx_stats and the ledger. */
 void gx_predict_expect(gx_run *run, const gx_terms *terms, bool is_on_device);
 
 /* Helpers that bring so many stored bytes to a device: one a tile, and none for little. */
 double gx_predict_helpers_s(gx_run *run, double bytes);
 
-/* Bytes per second that so many helpers read from the database. */
-double gx_predict_read_rate(gx_run *run, double readers);
+/* Bytes per second that so many helpers, 0: all of them, read from the database. */
+double gx_predict_read_rate(gx_run *run, int64_t readers);
 
 #endif

@@ -490,7 +490,7 @@ static void reorder(spread *x)
     gx_mem *mem = prog->run->ctx->mem;
     size_t steps = (size_t)prog->step_count;
     merge m = {.spread = x, .is_roomy = prog->lookahead >= prog->step_count};
-    m.read_rate = gx_predict_read_rate(prog->run, (double)gx_max(1, gx_exec_readers(prog)));
+    m.read_rate = gx_predict_read_rate(prog->run, gx_max(1, gx_exec_readers(prog)));
     m.wanted = take(prog->run, steps, sizeof *m.wanted);
     m.block = take(prog->run, (size_t)prog->blocks, sizeof *m.block);
     m.there = take(prog->run, (size_t)prog->blocks * (size_t)x->fleet->count, sizeof *m.there);

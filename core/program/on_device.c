@@ -61,8 +61,7 @@ static void predict(gx_exec *x, const gx_device_profile *device, bool is_later, 
         .host = gx_profile_get(ctx),
         .device = device,
         .threads = (int)ctx->config.number[GX_SET_THREADS],
-        .read_bytes_per_s =
-            gx_predict_read_rate(x->run, (double)ctx->config.number[GX_SET_READERS]),
+        .read_bytes_per_s = gx_predict_read_rate(x->run, 0),
     };
     for (int k = 0; k < g->operands; k++) {
         gx_ref ref = g->operand[k].node;

@@ -259,7 +259,7 @@ static double host_pass(const gx_oper *op)
     double bytes = bytes_of(op), half = op->is_hermitian ? 0.5 : 1;
     double memory = bytes / gx_profile_sweep_rate(profile, threads);
     bool fits = half * bytes < (double)gx_mem_available(run->ctx->mem);
-    double stream = half * bytes / gx_plan_read_rate(run);
+    double stream = half * bytes / gx_predict_read_rate(run, 0);
     return fits || memory > stream ? memory : stream;
 }
 

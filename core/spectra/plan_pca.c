@@ -18,19 +18,11 @@ static double bytes_of(const gx_mat *A)
 /* One after the other. */
 static void add(gx_columns_plan *plan, const gx_cost *cost, const gx_terms *terms)
 {
-    bool is_first = plan->terms.model_s == 0;
-    gx_terms *sum = &plan->terms;
     plan->cost.flops += cost->flops;
     plan->cost.bytes_read += cost->bytes_read;
     plan->cost.calls += cost->calls;
     plan->cost.slots = gx_max(plan->cost.slots, cost->slots);
-    sum->start_s += terms->start_s;
-    sum->read_s += terms->read_s;
-    sum->compute_s += terms->compute_s;
-    sum->write_s += terms->write_s;
-    sum->model_s += terms->model_s;
-    sum->factor = is_first ? terms->factor : sum->factor;
-    sum->seconds = sum->model_s * sum->factor;
+    gx_terms_add(&plan->terms, terms);
 }
 
 /* The triangle of [1 B], after a look at the first rows. */
@@ -39,26 +31,14 @@ static bool take_one_pass(gx_run *run, const gx_mat *A, gx_columns_plan *plan)
     gx_mat ones;
     gx_cost cost;
     gx_terms terms;
-    gx_stack stack;
     gx_tsqr_plan tsqr;
     if (!gx_pca_is_one_pass(run, A, &tsqr)) {
         return false;
     }
-    *plan = (gx_columns_plan){.driver = "tsqr", .passes = 1, .height = tsqr.height};
     gx_number dtype = gx_number_wide(A->number);
     gx_mat_centred(&ones, A, dtype, NULL, NULL, true);
-    if (gx_stack_plan(run, &ones, NULL, dtype, &stack)) {
-        plan->height = stack.height;
-        gx_stack_predict(run, &stack, &cost, &terms);
-    } else {
-        gx_args size = {.m = A->rows, .n = ones.cols};
-        cost = (gx_cost){.flops = gx_kernel_flops(GX_TPQRT, dtype, &size),
-                         .bytes_read = bytes_of(A),
-                         .bytes_up = bytes_of(A),
-                         .slots = tsqr.slots,
-                         .calls = tsqr.blocks};
-        gx_predict_cost(run, NULL, &cost, dtype, A->cols, &terms);
-    }
+    gx_tsqr_foresee(run, &ones, NULL, dtype, bytes_of(A), &tsqr, &cost, &terms);
+    *plan = (gx_columns_plan){.driver = "tsqr", .passes = 1, .height = tsqr.height};
     cost.bytes_read += bytes_of(A) / (double)A->rows * (double)gx_min(A->rows, GX_PCA_SHIFT_ROWS);
     add(plan, &cost, &terms);
     return true;

@@ -75,20 +75,25 @@ def test_reads_and_writes(filedb, name, limit):
     ("inverse(T)", "T is 6x4, not square: gx_pinv inverts any shape"),
     ("lstsq(T, S)", "T is 6x4 but S is 4x4"),
     ("solve(S, T)", "S is 4x4 but T is 6x4"),
-    ("solve(S)", "expression has no ',' at ')'"),
-    ("lu(S", "expression has no ')' at ''"),
+    ("solve(S)", "line 1, column 1: solve is of two matrices"),
+    ("lu(S", "line 1, column 5: the program ends in the middle of a statement"),
+    ("S @ T @ T", "line 1, column 3: expression is one operation on stored matrices, whose names stand here"),
+    ("S.T.T", "line 1, column 2: expression is one operation on stored matrices, whose names stand here"),
+    ("X = S", "expression is one operation on stored matrices"),
     ("lu(S.T)", "expression has a transpose in an operation that plans none"),
     ("lu(N)", "no matrix named 'N'"),
     ("S", "expression names a matrix but no operation (@ + - * / .T .H norm sum cholesky lu qr solve lstsq inverse "
      "det svd eig cov corr pca topk knn)"),
-    ("topk(S)", "expression has no ',' at ')'"),
-    ("cov(S, 3)", "expression has no ')' at ', 3)'"),
+    ("topk(S)", "line 1, column 1: topk is of one matrix and a count"),
+    ("pca(S, 1, 2)", "line 1, column 1: pca is of one matrix and a count, which may be left out"),
+    ("topk(S, 0)", "line 1, column 9: expression has no count here"),
+    ("cov(S, 3)", "line 1, column 1: cov is of one matrix"),
     ("pca(S, 5)", "k is 5 but S is 4x4: it has 4 components"),
 ])
 def test_errors(db, expression, text):
     put(db, "T", 6, 4)
     put(db, "S", 4, 4)
-    assert error(db, "SELECT * FROM gx_plan(?)", expression) == "gx_plan: " + text
+    assert error(db, "SELECT * FROM gx_plan(?)", expression).split("\n")[0] == "gx_plan: " + text
 
 
 def test_svd(filedb):
@@ -121,7 +126,8 @@ def test_svd(filedb):
         "gx_plan: singular values and vectors of A (400x320 f64) need ")
     assert error(filedb, "SELECT * FROM gx_plan('svd(A, 321)')") == \
         "gx_plan: k is 321 but A is 400x320: it has 320 singular values"
-    assert error(filedb, "SELECT * FROM gx_plan('svd(A, x)')") == "gx_plan: expression has no count at ' x)'"
+    assert error(filedb, "SELECT * FROM gx_plan('svd(A, x)')") == \
+        "gx_plan: line 1, column 8: expression has no count here\n  svd(A, x)\n         ^"
 
 
 @pytest.mark.parametrize("rows,cols,expression,call,driver,passes", [
