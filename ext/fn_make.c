@@ -8,6 +8,7 @@
 */
 #include "gx_ext.h"
 
+#include "../core/alg/dense.h"
 #include "../core/base/random.h"
 #include "../core/mat/gallery.h"
 #include "../core/mat/simple.h"
@@ -189,7 +190,9 @@ static void diag_of_vector(gx_fn *fn, const gx_mat *v, diag_options *opt)
 {
     int64_t count = v->rows * v->cols, distance = opt->k < 0 ? -opt->k : opt->k;
     void *data;
-    if (gx_gather_vector(&fn->run, v, &data) != GX_OK || !gx_fn_own(fn, data)) {
+    if (gx_dense_alloc(&fn->run, v->number, v->rows, v->cols, "a vector", &data) != GX_OK ||
+        !gx_fn_own(fn, data) ||
+        gx_dense_load(&fn->run, v, v->number, data, gx_max(v->rows, 1)) != GX_OK) {
         return;
     }
     int64_t n = count + distance;
@@ -206,7 +209,8 @@ static void diag_of_matrix(gx_fn *fn, const gx_mat *A, diag_options *opt)
 {
     int64_t count = gx_diagonal_count(A->rows, A->cols, opt->k);
     void *data;
-    if (gx_gather_diagonal(&fn->run, A, opt->k, count, &data) != GX_OK || !gx_fn_own(fn, data)) {
+    if (gx_gather_diagonal(&fn->run, A, opt->k, count, A->number, &data) != GX_OK ||
+        !gx_fn_own(fn, data)) {
         return;
     }
     gx_mat column;

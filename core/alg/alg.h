@@ -121,6 +121,28 @@ gx_code gx_alg_trmm(gx_run *run, const gx_tri_args *args, gx_sink *X);
 gx_code gx_alg_cholesky_solve(gx_run *run, const gx_mat *F, gx_uplo uplo, const gx_mat *B,
                               gx_sink *X);
 
+/* Elements 0 to count - 1 of diagonal number `offset`, above the main one where positive. */
+typedef gx_code (*gx_diagonal_visit)(void *arg, int64_t i, gx_scalar x, gx_err *err);
+gx_code gx_alg_each_diagonal(gx_run *run, const gx_mat *A, int64_t offset, int64_t count,
+                             gx_diagonal_visit fn, void *arg);
+
+/*
+** Every block on and below the diagonal, m x n at (i0, j0), and, has_mirror, the one at (j0, i0)
+** that mirrors it, m_high x n_high (on the diagonal it is the same); both column-major, without
+** gaps, and smaller or empty at the edges of a matrix that is not square.  Any thread looks, and
+** what it puts into `found` fails the run: the first in the order of the blocks.  Reads A once.
+*/
+typedef struct gx_look_block {
+    const gx_mat *A;
+    int64_t i0, j0, m, n, m_high, n_high;
+    const gx_scalar *low, *high;
+} gx_look_block;
+typedef void (*gx_look_fn)(const void *arg, const gx_look_block *block, gx_err *found);
+gx_code gx_alg_look(gx_run *run, const gx_mat *A, bool has_mirror, gx_look_fn fn, const void *arg);
+
+/* GX_ARG "A is 3x4 but must be square". */
+gx_code gx_alg_need_square(gx_run *run, const gx_mat *A);
+
 /*
 ** Look at the diagonal of A (min(m, n) elements) before the work.  GX_NUMERIC "A is singular
 ** (A[7,7] = 0)" for the first element that is exactly zero; GX_ARG "A[7,7] is Inf" for the first

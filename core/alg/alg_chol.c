@@ -71,11 +71,7 @@ static gx_prog *build_cholesky(gx_run *run, void *arg)
 
 gx_code gx_alg_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, gx_sink *F)
 {
-    if (gx_ok(run) && A->rows != A->cols) {
-        return gx_run_failf(run, GX_ARG, "%s is %lldx%lld but must be square", A->label,
-                            (long long)A->rows, (long long)A->cols);
-    }
-    if (!gx_ok(run) || gx_alg_refuse_nonfinite_diagonal(run, A) != GX_OK) {
+    if (gx_alg_need_square(run, A) != GX_OK || gx_alg_refuse_nonfinite_diagonal(run, A) != GX_OK) {
         return run->err.code;
     }
     failure f = {.A = A};

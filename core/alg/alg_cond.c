@@ -13,6 +13,7 @@
 ** Higham, "FORTRAN codes for estimating the one-norm of a real or complex matrix", ACM TOMS 14,
 ** 1988.
 */
+#include "dense.h"
 #include "solve.h"
 
 #include <math.h>
@@ -39,14 +40,10 @@ static void apply(walk *w, gx_trans trans)
     gx_mat_value(&b, "x", w->wide, w->n, 1, w->x, w->n);
     gx_sink_begin_scratch(w->run, w->n, 1, w->factor->dtype, 0, &X);
     gx_factor_solve(w->factor, trans, &b, &X);
-    gx_reader *own = NULL;
-    gx_err err = {0};
-    if (gx_ok(w->run) && gx_reader_own(w->run->ctx->store, &own, &err) == GX_OK) {
+    if (gx_ok(w->run)) {
         gx_sink_source(&X, "x", &b);
-        gx_mat_read(w->run, &b, own, 0, 0, w->n, 1, w->wide, w->x, w->n, &err);
+        gx_dense_load(w->run, &b, w->wide, w->x, w->n);
     }
-    gx_reader_close(own);
-    gx_run_fail(w->run, &err);
     gx_sink_drop(&X);
     gx_run_poll(w->run);
 }
@@ -161,12 +158,10 @@ gx_code gx_alg_inverse_norm(gx_factor *factor, bool is_infinity, double *norm)
         return run->err.code;
     }
     gx_err err = {0};
-    void *x = NULL, *sign = NULL;
     size_t bytes = (size_t)(w.n * w.step) * sizeof(double);
-    if (gx_mem_calloc(run->ctx->mem, bytes, "a vector", &x, &err) == GX_OK &&
-        gx_mem_calloc(run->ctx->mem, (size_t)w.n * sizeof(double), "signs", &sign, &err) == GX_OK) {
-        w.x = x;
-        w.sign = sign;
+    if (gx_mem_calloc(run->ctx->mem, bytes, "a vector", &w.x, &err) == GX_OK &&
+        gx_mem_calloc(run->ctx->mem, (size_t)w.n * sizeof(double), "signs", &w.sign, &err) ==
+            GX_OK) {
         double best = climb(&w);
         if (w.n > 1 && gx_ok(run) && isfinite(best)) {
             best = fmax(best, alternate(&w));
@@ -174,7 +169,7 @@ gx_code gx_alg_inverse_norm(gx_factor *factor, bool is_infinity, double *norm)
         *norm = isfinite(best) ? best : (double)INFINITY;
     }
     gx_run_fail(run, &err);
-    gx_mem_free(run->ctx->mem, x);
-    gx_mem_free(run->ctx->mem, sign);
+    gx_mem_free(run->ctx->mem, w.x);
+    gx_mem_free(run->ctx->mem, w.sign);
     return gx_ok(run) ? GX_OK : run->err.code;
 }

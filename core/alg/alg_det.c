@@ -16,19 +16,11 @@
 #include "alg_det.h"
 
 #include "../mat/simple.h"
+#include "dense.h"
 
 #include <math.h>
 
 static const uint32_t DIAGONAL = GX_PROP_LOWER | GX_PROP_UPPER;
-
-static gx_code check_square(gx_run *run, const gx_mat *A)
-{
-    if (gx_ok(run) && A->rows != A->cols) {
-        gx_run_failf(run, GX_ARG, "%s is %lldx%lld but must be square", A->label,
-                     (long long)A->rows, (long long)A->cols);
-    }
-    return gx_ok(run) ? GX_OK : run->err.code;
-}
 
 /* Bytes that should be left for blocks when a factor is kept in memory: a quarter of it. */
 static size_t room_for_blocks(const gx_mat *A)
@@ -62,25 +54,22 @@ static void multiply(product *p, double re, double im)
     p->power += power;
 }
 
-/* The elements on the diagonal, each `times` times. */
-static void multiply_diagonal(gx_run *run, const gx_mat *A, int times, product *p)
+static gx_code multiply_once(void *arg, int64_t i, gx_scalar x, gx_err *err)
 {
-    void *data = NULL;
-    if (gx_gather_diagonal(run, A, 0, A->rows, &data) != GX_OK) {
-        return;
-    }
-    for (int64_t i = 0; i < A->rows; i++) {
-        gx_scalar x = gx_number_get(A->number, data, i);
-        for (int t = 0; t < times; t++) {
-            multiply(p, x.re, x.im);
-        }
-    }
-    gx_mem_free(run->ctx->mem, data);
+    (void)i, (void)err;
+    multiply(arg, x.re, x.im);
+    return GX_OK;
+}
+
+static gx_code multiply_twice(void *arg, int64_t i, gx_scalar x, gx_err *err)
+{
+    multiply(arg, x.re, x.im);
+    return multiply_once(arg, i, x, err);
 }
 
 static void multiply_lu(gx_run *run, const gx_mat *F, const gx_aux *aux, product *p)
 {
-    multiply_diagonal(run, F, 1, p);
+    gx_alg_each_diagonal(run, F, 0, F->rows, multiply_once, p);
     if (gx_lu_is_odd(aux)) {
         multiply(p, -1, 0);
     }
@@ -110,7 +99,7 @@ static void multiply_factor(gx_run *run, const gx_mat *A, product *p)
     if (gx_ok(run) && aux.kind == GX_AUX_LU) {
         multiply_lu(run, &factor, &aux, p);
     } else if (gx_ok(run)) {
-        multiply_diagonal(run, &factor, 2, p);
+        gx_alg_each_diagonal(run, &factor, 0, factor.rows, multiply_twice, p);
     }
     gx_sink_drop(&F);
     gx_aux_clear(&aux, run->ctx->mem);
@@ -125,13 +114,14 @@ static double scale(double z, int64_t power)
 gx_code gx_alg_determinant(gx_run *run, const gx_mat *A, const gx_aux *aux, gx_determinant *out)
 {
     product p = {.re = 1};
-    if (check_square(run, A) != GX_OK) {
+    if (gx_alg_need_square(run, A) != GX_OK) {
         return run->err.code;
     }
     if (aux->kind == GX_AUX_LU) {
         multiply_lu(run, A, aux, &p);
     } else if ((A->properties & DIAGONAL) != 0) {
-        multiply_diagonal(run, A, (A->properties & GX_PROP_UNIT) != 0 ? 0 : 1, &p);
+        int64_t count = (A->properties & GX_PROP_UNIT) != 0 ? 0 : A->rows;
+        gx_alg_each_diagonal(run, A, 0, count, multiply_once, &p);
     } else if (A->rows > 0) {
         multiply_factor(run, A, &p);
     }
@@ -151,7 +141,7 @@ static void invert_diagonal(gx_run *run, const gx_mat *A, gx_sink *C)
     void *data = NULL;
     gx_mat inverse;
     if (gx_alg_refuse_zero_pivot(run, A) != GX_OK ||
-        gx_gather_diagonal(run, A, 0, A->rows, &data) != GX_OK) {
+        gx_gather_diagonal(run, A, 0, A->rows, A->number, &data) != GX_OK) {
         return;
     }
     for (int64_t i = 0; i < A->rows; i++) {
@@ -189,7 +179,7 @@ static void invert_by_factor(gx_run *run, const gx_mat *A, const gx_mat *identit
 
 gx_code gx_alg_inverse(gx_run *run, const gx_mat *A, const gx_aux *aux, gx_sink *C)
 {
-    if (check_square(run, A) != GX_OK || A->rows == 0) {
+    if (gx_alg_need_square(run, A) != GX_OK || A->rows == 0) {
         return gx_ok(run) ? GX_OK : run->err.code;
     }
     gx_mat identity;

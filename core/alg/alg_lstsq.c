@@ -25,11 +25,6 @@
 #include <math.h>
 #include <string.h>
 
-static gx_code code_of(const gx_run *run)
-{
-    return gx_ok(run) ? GX_OK : run->err.code;
-}
-
 double gx_rank_rcond(gx_number dtype, int64_t m, int64_t n)
 {
     double eps = gx_number_eps(dtype);
@@ -89,21 +84,22 @@ static gx_code factor_tree(tall *t, const gx_mat *T)
     t->has_r = true;
     gx_sink_begin_scratch(run, T->cols, T->cols, dtype, 0, &R);
     gx_plan_tsqr(run, T->rows, T->cols, T->cols, dtype, &t->plan);
-    if (gx_qr_take_tau(run, t->plan.blocks * T->cols, dtype, &t->tau) == GX_OK) {
+    if (gx_dense_alloc(run, dtype, t->plan.blocks * T->cols, 1, "scalars of reflectors", &t->tau) ==
+        GX_OK) {
         gx_tsqr_args args = {.A = T, .R = &R, .V = &t->F, .tau = t->tau};
         gx_alg_tsqr(run, &args, &t->plan);
         gx_sink_source(&R, T->label, &r);
         gx_small_r_take(run, &r, T->cols, dtype, &t->r);
     }
     gx_sink_drop(&R);
-    return code_of(run);
+    return run->err.code;
 }
 
 static gx_code factor_panels(tall *t, const gx_mat *T)
 {
     gx_run *run = t->run;
     gx_mat named;
-    if (gx_qr_take_tau(run, T->cols, t->F.number, &t->tau) == GX_OK) {
+    if (gx_dense_alloc(run, t->F.number, T->cols, 1, "scalars of reflectors", &t->tau) == GX_OK) {
         gx_alg_qr(run, T, &t->F, t->tau);
         gx_sink_source(&t->F, T->label, &named);
         t->has_r = triangle_fits(run, T->cols, t->F.number);
@@ -111,7 +107,7 @@ static gx_code factor_panels(tall *t, const gx_mat *T)
             gx_small_r_take(run, &named, T->cols, t->F.number, &t->r);
         }
     }
-    return code_of(run);
+    return run->err.code;
 }
 
 /*
@@ -153,7 +149,7 @@ static gx_code refuse_svd(tall *t)
 /* For what needs the singular values of R. */
 static gx_code need_triangle(tall *t)
 {
-    return !gx_ok(t->run) || t->has_r ? code_of(t->run) : refuse_svd(t);
+    return !gx_ok(t->run) || t->has_r ? t->run->err.code : refuse_svd(t);
 }
 
 /* Y = Q X, X with as many rows as T has columns. */
@@ -230,30 +226,38 @@ static void note_rank(problem *p, const gx_small_r *r)
     p->is_ranked = true;
 }
 
+/* The least and the largest magnitude on a diagonal; NaN counts as the largest. */
+typedef struct range {
+    double least, most;
+} range;
+
+static gx_code widen(void *arg, int64_t i, gx_scalar x, gx_err *err)
+{
+    range *r = arg;
+    double size = hypot(x.re, x.im);
+    (void)i, (void)err;
+    r->least = size < r->least ? size : r->least;
+    r->most = size > r->most || isnan(size) ? size : r->most;
+    return GX_OK;
+}
+
 /* Refuse what the diagonal of R shows to be deficient: for where the SVD of R does not fit. */
 static gx_code look_at_diagonal(problem *p, const gx_mat *F)
 {
     gx_run *run = p->run;
-    void *diagonal;
     int64_t n = gx_min(F->rows, F->cols);
-    double least = (double)INFINITY, most = 0;
-    GX_TRY(gx_gather_diagonal(run, F, 0, n, &diagonal));
-    for (int64_t i = 0; i < n; i++) {
-        double size = gx_small_norm(F->number, gx_at(diagonal, F->number, 1, i, 0), 1, 1, 1);
-        least = size < least ? size : least;
-        most = size > most || isnan(size) ? size : most;
-    }
-    gx_mem_free(run->ctx->mem, diagonal);
+    range size = {.least = (double)INFINITY};
+    GX_TRY(gx_alg_each_diagonal(run, F, 0, n, widen, &size));
     p->result->rank = -1;
     p->result->rcond = (double)NAN;
-    if (!isfinite(most)) {
+    if (!isfinite(size.most)) {
         return gx_run_failf(run, GX_NUMERIC, "%s has NaN or Inf", p->args->A->label);
     }
-    if (!(least > p->rcond * most)) {
+    if (!(size.least > p->rcond * size.most)) {
         return gx_run_failf(run, GX_NUMERIC,
                             "%s is rank-deficient (R's diagonal has %g beside %g), and the SVD of "
                             "R (%lldx%lld) takes more than memory_limit allows",
-                            p->args->A->label, least, most, (long long)n, (long long)n);
+                            p->args->A->label, size.least, size.most, (long long)n, (long long)n);
     }
     return GX_OK;
 }
@@ -295,42 +299,61 @@ static int64_t rhs_group(const problem *p, const gx_sink *Y)
     return cols;
 }
 
-/* One pass over A with some columns of B.  *is_done false: it does not fit, nothing was done. */
-static gx_code pass_by_tsqr(problem *p, int64_t j0, int64_t cols, bool *is_done)
+/*
+** One pass over T, at least as high as wide, and B beside it (NULL: none): r is R, C is begun and
+** becomes the first rows of Q^H B, and *rest the norm of what lies below them (NULL: not wanted).
+** *is_done false: it does not fit, and nothing was done.  r and C are to be cleared in any case.
+*/
+static gx_code one_pass(gx_run *run, const gx_mat *T, const gx_mat *B, gx_number dtype,
+                        gx_small_r *r, gx_sink *C, double *rest, bool *is_done)
 {
-    gx_run *run = p->run;
-    const gx_mat *A = p->args->A;
-    gx_sink R, C, E = {0};
-    gx_mat B, r_source;
-    gx_small_r r = {0};
+    int64_t n = T->cols, p = B == NULL ? 0 : B->cols;
+    gx_sink R = {0}, E = {0};
+    gx_mat source;
     gx_tsqr_plan plan = {0};
-    double rest = 0;
-    gx_mat_view(&B, p->args->B, GX_NO_TRANS, 0, j0, A->rows, cols);
-    gx_sink_begin_scratch(run, A->cols, A->cols, p->dtype, 0, &R);
-    gx_sink_begin_scratch(run, A->cols, cols, p->dtype, 0, &C);
-    if (p->args->wants_residual) {
-        gx_sink_begin_scratch(run, GX_TSQR_STRIP, cols, p->dtype, 0, &E);
+    if (B != NULL) { // intermediates end in the opposite order of their beginnings
+        gx_sink_begin_scratch(run, n, p, dtype, 0, C);
+    }
+    gx_sink_begin_scratch(run, n, n, dtype, 0, &R);
+    if (rest != NULL) {
+        gx_sink_begin_scratch(run, GX_TSQR_STRIP, p, dtype, 0, &E);
     }
     if (gx_ok(run)) {
-        gx_plan_tsqr(run, A->rows, A->cols, cols, p->dtype, &plan);
+        gx_plan_tsqr(run, T->rows, n, p, dtype, &plan);
     }
-    *is_done = plan.is_possible && !R.is_stored && !C.is_stored && !E.is_stored;
+    *is_done = plan.is_possible && !R.is_stored && !C->is_stored && !E.is_stored;
     if (gx_ok(run) && *is_done) {
-        gx_tsqr_args args = {.A = A, .B = &B, .R = &R, .C = &C, .E = E.run == NULL ? NULL : &E};
+        gx_tsqr_args args = {.A = T, .B = B, .R = &R};
+        args.C = B == NULL ? NULL : C;
+        args.E = rest == NULL ? NULL : &E;
         gx_alg_tsqr(run, &args, &plan);
-        gx_sink_source(&R, A->label, &r_source);
-        gx_small_r_take(run, &r_source, A->cols, p->dtype, &r);
-        gx_sink_drop(&R); // its SVD may want the memory
-        if (E.run != NULL && gx_ok(run)) {
-            rest = gx_small_norm(p->dtype, E.value.data, GX_TSQR_STRIP, GX_TSQR_STRIP, cols);
+        gx_sink_source(&R, T->label, &source);
+        gx_small_r_take(run, &source, n, dtype, r);
+        if (rest != NULL && gx_ok(run)) {
+            *rest = gx_small_norm(dtype, E.value.data, GX_TSQR_STRIP, GX_TSQR_STRIP, p);
         }
-        solve_top(p, &r, &C, j0, rest);
-        gx_small_r_clear(&r);
     }
     gx_sink_drop(&E);
+    gx_sink_drop(&R); // the SVD of r may want the memory
+    return run->err.code;
+}
+
+/* The same with some columns of B, which becomes the solution. */
+static gx_code pass_by_tsqr(problem *p, int64_t j0, int64_t cols, bool *is_done)
+{
+    gx_sink C = {0};
+    gx_mat B;
+    gx_small_r r = {0};
+    double rest = 0;
+    gx_mat_view(&B, p->args->B, GX_NO_TRANS, 0, j0, p->args->A->rows, cols);
+    one_pass(p->run, p->args->A, &B, p->dtype, &r, &C, p->args->wants_residual ? &rest : NULL,
+             is_done);
+    if (gx_ok(p->run) && *is_done) {
+        solve_top(p, &r, &C, j0, rest);
+    }
+    gx_small_r_clear(&r);
     gx_sink_drop(&C);
-    gx_sink_drop(&R);
-    return code_of(run);
+    return p->run->err.code;
 }
 
 /* Columns j0 .. of Y = R^+ B, or of (R^H)^+ B, some at a time. */
@@ -355,7 +378,7 @@ static gx_code solve_groups(problem *p, gx_small_r *r, gx_trans trans, const gx_
         gx_run_fail(run, &err);
     }
     gx_mem_free(run->ctx->mem, top);
-    return code_of(run);
+    return run->err.code;
 }
 
 /* The norm of what is below the top of Q^H B. */
@@ -370,34 +393,7 @@ static gx_code norm_below(problem *p, const gx_mat *C, int64_t top, double *norm
     return gx_alg_norm(p->run, &below, 'F', norm);
 }
 
-/* With the packed F: C = Q^H B for some columns, then as above. */
-static gx_code pass_by_factor(problem *p, const gx_mat *F, const void *tau, gx_small_r *r,
-                              int64_t j0, int64_t cols)
-{
-    gx_run *run = p->run;
-    int64_t m = F->rows, n = F->cols, tile_rows, tile_cols;
-    gx_sink C = {0};
-    gx_mat B, c, head;
-    double rest = 0;
-    gx_mat_view(&B, p->args->B, GX_NO_TRANS, 0, j0, m, cols);
-    gx_plan_panel_tiles(run, m, cols, n, p->dtype, &tile_rows, &tile_cols);
-    if (gx_qr_begin_scratch(run, m, cols, p->dtype, tile_rows, tile_cols, 0, &C) == GX_OK &&
-        gx_alg_qr_apply(run, F, tau, n, GX_CONJ_TRANS, &B, &C) == GX_OK) {
-        gx_sink_source(&C, "Q^H B", &c);
-        gx_mat_view(&head, &c, GX_NO_TRANS, 0, 0, n, cols);
-        norm_below(p, &c, n, &rest);
-        p->result->residual = hypot(p->result->residual, rest);
-        if (find_rank(p, r) == GX_OK) {
-            solve_groups(p, r, GX_NO_TRANS, &head, p->X, j0);
-        }
-    }
-    gx_sink_drop(&C);
-    return code_of(run);
-}
-
-// Triangles that do not fit -----------------------------------------------------------------------
-
-/* X = R^-1 B or R^-H B with the triangle of a packed F. */
+/* X = R^-1 B or R^-H B with the stored triangle of a packed F that does not fit into memory. */
 static gx_code solve_triangle(gx_run *run, const gx_mat *F, gx_trans trans, const gx_mat *B,
                               gx_sink *X)
 {
@@ -408,54 +404,50 @@ static gx_code solve_triangle(gx_run *run, const gx_mat *F, gx_trans trans, cons
     return gx_alg_trsm(run, &args, X);
 }
 
-/* X = R^-1 (Q^H B), m >= n, all in blocks. */
-static gx_code solve_stored(problem *p, const gx_mat *F, const void *tau)
+/* The rank by r, or, where it is NULL, as far as the diagonal of the stored triangle shows it. */
+static gx_code rank_by(problem *p, gx_small_r *r, const gx_mat *F)
+{
+    return r != NULL ? find_rank(p, r) : look_at_diagonal(p, F);
+}
+
+/* Columns j0 .. of X = R^+ (Q^H B) with the packed F of A, m >= n; r NULL: of all columns. */
+static gx_code pass_by_factor(problem *p, const gx_mat *F, const void *tau, gx_small_r *r,
+                              int64_t j0, int64_t cols)
 {
     gx_run *run = p->run;
-    int64_t m = F->rows, n = F->cols, cols = p->X->cols, tile_rows, tile_cols;
+    int64_t m = F->rows, n = F->cols, tile_rows, tile_cols;
     gx_sink C = {0};
-    gx_mat c, head;
+    gx_mat B, c, head;
+    double rest = 0;
+    gx_mat_view(&B, p->args->B, GX_NO_TRANS, 0, j0, m, cols);
     gx_plan_panel_tiles(run, m, cols, n, p->dtype, &tile_rows, &tile_cols);
-    if (look_at_diagonal(p, F) == GX_OK &&
+    if (rank_by(p, r, F) == GX_OK &&
         gx_qr_begin_scratch(run, m, cols, p->dtype, tile_rows, tile_cols, 0, &C) == GX_OK &&
-        gx_alg_qr_apply(run, F, tau, n, GX_CONJ_TRANS, p->args->B, &C) == GX_OK) {
+        gx_alg_qr_apply(run, F, tau, n, GX_CONJ_TRANS, &B, &C) == GX_OK) {
         gx_sink_source(&C, "Q^H B", &c);
         gx_mat_view(&head, &c, GX_NO_TRANS, 0, 0, n, cols);
-        norm_below(p, &c, n, &p->result->residual);
-        if (gx_ok(run)) {
+        norm_below(p, &c, n, &rest);
+        p->result->residual = hypot(p->result->residual, rest);
+        if (r != NULL) {
+            solve_groups(p, r, GX_NO_TRANS, &head, p->X, j0);
+        } else if (gx_ok(run)) {
             solve_triangle(run, F, GX_NO_TRANS, &head, p->X);
         }
     }
     gx_sink_drop(&C);
-    return code_of(run);
-}
-
-/* X = Q (R^-H B), m < n. */
-static gx_code solve_wide_stored(problem *p, tall *t)
-{
-    gx_run *run = p->run;
-    gx_sink Y = {0};
-    gx_mat y;
-    if (look_at_diagonal(p, &t->source) == GX_OK &&
-        gx_sink_begin_scratch(run, p->args->A->rows, p->X->cols, p->dtype, SIZE_MAX / 2, &Y) ==
-            GX_OK) {
-        solve_triangle(run, &t->source, GX_CONJ_TRANS, p->args->B, &Y);
-        gx_sink_source(&Y, "y", &y);
-        tall_apply(t, &y, p->X);
-    }
-    gx_sink_drop(&Y);
-    return code_of(run);
+    return run->err.code;
 }
 
 // Least squares by cases --------------------------------------------------------------------------
 
+/* With the packed F of A, m >= n; r: its triangle, NULL where that does not fit into memory. */
 static gx_code solve_with_factor(problem *p, const gx_mat *F, const void *tau, gx_small_r *r)
 {
-    int64_t group = rhs_group(p, p->X);
-    for (int64_t j = 0; j < p->X->cols && gx_ok(p->run); j += group) {
-        pass_by_factor(p, F, tau, r, j, gx_min(group, p->X->cols - j));
+    int64_t cols = p->X->cols, group = r == NULL ? cols : rhs_group(p, p->X);
+    for (int64_t j = 0; j < cols && gx_ok(p->run); j += group) {
+        pass_by_factor(p, F, tau, r, j, gx_min(group, cols - j));
     }
-    return code_of(p->run);
+    return p->run->err.code;
 }
 
 /* m >= n. */
@@ -467,18 +459,14 @@ static gx_code solve_tall(problem *p)
         pass_by_tsqr(p, j, gx_min(group, p->X->cols - j), &is_done);
     }
     if (is_done || !gx_ok(p->run)) {
-        return code_of(p->run);
+        return p->run->err.code;
     }
     tall t;
     if (tall_factor(p->run, p->args->A, p->dtype, false, &t) == GX_OK) {
-        if (t.has_r) {
-            solve_with_factor(p, &t.source, t.tau, &t.r);
-        } else {
-            solve_stored(p, &t.source, t.tau);
-        }
+        solve_with_factor(p, &t.source, t.tau, t.has_r ? &t.r : NULL);
     }
     tall_clear(&t);
-    return code_of(p->run);
+    return p->run->err.code;
 }
 
 /* A is a packed factorisation. */
@@ -486,47 +474,40 @@ static gx_code solve_factored(problem *p)
 {
     gx_small_r r;
     if (!triangle_fits(p->run, p->args->A->cols, p->dtype)) {
-        return solve_stored(p, p->args->A, p->args->tau);
+        return solve_with_factor(p, p->args->A, p->args->tau, NULL);
     }
     if (gx_small_r_take(p->run, p->args->A, p->args->A->cols, p->dtype, &r) == GX_OK) {
         solve_with_factor(p, p->args->A, p->args->tau, &r);
     }
     gx_small_r_clear(&r);
-    return code_of(p->run);
+    return p->run->err.code;
 }
 
 /* m < n: y = (R^H)^+ B, X = Q y. */
-static gx_code solve_wide_small(problem *p, tall *t)
-{
-    gx_run *run = p->run;
-    const gx_mat *A = p->args->A;
-    gx_mat y;
-    gx_sink Y = {0};
-    if (find_rank(p, &t->r) == GX_OK &&
-        gx_qr_begin_scratch(run, A->rows, p->X->cols, p->dtype, 0, 0, 0, &Y) == GX_OK) {
-        solve_groups(p, &t->r, GX_CONJ_TRANS, p->args->B, &Y, 0);
-        gx_sink_source(&Y, "y", &y);
-        tall_apply(t, &y, p->X);
-    }
-    gx_sink_drop(&Y);
-    return code_of(run);
-}
-
 static gx_code solve_wide(problem *p)
 {
+    const size_t NOT_IN_MEMORY = SIZE_MAX / 4;
+    gx_run *run = p->run;
     const gx_mat *A = p->args->A;
-    gx_mat adjoint;
+    gx_mat adjoint, y;
+    gx_sink Y = {0};
     tall t;
     gx_mat_view(&adjoint, A, GX_CONJ_TRANS, 0, 0, A->cols, A->rows);
-    if (tall_factor(p->run, &adjoint, p->dtype, true, &t) == GX_OK) {
+    if (tall_factor(run, &adjoint, p->dtype, true, &t) == GX_OK &&
+        rank_by(p, t.has_r ? &t.r : NULL, &t.source) == GX_OK &&
+        gx_qr_begin_scratch(run, A->rows, p->X->cols, p->dtype, 0, 0, t.has_r ? 0 : NOT_IN_MEMORY,
+                            &Y) == GX_OK) {
         if (t.has_r) {
-            solve_wide_small(p, &t);
+            solve_groups(p, &t.r, GX_CONJ_TRANS, p->args->B, &Y, 0);
         } else {
-            solve_wide_stored(p, &t);
+            solve_triangle(run, &t.source, GX_CONJ_TRANS, p->args->B, &Y);
         }
+        gx_sink_source(&Y, "y", &y);
+        tall_apply(&t, &y, p->X);
     }
+    gx_sink_drop(&Y);
     tall_clear(&t);
-    return code_of(p->run);
+    return run->err.code;
 }
 
 /* 0 rows, 0 columns or no right-hand side: X is 0, the residual B. */
@@ -563,7 +544,7 @@ gx_code gx_alg_lstsq(gx_run *run, const gx_lstsq_args *args, gx_sink *X, gx_lsts
     if (!args->wants_residual) {
         result->residual = (double)NAN;
     }
-    return code_of(run);
+    return run->err.code;
 }
 
 // Rank --------------------------------------------------------------------------------------------
@@ -571,29 +552,18 @@ gx_code gx_alg_lstsq(gx_run *run, const gx_lstsq_args *args, gx_sink *X, gx_lsts
 /* R of a tall T in one pass, or by panels where three row blocks do not fit. */
 static gx_code triangle_of(gx_run *run, const gx_mat *T, gx_small_r *r)
 {
-    gx_sink R;
-    gx_mat source;
-    gx_tsqr_plan plan = {0};
-    gx_sink_begin_scratch(run, T->cols, T->cols, T->number, 0, &R);
-    if (gx_ok(run)) {
-        gx_plan_tsqr(run, T->rows, T->cols, 0, T->number, &plan);
+    gx_sink none = {0};
+    bool is_done;
+    if (one_pass(run, T, NULL, T->number, r, &none, NULL, &is_done) != GX_OK || is_done) {
+        return run->err.code;
     }
-    if (gx_ok(run) && plan.is_possible && !R.is_stored) {
-        gx_tsqr_args args = {.A = T, .R = &R};
-        gx_alg_tsqr(run, &args, &plan);
-        gx_sink_source(&R, T->label, &source);
-        gx_small_r_take(run, &source, T->cols, T->number, r);
-        gx_sink_drop(&R);
-        return code_of(run);
-    }
-    gx_sink_drop(&R);
     tall t;
     if (tall_factor(run, T, T->number, false, &t) == GX_OK && need_triangle(&t) == GX_OK) {
         *r = t.r; // moved
         memset(&t.r, 0, sizeof t.r);
     }
     tall_clear(&t);
-    return code_of(run);
+    return run->err.code;
 }
 
 gx_code gx_alg_rank(gx_run *run, const gx_mat *A, double tol, int64_t *rank)
@@ -602,7 +572,7 @@ gx_code gx_alg_rank(gx_run *run, const gx_mat *A, double tol, int64_t *rank)
     gx_small_r r = {0};
     *rank = 0;
     if (!gx_ok(run) || A->rows == 0 || A->cols == 0) {
-        return code_of(run);
+        return run->err.code;
     }
     bool is_tall = A->rows >= A->cols;
     gx_mat_view(&T, A, is_tall ? GX_NO_TRANS : GX_CONJ_TRANS, 0, 0, gx_max(A->rows, A->cols),
@@ -614,7 +584,7 @@ gx_code gx_alg_rank(gx_run *run, const gx_mat *A, double tol, int64_t *rank)
         }
     }
     gx_small_r_clear(&r);
-    return code_of(run);
+    return run->err.code;
 }
 
 // Pseudo-inverse ----------------------------------------------------------------------------------
@@ -639,7 +609,7 @@ static gx_code adjoint_inverse(gx_run *run, tall *t, double rcond, gx_sink *Y, i
         tall_apply(t, &W, Y);
     }
     gx_mem_free(run->ctx->mem, w);
-    return code_of(run);
+    return run->err.code;
 }
 
 gx_code gx_alg_pinv(gx_run *run, const gx_mat *A, double rcond, gx_sink *P, int64_t *rank)
@@ -650,7 +620,7 @@ gx_code gx_alg_pinv(gx_run *run, const gx_mat *A, double rcond, gx_sink *P, int6
     tall t;
     *rank = 0;
     if (!gx_ok(run) || A->rows == 0 || A->cols == 0) {
-        return code_of(run);
+        return run->err.code;
     }
     rcond = rcond < 0 ? gx_rank_rcond(P->number, A->rows, A->cols) : rcond;
     gx_mat_view(&T, A, is_wide ? GX_CONJ_TRANS : GX_NO_TRANS, 0, 0, gx_max(A->rows, A->cols),
@@ -670,7 +640,7 @@ gx_code gx_alg_pinv(gx_run *run, const gx_mat *A, double rcond, gx_sink *P, int6
         gx_alg_transpose(run, &y, GX_CONJ_TRANS, P);
     }
     gx_sink_drop(&Y);
-    return code_of(run);
+    return run->err.code;
 }
 
 void gx_pinv_tiles(gx_run *run, const gx_mat *A, int64_t *tile_rows, int64_t *tile_cols)

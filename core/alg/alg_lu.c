@@ -36,6 +36,7 @@
 
 #include "../mat/simple.h"
 #include "../run/call.h"
+#include "dense.h"
 #include "probe.h"
 
 #include <math.h>
@@ -226,7 +227,7 @@ static bool has_subnormal_pivot(gx_run *run, const gx_sink *F)
         return false;
     }
     gx_sink_source(F, "the factor", &factor);
-    if (gx_gather_diagonal(run, &factor, 0, count, &diagonal) == GX_OK) {
+    if (gx_gather_diagonal(run, &factor, 0, count, F->number, &diagonal) == GX_OK) {
         is_found = is_subnormal(F->number, diagonal, 1, count);
     }
     gx_mem_free(run->ctx->mem, diagonal);

@@ -277,10 +277,7 @@ static void make_plan(gx_run *run, const gx_mat *F, const gx_aux *aux, const gx_
 
 static gx_code check(gx_run *run, const gx_mat *F, const gx_aux *aux, const gx_mat *B)
 {
-    if (F->rows != F->cols) {
-        return gx_run_failf(run, GX_ARG, "%s is %lldx%lld but must be square", F->label,
-                            (long long)F->rows, (long long)F->cols);
-    }
+    GX_TRY(gx_alg_need_square(run, F));
     if (B->rows != F->rows) {
         return gx_run_failf(run, GX_ARG, "%s is %lldx%lld but %s is %lldx%lld", F->label,
                             (long long)F->rows, (long long)F->cols, B->label, (long long)B->rows,

@@ -1,19 +1,18 @@
 /*
 ** Properties: what follows from what, and a look at the elements (property.h).
 **
-** The look is one pass over pairs of blocks (i, j), (j, i), i >= j, of edge b:
+** The look is one pass over pairs of blocks (i, j), (j, i), i >= j:
 **
 **     symmetric   |a_ij - a_ji|        <= tol max|a|       both blocks against each other
 **     lower       |a_ij|, i < j        <= tol max|a|       each block by itself
 **     unit        |a_ii - 1|           <= tol max|a|
 **
-** and ends at the first element that does not fit.  Orthogonal is the same pass over G = A^H A,
-** with "G is the identity" as the question.  Positive definite is Hermitian and has a Cholesky
-** factorisation, which is tried: the only test that is both certain and as cheap.
+** (gx_alg_look) and ends at the first element that does not fit.  Orthogonal is the same pass over
+** G = A^H A, with "G is the identity" as the question.  Positive definite is Hermitian and has a
+** Cholesky factorisation, which is tried: the only test that is both certain and as cheap.
 **
-** I/O: A once; tol > 0 takes one more pass for max|a|.  Memory: two blocks, of at most half of what
-** the governor has left.  G and the factor are intermediates (gx_sink_begin_scratch).  One thread,
-** the caller's, but for the product and the factorisation.
+** I/O: A once; tol > 0 takes one more pass for max|a|.  G and the factor are intermediates
+** (gx_sink_begin_scratch).
 */
 #include "property.h"
 
@@ -117,49 +116,34 @@ uint32_t gx_properties_without(uint32_t bits, uint32_t gone, gx_number dtype, in
 
 // The look ----------------------------------------------------------------------------------------
 
-typedef struct look {
-    gx_run *run;
-    const gx_mat *A;
+typedef struct question {
     uint32_t bits;
-    bool is_identity;   /* the question is instead: is A the identity? */
-    double bound;       /* of a difference                             */
-    gx_number wide;      /* f64 or c128: elements as they are compared  */
-    int64_t edge;       /* of a block                                  */
-    double *low, *high; /* blocks (i, j) and (j, i)                  */
-    gx_reader *reader;
-    bool holds;
-} look;
+    bool is_identity; /* the question is instead: is A the identity? */
+    double bound;     /* of a difference                             */
+} question;
 
 /* a - b within the bound; equal infinities are equal, and NaN is nothing. */
-static bool is_near(const look *l, const double *a, const double *b, double sign)
+static bool is_near(const question *q, gx_scalar a, gx_scalar b)
 {
-    bool is_complex = l->wide == GX_C128;
-    double im_a = is_complex ? a[1] : 0, im_b = is_complex ? sign * b[1] : 0;
-    if (a[0] == b[0] && im_a == im_b) {
-        return true;
-    }
-    double off = a[0] - b[0];
-    return (is_complex ? hypot(off, im_a - im_b) : fabs(off)) <= l->bound;
+    return (a.re == b.re && a.im == b.im) || hypot(a.re - b.re, a.im - b.im) <= q->bound;
 }
 
 /*
 ** The block at (i0, j0), m x n, by itself: zeros where the property wants them, ones on a diagonal.
 */
-static bool look_at_block(const look *l, const double *block, int64_t i0, int64_t j0, int64_t m,
-                          int64_t n)
+static bool block_holds(const question *q, const gx_scalar *block, int64_t i0, int64_t j0,
+                        int64_t m, int64_t n)
 {
-    static const double ZERO[2] = {0, 0}, ONE[2] = {1, 0};
-    int64_t step = l->wide == GX_C128 ? 2 : 1;
-    bool wants_lower = l->is_identity || (l->bits & GX_PROP_LOWER) != 0;
-    bool wants_upper = l->is_identity || (l->bits & GX_PROP_UPPER) != 0;
-    bool wants_unit = l->is_identity || (l->bits & GX_PROP_UNIT) != 0;
-    for (int64_t j = 0; j < n; j++) {
+    const gx_scalar ZERO = {0, 0};
+    bool wants_lower = q->is_identity || (q->bits & GX_PROP_LOWER) != 0;
+    bool wants_upper = q->is_identity || (q->bits & GX_PROP_UPPER) != 0;
+    bool wants_unit = q->is_identity || (q->bits & GX_PROP_UNIT) != 0;
+    for (int64_t j = 0; j < n && (wants_lower || wants_upper || wants_unit); j++) {
         for (int64_t i = 0; i < m; i++) {
-            const double *x = block + (j * m + i) * step;
             int64_t below = i0 + i - j0 - j;
             bool wants_zero = (below < 0 && wants_lower) || (below > 0 && wants_upper);
-            if ((wants_zero && !is_near(l, x, ZERO, 1)) ||
-                (below == 0 && wants_unit && !is_near(l, x, ONE, 1))) {
+            if ((wants_zero && !is_near(q, block[j * m + i], ZERO)) ||
+                (below == 0 && wants_unit && !is_near(q, block[j * m + i], GX_ONE))) {
                 return false;
             }
         }
@@ -167,22 +151,21 @@ static bool look_at_block(const look *l, const double *block, int64_t i0, int64_
     return true;
 }
 
-/* Block (i0, j0), m x n, against its mirror, n x m. */
-static bool look_at_pair(const look *l, const double *low, const double *high, int64_t m, int64_t n)
+/* A block against its mirror, in squares that stay in the cache. */
+static bool pair_holds(const question *q, const gx_look_block *b)
 {
     enum { EDGE = 32 };
-    int64_t step = l->wide == GX_C128 ? 2 : 1;
-    bool wants_symmetric = (l->bits & GX_PROP_SYMMETRIC) != 0;
-    bool wants_hermitian = (l->bits & GX_PROP_HERMITIAN) != 0;
-    for (int64_t jb = 0; jb < n; jb += EDGE) {
-        for (int64_t ib = 0; ib < m; ib += EDGE) {
-            for (int64_t j = jb; j < gx_min(jb + EDGE, n); j++) {
-                for (int64_t i = ib; i < gx_min(ib + EDGE, m); i++) {
-                    const double *a = low + (j * m + i) * step, *b = high + (i * n + j) * step;
-                    if ((wants_symmetric && !is_near(l, a, b, 1)) ||
-                        (wants_hermitian && !is_near(l, a, b, -1))) {
-                        return false;
-                    }
+    bool wants_symmetric = (q->bits & GX_PROP_SYMMETRIC) != 0;
+    bool wants_hermitian = (q->bits & GX_PROP_HERMITIAN) != 0;
+    int64_t down = gx_ceil_div(b->m, EDGE), squares = down * gx_ceil_div(b->n, EDGE);
+    for (int64_t s = 0; s < squares && (wants_symmetric || wants_hermitian); s++) {
+        gx_tile_place t = gx_tile_at(b->m, b->n, EDGE, EDGE, s);
+        for (int64_t j = t.j0; j < t.j0 + t.n; j++) {
+            for (int64_t i = t.i0; i < t.i0 + t.m; i++) {
+                gx_scalar x = b->low[j * b->m + i], y = b->high[i * b->n + j];
+                if ((wants_symmetric && !is_near(q, x, y)) ||
+                    (wants_hermitian && !is_near(q, x, (gx_scalar){y.re, -y.im}))) {
+                    return false;
                 }
             }
         }
@@ -190,79 +173,23 @@ static bool look_at_pair(const look *l, const double *low, const double *high, i
     return true;
 }
 
-static bool read_block(look *l, int64_t i0, int64_t j0, int64_t m, int64_t n, double *block)
-{
-    gx_err err = {0};
-    gx_mat_read(l->run, l->A, l->reader, i0, j0, m, n, l->wide, block, m, &err);
-    return gx_run_fail(l->run, &err) == GX_OK;
-}
+/* What a block says that has not the property: no read fails so, and the run is forgiven. */
+static const gx_code REFUTED = GX_NUMERIC;
 
-/* Blocks (i0, j0) and (j0, i0), i0 >= j0; a wide or tall matrix has some of them only in part. */
-static void look_at(look *l, int64_t i0, int64_t j0)
+static void ask(const void *arg, const gx_look_block *b, gx_err *found)
 {
-    const gx_mat *A = l->A;
-    const uint32_t PAIRS = GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN;
-    bool has_pairs = !l->is_identity && (l->bits & PAIRS) != 0;
-    int64_t m = gx_min(l->edge, A->rows - i0), n = gx_min(l->edge, A->cols - j0);
-    int64_t m2 = gx_min(l->edge, A->rows - j0), n2 = gx_min(l->edge, A->cols - i0);
-    if (m > 0 && n > 0) {
-        if (!read_block(l, i0, j0, m, n, l->low)) {
-            return;
-        }
-        l->holds = look_at_block(l, l->low, i0, j0, m, n);
-    }
-    bool is_diagonal = i0 == j0;
-    if (l->holds && !is_diagonal && m2 > 0 && n2 > 0) {
-        if (!read_block(l, j0, i0, m2, n2, l->high)) {
-            return;
-        }
-        l->holds = look_at_block(l, l->high, j0, i0, m2, n2);
-    }
-    if (l->holds && has_pairs) {
-        l->holds = look_at_pair(l, l->low, is_diagonal ? l->low : l->high, m, n);
+    const question *q = arg;
+    if (!block_holds(q, b->low, b->i0, b->j0, b->m, b->n) ||
+        (b->high != b->low && !block_holds(q, b->high, b->j0, b->i0, b->m_high, b->n_high)) ||
+        !pair_holds(q, b)) {
+        gx_fail(found, REFUTED, "%s has not the property", b->A->label);
     }
 }
 
-static void look_at_all(look *l)
+static bool holds_for(gx_run *run, const gx_mat *A, const question *q)
 {
-    int64_t longest = gx_max(l->A->rows, l->A->cols);
-    for (int64_t j0 = 0; j0 < longest && l->holds; j0 += l->edge) {
-        for (int64_t i0 = j0; i0 < longest && l->holds && gx_ok(l->run); i0 += l->edge) {
-            look_at(l, i0, j0);
-            gx_run_poll(l->run);
-        }
-    }
-}
-
-/* Two blocks of at most half of the memory that is left; tiles where they fit. */
-static int64_t choose_edge(const look *l)
-{
-    size_t element = gx_number_bytes(l->wide);
-    double elements = (double)(gx_mem_available(l->run->ctx->mem) / 4 / element);
-    int64_t fits = (int64_t)sqrt(elements);
-    int64_t tile = gx_max(l->A->tile_rows, l->A->tile_cols);
-    return gx_max(1, gx_min(tile, fits));
-}
-
-static void take_look(look *l)
-{
-    gx_mem *mem = l->run->ctx->mem;
-    void *low = NULL, *high = NULL;
-    gx_err err = {0};
-    l->wide = gx_number_wide(l->A->number);
-    l->edge = choose_edge(l);
-    size_t bytes = (size_t)(l->edge * l->edge) * gx_number_bytes(l->wide);
-    if (gx_mem_alloc(mem, bytes, "a block to look at", &low, &err) == GX_OK &&
-        gx_mem_alloc(mem, bytes, "a block to look at", &high, &err) == GX_OK &&
-        gx_reader_own(l->run->ctx->store, &l->reader, &err) == GX_OK) {
-        l->low = low;
-        l->high = high;
-        look_at_all(l);
-    }
-    gx_run_fail(l->run, &err);
-    gx_reader_close(l->reader);
-    gx_mem_free(mem, low);
-    gx_mem_free(mem, high);
+    gx_alg_look(run, A, true, ask, q);
+    return !gx_run_forgive(run, REFUTED) && gx_ok(run);
 }
 
 /* G = A^H A, an intermediate, against the identity. */
@@ -277,9 +204,7 @@ static void look_at_gram(gx_run *run, const gx_mat *A, double bound, bool *holds
     gx_mat gram;
     if (gx_ok(run)) {
         gx_sink_source(&G, "A^H A", &gram);
-        look l = {.run = run, .A = &gram, .is_identity = true, .bound = bound, .holds = true};
-        take_look(&l);
-        *holds = l.holds;
+        *holds = holds_for(run, &gram, &(question){.is_identity = true, .bound = bound});
     }
     gx_sink_drop(&G);
 }
@@ -293,26 +218,27 @@ gx_code gx_alg_check_property(gx_run *run, const gx_mat *A, uint32_t bits, doubl
     if (!gx_ok(run) || !is_possible) {
         return gx_ok(run) ? GX_OK : run->err.code;
     }
-    look l = {.run = run, .A = A, .bits = bits, .holds = true};
+    question q = {.bits = bits};
+    bool is_so = true;
     if ((bits & GX_PROP_POSITIVE) != 0) {
-        l.bits |= GX_PROP_HERMITIAN;
+        q.bits |= GX_PROP_HERMITIAN;
     }
     if (tol > 0) {
         double largest = 0;
         gx_alg_norm(run, A, 'M', &largest);
-        l.bound = isfinite(largest) ? tol * largest : 0;
+        q.bound = isfinite(largest) ? tol * largest : 0;
     }
     bool is_empty = A->rows == 0 || A->cols == 0;
-    if (gx_ok(run) && !is_empty && (l.bits & ~(uint32_t)GX_PROP_ORTHOGONAL) != 0) {
-        take_look(&l);
+    if (gx_ok(run) && !is_empty && (q.bits & ~(uint32_t)GX_PROP_ORTHOGONAL) != 0) {
+        is_so = holds_for(run, A, &q);
     }
-    if (gx_ok(run) && l.holds && !is_empty && (bits & GX_PROP_ORTHOGONAL) != 0) {
+    if (gx_ok(run) && is_so && !is_empty && (bits & GX_PROP_ORTHOGONAL) != 0) {
         double bound = tol >= 0 ? tol : 10 * gx_rank_rcond(A->number, A->rows, A->cols);
-        look_at_gram(run, A, bound, &l.holds);
+        look_at_gram(run, A, bound, &is_so);
     }
-    if (gx_ok(run) && l.holds && !is_empty && (bits & GX_PROP_POSITIVE) != 0) {
-        gx_factor_try_cholesky(run, A, &l.holds);
+    if (gx_ok(run) && is_so && !is_empty && (bits & GX_PROP_POSITIVE) != 0) {
+        gx_factor_try_cholesky(run, A, &is_so);
     }
-    *holds = l.holds;
+    *holds = is_so;
     return gx_ok(run) ? GX_OK : run->err.code;
 }

@@ -107,7 +107,6 @@ gx_code gx_alg_qr_parts_of(gx_run *run, const gx_mat *F, const void *tau, gx_sin
 /* Intermediates: in memory only where the work on them finds as much again, and keep_bytes more. */
 gx_code gx_qr_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_number dtype,
                             int64_t tile_rows, int64_t tile_cols, size_t keep_bytes, gx_sink *sink);
-gx_code gx_qr_take_tau(gx_run *run, int64_t count, gx_number dtype, void **tau);
 
 // TSQR --------------------------------------------------------------------------------------------
 

@@ -13,7 +13,6 @@
 #include "../exec/pass.h"
 #include "alg.h"
 #include "sparse_alg.h"
-#include "sparse_alg.h"
 
 #include <errno.h>
 #include <math.h>
@@ -244,17 +243,16 @@ static gx_code sums_of_sparse(gx_run *run, const gx_mat *A, bool is_by_row, doub
 {
     int64_t count = is_by_row ? A->rows : A->cols, parts = gx_number_is_complex(A->number) ? 2 : 1;
     gx_err err = {0};
-    void *memory;
-    if (gx_mem_alloc(run->ctx->mem, (size_t)count * 2 * sizeof(double), "sums", &memory, &err) !=
+    double *pair;
+    if (gx_mem_alloc(run->ctx->mem, (size_t)count * 2 * sizeof(double), "sums", &pair, &err) !=
         GX_OK) {
         return gx_run_fail(run, &err);
     }
-    const double *pair = memory;
-    gx_sparse_reduce(run, A, is_by_row ? GX_REDUCE_ROW_SUM : GX_REDUCE_COL_SUM, memory);
+    gx_sparse_reduce(run, A, is_by_row ? GX_REDUCE_ROW_SUM : GX_REDUCE_COL_SUM, pair);
     for (int64_t k = 0; k < count * parts && gx_ok(run); k++) {
         out[k] = pair[parts == 2 ? k : 2 * k] / divisor;
     }
-    gx_mem_free(run->ctx->mem, memory);
+    gx_mem_free(run->ctx->mem, pair);
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
@@ -301,13 +299,12 @@ gx_code gx_alg_norm(gx_run *run, const gx_mat *A, char kind, double *norm)
                             : kind == 'I' ? GX_REDUCE_ROW_ABS
                                           : GX_REDUCE_MAX_ABS;
     int64_t width = gx_reduce_width(reduce, A->rows, A->cols);
-    void *memory = NULL;
+    double *out;
     gx_err err = {0};
-    if (gx_mem_alloc(run->ctx->mem, (size_t)width * sizeof(double), "a norm", &memory, &err) !=
+    if (gx_mem_alloc(run->ctx->mem, (size_t)width * sizeof(double), "a norm", &out, &err) !=
         GX_OK) {
         return gx_run_fail(run, &err);
     }
-    double *out = memory;
     if (gx_alg_reduce(run, A, reduce, out) == GX_OK) {
         if (kind == 'F') {
             *norm = out[1] == 0 ? 0 : out[0] * sqrt(out[1]);
@@ -319,29 +316,22 @@ gx_code gx_alg_norm(gx_run *run, const gx_mat *A, char kind, double *norm)
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
+static gx_code add_element(void *arg, int64_t i, gx_scalar x, gx_err *err)
+{
+    gx_scalar *sum = arg;
+    (void)i, (void)err;
+    sum->re += x.re;
+    sum->im += x.im;
+    return GX_OK;
+}
+
 gx_code gx_alg_trace(gx_run *run, const gx_mat *A, gx_scalar *trace)
 {
-    gx_err err = {0};
-    gx_reader *own = NULL;
     *trace = (gx_scalar){0, 0};
     if (A->rows != A->cols) {
         return gx_run_failf(run, GX_ARG, "%s is %lldx%lld, but the trace is of a square matrix",
                             A->label, (long long)A->rows, (long long)A->cols);
     }
-    if (A->is_sparse && gx_ok(run)) {
-        return gx_sparse_trace(run, A, trace);
-    }
-    if (!gx_ok(run) || gx_reader_own(run->ctx->store, &own, &err) != GX_OK) {
-        return gx_run_fail(run, &err);
-    }
-    for (int64_t i = 0; i < A->rows && gx_ok(run); i++) {
-        double x[2];
-        gx_mat_read(run, A, own, i, i, 1, 1, GX_C128, x, 1, &err);
-        gx_run_fail(run, &err);
-        trace->re += x[0];
-        trace->im += x[1];
-        gx_run_poll(run);
-    }
-    gx_reader_close(own);
-    return gx_ok(run) ? GX_OK : run->err.code;
+    return A->is_sparse ? gx_sparse_trace(run, A, trace)
+                        : gx_alg_each_diagonal(run, A, 0, A->rows, add_element, trace);
 }

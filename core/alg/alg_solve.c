@@ -187,16 +187,15 @@ static bool improve(const refinement *s, int64_t most, gx_sink *X)
 }
 
 /* The norms that errors are measured by. */
-static bool measure(refinement *s, void **memory)
+static bool measure(refinement *s)
 {
     gx_run *run = s->run;
     gx_err err = {0};
     size_t bytes = (size_t)s->cols * 3 * sizeof(double);
-    if (gx_mem_alloc(run->ctx->mem, bytes, "norms of columns", memory, &err) != GX_OK) {
+    if (gx_mem_alloc(run->ctx->mem, bytes, "norms of columns", &s->norm_b, &err) != GX_OK) {
         gx_run_fail(run, &err);
         return false;
     }
-    s->norm_b = *memory;
     s->norm_x = s->norm_b + s->cols;
     s->norm_r = s->norm_x + s->cols;
     gx_alg_norm(run, s->args->A, s->args->trans == GX_NO_TRANS ? '1' : 'I', &s->norm_a);
@@ -236,11 +235,10 @@ static bool solve_refined(gx_run *run, const gx_solve_args *args, gx_factor *fac
                     .wide = gx_number_promote(X->number, GX_F64),
                     .n = X->rows,
                     .cols = X->cols};
-    void *memory = NULL;
     gx_sink better = {0};
     gx_mat x;
     bool is_done = false;
-    if (measure(&s, &memory)) {
+    if (measure(&s)) {
         start(&s, &better);
         is_done = improve(&s, most, &better) || !args->is_mixed;
     }
@@ -249,7 +247,7 @@ static bool solve_refined(gx_run *run, const gx_solve_args *args, gx_factor *fac
         gx_copy_to_sink(run, &x, X);
     }
     gx_sink_drop(&better);
-    gx_mem_free(run->ctx->mem, memory);
+    gx_mem_free(run->ctx->mem, s.norm_b);
     return is_done;
 }
 

@@ -442,13 +442,11 @@ gx_code gx_stack_run(gx_run *run, const gx_stack *s, void *r)
     gx_cost cost;
     gx_terms terms;
     layout l = layout_of(s);
-    void *memory = NULL;
     gx_err err = {0};
     gx_stack_predict(run, s, &cost, &terms);
     gx_predict_expect(run, &terms, false);
-    if (gx_mem_alloc(run->ctx->mem, l.end - l.tau, "triangles", &memory, &err) == GX_OK) {
+    if (gx_mem_alloc(run->ctx->mem, l.end - l.tau, "triangles", &x.memory, &err) == GX_OK) {
         const gx_mat *sources[] = {s->A, s->B};
-        x.memory = memory;
         gx_pass pass = pass_of(s);
         pass.sources = sources;
         pass.source_count = 2;
@@ -459,6 +457,6 @@ gx_code gx_stack_run(gx_run *run, const gx_stack *s, void *r)
         gx_stats_add(&run->ctx->stats, GX_STAT_KERNELS, pass.units);
         gx_stats_add(&run->ctx->stats, GX_STAT_FLOPS, (int64_t)s->flops);
     }
-    gx_mem_free(run->ctx->mem, memory);
+    gx_mem_free(run->ctx->mem, x.memory);
     return gx_run_fail(run, &err);
 }

@@ -176,7 +176,8 @@ static void run_program(gx_run *run, const gx_tsqr_args *args, const gx_tsqr_pla
     tree t = {.plan = plan};
     void *scratch = NULL;
     int64_t n = plan->cols;
-    if (gx_qr_take_tau(run, n + GX_TSQR_STRIP, args->R->number, &scratch) != GX_OK) {
+    if (gx_dense_alloc(run, args->R->number, n + GX_TSQR_STRIP, 1, "scalars of reflectors",
+                       &scratch) != GX_OK) {
         return;
     }
     if (gx_prog_create(run, plan->blocks * 4 + 4, &t.prog) == GX_OK) {

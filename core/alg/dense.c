@@ -1,18 +1,16 @@
 /*
 ** Loading a whole matrix, and running one kernel on it: see dense.h.
 **
-** Loading: tiles of the source are handed out one at a time to helper threads (stream.h), each of
-** which reads its rectangle straight into its place.  Of tiles that are fewer than helpers could
-** be each is cut into some, columns of it: one thread copies 3 GB/s, and to find the way into the
-** middle of a tile takes less.  Without helpers, and a single small tile, the caller reads, and
-** sources that are not stored.  Memory: the buffer itself, nothing else.
+** Loading is a streamed pass (pass.h) whose units, tiles, are read straight into their places.  Of
+** tiles that are fewer than helpers could be each is cut into some, columns of it: one thread
+** copies 3 GB/s, and to find the way into the middle of a tile takes less.
 **
 ** A call goes through gx_team_call(), whose work space is the governor's.  Interrupts are noticed
 ** between the pieces of what is cut into pieces; LAPACK's eigensolvers are one piece, and are left
 ** in the middle (gx_args.poll).
 */
 #include "dense.h"
-#include "../mat/stream.h"
+#include "../exec/pass.h"
 #include "../run/call.h"
 
 #include <math.h>
@@ -39,112 +37,65 @@ gx_code gx_dense_alloc(gx_run *run, gx_number dtype, int64_t rows, int64_t cols,
 // Loading -----------------------------------------------------------------------------------------
 
 typedef struct loading {
-    gx_run *run;
     const gx_mat *mat;
     int64_t i0, m; /* rows wanted                     */
     gx_number dtype;
     void *dst;
     int64_t ld;
-    int64_t row_tiles, tiles;
-    int64_t parts;     /* of each tile                    */
-    atomic_llong next; /* the first part nobody has taken */
+    int64_t row_tiles;
+    int64_t parts; /* of each tile                    */
 } loading;
 
 /* A part of tile number unit / parts of those that hold wanted rows. */
-static gx_code load_part(loading *l, gx_reader *reader, int64_t unit, gx_err *err)
+static gx_code load_part(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
+                         gx_err *err)
 {
+    const loading *l = arg;
     const gx_mat *mat = l->mat;
     int64_t first = l->i0 / mat->tile_rows, t = unit / l->parts;
     int64_t i = (first + t % l->row_tiles) * mat->tile_rows, j = t / l->row_tiles * mat->tile_cols;
     int64_t i_end = gx_min(gx_min(i + mat->tile_rows, mat->rows), l->i0 + l->m);
     int64_t width = gx_ceil_div(gx_min(mat->tile_cols, mat->cols), l->parts);
     int64_t right = gx_min(j + mat->tile_cols, mat->cols);
+    (void)work, (void)part;
     j += unit % l->parts * width;
-    int64_t n = gx_min(width, right - j);
     i = gx_max(i, l->i0);
-    if (n <= 0) {
-        return GX_OK;
-    }
-    return gx_mat_read(l->run, mat, reader, i, j, i_end - i, n, l->dtype,
-                       gx_at(l->dst, l->dtype, l->ld, i - l->i0, j), l->ld, err);
-}
-
-static void load_parts(loading *l, gx_reader *reader, bool is_caller)
-{
-    gx_err err = {0};
-    int64_t unit, units = l->tiles * l->parts;
-    while (err.code == GX_OK && gx_ok(l->run) && (unit = atomic_fetch_add(&l->next, 1)) < units) {
-        load_part(l, reader, unit, &err);
-        if (is_caller) {
-            gx_run_poll(l->run);
-        }
-    }
-    gx_run_fail(l->run, &err);
-}
-
-static void help(void *arg, gx_helper *helper)
-{
-    loading *l = arg;
-    load_parts(l, gx_helper_reader(helper, l->mat), false);
-}
-
-/* How many helpers are worth it, and into how many parts they cut a tile. */
-static int64_t cut_for_helpers(loading *l, size_t bytes)
-{
-    const size_t PART_LEAST = 2 << 20; // to open a helper takes as long as a part
-    int64_t readers = l->run->ctx->config.number[GX_SET_READERS];
-    int64_t most = (int64_t)(bytes / PART_LEAST) / l->tiles;
-    bool may_cut = l->mat->kind == GX_MAT_STORED && !l->mat->is_sparse; // columns lie together
-    int64_t parts =
-        may_cut ? gx_max(1, gx_min(gx_min(readers / l->tiles, most), l->mat->tile_cols)) : 1;
-    if (gx_mat_base_stored(l->mat) == NULL || l->tiles * parts == 1) {
-        return 0;
-    }
-    l->parts = parts;
-    return gx_min(readers, l->tiles * parts);
-}
-
-static void load_all(loading *l)
-{
-    gx_run *run = l->run;
-    gx_err err = {0};
-    size_t bytes = 0;
-    gx_matrix_bytes(l->m, l->mat->cols, l->mat->number, &bytes);
-    gx_stream *stream = NULL;
-    int64_t wanted = cut_for_helpers(l, bytes);
-    if (wanted > 0) {
-        gx_stream_start(run, &l->mat, 1, (int)wanted, (double)bytes, help, l, &stream);
-    }
-    int64_t start_ns = gx_now_ns();
-    while (gx_ok(run) && !gx_stream_rest(stream)) {
-        gx_run_poll(run);
-    }
-    if (stream != NULL) {
-        gx_stats_add(&run->ctx->stats, GX_STAT_WAIT_NS, gx_now_ns() - start_ns);
-    }
-    gx_stream_stop(stream);
-    gx_reader *own = NULL;
-    if (stream == NULL && gx_ok(run)) {
-        if (gx_reader_own(run->ctx->store, &own, &err) == GX_OK) {
-            load_parts(l, own, true);
-        }
-        gx_reader_close(own);
-    }
-    gx_run_fail(run, &err);
+    void *to = gx_at(l->dst, l->dtype, l->ld, i - l->i0, j);
+    return j >= right ? GX_OK
+                      : gx_pass_read(thread, mat, i, j, i_end - i, gx_min(width, right - j),
+                                     l->dtype, to, l->ld, err);
 }
 
 gx_code gx_dense_load_rows(gx_run *run, const gx_mat *mat, int64_t i0, int64_t m, gx_number dtype,
                            void *dst, int64_t ld)
 {
+    const size_t PART_LEAST = 2 << 20; // to open a helper takes as long as a part
+    gx_err err = {0};
+    size_t bytes = 0;
     if (!gx_ok(run) || m == 0 || mat->cols == 0) {
         return run->err.code;
     }
-    loading l = {
-        .run = run, .mat = mat, .i0 = i0, .m = m, .dtype = dtype, .dst = dst, .ld = ld, .parts = 1};
+    gx_matrix_bytes(m, mat->cols, mat->number, &bytes);
+    if (gx_mat_is_value(mat) && gx_pass_is_small((double)bytes, 0)) {
+        gx_mat_read(run, mat, NULL, i0, 0, m, mat->cols, dtype, dst, ld, &err);
+        return gx_run_fail(run, &err);
+    }
+    loading l = {.mat = mat, .i0 = i0, .m = m, .dtype = dtype, .dst = dst, .ld = ld, .parts = 1};
     l.row_tiles = gx_ceil_div(i0 + m, mat->tile_rows) - i0 / mat->tile_rows;
-    l.tiles = l.row_tiles * gx_ceil_div(mat->cols, mat->tile_cols);
-    load_all(&l);
-    return gx_ok(run) ? GX_OK : run->err.code;
+    int64_t tiles = l.row_tiles * gx_ceil_div(mat->cols, mat->tile_cols);
+    if (mat->kind == GX_MAT_STORED && !mat->is_sparse) { // whose columns lie together
+        int64_t readers = run->ctx->config.number[GX_SET_READERS];
+        int64_t most = gx_min(readers, (int64_t)(bytes / PART_LEAST)) / tiles;
+        l.parts = gx_max(1, gx_min(most, mat->tile_cols));
+    }
+    gx_pass pass = {.sources = &l.mat,
+                    .source_count = 1,
+                    .units = tiles * l.parts,
+                    .bytes = (double)bytes,
+                    .work = load_part,
+                    .is_reading = true,
+                    .arg = &l};
+    return gx_pass_run(run, &pass);
 }
 
 gx_code gx_dense_load(gx_run *run, const gx_mat *mat, gx_number dtype, void *dst, int64_t ld)

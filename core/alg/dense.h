@@ -27,6 +27,13 @@ gx_code gx_dense_load(gx_run *run, const gx_mat *mat, gx_number dtype, void *dst
 gx_code gx_dense_load_rows(gx_run *run, const gx_mat *mat, int64_t i0, int64_t m, gx_number dtype,
                            void *dst, int64_t ld);
 
+/*
+** Elements 0 to count - 1 of diagonal number `offset` of A (above the main one where positive) in
+** memory, as dtype.  *data: the caller's, of run->ctx->mem; NULL on failure.
+*/
+gx_code gx_gather_diagonal(gx_run *run, const gx_mat *A, int64_t offset, int64_t count,
+                           gx_number dtype, void **data);
+
 /* Write all of a sink from src, leading dimension ld, a tile column at a time. */
 gx_code gx_dense_write(gx_run *run, gx_sink *sink, const void *src, int64_t ld);
 

@@ -21,10 +21,8 @@ gx_code gx_direct_look(gx_run *run, gx_direct_kind kind, gx_err *err)
 /* Columns in 64 bits, which SuiteSparse's long variants want. */
 static gx_code widen(gx_direct *F, gx_err *err)
 {
-    void *memory;
     GX_TRY(gx_mem_alloc(F->run->ctx->mem, (size_t)F->A->entries * sizeof *F->index,
-                        "column numbers", &memory, err));
-    F->index = memory;
+                        "column numbers", &F->index, err));
     for (int64_t e = 0; e < F->A->entries; e++) {
         F->index[e] = F->A->index[e];
     }

@@ -109,21 +109,10 @@ static gx_factor_kind look_at_value(const gx_mat *A)
 /* All of A into the factor's buffer. */
 static void load_whole(gx_factor *f, const gx_mat *A)
 {
-    gx_run *run = f->run;
-    gx_err err = {0};
-    size_t bytes = 0;
-    gx_matrix_bytes(f->n, f->n, f->dtype, &bytes);
-    gx_reader *own = NULL;
-    if (f->memory == NULL &&
-        gx_mem_alloc(run->ctx->mem, bytes, "a factor", &f->memory, &err) != GX_OK) {
-        gx_run_fail(run, &err);
-        return;
+    if (f->memory == NULL) {
+        gx_dense_alloc(f->run, f->dtype, f->n, f->n, "a factor", &f->memory);
     }
-    if (A->kind == GX_MAT_VALUE || gx_reader_own(run->ctx->store, &own, &err) == GX_OK) {
-        gx_mat_read(run, A, own, 0, 0, f->n, f->n, f->dtype, f->memory, f->n, &err);
-    }
-    gx_reader_close(own);
-    gx_run_fail(run, &err);
+    gx_dense_load(f->run, A, f->dtype, f->memory, f->n);
     gx_mat_value(&f->mat, A->label, f->dtype, f->n, f->n, f->memory, gx_max(1, f->n));
 }
 
@@ -138,11 +127,12 @@ static void lend_or_load(gx_factor *f, const gx_mat *A)
     }
 }
 
-/* An exact zero on the diagonal of a triangle. */
+/* An exact zero on the diagonal of a triangle, or in the column that a diagonal is. */
 static void check_diagonal(gx_factor *f)
 {
+    bool is_column = f->kind == GX_FACTOR_DIAGONAL;
     for (int64_t i = 0; i < f->n && gx_ok(f->run) && f->diag != GX_UNIT; i++) {
-        gx_scalar d = element(&f->mat, i, i);
+        gx_scalar d = element(&f->mat, i, is_column ? 0 : i);
         if (d.re == 0 && d.im == 0) {
             gx_run_failf(f->run, GX_NUMERIC, "%s is singular (%s[%lld,%lld] = 0)", f->label,
                          f->label, (long long)i, (long long)i);
@@ -180,12 +170,10 @@ static void *load_again(void *arg)
 static void factor_lu(gx_factor *f, const gx_mat *A)
 {
     gx_err err = {0};
-    void *pivots = NULL;
     if (gx_ok(f->run) && gx_mem_alloc(f->run->ctx->mem, (size_t)f->n * sizeof(int64_t), "pivots",
-                                      &pivots, &err) != GX_OK) {
+                                      &f->pivots, &err) != GX_OK) {
         gx_run_fail(f->run, &err);
     }
-    f->pivots = pivots;
     int64_t info = 0;
     gx_lu_in_memory(f->run, f->dtype, f->n, load_again, &(loading){f, A}, f->pivots, &info);
     if (info > 0) {
@@ -228,27 +216,9 @@ static void factor_resident(gx_factor *f, const gx_mat *A, bool is_guess)
 /* n numbers, whatever holds A. */
 static void read_diagonal(gx_factor *f, const gx_mat *A)
 {
-    gx_run *run = f->run;
-    gx_reader *own = NULL;
-    gx_err err = {0};
-    if (gx_mem_alloc(run->ctx->mem, (size_t)f->n * gx_number_bytes(f->dtype), "a diagonal",
-                     &f->memory, &err) == GX_OK &&
-        gx_reader_own(run->ctx->store, &own, &err) == GX_OK) {
-        for (int64_t i = 0; i < f->n && err.code == GX_OK && gx_run_poll(run) == GX_OK; i++) {
-            gx_mat_read(run, A, own, i, i, 1, 1, f->dtype, gx_at(f->memory, f->dtype, 1, i, 0), 1,
-                        &err);
-        }
-    }
-    gx_reader_close(own);
-    gx_run_fail(run, &err);
+    gx_gather_diagonal(f->run, A, 0, f->n, f->dtype, &f->memory);
     gx_mat_value(&f->mat, A->label, f->dtype, f->n, 1, f->memory, gx_max(1, f->n));
-    for (int64_t i = 0; i < f->n && gx_ok(run); i++) {
-        gx_scalar d = element(&f->mat, i, 0);
-        if (d.re == 0 && d.im == 0) {
-            gx_run_failf(run, GX_NUMERIC, "%s is singular (%s[%lld,%lld] = 0)", f->label, f->label,
-                         (long long)i, (long long)i);
-        }
-    }
+    check_diagonal(f);
 }
 
 /* X = B ./ d, d repeated for each column; conjugated for op(A) = A^H. */
@@ -301,26 +271,18 @@ static void exchange(gx_factor *f, bool is_backward, void *x, int64_t cols)
                            .is_backward = is_backward});
 }
 
-static void conjugate(gx_factor *f, void *x, int64_t cols)
-{
-    int64_t ld = gx_max(1, f->n);
-    gx_args args = {.m = f->n, .n = cols, .a = x, .lda = ld, .c = x, .ldc = ld};
-    args.map = GX_MAP_CONJ;
-    gx_run_call(f->run, GX_MAP, f->dtype, &args);
-}
-
 /* A = L L^H is Hermitian: A^T is its conjugate, and so conj(X) solves with conj(B). */
 static void apply_cholesky(gx_factor *f, gx_trans trans, void *x, int64_t cols)
 {
     bool is_conjugated = trans == GX_TRANS && gx_number_is_complex(f->dtype);
     gx_trans adjoint = gx_adjoint(f->dtype);
     if (is_conjugated) {
-        conjugate(f, x, cols);
+        gx_dense_conj(f->run, f->dtype, f->n, cols, x);
     }
     substitute(f, f->uplo, GX_NON_UNIT, f->uplo == GX_LOWER ? GX_NO_TRANS : adjoint, x, cols);
     substitute(f, f->uplo, GX_NON_UNIT, f->uplo == GX_LOWER ? adjoint : GX_NO_TRANS, x, cols);
     if (is_conjugated) {
-        conjugate(f, x, cols);
+        gx_dense_conj(f->run, f->dtype, f->n, cols, x);
     }
 }
 
@@ -405,18 +367,13 @@ static bool is_resident(const gx_factor *f, const gx_mat *A)
 static void take_tau(gx_factor *f)
 {
     const gx_aux *aux = f->aux;
-    gx_err err = {0};
+    int64_t count = aux->count;
     f->tau = aux->tau;
-    if (aux->dtype == f->dtype || aux->count == 0) {
-        return;
+    if (aux->dtype != f->dtype && count > 0 &&
+        gx_dense_alloc(f->run, f->dtype, count, 1, "reflectors", &f->memory) == GX_OK) {
+        gx_convert(aux->dtype, aux->tau, count, f->dtype, f->memory, count, count, 1);
+        f->tau = f->memory;
     }
-    if (gx_mem_alloc(f->run->ctx->mem, (size_t)aux->count * gx_number_bytes(f->dtype), "reflectors",
-                     &f->memory, &err) != GX_OK) {
-        gx_run_fail(f->run, &err);
-        return;
-    }
-    gx_convert(aux->dtype, aux->tau, aux->count, f->dtype, f->memory, aux->count, aux->count, 1);
-    f->tau = f->memory;
 }
 
 /* A is a factor already. */

@@ -45,17 +45,13 @@ static gx_code allocate(gx_iterate *it, gx_err *err)
     int64_t longest = gx_max(it->A->rows, it->A->cols);
     int64_t pieces = gx_max(gx_vector_pieces(longest), it->A->pieces);
     size_t m = (size_t)it->restart;
-    void *memory;
     GX_TRY(gx_mem_alloc(mem, (size_t)(vectors_of(it) * longest) * sizeof *it->work,
-                        "an iterative method's vectors", &memory, err));
-    it->work = memory;
+                        "an iterative method's vectors", &it->work, err));
     GX_TRY(
-        gx_mem_alloc(mem, (size_t)(2 * pieces) * sizeof *it->part, "partial sums", &memory, err));
-    it->part = memory;
+        gx_mem_alloc(mem, (size_t)(2 * pieces) * sizeof *it->part, "partial sums", &it->part, err));
     if (it->kind == GX_ITERATE_GMRES) {
         GX_TRY(gx_mem_alloc(mem, ((m + 1) * m + 4 * (m + 1)) * sizeof *it->small,
-                            "a projected problem", &memory, err));
-        it->small = memory;
+                            "a projected problem", &it->small, err));
     }
     return GX_OK;
 }

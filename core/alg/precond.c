@@ -22,10 +22,8 @@ enum { POLL_ROWS = 1 << 14 };
 static gx_code make_jacobi(const gx_whole *A, bool is_by_column, gx_precond *M, gx_err *err)
 {
     const double *value = A->value;
-    void *memory;
-    GX_TRY(gx_mem_calloc(M->mem, (size_t)A->cols * sizeof *M->inverse, "a preconditioner", &memory,
-                         err));
-    M->inverse = memory;
+    GX_TRY(gx_mem_calloc(M->mem, (size_t)A->cols * sizeof *M->inverse, "a preconditioner",
+                         &M->inverse, err));
     for (int64_t e = 0; is_by_column && e < A->entries; e++) {
         M->inverse[A->index[e]] += value[e] * value[e];
     }
@@ -90,14 +88,11 @@ static gx_code eliminate(gx_run *run, gx_precond *M, int64_t *place, gx_err *err
 static gx_code make_ilu0(gx_run *run, const gx_whole *A, gx_precond *M, gx_err *err)
 {
     const char *what = "a preconditioner";
-    void *memory;
-    GX_TRY(gx_mem_alloc(M->mem, (size_t)A->entries * sizeof *M->value, what, &memory, err));
-    M->value = memory;
+    GX_TRY(gx_mem_alloc(M->mem, (size_t)A->entries * sizeof *M->value, what, &M->value, err));
     memcpy(M->value, A->value, (size_t)A->entries * sizeof *M->value);
-    GX_TRY(gx_mem_alloc(M->mem, (size_t)A->rows * sizeof *M->diagonal, what, &memory, err));
-    M->diagonal = memory;
-    GX_TRY(gx_mem_alloc(M->mem, (size_t)A->rows * sizeof(int64_t), what, &memory, err));
-    int64_t *place = memory;
+    GX_TRY(gx_mem_alloc(M->mem, (size_t)A->rows * sizeof *M->diagonal, what, &M->diagonal, err));
+    int64_t *place;
+    GX_TRY(gx_mem_alloc(M->mem, (size_t)A->rows * sizeof(int64_t), what, &place, err));
     for (int64_t j = 0; j < A->rows; j++) {
         place[j] = -1;
     }
@@ -147,10 +142,9 @@ static gx_code copy_lower(const gx_whole *A, gx_precond *M, gx_err *err)
 {
     const char *what = "a preconditioner";
     const double *value = A->value;
-    void *memory;
     int64_t count = 0;
-    GX_TRY(gx_mem_alloc(M->mem, ((size_t)A->rows + 1) * sizeof *M->diagonal, what, &memory, err));
-    M->diagonal = memory;
+    GX_TRY(
+        gx_mem_alloc(M->mem, ((size_t)A->rows + 1) * sizeof *M->diagonal, what, &M->diagonal, err));
     for (int64_t i = 0; i < A->rows; i++) {
         int64_t d = gx_whole_diagonal(A, i);
         M->diagonal[i] = count;
@@ -160,10 +154,8 @@ static gx_code copy_lower(const gx_whole *A, gx_precond *M, gx_err *err)
         count += d - A->start[i] + 1;
     }
     M->diagonal[A->rows] = count;
-    GX_TRY(gx_mem_alloc(M->mem, (size_t)count * sizeof *M->index, what, &memory, err));
-    M->index = memory;
-    GX_TRY(gx_mem_alloc(M->mem, (size_t)count * sizeof *M->value, what, &memory, err));
-    M->value = memory;
+    GX_TRY(gx_mem_alloc(M->mem, (size_t)count * sizeof *M->index, what, &M->index, err));
+    GX_TRY(gx_mem_alloc(M->mem, (size_t)count * sizeof *M->value, what, &M->value, err));
     for (int64_t i = 0; i < A->rows; i++) {
         size_t length = (size_t)(M->diagonal[i + 1] - M->diagonal[i]);
         memcpy(M->index + M->diagonal[i], A->index + A->start[i], length * sizeof *M->index);

@@ -13,44 +13,15 @@
 */
 #include "small_r.h"
 
-#include "../run/call.h"
+#include "../mat/simple.h"
 #include "dense.h"
 
 #include <math.h>
 #include <string.h>
 
-static gx_code fail(gx_small_r *r, const gx_err *err)
+static gx_code take(gx_small_r *r, int64_t cols, const char *what, void **ptr)
 {
-    return gx_run_fail(r->run, err);
-}
-
-static gx_code call(gx_small_r *r, gx_kernel_id kernel, gx_args *args)
-{
-    int64_t info = 0;
-    args->info = &info;
-    if (gx_run_call(r->run, kernel, r->dtype, args) == GX_OK && info > 0) {
-        gx_run_failf(r->run, GX_NUMERIC, "the singular values of R (%lldx%lld) did not converge",
-                     (long long)r->n, (long long)r->n);
-    }
-    return gx_ok(r->run) ? GX_OK : r->run->err.code;
-}
-
-static gx_code take(gx_small_r *r, int64_t rows, int64_t cols, const char *what, void **ptr)
-{
-    gx_err err = {0};
-    size_t bytes;
-    *ptr = NULL;
-    if (!gx_matrix_bytes(rows, cols, r->dtype, &bytes)) {
-        return gx_run_failf(r->run, GX_TOOBIG, "%lld x %lld elements of %s", (long long)rows,
-                            (long long)cols, what);
-    }
-    gx_mem_alloc(r->run->ctx->mem, bytes, what, ptr, &err);
-    return fail(r, &err);
-}
-
-static void give(gx_small_r *r, void *ptr)
-{
-    gx_mem_free(r->run->ctx->mem, ptr);
+    return gx_dense_alloc(r->run, r->dtype, r->n, cols, what, ptr);
 }
 
 /* Real element at index k of floats or doubles. */
@@ -123,23 +94,11 @@ double gx_small_norm(gx_number dtype, const void *x, int64_t ld, int64_t m, int6
 gx_code gx_small_r_take(gx_run *run, const gx_mat *source, int64_t n, gx_number dtype,
                         gx_small_r *r)
 {
-    gx_err err = {0};
-    gx_reader *reader = NULL;
-    memset(r, 0, sizeof *r);
-    r->run = run;
-    r->n = n;
-    r->dtype = dtype;
-    if (!gx_ok(run) || take(r, n, n, "the triangle R", &r->r) != GX_OK) {
-        return run->err.code;
-    }
-    const gx_mat *stored = gx_mat_base_stored(source);
-    if (stored == NULL || gx_reader_own(run->ctx->store, &reader, &err) == GX_OK) {
-        gx_mat_read(run, source, reader, 0, 0, n, n, dtype, r->r, gx_max(1, n), &err);
-    }
-    gx_reader_close(reader);
-    if (fail(r, &err) != GX_OK) {
-        return run->err.code;
-    }
+    gx_mat top;
+    *r = (gx_small_r){.run = run, .n = n, .dtype = dtype};
+    GX_TRY(take(r, n, "the triangle R", &r->r));
+    gx_mat_view(&top, source, GX_NO_TRANS, 0, 0, n, n);
+    GX_TRY(gx_dense_load(run, &top, dtype, r->r, gx_max(1, n)));
     gx_args upper = {.uplo = GX_UPPER,
                      .m = n,
                      .n = n,
@@ -147,7 +106,7 @@ gx_code gx_small_r_take(gx_run *run, const gx_mat *source, int64_t n, gx_number 
                      .lda = gx_max(1, n),
                      .c = r->r,
                      .ldc = gx_max(1, n)};
-    GX_TRY(call(r, GX_TRIANGLE, &upper));
+    GX_TRY(gx_dense_call(run, GX_TRIANGLE, dtype, &upper));
     if (!isfinite(gx_small_norm(dtype, r->r, gx_max(1, n), n, n))) {
         return gx_run_failf(run, GX_NUMERIC, "%s has NaN or Inf", source->label);
     }
@@ -156,13 +115,20 @@ gx_code gx_small_r_take(gx_run *run, const gx_mat *source, int64_t n, gx_number 
 
 // Rank --------------------------------------------------------------------------------------------
 
-/* c = the unit matrix, n x n. */
-static gx_code make_unit(gx_small_r *r, void *c)
+/* x = R^-1 x, or R^-H x; n x p. */
+static gx_code substitute(gx_small_r *r, gx_trans trans, void *x, int64_t p)
 {
-    gx_args args = {.m = r->n, .n = r->n, .c = c, .ldc = r->n, .a = c, .lda = r->n};
-    args.diag = GX_UNIT;
-    GX_TRY(call(r, GX_FILL, &args));
-    return call(r, GX_TRIANGLE, &args);
+    gx_args args = {.side = GX_LEFT,
+                    .uplo = GX_UPPER,
+                    .transa = trans,
+                    .m = r->n,
+                    .n = p,
+                    .alpha = GX_ONE,
+                    .a = r->r,
+                    .lda = r->n,
+                    .c = x,
+                    .ldc = r->n};
+    return gx_dense_call(r->run, GX_TRSM, r->dtype, &args);
 }
 
 static bool has_zero_pivot(const gx_small_r *r)
@@ -185,36 +151,29 @@ static gx_code bound_rcond(gx_small_r *r, double *bound)
     if (has_zero_pivot(r)) {
         return GX_OK;
     }
-    GX_TRY(take(r, r->n, r->n, "the inverse of R", &inverse));
-    gx_args solve = {.side = GX_LEFT,
-                     .uplo = GX_UPPER,
-                     .m = r->n,
-                     .n = r->n,
-                     .alpha = {1, 0},
-                     .a = r->r,
-                     .lda = r->n,
-                     .c = inverse,
-                     .ldc = r->n};
-    if (make_unit(r, inverse) == GX_OK && call(r, GX_TRSM, &solve) == GX_OK) {
+    GX_TRY(take(r, r->n, "the inverse of R", &inverse));
+    const gx_diagonal ones = {.dtype = r->dtype};
+    gx_diagonal_generate(&ones, 0, 0, r->n, r->n, r->dtype, inverse, r->n);
+    if (substitute(r, GX_NO_TRANS, inverse, r->n) == GX_OK) {
         double norm = gx_small_norm(r->dtype, r->r, r->n, r->n, r->n);
         double inverse_norm = gx_small_norm(r->dtype, inverse, r->n, r->n, r->n);
         *bound = isfinite(inverse_norm) ? 1 / norm / inverse_norm : 0;
     }
-    give(r, inverse);
-    return gx_ok(r->run) ? GX_OK : r->run->err.code;
+    gx_mem_free(r->run->ctx->mem, inverse);
+    return r->run->err.code;
 }
 
 /* The SVD of R, destroying `block`; u and vt where they are wanted. */
 static gx_code decompose(gx_small_r *r, void *block, void *u, void *vt)
 {
-    void *values, *sigma = NULL;
+    gx_run *run = r->run;
     gx_err err = {0};
-    GX_TRY(take(r, r->n, 1, "singular values", &values));
-    if (gx_mem_alloc(r->run->ctx->mem, (size_t)r->n * sizeof(double), "singular values", &sigma,
-                     &err) != GX_OK) {
-        give(r, values);
-        return fail(r, &err);
-    }
+    void *values;
+    int64_t info = 0;
+    GX_TRY(take(r, 1, "singular values", &values));
+    gx_mem_alloc(run->ctx->mem, (size_t)r->n * sizeof *r->sigma, "singular values", &r->sigma,
+                 &err);
+    gx_run_fail(run, &err);
     gx_args args = {.m = r->n,
                     .n = r->n,
                     .c = block,
@@ -225,15 +184,17 @@ static gx_code decompose(gx_small_r *r, void *block, void *u, void *vt)
                     .right = vt,
                     .ldright = r->n,
                     .wants_left = u != NULL,
-                    .wants_right = vt != NULL};
-    r->sigma = sigma;
-    if (call(r, GX_GESDD, &args) == GX_OK) {
-        for (int64_t i = 0; i < r->n; i++) {
-            r->sigma[i] = real_at(r->dtype, values, i);
-        }
+                    .wants_right = vt != NULL,
+                    .info = &info};
+    if (gx_ok(run) && gx_dense_call(run, GX_GESDD, r->dtype, &args) == GX_OK && info > 0) {
+        gx_run_failf(run, GX_NUMERIC, "the singular values of R (%lldx%lld) did not converge",
+                     (long long)r->n, (long long)r->n);
     }
-    give(r, values);
-    return gx_ok(r->run) ? GX_OK : r->run->err.code;
+    for (int64_t i = 0; i < r->n && gx_ok(run); i++) {
+        r->sigma[i] = real_at(r->dtype, values, i);
+    }
+    gx_mem_free(run->ctx->mem, values);
+    return run->err.code;
 }
 
 static void count_rank(gx_small_r *r, double rcond)
@@ -246,19 +207,24 @@ static void count_rank(gx_small_r *r, double rcond)
     r->rcond = largest > 0 ? r->sigma[r->n - 1] / largest : 0;
 }
 
-/* R's SVD with its vectors, and the rank that its singular values say. */
-static gx_code decompose_all(gx_small_r *r, double rcond)
+/*
+** The SVD of a copy of R.  With its vectors, which say the rank; without them the singular values
+** alone of a triangle of full rank.
+*/
+static gx_code decompose_copy(gx_small_r *r, bool wants_vectors, double rcond)
 {
     void *block;
-    GX_TRY(take(r, r->n, r->n, "a copy of R", &block));
+    GX_TRY(take(r, r->n, "a copy of R", &block));
     memcpy(block, r->r, (size_t)(r->n * r->n) * gx_number_bytes(r->dtype));
-    if (take(r, r->n, r->n, "singular vectors of R", &r->u) == GX_OK &&
-        take(r, r->n, r->n, "singular vectors of R", &r->vt) == GX_OK &&
-        decompose(r, block, r->u, r->vt) == GX_OK) {
-        count_rank(r, rcond);
+    if (wants_vectors) {
+        take(r, r->n, "singular vectors of R", &r->u);
+        take(r, r->n, "singular vectors of R", &r->vt);
     }
-    give(r, block);
-    return gx_ok(r->run) ? GX_OK : r->run->err.code;
+    if (gx_ok(r->run) && decompose(r, block, r->u, r->vt) == GX_OK) {
+        count_rank(r, wants_vectors ? rcond : -1);
+    }
+    gx_mem_free(r->run->ctx->mem, block);
+    return r->run->err.code;
 }
 
 /* Is there memory for the SVD of a copy of R? */
@@ -279,19 +245,6 @@ static bool svd_fits(gx_small_r *r, bool wants_vectors)
            (wants_vectors ? 3 : 1) * square + 2 * n * sizeof(double) + SLACK <= available - work;
 }
 
-/* The singular values of a triangle of full rank, which is still wanted. */
-static gx_code decompose_values(gx_small_r *r)
-{
-    void *block;
-    GX_TRY(take(r, r->n, r->n, "a copy of R", &block));
-    memcpy(block, r->r, (size_t)(r->n * r->n) * gx_number_bytes(r->dtype));
-    if (decompose(r, block, NULL, NULL) == GX_OK) {
-        r->rcond = r->sigma[0] > 0 ? r->sigma[r->n - 1] / r->sigma[0] : 0;
-    }
-    give(r, block);
-    return gx_ok(r->run) ? GX_OK : r->run->err.code;
-}
-
 /* R is not empty. */
 static gx_code find_rank(gx_small_r *r, double rcond, bool wants_rcond)
 {
@@ -303,9 +256,9 @@ static gx_code find_rank(gx_small_r *r, double rcond, bool wants_rcond)
     r->is_rank_known = is_full || svd_fits(r, true);
     r->rcond = is_full && !wants_rcond ? bound : (double)NAN;
     if (is_full) {
-        return wants_rcond && svd_fits(r, false) ? decompose_values(r) : GX_OK;
+        return wants_rcond && svd_fits(r, false) ? decompose_copy(r, false, rcond) : GX_OK;
     }
-    return r->is_rank_known ? decompose_all(r, rcond) : GX_OK;
+    return r->is_rank_known ? decompose_copy(r, true, rcond) : GX_OK;
 }
 
 gx_code gx_small_r_rank(gx_small_r *r, double rcond, bool wants_rcond, bool *is_known)
@@ -330,18 +283,8 @@ gx_code gx_small_r_sigma(gx_small_r *r)
 static gx_code multiply(gx_small_r *r, gx_trans trans, const void *a, const void *b, void *c,
                         int64_t p)
 {
-    gx_args args = {.transa = trans,
-                    .m = r->n,
-                    .n = p,
-                    .k = r->n,
-                    .alpha = {1, 0},
-                    .a = a,
-                    .lda = r->n,
-                    .b = b,
-                    .ldb = r->n,
-                    .c = c,
-                    .ldc = r->n};
-    return call(r, GX_GEMM, &args);
+    return gx_dense_gemm(r->run, r->dtype, trans, GX_NO_TRANS, r->n, p, r->n, 1, a, r->n, b, r->n,
+                         0, c, r->n);
 }
 
 /* Rows of y by 1 / sigma, those past the rank by 0. */
@@ -368,7 +311,7 @@ static void scale_rows(const gx_small_r *r, void *y, int64_t p)
 static gx_code solve_by_svd(gx_small_r *r, bool is_adjoint, void *x, int64_t p, double *rest)
 {
     void *y;
-    GX_TRY(take(r, r->n, p, "a right-hand side", &y));
+    GX_TRY(take(r, p, "a right-hand side", &y));
     gx_trans first = is_adjoint ? GX_NO_TRANS : GX_CONJ_TRANS;
     if (multiply(r, first, is_adjoint ? r->vt : r->u, x, y, p) == GX_OK) {
         if (rest != NULL) {
@@ -378,8 +321,8 @@ static gx_code solve_by_svd(gx_small_r *r, bool is_adjoint, void *x, int64_t p, 
         scale_rows(r, y, p);
         multiply(r, is_adjoint ? GX_NO_TRANS : GX_CONJ_TRANS, is_adjoint ? r->u : r->vt, y, x, p);
     }
-    give(r, y);
-    return gx_ok(r->run) ? GX_OK : r->run->err.code;
+    gx_mem_free(r->run->ctx->mem, y);
+    return r->run->err.code;
 }
 
 gx_code gx_small_r_solve(gx_small_r *r, gx_trans trans, void *x, int64_t p, double *rest)
@@ -393,26 +336,17 @@ gx_code gx_small_r_solve(gx_small_r *r, gx_trans trans, void *x, int64_t p, doub
     if (r->u != NULL && r->rank < r->n) {
         return solve_by_svd(r, trans != GX_NO_TRANS, x, p, rest);
     }
-    gx_args args = {.side = GX_LEFT,
-                    .uplo = GX_UPPER,
-                    .transa = trans == GX_NO_TRANS ? GX_NO_TRANS : GX_CONJ_TRANS,
-                    .m = r->n,
-                    .n = p,
-                    .alpha = {1, 0},
-                    .a = r->r,
-                    .lda = r->n,
-                    .c = x,
-                    .ldc = r->n};
-    return call(r, GX_TRSM, &args);
+    return substitute(r, trans == GX_NO_TRANS ? GX_NO_TRANS : GX_CONJ_TRANS, x, p);
 }
 
 void gx_small_r_clear(gx_small_r *r)
 {
     if (r->run != NULL) {
-        give(r, r->r);
-        give(r, r->sigma);
-        give(r, r->u);
-        give(r, r->vt);
+        gx_mem *mem = r->run->ctx->mem;
+        gx_mem_free(mem, r->r);
+        gx_mem_free(mem, r->sigma);
+        gx_mem_free(mem, r->u);
+        gx_mem_free(mem, r->vt);
     }
     memset(r, 0, sizeof *r);
 }

@@ -129,17 +129,15 @@ gx_code gx_sparse_pick(gx_run *run, const gx_mat *A, bool is_rows, const int64_t
 {
     gx_err err = {0};
     picking p = {.is_rows = is_rows, .count = count};
-    void *memory = NULL;
     const gx_scatter_spec spec = {.rows = is_rows ? count : A->rows,
                                   .cols = is_rows ? A->cols : count,
                                   .dtype = A->number,
                                   .is_sparse = true};
     *sink = (gx_sink){.run = run};
     if (!gx_ok(run) || gx_mem_alloc(run->ctx->mem, (size_t)count * sizeof(wish), "a list of lines",
-                                    &memory, &err) != GX_OK) {
+                                    &p.wish, &err) != GX_OK) {
         return gx_run_fail(run, &err);
     }
-    p.wish = memory;
     for (int64_t k = 0; k < count; k++) {
         p.wish[k] = (wish){number[k], k};
     }
@@ -151,7 +149,7 @@ gx_code gx_sparse_pick(gx_run *run, const gx_mat *A, bool is_rows, const int64_t
         gx_scatter_finish(p.cells, run, dest, sink);
     }
     gx_scatter_free(p.cells);
-    gx_mem_free(run->ctx->mem, memory);
+    gx_mem_free(run->ctx->mem, p.wish);
     return gx_run_fail(run, &err);
 }
 

@@ -628,11 +628,9 @@ static gx_code take_stages(loading *l, int64_t units, gx_err *err)
 static gx_code count_entries(loading *l, gx_err *err)
 {
     const gx_mat *S = l->d->S;
-    void *memory = NULL;
     int64_t pieces = gx_sparse_pieces(S), entries = 0;
     GX_TRY(gx_mem_alloc(l->d->run->ctx->mem, 3 * (size_t)pieces * sizeof *l->first,
-                        "the schedule of panels", &memory, err));
-    l->first = memory;
+                        "the schedule of panels", &l->first, err));
     l->waiting = l->first + pieces;
     l->done = l->waiting + pieces;
     for (int64_t p = 0; p < pieces; p++) {

@@ -237,14 +237,13 @@ gx_code gx_sparse_extremes(gx_run *run, const gx_mat *A, bool is_max, int64_t ax
     int64_t count = axis == 0 ? A->cols : axis == 1 ? A->rows : 1;
     int64_t length = axis == 0 ? A->rows : axis == 1 ? A->cols : A->rows * A->cols; // < 2^56
     gx_err err = {0};
-    void *memory = NULL;
+    extremes x = {.A = A, .is_max = is_max, .axis = axis};
     if (gx_ok(run)) {
-        gx_mem_alloc(run->ctx->mem, (size_t)count * sizeof(best), "extremes", &memory, &err);
+        gx_mem_alloc(run->ctx->mem, (size_t)count * sizeof(best), "extremes", &x.of, &err);
     }
     if (gx_run_fail(run, &err) != GX_OK) {
         return run->err.code;
     }
-    extremes x = {.A = A, .is_max = is_max, .axis = axis, .of = memory};
     for (int64_t k = 0; k < count; k++) {
         x.of[k] = (best){.place = -1};
     }
@@ -259,6 +258,6 @@ gx_code gx_sparse_extremes(gx_run *run, const gx_mat *A, bool is_max, int64_t ax
             place[k] = (double)x.of[k].place;
         }
     }
-    gx_mem_free(run->ctx->mem, memory);
+    gx_mem_free(run->ctx->mem, x.of);
     return gx_ok(run) ? GX_OK : run->err.code;
 }

@@ -48,13 +48,11 @@ static gx_code open_whole(gx_run *run, const gx_mat *B, whole *w, gx_err *err)
 {
     gx_mem *mem = run->ctx->mem;
     gx_reader *reader = NULL;
-    void *pieces, *rows;
     w->pieces = gx_sparse_pieces(B);
     size_t bytes = B->kind == GX_MAT_STORED ? gx_sparse_bytes(B) : 0;
-    GX_TRY(gx_mem_calloc(mem, (size_t)(w->pieces + 1) * sizeof *w->piece, "panels", &pieces, err));
-    w->piece = pieces;
-    GX_TRY(gx_mem_calloc(mem, (size_t)(w->pieces + 1) * sizeof *w->row0, "panels", &rows, err));
-    w->row0 = rows;
+    GX_TRY(
+        gx_mem_calloc(mem, (size_t)(w->pieces + 1) * sizeof *w->piece, "panels", &w->piece, err));
+    GX_TRY(gx_mem_calloc(mem, (size_t)(w->pieces + 1) * sizeof *w->row0, "panels", &w->row0, err));
     GX_TRY(gx_mem_alloc(mem, bytes, "all panels of the right operand", &w->blocks, err));
     gx_code code = B->kind == GX_MAT_STORED ? gx_reader_own(run->ctx->store, &reader, err) : GX_OK;
     char *at = w->blocks;
@@ -91,15 +89,11 @@ static const gx_csr *find(const whole *w, int64_t k, int64_t *inside)
 static gx_code open_row(gx_run *run, int64_t cols, bool is_complex, row *r, gx_err *err)
 {
     gx_mem *mem = run->ctx->mem;
-    void *memory;
     size_t count = (size_t)gx_max(1, cols);
     r->parts = is_complex ? 2 : 1;
-    GX_TRY(gx_mem_calloc(mem, count * (size_t)r->parts * sizeof(double), "a row", &memory, err));
-    r->number = memory;
-    GX_TRY(gx_mem_calloc(mem, count * sizeof(int64_t), "a row", &memory, err));
-    r->mark = memory;
-    GX_TRY(gx_mem_alloc(mem, count * sizeof(int64_t), "a row", &memory, err));
-    r->list = memory;
+    GX_TRY(gx_mem_calloc(mem, count * (size_t)r->parts * sizeof(double), "a row", &r->number, err));
+    GX_TRY(gx_mem_calloc(mem, count * sizeof(int64_t), "a row", &r->mark, err));
+    GX_TRY(gx_mem_alloc(mem, count * sizeof(int64_t), "a row", &r->list, err));
     return GX_OK;
 }
 

@@ -188,19 +188,18 @@ static void check_residual(system_t *s)
     int64_t length = s->n * (gx_number_is_complex(s->dtype) ? 2 : 1);
     double norm_a = gx_whole_norm(&s->A), worst = 0;
     gx_err err = {0};
-    void *memory;
+    double *r;
     if (!gx_ok(s->run) || s->run->ctx->config.number[GX_SET_PROBE] == GX_PROBE_OFF) {
         return;
     }
-    if (gx_mem_alloc(s->run->ctx->mem, (size_t)length * sizeof(double), "a residual", &memory,
-                     &err) != GX_OK) {
+    if (gx_mem_alloc(s->run->ctx->mem, (size_t)length * sizeof(double), "a residual", &r, &err) !=
+        GX_OK) {
         return; // as in probe.c: without memory it is passed over
     }
-    const double *r = memory;
     for (int64_t j = 0; j < s->cols && gx_ok(s->run); j++) {
         const double *b = column(s, s->b, s->m, j), *x = column(s, s->x, s->n, j);
         double rr = 0, bb = 0, xx = 0;
-        gx_whole_times(s->run, &s->A, x, memory);
+        gx_whole_times(s->run, &s->A, x, r);
         for (int64_t i = 0; i < length; i++) {
             rr += (b[i] - r[i]) * (b[i] - r[i]);
             bb += b[i] * b[i];
@@ -211,7 +210,7 @@ static void check_residual(system_t *s)
             worst = fmax(worst, sqrt(rr) / unit);
         }
     }
-    gx_mem_free(s->run->ctx->mem, memory);
+    gx_mem_free(s->run->ctx->mem, r);
     gx_stats_add(&s->run->ctx->stats, GX_STAT_PROBES, 1);
     gx_stats_set(&s->run->ctx->stats, GX_STAT_PROBE_RATIO, (int64_t)fmin(worst * 1000, 9e15));
     if (gx_ok(s->run) && !(worst <= GX_PROBE_MOST)) {

@@ -24,15 +24,11 @@ static gx_code allocate(gx_whole *W, gx_err *err)
 {
     const char *what = "a sparse matrix as a whole";
     size_t element = gx_number_bytes(W->dtype);
-    void *start, *index, *cut;
     W->pieces = gx_max(1, gx_ceil_div(W->rows + W->entries, PIECE_WEIGHT));
-    GX_TRY(gx_mem_alloc(W->mem, ((size_t)W->rows + 1) * sizeof *W->start, what, &start, err));
-    W->start = start;
-    GX_TRY(gx_mem_alloc(W->mem, (size_t)W->entries * sizeof *W->index, what, &index, err));
-    W->index = index;
+    GX_TRY(gx_mem_alloc(W->mem, ((size_t)W->rows + 1) * sizeof *W->start, what, &W->start, err));
+    GX_TRY(gx_mem_alloc(W->mem, (size_t)W->entries * sizeof *W->index, what, &W->index, err));
     GX_TRY(gx_mem_alloc(W->mem, (size_t)W->entries * element, what, &W->value, err));
-    GX_TRY(gx_mem_alloc(W->mem, ((size_t)W->pieces + 1) * sizeof *W->cut, what, &cut, err));
-    W->cut = cut;
+    GX_TRY(gx_mem_alloc(W->mem, ((size_t)W->pieces + 1) * sizeof *W->cut, what, &W->cut, err));
     return GX_OK;
 }
 
@@ -215,16 +211,15 @@ gx_code gx_whole_shift(gx_run *run, gx_whole *A, gx_scalar sigma)
 bool gx_whole_is_hermitian(gx_run *run, const gx_whole *A)
 {
     gx_err err = {0};
-    void *memory;
+    int64_t *cursor;
     if (!gx_ok(run) || A->rows != A->cols) {
         return false;
     }
-    if (gx_mem_alloc(A->mem, (size_t)A->rows * sizeof(int64_t), "a look for symmetry", &memory,
+    if (gx_mem_alloc(A->mem, (size_t)A->rows * sizeof(int64_t), "a look for symmetry", &cursor,
                      &err) != GX_OK) {
         gx_run_fail(run, &err);
         return false;
     }
-    int64_t *cursor = memory;
     bool is_hermitian = true;
     memcpy(cursor, A->start, (size_t)A->rows * sizeof *cursor);
     for (int64_t i = 0; i < A->rows && is_hermitian; i++) {
@@ -238,7 +233,7 @@ bool gx_whole_is_hermitian(gx_run *run, const gx_whole *A)
             }
         }
     }
-    gx_mem_free(A->mem, memory);
+    gx_mem_free(A->mem, cursor);
     return is_hermitian;
 }
 

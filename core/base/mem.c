@@ -280,9 +280,10 @@ static idle take_block(size_t total)
     return block;
 }
 
-gx_code gx_mem_alloc(gx_mem *mem, size_t bytes, const char *what, void **ptr, gx_err *err)
+gx_code gx_mem_alloc(gx_mem *mem, size_t bytes, const char *what, void *ptr, gx_err *err)
 {
-    *ptr = NULL;
+    char *data = NULL;
+    memcpy(ptr, &data, sizeof data); // a pointer of any type
     if (bytes > SIZE_MAX / 2) {
         return gx_fail_nomem(err, bytes, what);
     }
@@ -297,7 +298,8 @@ gx_code gx_mem_alloc(gx_mem *mem, size_t bytes, const char *what, void **ptr, gx
     }
     char *start = (char *)block.base + -(uintptr_t)block.base % HEADER_BYTES;
     *(header *)(void *)start = (header){.bytes = total, .room = block.room, .base = block.base};
-    *ptr = start + HEADER_BYTES;
+    data = start + HEADER_BYTES;
+    memcpy(ptr, &data, sizeof data);
     if (is_large) {
         share_with_pool(mem);
         atomic_fetch_add(&mem->ns, gx_now_ns() - start_ns);
@@ -305,10 +307,12 @@ gx_code gx_mem_alloc(gx_mem *mem, size_t bytes, const char *what, void **ptr, gx
     return GX_OK;
 }
 
-gx_code gx_mem_calloc(gx_mem *mem, size_t bytes, const char *what, void **ptr, gx_err *err)
+gx_code gx_mem_calloc(gx_mem *mem, size_t bytes, const char *what, void *ptr, gx_err *err)
 {
+    void *data;
     GX_TRY(gx_mem_alloc(mem, bytes, what, ptr, err));
-    memset(*ptr, 0, bytes);
+    memcpy(&data, ptr, sizeof data);
+    memset(data, 0, bytes);
     return GX_OK;
 }
 
@@ -317,16 +321,17 @@ static header *header_of(void *ptr)
     return (header *)(void *)((char *)ptr - HEADER_BYTES);
 }
 
-gx_code gx_mem_realloc(gx_mem *mem, size_t bytes, const char *what, void **ptr, gx_err *err)
+gx_code gx_mem_realloc(gx_mem *mem, size_t bytes, const char *what, void *ptr, gx_err *err)
 {
-    void *grown;
+    void *grown, *old;
     GX_TRY(gx_mem_alloc(mem, bytes, what, &grown, err));
-    if (*ptr != NULL) {
-        size_t old_bytes = header_of(*ptr)->bytes - HEADER_BYTES;
-        memcpy(grown, *ptr, old_bytes < bytes ? old_bytes : bytes);
-        gx_mem_free(mem, *ptr);
+    memcpy(&old, ptr, sizeof old);
+    if (old != NULL) {
+        size_t old_bytes = header_of(old)->bytes - HEADER_BYTES;
+        memcpy(grown, old, old_bytes < bytes ? old_bytes : bytes);
+        gx_mem_free(mem, old);
     }
-    *ptr = grown;
+    memcpy(ptr, &grown, sizeof grown);
     return GX_OK;
 }
 

@@ -23,17 +23,17 @@ void gx_mem_free_all(gx_mem *mem); /* NULL is a no-op.  Everything must have bee
 /*
 ** A block of bytes, aligned to 64, contents undefined; large blocks ask for huge pages.
 ** mem may be NULL: then nothing is counted.  what: names the use in the error ("block cache").
-** bytes == 0 gives a valid pointer.  The caller owns *ptr and frees it with gx_mem_free(); NULL on
-** failure.
+** bytes == 0 gives a valid pointer.  ptr: the address of a pointer of any type, which is filled in:
+** NULL on failure.  The caller owns the block and frees it with gx_mem_free().
 */
-gx_code gx_mem_alloc(gx_mem *mem, size_t bytes, const char *what, void **ptr, gx_err *err);
-gx_code gx_mem_calloc(gx_mem *mem, size_t bytes, const char *what, void **ptr, gx_err *err);
+gx_code gx_mem_alloc(gx_mem *mem, size_t bytes, const char *what, void *ptr, gx_err *err);
+gx_code gx_mem_calloc(gx_mem *mem, size_t bytes, const char *what, void *ptr, gx_err *err);
 
 /*
-** Grow or shrink *ptr (may be NULL); contents up to the smaller size are kept; unchanged on
-** failure.
+** Grow or shrink the block whose pointer lies at ptr (it may be NULL); contents up to the smaller
+** size are kept; unchanged on failure.
 */
-gx_code gx_mem_realloc(gx_mem *mem, size_t bytes, const char *what, void **ptr, gx_err *err);
+gx_code gx_mem_realloc(gx_mem *mem, size_t bytes, const char *what, void *ptr, gx_err *err);
 
 /* ptr NULL is a no-op. */
 void gx_mem_free(gx_mem *mem, void *ptr);

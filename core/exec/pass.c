@@ -408,7 +408,8 @@ static void run_here(job *x)
     bool reads = has_stored(x->pass);
     crew c = {.job = x, .is_attended = reads || x->pass->is_callers};
     gx_err err = {0};
-    gx_team *team = c.team = is_small(x->pass) ? NULL : gx_run_team(x->run);
+    bool is_alone = is_small(x->pass) || (reads && x->pass->is_reading);
+    gx_team *team = c.team = is_alone ? NULL : gx_run_team(x->run);
     int64_t members = gx_team_threads(team);
     if (reads && gx_reader_own(x->run->ctx->store, &c.own, &err) != GX_OK) {
         gx_run_fail(x->run, &err);

@@ -45,6 +45,7 @@ typedef struct gx_pass {
     int parts;           /* of a thread at most; 0: GX_PASS_PARTS                           */
     gx_pass_work work;
     gx_pass_fold fold;  /* NULL: nothing to fold                                          */
+    bool is_reading;    /* units do nothing but read: no team where the caller has to do it */
     bool is_callers;    /* folding is the caller's: it writes to a sink, or reads for it  */
     const char *writes; /* the schema that it stores in; NULL: it does not                */
     void *arg;

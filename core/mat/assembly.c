@@ -28,10 +28,8 @@ gx_code gx_sorted_runs_add(gx_sorted_runs *runs, const gx_sorted_run *info, gx_e
     assert((info->memory != NULL) == (info->stream[0] == 0));
     if (runs->count == runs->capacity) {
         int64_t capacity = gx_max(8, 2 * runs->capacity);
-        void *grown = runs->list;
         GX_TRY(gx_mem_realloc(runs->ctx->mem, (size_t)capacity * sizeof *runs->list, "sorted runs",
-                              &grown, err));
-        runs->list = grown;
+                              &runs->list, err));
         runs->capacity = capacity;
     }
     runs->list[runs->count++] = *info;
@@ -98,10 +96,8 @@ gx_code gx_assembly_open(gx_assembly *a, int64_t marks, gx_err *err)
         GX_TRY(gx_mem_alloc(mem, tile_bytes(a), "a tile", &a->tile, err));
     }
     if (spec->duplicates == GX_DUPLICATES_ERROR || spec->gaps == GX_GAPS_NAN) {
-        void *memory;
         a->mark_bytes = (size_t)marks / 8 + 1;
-        GX_TRY(gx_mem_alloc(mem, a->mark_bytes, "marks of a tile", &memory, err));
-        a->marks = memory;
+        GX_TRY(gx_mem_alloc(mem, a->mark_bytes, "marks of a tile", &a->marks, err));
     }
     return GX_OK;
 }

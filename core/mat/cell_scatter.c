@@ -66,12 +66,11 @@ struct gx_scatter {
 gx_code gx_scatter_create(gx_ctx *ctx, const gx_scatter_spec *spec, gx_scatter **out, gx_err *err)
 {
     *out = NULL;
-    void *memory;
     if (spec->is_sparse && spec->rows > GX_SCATTER_INDEX_END) { // whose starts alone are as many
         return gx_fail(err, GX_ARG, GX_SCATTER_ROWS_TEXT, (long long)spec->rows);
     }
-    GX_TRY(gx_mem_calloc(ctx->mem, sizeof(gx_scatter), "cells", &memory, err));
-    gx_scatter *s = memory;
+    gx_scatter *s;
+    GX_TRY(gx_mem_calloc(ctx->mem, sizeof(gx_scatter), "cells", &s, err));
     gx_sorted_runs_begin(&s->runs, ctx, spec);
     s->stride = gx_number_is_complex(spec->dtype) ? sizeof(cell) : offsetof(cell, part[1]);
     size_t tile_elements = gx_store_max_tile_bytes(ctx->store) / gx_number_bytes(spec->dtype);
@@ -557,15 +556,12 @@ static gx_code make_cursors(assembly *a, gx_err *err)
     int64_t count = gx_max(a->width * s->runs.count, 1);
     int64_t fit = ((int64_t)room / count - (int64_t)sizeof(cursor)) / (int64_t)s->stride;
     a->buffer_records = s->runs.spill == NULL ? 0 : gx_max(1, gx_min(fit, MOST));
-    void *memory;
-    GX_TRY(gx_mem_calloc(mem, (size_t)count * sizeof(cursor), "cursors of cells", &memory, err));
-    a->cursors = memory;
+    GX_TRY(
+        gx_mem_calloc(mem, (size_t)count * sizeof(cursor), "cursors of cells", &a->cursors, err));
     GX_TRY(gx_mem_calloc(mem, (size_t)(s->runs.count + 1) * sizeof(int64_t), "cursors of cells",
-                         &memory, err));
-    a->done = memory;
+                         &a->done, err));
     size_t bytes = (size_t)a->buffer_records * s->stride;
-    GX_TRY(gx_mem_alloc(mem, (size_t)count * bytes, "cursors of cells", &memory, err));
-    a->buffers = memory;
+    GX_TRY(gx_mem_alloc(mem, (size_t)count * bytes, "cursors of cells", &a->buffers, err));
     for (int64_t k = 0; k < count; k++) {
         a->cursors[k].buffer = a->buffers + (size_t)k * bytes;
     }

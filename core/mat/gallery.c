@@ -56,9 +56,7 @@ static gx_code make_table(gx_gallery *g, gx_mem *mem, int64_t count, gx_err *err
 {
     size_t bytes = 0;
     gx_matrix_bytes(count, 1, GX_F64, &bytes);
-    void *table;
-    GX_TRY(gx_mem_alloc(mem, bytes, "a table of the gallery", &table, err));
-    g->table = table;
+    GX_TRY(gx_mem_alloc(mem, bytes, "a table of the gallery", &g->table, err));
     return GX_OK;
 }
 
@@ -152,10 +150,8 @@ static gx_code prepare_invhilb(gx_gallery *g, gx_mem *mem, double *largest, gx_e
     GX_TRY(make_table(g, mem, n, err));
     bool is_whole = n <= 25; // the largest p(i) of order 25 is below 2^63, of order 26 above
     if (is_whole) {
-        void *whole;
-        GX_TRY(gx_mem_alloc(mem, (size_t)n * sizeof *g->whole, "a table of the gallery", &whole,
+        GX_TRY(gx_mem_alloc(mem, (size_t)n * sizeof *g->whole, "a table of the gallery", &g->whole,
                             err));
-        g->whole = whole;
     }
     uint64_t exact = (uint64_t)n;
     double p = (double)n;

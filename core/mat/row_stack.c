@@ -59,9 +59,8 @@ struct gx_stack {
 gx_code gx_stack_create(gx_ctx *ctx, const gx_scatter_spec *spec, gx_stack **out, gx_err *err)
 {
     *out = NULL;
-    void *memory;
-    GX_TRY(gx_mem_calloc(ctx->mem, sizeof(gx_stack), "rows", &memory, err));
-    gx_stack *s = memory;
+    gx_stack *s;
+    GX_TRY(gx_mem_calloc(ctx->mem, sizeof(gx_stack), "rows", &s, err));
     gx_sorted_runs_begin(&s->runs, ctx, spec);
     s->max_i = -1;
     s->is_ascending = true;
@@ -93,10 +92,9 @@ static gx_code sort_order(gx_stack *s, gx_err *err)
     if (s->is_ascending || s->is_sorted) {
         return GX_OK;
     }
-    void *memory;
-    GX_TRY(gx_mem_alloc(s->runs.ctx->mem, (size_t)s->count * sizeof *s->order, "sorting rows",
-                        &memory, err));
-    row_place *from = s->order, *to = memory;
+    row_place *from = s->order, *to;
+    GX_TRY(gx_mem_alloc(s->runs.ctx->mem, (size_t)s->count * sizeof *to, "sorting rows", &to, err));
+    row_place *spare = to;
     for (int64_t half = 1; half < s->count; half *= 2) {
         for (int64_t low = 0; low < s->count; low += 2 * half) {
             int64_t middle = gx_min(low + half, s->count), high = gx_min(low + 2 * half, s->count);
@@ -113,7 +111,7 @@ static gx_code sort_order(gx_stack *s, gx_err *err)
     if (from != s->order) {
         memcpy(s->order, from, (size_t)s->count * sizeof *from);
     }
-    gx_mem_free(s->runs.ctx->mem, memory);
+    gx_mem_free(s->runs.ctx->mem, spare);
     s->is_sorted = true;
     return GX_OK;
 }
@@ -180,14 +178,11 @@ static gx_code make_room(gx_stack *s, gx_err *err)
     int64_t capacity = gx_min(gx_max(first, 2 * s->capacity), gx_max(most * 2 / 3, 1));
     gx_err refused = {0};
     if (capacity > s->capacity) {
-        void *buffer = s->buffer, *order = s->order;
         gx_code rc = gx_mem_realloc(s->runs.ctx->mem, (size_t)capacity * s->row_bytes, "rows",
-                                    &buffer, &refused);
-        s->buffer = buffer;
+                                    &s->buffer, &refused);
         if (rc == GX_OK) {
             rc = gx_mem_realloc(s->runs.ctx->mem, (size_t)capacity * sizeof *s->order, "rows",
-                                &order, &refused);
-            s->order = order;
+                                &s->order, &refused);
         }
         if (rc == GX_OK) {
             s->capacity = capacity;
@@ -259,12 +254,11 @@ typedef struct row_cursor {
 /* One for each run; NULL where there are none. */
 static gx_code make_cursors(const gx_stack *s, row_cursor **cursors, gx_err *err)
 {
-    void *memory = NULL;
+    *cursors = NULL;
     if (s->runs.count > 0) {
         GX_TRY(gx_mem_calloc(s->runs.ctx->mem, (size_t)s->runs.count * sizeof **cursors,
-                             "cursors of rows", &memory, err));
+                             "cursors of rows", cursors, err));
     }
-    *cursors = memory;
     return GX_OK;
 }
 
@@ -372,13 +366,11 @@ static gx_code look(gx_stack *s, gx_run *run, gx_err *err)
         return GX_OK;
     }
     if (spec->is_numbered) {
-        void *memory;
         size_t bytes = (size_t)s->total * sizeof *s->ids;
         if (s->runs.count > 0 || bytes > gx_mem_available(s->runs.ctx->mem)) {
             GX_TRY(spill_all(s, err)); // no room for the list beside the rows
         }
-        GX_TRY(gx_mem_alloc(s->runs.ctx->mem, bytes, "indexes of numbered rows", &memory, err));
-        s->ids = memory;
+        GX_TRY(gx_mem_alloc(s->runs.ctx->mem, bytes, "indexes of numbered rows", &s->ids, err));
     }
     GX_TRY(make_cursors(s, &cursors, err));
     gx_code rc = merge(s, run, cursors, &found, &gap, err);
@@ -596,7 +588,6 @@ static gx_code take_tile(gx_assembly *tile, gx_err *err)
 static gx_code make_batch(row_assembly *a, gx_err *err)
 {
     gx_mem *mem = a->s->runs.ctx->mem;
-    void *memory;
     GX_TRY(make_cursors(a->s, &a->cursors, err));
     if (a->cursors == NULL) {
         return GX_OK;
@@ -604,8 +595,7 @@ static gx_code make_batch(row_assembly *a, gx_err *err)
     size_t piece = (size_t)a->t.tile_cols * gx_number_bytes(a->s->runs.spec.dtype);
     size_t room = gx_mem_available(mem) / 2;
     a->batch_bytes = (size_t)gx_max((int64_t)piece, gx_min(BATCH_BYTES, (int64_t)room));
-    GX_TRY(gx_mem_alloc(mem, a->batch_bytes, "a batch of rows", &memory, err));
-    a->batch = memory;
+    GX_TRY(gx_mem_alloc(mem, a->batch_bytes, "a batch of rows", &a->batch, err));
     return GX_OK;
 }
 

@@ -8,8 +8,6 @@
 #include "../base/types.h"
 #include "../run/run.h"
 
-struct gx_mat;
-
 /* Every element is the value. */
 typedef struct gx_constant {
     gx_scalar value;
@@ -39,15 +37,6 @@ typedef struct gx_ramp {
 
 void gx_ramp_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
                       gx_number dtype, void *dst, int64_t ld);
-
-/*
-** All elements of a vector (1 x n or n x 1), or diagonal number offset of a matrix, in memory:
-** count elements of the source's dtype.  Reads the tiles that they are in.
-** *data: owned by the caller, of run->ctx->mem; NULL on failure.
-*/
-gx_code gx_gather_vector(gx_run *run, const struct gx_mat *vector, void **data);
-gx_code gx_gather_diagonal(gx_run *run, const struct gx_mat *matrix, int64_t offset, int64_t count,
-                           void **data);
 
 /* Elements on diagonal number offset of a rows x cols matrix; 0 when it lies outside. */
 int64_t gx_diagonal_count(int64_t rows, int64_t cols, int64_t offset);

@@ -104,7 +104,7 @@ static gx_code begin_both(gx_run *run, const gx_dest *dest, uint32_t properties,
 {
     gx_err err = {0};
     gx_dest streamed = *dest;
-    void *final;
+    gx_sink *final;
     if (gx_mem_calloc(run->ctx->mem, sizeof *sink, "a result", &final, &err) != GX_OK) {
         return gx_run_fail(run, &err);
     }
@@ -170,7 +170,6 @@ gx_code gx_sink_begin_sparse(gx_run *run, const gx_dest *dest, int64_t rows, int
     sink->replace = dest != NULL && dest->replace;
     gx_err err = {0};
     size_t bytes;
-    void *panels;
     if (!gx_matrix_bytes(rows, cols, dtype, &bytes)) {
         gx_fail(&err, GX_TOOBIG, "a result of %lldx%lld %s: " GX_SIZES_TEXT, (long long)rows,
                 (long long)cols, gx_number_name(dtype));
@@ -188,13 +187,12 @@ gx_code gx_sink_begin_sparse(gx_run *run, const gx_dest *dest, int64_t rows, int
     if (!sink->is_stored) {
         return GX_OK;
     }
-    if (gx_mem_calloc(run->ctx->mem, sizeof *sink->panels, "directory of panels", &panels, &err) !=
-        GX_OK) {
+    if (gx_mem_calloc(run->ctx->mem, sizeof *sink->panels, "directory of panels", &sink->panels,
+                      &err) != GX_OK) {
         return gx_run_fail(run, &err);
     }
-    sink->panels = panels;
     sink->meta.is_sparse = true;
-    sink->meta.panels = panels;
+    sink->meta.panels = sink->panels;
     return begin_stored(run, dest, properties, sink);
 }
 
@@ -203,10 +201,8 @@ gx_code gx_sink_panel(gx_sink *sink, int64_t end, int64_t entries, const void *b
     gx_panels *panels = sink->panels;
     if (panels->count == sink->panel_capacity) {
         int64_t capacity = gx_max(16, 2 * sink->panel_capacity);
-        void *grown = panels->place;
         GX_TRY(gx_mem_realloc(sink->run->ctx->mem, (size_t)capacity * sizeof *panels->place,
-                              "directory of panels", &grown, err));
-        panels->place = grown;
+                              "directory of panels", &panels->place, err));
         sink->panel_capacity = capacity;
     }
     panels->place[panels->count] = (gx_panel_place){.end = end, .entries = entries};

@@ -41,14 +41,10 @@ void gx_sparse_out_clear(gx_sparse_out *out)
 static gx_code grow(gx_sparse_out *out, void *part, size_t element, int64_t count, gx_err *err)
 {
     size_t bytes;
-    void *grown;
-    memcpy(&grown, part, sizeof grown);
     if (!gx_mul_size((size_t)count, element, &bytes)) {
         bytes = SIZE_MAX / 2; // refused below
     }
-    GX_TRY(gx_mem_realloc(out->sink->run->ctx->mem, bytes, "a sparse panel", &grown, err));
-    memcpy(part, &grown, sizeof grown);
-    return GX_OK;
+    return gx_mem_realloc(out->sink->run->ctx->mem, bytes, "a sparse panel", part, err);
 }
 
 static gx_code grow_rows(gx_sparse_out *out, gx_err *err)

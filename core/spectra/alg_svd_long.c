@@ -53,7 +53,8 @@ static void begin(parts *p, gx_sink *W)
                      p->T->label);
     }
     if (gx_ok(p->run)) {
-        gx_qr_take_tau(p->run, p->plan.blocks * p->n, p->dtype, &p->tau);
+        gx_dense_alloc(p->run, p->dtype, p->plan.blocks * p->n, 1, "scalars of reflectors",
+                       &p->tau);
     }
 }
 
