@@ -10,6 +10,7 @@
 #include "../core/alg/alg_lu.h"
 #include "../core/alg/alg_qr.h"
 #include "../core/alg/alg_stack.h"
+#include "../core/alg/dense.h"
 #include "../core/alg/knn.h"
 #include "../core/alg/narrow.h"
 #include "../core/alg/solve.h"
@@ -306,7 +307,8 @@ static void plan_qr(gx_run *run, expression *e, plan_row *row)
                     .tile_rows = gx_max(1, A->rows),
                     .tile_cols = plan.width,
                     .is_stored = true};
-    if (gx_ok(run) && k > 0 && gx_qr_take_tau(run, k, A->number, &tau) == GX_OK) {
+    if (gx_ok(run) && k > 0 &&
+        gx_dense_alloc(run, A->number, k, 1, "scalars of reflectors", &tau) == GX_OK) {
         cost_program(run, gx_qr_program(run, A, &plan, &sink, tau), row);
     }
     gx_mem_free(run->ctx->mem, tau);

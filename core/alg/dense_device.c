@@ -18,7 +18,7 @@
 ** vectors, n^2 elements, less than the host's own call takes.
 */
 #include "dense_device.h"
-#include "../device/device_copy.h"
+#include "../device/devcall.h"
 #include "dense.h"
 #include "plan.h"
 #include "probe.h"
@@ -43,20 +43,17 @@ static slower slower_of(gx_kernel_id kernel)
     }
 }
 
-/* Of a call on the device; bytes in their order, 0: not there. */
-enum { PART_C, PART_VALUES, PART_LEFT, PART_RIGHT, PART_WORK, PARTS };
+/* The buffers of a call on the device. */
+enum { PART_C, PART_VALUES, PART_LEFT, PART_RIGHT, PART_WORK };
 
 typedef struct spectrum {
     gx_run *run;
     gx_kernel_id kernel;
     gx_number dtype, real, wide;
     const gx_args *host;
-    gx_accel *accel;
-    size_t limit;
+    gx_devcall on;
     int64_t least; /* values */
     int64_t left_cols, right_rows;
-    size_t bytes[PARTS];
-    void *part[PARTS];
     int64_t kernel_ns;
     void *vectors; /* SYEV's on the host, before they replace c */
 } spectrum;
@@ -75,14 +72,14 @@ static gx_number vector_dtype(const spectrum *s)
 static gx_args device_args(const spectrum *s)
 {
     gx_args args = *s->host;
-    args.c = s->part[PART_C];
+    args.c = s->on.hold[PART_C].data;
     args.ldc = gx_max(1, args.m);
-    args.values = s->part[PART_VALUES];
-    args.left = s->part[PART_LEFT];
+    args.values = s->on.hold[PART_VALUES].data;
+    args.left = s->on.hold[PART_LEFT].data;
     args.ldleft = gx_max(1, args.m);
-    args.right = s->part[PART_RIGHT];
+    args.right = s->on.hold[PART_RIGHT].data;
     args.ldright = gx_max(1, s->right_rows);
-    args.work = s->part[PART_WORK];
+    args.work = s->on.hold[PART_WORK].data;
     return args;
 }
 
@@ -95,16 +92,13 @@ static void measure(spectrum *s)
     s->left_cols = is_svd(s) ? (a->is_full ? a->m : s->least) : a->n;
     s->right_rows = is_svd(s) && !a->is_full ? s->least : a->n;
     bool has_right = a->wants_right && s->kernel != GX_SYEV;
-    s->bytes[PART_C] = (size_t)(a->m * a->n) * element;
-    s->bytes[PART_VALUES] =
+    s->on.hold[PART_C].bytes = (size_t)(a->m * a->n) * element;
+    s->on.hold[PART_VALUES].bytes =
         (size_t)s->least * gx_number_bytes(s->kernel == GX_GEEV ? s->wide : s->real);
-    s->bytes[PART_LEFT] = a->wants_left ? (size_t)(a->m * s->left_cols) * vector : 0;
-    s->bytes[PART_RIGHT] = has_right ? (size_t)(s->right_rows * a->n) * vector : 0;
+    s->on.hold[PART_LEFT].bytes = a->wants_left ? (size_t)(a->m * s->left_cols) * vector : 0;
+    s->on.hold[PART_RIGHT].bytes = has_right ? (size_t)(s->right_rows * a->n) * vector : 0;
     gx_args args = device_args(s);
-    s->bytes[PART_WORK] =
-        s->accel->backend->workspace == NULL
-            ? 0
-            : s->accel->backend->workspace(s->accel->dev, s->kernel, s->dtype, &args);
+    s->on.hold[PART_WORK].bytes = gx_devcall_workspace(&s->on, s->kernel, s->dtype, &args);
 }
 
 // Whether -----------------------------------------------------------------------------------------
@@ -119,12 +113,12 @@ static double host_seconds(const spectrum *s)
 
 static double device_seconds(const spectrum *s)
 {
-    const gx_device_profile *device = &s->accel->profile;
-    double down = (double)(s->bytes[PART_LEFT] + s->bytes[PART_RIGHT]);
-    down += s->kernel == GX_SYEV && s->host->wants_right ? (double)s->bytes[PART_C] : 0;
+    const gx_device_profile *device = &s->on.accel->profile;
+    double down = (double)(s->on.hold[PART_LEFT].bytes + s->on.hold[PART_RIGHT].bytes);
+    down += s->kernel == GX_SYEV && s->host->wants_right ? (double)s->on.hold[PART_C].bytes : 0;
     return slower_of(s->kernel).device *
                gx_profile_device_kernel(device, s->kernel, s->dtype, s->host) +
-           (double)s->bytes[PART_C] / device->upload_bytes_per_s +
+           (double)s->on.hold[PART_C].bytes / device->upload_bytes_per_s +
            down / device->download_bytes_per_s;
 }
 
@@ -153,8 +147,8 @@ static bool choose(spectrum *s)
     double rate = gx_profile_flops(gx_profile_get(ctx), s->dtype, 1024,
                                    (int)ctx->config.number[GX_SET_THREADS]);
     // The flops that the host does in that time.
-    s->accel = gx_place_candidate(s->run, host_seconds(s) * rate, s->dtype, &s->limit);
-    if (s->accel == NULL || !gx_accel_offers(s->accel, s->kernel, s->dtype)) {
+    s->on.accel = gx_place_candidate(s->run, host_seconds(s) * rate, s->dtype, &s->on.limit);
+    if (s->on.accel == NULL || !gx_accel_offers(s->on.accel, s->kernel, s->dtype)) {
         return false;
     }
     measure(s);
@@ -169,18 +163,18 @@ double gx_dense_spectrum_seconds(gx_run *run, gx_kernel_id kernel, gx_number dty
                   .dtype = dtype,
                   .wide = gx_number_promote(dtype, GX_C64),
                   .host = args,
-                  .accel = run->target};
+                  .on = {.run = run, .accel = run->target}};
     *is_chosen = false;
-    if (s.accel == NULL) {
+    if (run->target == NULL) {
         return host_seconds(&s);
     }
-    if (!is_offered(&s) || !gx_accel_offers(s.accel, kernel, dtype)) {
+    if (!is_offered(&s) || !gx_accel_offers(run->target, kernel, dtype)) {
         return 0;
     }
     measure(&s);
     size_t all = 0;
-    for (int k = 0; k < PARTS; k++) {
-        all += gx_pool_rounded(s.bytes[k]);
+    for (int k = 0; k <= PART_WORK; k++) {
+        all += gx_pool_rounded(s.on.hold[k].bytes);
     }
     bool fits = all <= run->target_bytes;
     *is_chosen = fits && is_faster(&s);
@@ -189,62 +183,46 @@ double gx_dense_spectrum_seconds(gx_run *run, gx_kernel_id kernel, gx_number dty
 
 // The call ----------------------------------------------------------------------------------------
 
-static gx_code take_parts(spectrum *s, gx_err *err)
+/* A buffer to the host, where there is such a one, and memory for it. */
+static gx_code get(const spectrum *s, int part, gx_number dtype, int64_t m, int64_t n, void *to,
+                   int64_t ld, gx_err *err)
 {
-    for (int k = 0; k < PARTS; k++) {
-        if (s->bytes[k] > 0) {
-            GX_TRY(gx_pool_take(s->accel->pool, s->bytes[k], s->limit, &s->part[k], err));
-        }
-    }
-    return s->kernel == GX_SYEV && s->host->wants_right
-               ? gx_mem_alloc(s->run->ctx->mem, s->bytes[PART_C], "eigenvectors", &s->vectors, err)
-               : GX_OK;
-}
-
-static void give_parts(spectrum *s)
-{
-    for (int k = 0; k < PARTS; k++) {
-        gx_pool_give(s->accel->pool, s->part[k], s->bytes[k]);
-        s->part[k] = NULL;
-    }
+    const void *from = s->on.hold[part].data;
+    return from == NULL || to == NULL
+               ? GX_OK
+               : gx_device_get(s->run, s->on.accel, dtype, m, n, from, to, ld, err);
 }
 
 /* Values and vectors to the host; c is not touched. */
 static gx_code fetch(const spectrum *s, gx_err *err)
 {
     const gx_args *a = s->host;
-    gx_run *run = s->run;
     gx_number vector = vector_dtype(s), value = s->kernel == GX_GEEV ? s->wide : s->real;
-    GX_TRY(gx_device_get(run, s->accel, value, s->least, 1, s->part[PART_VALUES], a->values,
-                         s->least, err));
-    if (s->vectors != NULL) {
-        GX_TRY(gx_device_get(run, s->accel, s->dtype, a->n, a->n, s->part[PART_C], s->vectors, a->n,
-                             err));
-    }
-    if (s->part[PART_LEFT] != NULL) {
-        GX_TRY(gx_device_get(run, s->accel, vector, a->m, s->left_cols, s->part[PART_LEFT], a->left,
-                             a->ldleft, err));
-    }
-    return s->part[PART_RIGHT] == NULL
-               ? GX_OK
-               : gx_device_get(run, s->accel, vector, s->right_rows, a->n, s->part[PART_RIGHT],
-                               a->right, a->ldright, err);
+    GX_TRY(get(s, PART_VALUES, value, s->least, 1, a->values, s->least, err));
+    GX_TRY(get(s, PART_C, s->dtype, a->n, a->n, s->vectors, a->n, err));
+    GX_TRY(get(s, PART_LEFT, vector, a->m, s->left_cols, a->left, a->ldleft, err));
+    return get(s, PART_RIGHT, vector, s->right_rows, a->n, a->right, a->ldright, err);
 }
 
 static gx_code compute(spectrum *s, int64_t *info, gx_err *err)
 {
-    const gx_backend *backend = s->accel->backend;
-    GX_TRY(take_parts(s, err));
-    GX_TRY(gx_device_put(s->run, s->accel, s->dtype, s->host->m, s->host->n, s->host->c,
-                         gx_max(1, s->host->ldc), s->part[PART_C], err));
+    gx_accel *accel = s->on.accel;
+    const gx_backend *backend = accel->backend;
+    GX_TRY(gx_devcall_begin(&s->on, 0, err));
+    if (s->kernel == GX_SYEV && s->host->wants_right) {
+        GX_TRY(gx_mem_alloc(s->run->ctx->mem, s->on.hold[PART_C].bytes, "eigenvectors", &s->vectors,
+                            err));
+    }
+    GX_TRY(gx_device_put(s->run, accel, s->dtype, s->host->m, s->host->n, s->host->c,
+                         gx_max(1, s->host->ldc), s->on.hold[PART_C].data, err));
     if (!gx_ok(s->run)) {
         return GX_OK;
     }
     gx_args args = device_args(s);
     args.info = info;
     int64_t start_ns = gx_now_ns();
-    GX_TRY(backend->kernel[s->kernel][s->dtype](s->accel->dev, s->accel->run, &args, err));
-    GX_TRY(backend->queue_wait(s->accel->dev, s->accel->run, err));
+    GX_TRY(backend->kernel[s->kernel][s->dtype](accel->dev, accel->run, &args, err));
+    GX_TRY(backend->queue_wait(accel->dev, accel->run, err));
     s->kernel_ns = gx_now_ns() - start_ns;
     if (*info != 0) {
         return gx_fail(err, GX_NUMERIC, "%s's %s did not converge (%lld)", backend->name,
@@ -267,23 +245,21 @@ static gx_code check(const spectrum *s, gx_err *err)
                ? GX_OK
                : gx_fail(err, GX_NUMERIC,
                          "the result of %s's %s failed its check (ratio %.3g of at most %d)",
-                         s->accel->backend->name, gx_kernel_name(s->kernel), ratio, GX_PROBE_MOST);
+                         s->on.accel->backend->name, gx_kernel_name(s->kernel), ratio,
+                         GX_PROBE_MOST);
 }
 
 /* true: done, or the run has failed.  false: the host has to do it, args->c is as it was. */
 static bool run_on_device(gx_run *run, gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
     int64_t info = 0;
-    spectrum s = {.run = run, .kernel = kernel, .dtype = dtype, .host = args};
+    spectrum s = {.run = run, .kernel = kernel, .dtype = dtype, .host = args, .on = {.run = run}};
     gx_err err = {0};
     s.wide = gx_number_promote(dtype, GX_C64);
     if (!gx_ok(run) || !choose(&s)) {
         return false;
     }
     gx_code rc = compute(&s, &info, &err);
-    gx_err late = {0};
-    gx_device_settle(s.accel, &late);
-    give_parts(&s);
     if (rc == GX_OK && gx_ok(run)) {
         rc = check(&s, &err);
     }
@@ -298,17 +274,11 @@ static bool run_on_device(gx_run *run, gx_kernel_id kernel, gx_number dtype, con
         gx_stats_close(&run->ctx->stats, GX_STAT_COPY_NS, span);
     }
     gx_mem_free(run->ctx->mem, s.vectors);
-    if (!gx_ok(run)) {
-        return true;
+    bool is_done = gx_devcall_end(&s.on, rc, &err);
+    if (is_done && gx_ok(run)) {
+        gx_stats_kernel(&run->ctx->stats, gx_kernel_flops(kernel, dtype, args), s.kernel_ns);
     }
-    if (rc != GX_OK) {
-        gx_device_give_up(run, s.accel, &err);
-        return false;
-    }
-    gx_stats *stats = &run->ctx->stats;
-    gx_stats_add(stats, GX_STAT_DEVICE_CALLS, 1);
-    gx_stats_kernel(stats, gx_kernel_flops(kernel, dtype, args), s.kernel_ns);
-    return true;
+    return is_done;
 }
 
 gx_code gx_dense_spectrum(gx_run *run, gx_kernel_id kernel, gx_number dtype, const gx_args *args)

@@ -24,20 +24,16 @@ enum { ARRIVED, ACTIVATION, PASSED, SHARE, VECTORS };
 
 typedef struct spreading {
     gx_run *run;
-    gx_accel *accel;
     const gx_mat *G;
     const gx_spread_args *args;
     gx_sparse_device S;
     gx_trans op; /* of the kernel: a symmetric graph is gathered */
     gx_fused step, inverse;
-    size_t bytes[VECTORS];
-    void *at[VECTORS];
 } spreading;
 
-/* Another call, one of a progress report, may have lost the device meanwhile. */
-static bool is_open(const spreading *x)
+static gx_hold *vector(spreading *x, int which)
 {
-    return gx_accel_opened(x->run->ctx) == x->accel;
+    return &x->S.on.hold[GX_SPARSE_BESIDE + which];
 }
 
 // Passes over the nodes ---------------------------------------------------------------------------
@@ -78,19 +74,11 @@ static bool write_inverse(spreading *x)
     return gx_fused_end(f);
 }
 
-static gx_code kernel(spreading *x, gx_kernel_id id, const gx_args *args, gx_err *err)
+static gx_code fill(spreading *x, int which, double value, gx_err *err)
 {
-    const gx_accel *accel = x->accel;
-    GX_TRY(accel->backend->kernel[id][GX_F64](accel->dev, accel->run, args, err));
-    gx_stats_kernel(&x->run->ctx->stats, gx_kernel_flops(id, GX_F64, args), 0);
-    return GX_OK;
-}
-
-static gx_code fill(spreading *x, int vector, double value, gx_err *err)
-{
-    gx_args args = {
-        .m = x->G->rows, .n = 1, .alpha = {value, 0}, .c = x->at[vector], .ldc = x->G->rows};
-    return kernel(x, GX_FILL, &args, err);
+    gx_args args = {.m = x->G->rows, .n = 1, .alpha = {value, 0}, .ldc = x->G->rows};
+    args.c = vector(x, which)->data;
+    return gx_devcall_kernel(&x->S.on, GX_FILL, GX_F64, &args, err);
 }
 
 /* A fused program of a column for each input and output. */
@@ -100,18 +88,19 @@ static gx_code pass(spreading *x, const gx_fused *f, const int *in, const int *o
     gx_fused_place inputs[VECTORS], outputs[VECTORS];
     double *fold[VECTORS] = {NULL};
     for (int k = 0; k < f->inputs; k++) {
-        inputs[k] = (gx_fused_place){x->at[in[k]], 1, n};
+        inputs[k] = (gx_fused_place){vector(x, in[k])->data, 1, n};
     }
     for (int k = 0; k < f->outputs; k++) {
-        outputs[k] = (gx_fused_place){x->at[out[k]], 1, n};
+        outputs[k] = (gx_fused_place){vector(x, out[k])->data, 1, n};
     }
     gx_args args = {.m = n, .n = 1, .fused = f, .in = inputs, .out = outputs, .fold = fold};
-    return kernel(x, GX_FUSED, &args, err);
+    return gx_devcall_kernel(&x->S.on, GX_FUSED, GX_F64, &args, err);
 }
 
 // Whether -----------------------------------------------------------------------------------------
 
-static void foresee(const spreading *x, bool is_there, gx_terms *host, gx_terms *device)
+/* device NULL: the host alone. */
+static void foresee(const spreading *x, gx_terms *host, gx_terms *device)
 {
     gx_run *run = x->run;
     double steps = (double)x->args->steps, bytes = (double)gx_sparse_bytes(x->G);
@@ -123,62 +112,59 @@ static void foresee(const spreading *x, bool is_there, gx_terms *host, gx_terms 
     cost.compute_s = steps * gx_sparse_host_seconds(run, x->G, GX_F64, 1) +
                      (is_stored ? bytes / gx_predict_read_rate(run, readers) : 0);
     gx_predict_cost(run, NULL, &cost, GX_F64, 1, host);
-    if (x->accel == NULL) {
+    if (device == NULL) {
         return;
     }
-    const gx_device_profile *profile = &x->accel->profile;
-    gx_growth growth = {0};
+    const gx_accel *accel = x->S.on.accel;
+    bool is_there = x->S.on.is_there;
     cost.bytes_read = is_stored && !is_there ? bytes : 0;
     cost.bytes_up = n + (is_there ? 0 : bytes);
     cost.bytes_down = n;
     cost.compute_s =
-        steps * (gx_sparse_device_seconds(&x->S, 1) + profile->launch_s) + profile->wait_s;
-    gx_predict_cost(run, x->accel, &cost, GX_F64, 1, device);
-    for (int k = 0; k < VECTORS; k++) {
-        gx_pool_foresee(x->accel->pool, x->bytes[k], x->bytes[k] > 0, &growth);
-    }
-    gx_pool_foresee(x->accel->pool, gx_sparse_device_bytes(&x->S), !is_there, &growth);
-    device->once_s =
-        growth.device_buffers * profile->alloc_s + growth.device_bytes / profile->alloc_bytes_per_s;
-    device->start_s += device->once_s + DEVICE_S;
-    device->model_s += device->once_s + DEVICE_S;
-    device->seconds = device->model_s * device->factor;
+        steps * (gx_sparse_device_seconds(&x->S, 1) + accel->profile.launch_s) +
+        accel->profile.wait_s;
+    gx_predict_cost(run, accel, &cost, GX_F64, 1, device);
+    gx_predict_begin(&x->S.on, DEVICE_S, device);
+}
+
+static double foresee_seconds(void *arg)
+{
+    gx_terms host, device;
+    foresee(arg, &host, &device);
+    return device.seconds;
 }
 
 /* Is it to be done there?  Reserves nothing.  *here: what it takes on the host. */
 static bool choose(spreading *x, gx_terms *here)
 {
-    gx_terms host, now, later;
+    gx_terms now;
     bool is_ordered = x->run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
-    foresee(x, false, &host, NULL);
-    *here = host;
-    x->accel = gx_place_for(x->run, host.seconds);
-    if (x->accel == NULL || (is_ordered && x->op == GX_NO_TRANS) ||
-        !gx_sparse_device_offers(x->accel, x->G, GX_F64) ||
-        !gx_accel_offers(x->accel, GX_FUSED, GX_F64) || !write_step(x) || !write_inverse(x)) {
+    foresee(x, here, NULL);
+    gx_accel *accel = gx_place_for(x->run, here->seconds);
+    if (accel == NULL || (is_ordered && x->op == GX_NO_TRANS) ||
+        !gx_sparse_device_offers(accel, x->G, GX_F64) ||
+        !gx_accel_offers(accel, GX_FUSED, GX_F64) || !write_step(x) || !write_inverse(x)) {
         return false;
     }
+    x->S = (gx_sparse_device){.on = {.run = x->run, .accel = accel}, .S = x->G, .dtype = GX_F64};
     for (int k = 0; k < VECTORS; k++) {
         bool is_used = k != SHARE || x->args->normalize;
-        x->bytes[k] = is_used ? (size_t)x->G->rows * sizeof(double) : 0;
+        vector(x, k)->bytes = is_used ? (size_t)x->G->rows * sizeof(double) : 0;
     }
-    x->S = (gx_sparse_device){.run = x->run, .accel = x->accel, .S = x->G, .dtype = GX_F64};
-    if (!gx_sparse_device_fit(&x->S, 1, x->bytes, VECTORS, true)) {
-        if (is_open(x)) {
+    if (!gx_sparse_device_fit(&x->S, 1, true)) {
+        if (gx_devcall_is_open(&x->S.on)) {
             gx_stats_note(&x->run->ctx->stats,
                           "computed on the CPU: %zu bytes of device memory do not hold %s",
-                          x->S.limit, x->G->label);
+                          x->S.on.limit, x->G->label);
         }
         return false;
     }
-    foresee(x, x->S.is_there, &host, &now);
-    foresee(x, true, &host, &later);
-    if (!gx_sparse_device_is_worth_it(&x->S, host.seconds,
-                                      now.seconds - now.factor * now.once_s, later.seconds)) {
-        return false;
+    foresee(x, here, &now);
+    bool is_chosen = gx_place_is_worth_it(&x->S.on, here->seconds, &now, foresee_seconds, x);
+    if (is_chosen) {
+        gx_predict_expect(x->run, &now, true);
     }
-    gx_predict_expect(x->run, &now, true);
-    return true;
+    return is_chosen;
 }
 
 // The call ----------------------------------------------------------------------------------------
@@ -188,8 +174,8 @@ static gx_code multiply(spreading *x, gx_trans op, double alpha, int from, int t
     const gx_sparse_product product = {.op = op,
                                        .lines = 1,
                                        .alpha = {alpha, 0},
-                                       .L = x->at[from],
-                                       .R = x->at[to]};
+                                       .L = vector(x, from)->data,
+                                       .R = vector(x, to)->data};
     return gx_sparse_device_multiply(&x->S, &product, err);
 }
 
@@ -198,20 +184,14 @@ static gx_code compute(spreading *x, const double *pulse, double *activation, gx
     static const int in[] = {ARRIVED, ACTIVATION, SHARE}, out[] = {ACTIVATION, PASSED, ARRIVED};
     static const int share[] = {SHARE};
     int64_t n = x->G->rows;
-    for (int k = 0; k < VECTORS; k++) {
-        if (x->bytes[k] > 0) {
-            GX_TRY(gx_pool_take(x->accel->pool, x->bytes[k], x->S.limit, &x->at[k], err));
-        }
-    }
-    GX_TRY(gx_sparse_device_begin(&x->S, 1, err));
+    gx_accel *accel = x->S.on.accel;
+    GX_TRY(gx_sparse_device_begin(&x->S, err));
     GX_TRY(gx_sparse_device_bring(&x->S, NULL, err));
     if (!gx_ok(x->run)) {
         return GX_OK;
     }
-    if (!is_open(x)) {
-        return gx_fail(err, GX_DEVICE, "the device was lost");
-    }
-    GX_TRY(gx_device_put(x->run, x->accel, GX_F64, n, 1, pulse, n, x->at[ARRIVED], err));
+    GX_TRY(gx_devcall_check_open(&x->S.on, err));
+    GX_TRY(gx_device_put(x->run, accel, GX_F64, n, 1, pulse, n, vector(x, ARRIVED)->data, err));
     GX_TRY(fill(x, ACTIVATION, 0, err));
     if (x->args->normalize) {
         GX_TRY(fill(x, PASSED, 1, err));
@@ -224,13 +204,12 @@ static gx_code compute(spreading *x, const double *pulse, double *activation, gx
         if (gx_run_poll(x->run) != GX_OK) {
             return GX_OK;
         }
-        if (!is_open(x)) {
-            return gx_fail(err, GX_DEVICE, "the device was lost");
-        }
+        GX_TRY(gx_devcall_check_open(&x->S.on, err));
     }
     GX_TRY(pass(x, &x->step, in, out, err));
-    GX_TRY(x->accel->backend->queue_wait(x->accel->dev, x->accel->run, err));
-    return gx_device_get(x->run, x->accel, GX_F64, n, 1, x->at[ACTIVATION], activation, n, err);
+    GX_TRY(accel->backend->queue_wait(accel->dev, accel->run, err));
+    return gx_device_get(x->run, accel, GX_F64, n, 1, vector(x, ACTIVATION)->data, activation, n,
+                         err);
 }
 
 bool gx_spread_by_device(gx_run *run, const gx_mat *G, const gx_spread_args *args,
@@ -248,9 +227,9 @@ bool gx_spread_by_device(gx_run *run, const gx_mat *G, const gx_spread_args *arg
         gx_predict_expect(run, &here, false); // what comes of it corrects the next prediction
         return !gx_ok(run);
     }
-    gx_pool_begin(x.accel->pool);
+    gx_pool_begin(x.S.on.accel->pool);
     gx_code code = compute(&x, pulse, activation, &err);
-    if (gx_sparse_device_finish(&x.S, x.at, x.bytes, VECTORS, code, &err)) {
+    if (gx_devcall_end(&x.S.on, code, &err)) {
         return true;
     }
     gx_place_restart(run);

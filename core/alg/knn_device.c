@@ -34,64 +34,56 @@ static const size_t STAGE_BYTES = (size_t)8 << 20;
 
 // Memory ------------------------------------------------------------------------------------------
 
-static gx_code take(gx_knn_device *d, gx_knn_hold *h, size_t bytes, gx_err *err)
+/* Memory for what its turns come to, and for what comes in. */
+static gx_code reserve_turns(gx_knn_device *d, gx_err *err)
 {
-    h->bytes = bytes;
-    return bytes == 0 ? GX_OK : gx_pool_take(d->accel->pool, bytes, d->limit, &h->data, err);
+    int64_t turns = gx_knn_turns(d, d->batch);
+    d->most_calls = d->is_whole ? GX_KNN_CALLS : d->panels;
+    size_t own = (size_t)turns * sizeof *d->turn, calls = (size_t)d->most_calls;
+    size_t call = calls * (size_t)turns * sizeof *d->call, outcome = calls * sizeof *d->outcome;
+    void *memory = NULL;
+    gx_err refusal = {0};
+    if (gx_mem_calloc(d->s->run->ctx->mem, own + call + outcome + (size_t)d->panels, "results",
+                      &memory, &refusal) != GX_OK) {
+        return gx_run_fail(d->s->run, &refusal);
+    }
+    d->turn = memory;
+    d->turns = turns;
+    d->call = (int64_t *)(void *)((char *)memory + own);
+    d->outcome = (int32_t *)(void *)((char *)d->call + call);
+    d->came = (bool *)((char *)d->outcome + outcome);
+    for (int64_t t = 0; t < turns && d->batch > gx_knn_each(d, d->batch); t++) {
+        GX_TRY(d->on.accel->backend->mark_create(d->on.accel->dev, &d->turn[t].made, err));
+    }
+    return GX_OK;
 }
 
+/* All but what rows need: that is taken while they are read. */
 static gx_code take_all(gx_knn_device *d, gx_err *err)
 {
-    const gx_backend *backend = d->accel->backend;
-    gx_stats *stats = &d->run->ctx->stats;
-    size_t budget = (size_t)d->run->ctx->config.number[GX_SET_PINNING_BUDGET];
-    size_t work = gx_knn_work_bytes(d, d->batch), part = gx_knn_lay_out(d, d->batch);
-    size_t pairs = gx_knn_pairs_bytes(d);
-    gx_block_key key;
-    if (work >= GX_NO_WORKSPACE) {
-        return gx_fail(err, GX_DEVICE, "%s does not say how much memory a kernel needs",
-                       d->accel->info.name);
-    }
-    if (d->is_whole && gx_knn_key(d, &key)) {
-        d->e[0].bytes = gx_knn_rows_bytes(d, d->height);
-        d->e[0].data = gx_pool_claim(d->accel->pool, &key, d->e[0].bytes);
-    }
-    d->is_there = d->e[0].data != NULL;
-    gx_stats_add(stats, GX_STAT_DEVICE_HITS, d->is_there);
-    GX_TRY(take(d, &d->part, part, err));
-    GX_TRY(take(d, &d->work, work, err));
-    GX_TRY(take(d, &d->pairs, pairs, err));
+    gx_devcall *on = &d->on;
+    size_t budget = (size_t)on->run->ctx->config.number[GX_SET_PINNING_BUDGET];
+    GX_TRY(gx_devcall_begin(on, GX_KNN_PART, err));
+    size_t part = on->hold[GX_KNN_PART].bytes, pairs = on->hold[GX_KNN_LISTED].bytes;
     size_t most = part > pairs ? part : pairs;
-    GX_TRY(gx_pool_stage(d->accel->pool, most < STAGE_BYTES ? most : STAGE_BYTES, budget, &d->stage,
-                         err));
-    for (int r = 0; r < GX_KNN_RING && !d->is_there; r++) {
-        GX_TRY(backend->mark_create(d->accel->dev, &d->used[r], err));
+    GX_TRY(gx_pool_stage(on->accel->pool, most < STAGE_BYTES ? most : STAGE_BYTES, budget,
+                         &on->stage, err));
+    for (int k = on->is_there ? GX_KNN_LOADED : 0; k <= GX_KNN_LOADED; k++) {
+        GX_TRY(on->accel->backend->mark_create(on->accel->dev, &on->mark[k], err));
     }
-    return backend->mark_create(d->accel->dev, &d->loaded, err);
+    return reserve_turns(d, err);
 }
 
 /* Everything back to the pool; nothing may be under way. */
 static void give_back(gx_knn_device *d)
 {
-    gx_pool *pool = d->accel->pool;
-    gx_block_key key;
-    if (d->is_there && gx_knn_key(d, &key)) {
-        gx_pool_keep(pool, &key, d->e[0].data, d->e[0].bytes);
-    } else {
-        gx_pool_give(pool, d->e[0].data, d->e[0].bytes);
+    if (gx_devcall_is_open(&d->on)) {
+        for (int64_t t = 0; t < d->turns; t++) {
+            d->on.accel->backend->mark_free(d->on.accel->dev, d->turn[t].made);
+        }
+        gx_devcall_give(&d->on);
     }
-    gx_pool_give(pool, d->e[1].data, d->e[1].bytes);
-    gx_pool_give(pool, d->part.data, d->part.bytes);
-    gx_pool_give(pool, d->work.data, d->work.bytes);
-    gx_pool_give(pool, d->pairs.data, d->pairs.bytes);
-    gx_pool_unstage(pool, &d->stage);
-    for (int r = 0; r < GX_KNN_RING; r++) {
-        d->accel->backend->mark_free(d->accel->dev, d->used[r]);
-    }
-    for (int64_t c = 0; c < d->turns; c++) {
-        d->accel->backend->mark_free(d->accel->dev, d->turn[c].made);
-    }
-    d->accel->backend->mark_free(d->accel->dev, d->loaded);
+    gx_mem_free(d->on.run->ctx->mem, d->turn);
 }
 
 // Listed rows -------------------------------------------------------------------------------------
@@ -101,30 +93,28 @@ static gx_code score(gx_knn_device *d, const gx_knn_pair *pair, int64_t count, d
                      int64_t *number, gx_err *err)
 {
     const gx_knn_search *s = d->s;
-    gx_accel *accel = d->accel;
-    char *at = d->pairs.data;
+    char *at = d->on.hold[GX_KNN_LISTED].data, *turn = gx_knn_turn_at(d, 0);
+    gx_knn_layout l = gx_knn_lay_out(d, s->batch.n);
     size_t bytes = (size_t)count * sizeof(int64_t);
-    d->sent = d->filled = 0;
     for (int c = 0; c < 2; c++) { // rows, then columns
         for (int64_t e = 0; e < count; e++) {
             number[e] = c == 0 ? pair[e].row : pair[e].query;
         }
-        GX_TRY(gx_knn_put(d, at, (size_t)c * bytes, number, bytes, err));
+        GX_TRY(gx_knn_put(d, at + (size_t)c * bytes, number, bytes, err));
     }
-    GX_TRY(gx_knn_put_end(d, at, err));
+    GX_TRY(gx_knn_put_end(d, err));
     gx_nearest w = {.metric = s->args->metric,
-                    .query = gx_knn_place(d, GX_KNN_QUERY, 0),
-                    .square = gx_knn_place(d, GX_KNN_SQUARE, 0),
+                    .query = (double *)(void *)(turn + l.at[GX_KNN_QUERY]),
+                    .square = (double *)(void *)(turn + l.at[GX_KNN_SQUARE]),
                     .count = count,
                     .row = (int64_t *)(void *)at,
                     .column = (int64_t *)(void *)(at + bytes),
                     .merit = (double *)(void *)(at + 2 * bytes)};
     gx_args args = {.m = s->args->E->rows, .n = s->batch.n, .k = s->args->E->cols, .nearest = &w};
-    args.a = d->e[0].data;
+    args.a = d->on.hold[GX_KNN_ROWS].data;
     args.lda = args.m;
-    GX_TRY(accel->backend->kernel[GX_MERIT][s->dtype](accel->dev, accel->run, &args, err));
-    gx_stats_kernel(&d->run->ctx->stats, gx_kernel_flops(GX_MERIT, s->dtype, &args), 0);
-    return gx_knn_fetch(d, accel->run, at + 2 * bytes, merit, bytes, err);
+    GX_TRY(gx_devcall_kernel(&d->on, GX_MERIT, s->dtype, &args, err));
+    return gx_knn_fetch(d, d->on.accel->run, at + 2 * bytes, merit, bytes, err);
 }
 
 /* Of a row that is no numbers the merit is none, but for a query of zeros, whose cosine is 0. */
@@ -146,7 +136,8 @@ static gx_code take_merits(gx_knn_device *d, const gx_knn_pair *pair, int64_t co
 
 static gx_code score_pairs(gx_knn_device *d, gx_err *err)
 {
-    gx_mem *mem = d->run->ctx->mem;
+    gx_run *run = d->s->run;
+    gx_mem *mem = run->ctx->mem;
     gx_knn_pair *pair = NULL;
     int64_t pairs = 0;
     void *memory = NULL;
@@ -154,16 +145,16 @@ static gx_code score_pairs(gx_knn_device *d, gx_err *err)
     gx_code code = GX_OK;
     gx_knn_find_pairs(d->s, &pair, &pairs);
     size_t bytes = (size_t)gx_max(1, gx_min(pairs, GX_KNN_PAIRS)) * sizeof(double);
-    if (gx_ok(d->run) && gx_mem_alloc(mem, 2 * bytes, "results", &memory, &refusal) != GX_OK) {
-        gx_run_fail(d->run, &refusal);
+    if (gx_ok(run) && gx_mem_alloc(mem, 2 * bytes, "results", &memory, &refusal) != GX_OK) {
+        gx_run_fail(run, &refusal);
     }
     double *merit = memory;
-    for (int64_t e = 0; e < pairs && code == GX_OK && gx_ok(d->run); e += GX_KNN_PAIRS) {
+    for (int64_t e = 0; e < pairs && code == GX_OK && gx_ok(run); e += GX_KNN_PAIRS) {
         int64_t count = gx_min(GX_KNN_PAIRS, pairs - e);
         int64_t *number = (int64_t *)(void *)((char *)memory + bytes);
         code = score(d, pair + e, count, merit, number, err);
         code = code == GX_OK ? take_merits(d, pair + e, count, merit, err) : code;
-        gx_run_poll(d->run);
+        gx_run_poll(run);
     }
     gx_mem_free(mem, memory);
     gx_mem_free(mem, pair);
@@ -175,48 +166,13 @@ static gx_code score_pairs(gx_knn_device *d, gx_err *err)
 static gx_code search_batch(gx_knn_group *g, gx_err *err)
 {
     gx_knn_search *s = g->part[0].s;
-    g->taken = 0;
     GX_TRY(gx_knn_enqueue(g, err));
-    if (!gx_ok(s->run)) {
-        return GX_OK;
-    }
-    if (gx_knn_is_listed(&g->part[0])) {
-        g->taken = g->count;
-        GX_TRY(gx_knn_send(g, s->batch.n, err));
+    if (gx_knn_is_listed(&g->part[0]) && gx_ok(s->run)) {
+        GX_TRY(gx_knn_send(g, err));
         return score_pairs(&g->part[0], err);
     }
-    while (g->taken < g->count && gx_ok(s->run)) {
-        GX_TRY(gx_knn_take(g, err));
-    }
-    return GX_OK;
-}
-
-/* Of the turns of groups of queries, and what comes in. */
-static gx_code reserve_turns(gx_knn_device *d, bool by_groups, gx_err *err)
-{
-    gx_run *run = d->run;
-    gx_err refusal = {0};
-    int64_t groups = gx_knn_turns(d->batch);
-    void *turn = NULL, *call = NULL, *came = NULL;
-    d->most_calls = d->is_whole ? GX_KNN_CALLS : d->panels;
-    if (gx_mem_calloc(run->ctx->mem, (size_t)groups * sizeof *d->turn, "results", &turn,
-                      &refusal) != GX_OK) {
-        return gx_run_fail(run, &refusal);
-    }
-    d->turn = turn;
-    d->turns = groups;
-    if (gx_mem_calloc(run->ctx->mem, (size_t)(groups * d->most_calls) * sizeof *d->call, "results",
-                      &call, &refusal) != GX_OK) {
-        return gx_run_fail(run, &refusal);
-    }
-    d->call = call;
-    if (gx_mem_calloc(run->ctx->mem, (size_t)d->panels * sizeof *d->came, "results", &came,
-                      &refusal) != GX_OK) {
-        return gx_run_fail(run, &refusal);
-    }
-    d->came = came;
-    for (int64_t c = 0; c < groups && by_groups; c++) {
-        GX_TRY(d->accel->backend->mark_create(d->accel->dev, &d->turn[c].made, err));
+    for (int64_t t = 0; t * g->each < g->count && gx_ok(s->run); t++) {
+        GX_TRY(gx_knn_take(g, t, err));
     }
     return GX_OK;
 }
@@ -224,20 +180,18 @@ static gx_code reserve_turns(gx_knn_device *d, bool by_groups, gx_err *err)
 /* Of each device, and of the host what takes their answers. */
 static gx_code reserve(gx_knn_group *g, gx_err *err)
 {
-    gx_run *run = g->part[0].run;
+    gx_knn_device *first = &g->part[0];
+    gx_run *run = first->s->run;
     gx_err refusal = {0};
     void *lists = NULL;
-    int64_t entries = g->part[0].batch * g->part[0].s->out->count;
-    bool by_groups = gx_knn_has_turns(g) && g->part[0].batch > GX_KNN_QUERIES;
     for (int k = 0; k < g->parts && gx_ok(run); k++) {
-        gx_knn_device *d = &g->part[k];
-        d->group = g;
+        g->part[k].group = g;
         g->culprit = k;
-        GX_TRY(take_all(d, err));
-        GX_TRY(reserve_turns(d, by_groups, err));
+        GX_TRY(take_all(&g->part[k], err));
     }
     if (g->parts > 1) {
-        size_t each = (size_t)entries * sizeof *g->merit;
+        size_t each = (size_t)(gx_knn_each(first, first->batch) * first->s->out->count) *
+                      sizeof *g->merit;
         if (gx_mem_alloc(run->ctx->mem, 2 * each, "neighbours", &lists, &refusal) != GX_OK) {
             return gx_run_fail(run, &refusal);
         }
@@ -274,53 +228,36 @@ static gx_code search_all(gx_knn_group *g, gx_err *err)
 */
 static gx_code finish(gx_knn_group *g, gx_code code, gx_err *err)
 {
-    gx_mem *mem = g->part[0].run->ctx->mem;
+    gx_run *run = g->part[0].s->run;
     for (int k = 0; k < g->parts; k++) {
-        gx_knn_device *d = &g->part[k];
+        gx_devcall *on = &g->part[k].on;
         gx_err late = {0};
         bool is_failed = code == GX_DEVICE && k == g->culprit;
-        gx_code settled = GX_DEVICE;
-        if (gx_knn_is_open(d)) {
-            settled = gx_device_settle(d->accel, &late);
-            d->is_there = d->is_there && settled == GX_OK && !is_failed;
-        } else {
-            gx_fail(&late, GX_DEVICE, "the device was lost");
-        }
-        if (code == GX_OK && settled != GX_OK && gx_ok(d->run)) {
+        gx_code settled = gx_devcall_check_open(on, &late) == GX_OK
+                              ? gx_device_settle(on->accel, &late)
+                              : late.code;
+        on->is_there = on->is_there && settled == GX_OK && !is_failed;
+        if (code == GX_OK && settled != GX_OK && gx_ok(run)) {
             code = settled;
             *err = late;
             g->culprit = k;
         }
     }
     for (int k = 0; k < g->parts; k++) {
-        if (gx_knn_is_open(&g->part[k])) {
-            give_back(&g->part[k]);
-        }
-        gx_mem_free(mem, g->part[k].turn);
-        gx_mem_free(mem, g->part[k].call);
-        gx_mem_free(mem, g->part[k].came);
+        give_back(&g->part[k]);
     }
-    gx_mem_free(mem, g->merit);
+    gx_mem_free(run->ctx->mem, g->merit);
     return code;
 }
 
 /* Who has failed is left out.  false: there is nobody else, or it is not for devices. */
 static bool goes_on(gx_knn_group *g, const gx_err *err, uint64_t *avoided)
 {
-    gx_run *run = g->part[0].run;
-    gx_accel *accel = g->part[g->culprit].accel;
     gx_fleet fleet = {.count = g->parts};
     for (int k = 0; k < g->parts; k++) {
-        fleet.accel[k] = g->part[k].accel;
+        fleet.accel[k] = g->part[k].on.accel;
     }
-    if (err->code != GX_UNSUPPORTED &&
-        gx_fleet_goes_on(run->ctx, &fleet, g->culprit, err, avoided)) {
-        return true;
-    }
-    if (gx_fleet_has(run->ctx, accel)) {
-        gx_device_give_up(run, accel, err);
-    }
-    return false;
+    return gx_device_goes_on(g->part[0].s->run, &fleet, g->culprit, err, avoided);
 }
 
 bool gx_knn_by_device(gx_knn_search *s, const gx_terms *host)
@@ -338,7 +275,7 @@ bool gx_knn_by_device(gx_knn_search *s, const gx_terms *host)
         }
         gx_predict_expect(run, &terms, true);
         for (int k = 0; k < g.parts; k++) {
-            gx_pool_begin(g.part[k].accel->pool);
+            gx_pool_begin(g.part[k].on.accel->pool);
         }
         gx_code code = search_all(&g, &err);
         code = finish(&g, code, &err);

@@ -21,49 +21,44 @@ static gx_code meet(gx_knn_device *d, int64_t t, const void *a, int64_t lda, int
                     gx_err *err)
 {
     const gx_knn_search *s = d->s;
-    const gx_knn_batch *b = &s->batch;
-    gx_accel *accel = d->accel;
-    int64_t k = s->args->E->cols, count = s->out->count, j = t * d->group->each;
     gx_knn_turn *turn = &d->turn[t];
-    gx_knn_call *call = &d->call[t * d->most_calls + turn->calls];
-    size_t es = gx_number_bytes(s->dtype), q = (size_t)j, doubles = q * sizeof(double);
-    gx_knn_piece from =
-        d->at[GX_KNN_MERIT] > d->at[GX_KNN_B] ? GX_KNN_B : GX_KNN_QUERY; // which is b
-    size_t column = (size_t)k * (from == GX_KNN_B ? es : sizeof(double));
+    const gx_accel *accel = d->on.accel;
+    int64_t n = gx_knn_turn_queries(d->group, t), info = 0;
+    gx_knn_layout l = gx_knn_lay_out(d, n);
+    char *at = gx_knn_turn_at(d, t);
+    bool has_b = l.at[GX_KNN_B + 1] > l.at[GX_KNN_B]; // else doubles are multiplied
+    int32_t *outcome = (int32_t *)(void *)(at + l.at[GX_KNN_OUTCOME]);
     gx_nearest w = {.metric = s->args->metric,
-                    .query = gx_knn_place(d, GX_KNN_QUERY, doubles * (size_t)k),
-                    .square = gx_knn_place(d, GX_KNN_SQUARE, doubles),
-                    .length = gx_knn_place(d, GX_KNN_LENGTH, doubles),
-                    .shift = gx_knn_is_shifted(d->s) ? gx_knn_place(d, GX_KNN_SHIFT, 0) : NULL,
-                    .count = count,
-                    .merit = gx_knn_place(d, GX_KNN_MERIT, doubles * (size_t)count),
-                    .index = gx_knn_place(d, GX_KNN_INDEX, doubles * (size_t)count),
+                    .query = (double *)(void *)(at + l.at[GX_KNN_QUERY]),
+                    .square = (double *)(void *)(at + l.at[GX_KNN_SQUARE]),
+                    .length = (double *)(void *)(at + l.at[GX_KNN_LENGTH]),
+                    .shift = gx_knn_is_shifted(s) ? d->on.hold[GX_KNN_PART].data : NULL,
+                    .count = s->out->count,
+                    .merit = (double *)(void *)(at + l.at[GX_KNN_MERIT]),
+                    .index = (int64_t *)(void *)(at + l.at[GX_KNN_INDEX]),
+                    .outcome = outcome + turn->calls,
                     .goes_on = turn->calls > 0,
                     .first_index = d->first + i0,
-                    .self = s->args->excludes_self ? b->first + j : GX_NO_SELF};
-    if (turn->made != NULL) {
-        size_t at = (size_t)(t * GX_KNN_CALLS + turn->calls);
-        w.outcome = gx_knn_place(d, GX_KNN_OUTCOME, at * sizeof *w.outcome);
-    }
+                    .self = s->args->excludes_self ? s->batch.first + t * d->group->each
+                                                   : GX_NO_SELF};
     gx_args args = {.m = m,
-                    .n = gx_min(d->group->each, b->n - j),
-                    .k = k,
+                    .n = n,
+                    .k = s->args->E->cols,
                     .a = a,
                     .lda = lda,
-                    .b = gx_knn_place(d, from, q * column),
-                    .ldb = k,
+                    .b = at + l.at[has_b ? GX_KNN_B : GX_KNN_QUERY],
+                    .ldb = s->args->E->cols,
                     .nearest = &w,
-                    .work = d->work.data,
-                    .info = &call->info};
-    call->i0 = i0;
+                    .work = d->on.hold[GX_KNN_WORK].data,
+                    .info = &info};
+    d->call[t * d->most_calls + turn->calls] = i0;
     turn->calls++;
     turn->rows = i0 + m;
-    GX_TRY(gx_knn_check_open(d, err));
-    GX_TRY(accel->backend->kernel[GX_NEAREST][s->dtype](accel->dev, accel->run, &args, err));
-    gx_stats_kernel(&d->run->ctx->stats, gx_kernel_flops(GX_NEAREST, s->dtype, &args), 0);
+    GX_TRY(gx_devcall_check_open(&d->on, err));
+    GX_TRY(gx_devcall_kernel(&d->on, GX_NEAREST, s->dtype, &args, err));
     GX_TRY(turn->made == NULL ? GX_OK
                               : accel->backend->mark_set(accel->dev, accel->run, turn->made, err));
-    gx_run_poll(d->run);
+    gx_run_poll(s->run);
     return GX_OK;
 }
 
@@ -71,7 +66,7 @@ static gx_code meet(gx_knn_device *d, int64_t t, const void *a, int64_t lda, int
 static gx_code meet_next(gx_knn_device *d, int64_t t, int64_t m, gx_err *err)
 {
     int64_t i0 = d->turn[t].rows;
-    const void *a = gx_at(d->e[0].data, d->s->dtype, d->height, i0, 0);
+    const void *a = gx_at(d->on.hold[GX_KNN_ROWS].data, d->s->dtype, d->height, i0, 0);
     return meet(d, t, a, d->height, i0, m, err);
 }
 
@@ -80,9 +75,9 @@ static gx_code meet_next(gx_knn_device *d, int64_t t, int64_t m, gx_err *err)
 /* The queries of the next turn are ready, and sent. */
 static gx_code bring_queries(gx_knn_group *g, gx_err *err)
 {
-    int64_t end = gx_min(g->count, g->sent + g->each);
-    return gx_knn_make(g->part[0].s, end) == GX_OK ? gx_knn_send(g, end, err)
-                                                   : GX_OK; // the run says why
+    int64_t end = gx_min(g->count, (g->sent + 1) * g->each);
+    bool is_ready = gx_knn_make(g->part[0].s, end) == GX_OK; // or the run says why
+    return is_ready ? gx_knn_send(g, err) : GX_OK;
 }
 
 /*
@@ -107,8 +102,7 @@ static int64_t rows_for(const gx_knn_device *d, int64_t t)
 */
 static gx_code go_on(gx_knn_group *g, bool *is_done, gx_err *err)
 {
-    int64_t sent = gx_ceil_div(g->sent, g->each);
-    for (int64_t t = 0; t < sent; t++) {
+    for (int64_t t = 0; t < g->sent; t++) {
         int least = -1;
         for (int k = 0; k < g->parts; k++) {
             bool has_fewer = least < 0 || g->part[k].turn[t].calls < g->part[least].turn[t].calls;
@@ -120,7 +114,7 @@ static gx_code go_on(gx_knn_group *g, bool *is_done, gx_err *err)
             return meet_next(d, t, rows_for(d, t), err);
         }
     }
-    *is_done = g->sent == g->count;
+    *is_done = g->sent * g->each >= g->count;
     return *is_done ? GX_OK : bring_queries(g, err);
 }
 
@@ -131,30 +125,26 @@ static void *place_of_panel(void *arg, int64_t panel, int64_t *ld)
     gx_knn_device *d = arg;
     int64_t rows = d->height;
     *ld = d->is_whole ? rows : gx_min(d->rows, rows - panel * d->rows);
-    return d->is_whole ? gx_at(d->e[0].data, d->s->dtype, rows, panel * d->rows, 0)
-                       : d->e[panel % GX_KNN_RING].data;
+    return d->is_whole ? gx_at(d->on.hold[GX_KNN_ROWS].data, d->s->dtype, rows, panel * d->rows, 0)
+                       : d->on.hold[panel % GX_KNN_RING].data;
 }
 
 /* Memory for all rows, or for panels, which a batch before this one may have taken. */
 static gx_code take_rows(void *arg, gx_err *err)
 {
     gx_knn_device *d = arg;
-    for (int r = 0; r < (d->is_whole ? 1 : GX_KNN_RING) && d->e[r].data == NULL; r++) {
-        gx_knn_hold *h = &d->e[r];
-        h->bytes = gx_knn_rows_bytes(d, d->is_whole ? d->height : d->rows);
-        GX_TRY(gx_pool_take(d->accel->pool, h->bytes, d->limit, &h->data, err));
-    }
-    return GX_OK;
+    GX_TRY(gx_devcall_take(&d->on, 0, err));
+    return gx_devcall_take(&d->on, 1, err);
 }
 
 static gx_code begin_panel(void *arg, int64_t panel, gx_err *err)
 {
     gx_knn_device *d = arg;
-    gx_accel *accel = d->accel;
+    const gx_accel *accel = d->on.accel;
     return d->is_whole || panel < GX_KNN_RING
                ? GX_OK
                : accel->backend->queue_after_mark(accel->dev, accel->up,
-                                                  d->used[panel % GX_KNN_RING], err);
+                                                  d->on.mark[panel % GX_KNN_RING], err);
 }
 
 /* Rows that are there without a gap. */
@@ -174,25 +164,26 @@ static void note_panels(gx_knn_device *d, int64_t panel, int64_t count)
 static gx_code meet_panel(gx_knn_device *d, int64_t panel, gx_err *err)
 {
     gx_knn_group *g = d->group;
-    gx_accel *accel = d->accel;
+    const gx_accel *accel = d->on.accel;
     int64_t i0 = panel * d->rows, ld = 0;
     const void *a = place_of_panel(d, panel, &ld);
-    for (int64_t t = 0; t * g->each < g->count && gx_ok(d->run); t++) {
-        GX_TRY(gx_knn_send(g, gx_min(g->count, (t + 1) * g->each), err));
+    for (int64_t t = 0; t * g->each < g->count && gx_ok(d->s->run); t++) {
+        GX_TRY(t < g->sent ? GX_OK : gx_knn_send(g, err));
         GX_TRY(meet(d, t, a, ld, i0, gx_min(d->rows, d->height - i0), err));
     }
-    return accel->backend->mark_set(accel->dev, accel->run, d->used[panel % GX_KNN_RING], err);
+    return accel->backend->mark_set(accel->dev, accel->run, d->on.mark[panel % GX_KNN_RING], err);
 }
 
 static gx_code use_panels(void *arg, int64_t panel, int64_t count, gx_err *err)
 {
     gx_knn_device *d = arg;
-    gx_accel *accel = d->accel;
+    const gx_accel *accel = d->on.accel;
+    gx_mark *loaded = d->on.mark[GX_KNN_LOADED];
     if (gx_knn_is_listed(d)) {
         return GX_OK;
     }
-    GX_TRY(accel->backend->mark_set(accel->dev, accel->up, d->loaded, err));
-    GX_TRY(accel->backend->queue_after_mark(accel->dev, accel->run, d->loaded, err));
+    GX_TRY(accel->backend->mark_set(accel->dev, accel->up, loaded, err));
+    GX_TRY(accel->backend->queue_after_mark(accel->dev, accel->run, loaded, err));
     if (d->is_whole) {
         note_panels(d, panel, count);
         int64_t rows = rows_for(d, 0);
@@ -229,9 +220,9 @@ static gx_code bring_rows(gx_knn_device *d, gx_err *err)
                                .arg = d};
     gx_mat_view(&rows, d->s->args->E, GX_NO_TRANS, d->first, 0, d->height, d->s->args->E->cols);
     d->s->is_beside = true;
-    gx_code code = gx_device_load_panels(d->run, d->accel, &rows, d->s->dtype, &panels, err);
+    gx_code code = gx_device_load_panels(d->s->run, d->on.accel, &rows, d->s->dtype, &panels, err);
     d->s->is_beside = false;
-    d->is_there = code == GX_OK && d->is_whole && gx_ok(d->run);
+    d->on.is_there = code == GX_OK && d->is_whole && gx_ok(d->s->run);
     return code;
 }
 
@@ -250,17 +241,16 @@ bool gx_knn_has_turns(const gx_knn_group *g)
 static void begin_batch(gx_knn_group *g)
 {
     gx_knn_search *s = g->part[0].s;
-    g->each = gx_knn_each(g->count);
+    g->each = gx_knn_each(&g->part[0], g->count);
     gx_knn_begin(s, g->first, g->count);
     s->batch.is_b_plain = gx_knn_is_made_there(&g->part[0]);
     for (int k = 0; k < g->parts; k++) {
         gx_knn_device *d = &g->part[k];
-        gx_knn_lay_out(d, g->count);
         for (int64_t t = 0; t < d->turns; t++) {
             d->turn[t].rows = d->turn[t].calls = 0;
         }
-        d->sent = d->filled = 0;
-        d->there = d->is_there ? d->height : 0;
+        d->filled = 0;
+        d->there = d->on.is_there ? d->height : 0;
     }
     g->sent = 0;
 }
@@ -272,7 +262,7 @@ gx_code gx_knn_enqueue(gx_knn_group *g, gx_err *err)
     begin_batch(g);
     for (int k = 0; k < g->parts && gx_ok(s->run); k++) {
         g->culprit = k;
-        GX_TRY(g->part[k].is_there ? GX_OK : bring_rows(&g->part[k], err));
+        GX_TRY(g->part[k].on.is_there ? GX_OK : bring_rows(&g->part[k], err));
     }
     if (is_done && gx_ok(s->run)) {
         gx_knn_make(s, g->count); // candidates of rows that were there

@@ -12,7 +12,7 @@
 #include <math.h>
 
 /* Queries of a batch at most; bytes of a panel: the last one's search follows the last copy. */
-enum { BATCH_MOST = 1 << 16 };
+enum { BATCH_MOST = 1 << 16, ALIGN = 256 };
 static const int64_t PANEL_LEAST = 32 << 20, PANEL_MOST = 256 << 20;
 
 /* Marks, copies of a few bytes, waiting: beside the launches. */
@@ -25,7 +25,7 @@ static const double APART_COST = 5;
 
 static size_t rounded(size_t bytes)
 {
-    return (bytes + 255) / 256 * 256;
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 size_t gx_knn_rows_bytes(const gx_knn_device *d, int64_t rows)
@@ -33,72 +33,82 @@ size_t gx_knn_rows_bytes(const gx_knn_device *d, int64_t rows)
     return (size_t)(rows * d->s->args->E->cols) * gx_number_bytes(d->s->dtype);
 }
 
-int64_t gx_knn_turns(int64_t n)
+int64_t gx_knn_turns(const gx_knn_device *d, int64_t n)
 {
-    return gx_ceil_div(3 * n + 2 * GX_KNN_QUERIES, 3 * GX_KNN_QUERIES);
+    return gx_knn_is_listed(d) ? 1 : gx_ceil_div(3 * n + 2 * GX_KNN_QUERIES, 3 * GX_KNN_QUERIES);
 }
 
-int64_t gx_knn_each(int64_t n)
+int64_t gx_knn_each(const gx_knn_device *d, int64_t n)
 {
     const int64_t STEP = 128; // of products
-    int64_t each = gx_ceil_div(gx_ceil_div(3 * n, 3 * gx_knn_turns(n) - 2), STEP) * STEP;
-    return n <= GX_KNN_QUERIES ? GX_KNN_QUERIES : gx_min(each, GX_KNN_QUERIES);
+    int64_t each = gx_ceil_div(gx_ceil_div(3 * n, 3 * gx_knn_turns(d, n) - 2), STEP) * STEP;
+    return gx_knn_is_listed(d) || n <= GX_KNN_QUERIES ? n : gx_min(each, GX_KNN_QUERIES);
 }
 
-/* Where the pieces of a batch lie. */
-size_t gx_knn_lay_out(gx_knn_device *d, int64_t n)
+gx_knn_layout gx_knn_lay_out(const gx_knn_device *d, int64_t n)
 {
-    size_t k = (size_t)d->s->args->E->cols, es = gx_number_bytes(d->s->dtype), q = (size_t)n;
-    size_t entries = gx_knn_is_listed(d) ? 0 : q * (size_t)d->s->out->count;
-    bool has_b = d->s->dtype != GX_F64 || gx_knn_is_shifted(d->s);
-    size_t bytes[GX_KNN_PIECES] = {[GX_KNN_QUERY] = q * k * sizeof(double),
-                                   [GX_KNN_SQUARE] = q * sizeof(double),
+    const gx_mat *E = d->s->args->E;
+    bool is_listed = gx_knn_is_listed(d), is_shifted = gx_knn_is_shifted(d->s);
+    bool is_made = gx_knn_is_made_there(d), has_b = d->s->dtype != GX_F64 || is_shifted;
+    int64_t panels = gx_ceil_div(d->height, gx_max(1, gx_min(E->tile_rows, d->height))); // at most
+    size_t q = (size_t)n, numbers = q * (size_t)E->cols, es = gx_number_bytes(d->s->dtype);
+    size_t entries = is_listed ? 0 : q * (size_t)d->s->out->count;
+    size_t calls = is_listed ? 0 : (size_t)gx_max(panels, GX_KNN_CALLS);
+    size_t bytes[GX_KNN_PIECES] = {[GX_KNN_SQUARE] = q * sizeof(double),
                                    [GX_KNN_LENGTH] = q * sizeof(double),
-                                   [GX_KNN_SHIFT] = gx_knn_is_shifted(d->s) ? k * es : 0,
-                                   [GX_KNN_PLAIN] = gx_knn_are_plain(d) ? q * k * es : 0,
-                                   [GX_KNN_B] = has_b && !gx_knn_is_listed(d) ? q * k * es : 0,
+                                   [GX_KNN_PLAIN] = is_made && is_shifted ? numbers * es : 0,
+                                   [GX_KNN_B] = has_b && !is_listed ? numbers * es : 0,
+                                   [GX_KNN_QUERY] = numbers * sizeof(double),
                                    [GX_KNN_MERIT] = entries * sizeof(double),
-                                   [GX_KNN_INDEX] = entries * sizeof(int64_t)};
-    int64_t groups = gx_ceil_div(n, gx_knn_each(n));
-    bytes[GX_KNN_OUTCOME] = groups > 1 ? (size_t)groups * GX_KNN_CALLS * sizeof(int32_t) : 0;
-    size_t used = 0;
+                                   [GX_KNN_INDEX] = entries * sizeof(int64_t),
+                                   [GX_KNN_OUTCOME] = calls * sizeof(int32_t)};
+    gx_knn_piece last = !is_made ? GX_KNN_QUERY : is_shifted ? GX_KNN_PLAIN : GX_KNN_B;
+    gx_knn_layout l = {.at = {0}};
     for (int p = 0; p < GX_KNN_PIECES; p++) {
-        d->at[p] = used;
-        used += rounded(bytes[p]);
+        l.at[p + 1] = l.at[p] + rounded(bytes[p]);
     }
-    return used;
+    l.sent = l.at[last] + bytes[last];
+    return l;
 }
 
-/* What GX_NEAREST is told of m rows and n queries; no operands. */
-static gx_args call_of(const gx_knn_device *d, gx_nearest *w, int64_t m, int64_t n)
+/* The shift is in front of all turns. */
+static size_t shift_bytes(const gx_knn_device *d)
+{
+    return gx_knn_is_shifted(d->s) ? rounded(gx_knn_rows_bytes(d, 1)) : 0;
+}
+
+char *gx_knn_turn_at(const gx_knn_device *d, int64_t t)
+{
+    size_t each = gx_knn_lay_out(d, d->group->each).at[GX_KNN_PIECES];
+    return (char *)d->on.hold[GX_KNN_PART].data + shift_bytes(d) + (size_t)t * each;
+}
+
+/* What GX_NEAREST is told of the rows and n queries; no operands. */
+static size_t work_bytes(const gx_knn_device *d, int64_t n)
 {
     static const char there = 0;
-    *w = (gx_nearest){.metric = d->s->args->metric,
-                      .count = d->s->out->count,
-                      .shift = gx_knn_is_shifted(d->s) ? &there : NULL};
-    return (gx_args){
-        .m = m, .n = gx_min(n, GX_KNN_QUERIES), .k = d->s->args->E->cols, .nearest = w};
+    gx_nearest w = {.metric = d->s->args->metric,
+                    .count = d->s->out->count,
+                    .shift = gx_knn_is_shifted(d->s) ? &there : NULL};
+    gx_args args = {.m = d->height, .k = d->s->args->E->cols, .nearest = &w};
+    args.n = gx_min(n, GX_KNN_QUERIES);
+    return gx_devcall_workspace(&d->on, GX_NEAREST, d->s->dtype, &args);
 }
 
-size_t gx_knn_work_bytes(const gx_knn_device *d, int64_t n)
+/* Batches of n queries, or of fewer; bytes of all that is wanted beside E. */
+static size_t want_rest(gx_knn_device *d, int64_t n)
 {
-    gx_nearest w;
-    gx_args args = call_of(d, &w, d->height, n);
-    return gx_knn_is_listed(d)
-               ? 0
-               : d->accel->backend->workspace(d->accel->dev, GX_NEAREST, d->s->dtype, &args);
-}
-
-size_t gx_knn_pairs_bytes(const gx_knn_device *d)
-{
-    return gx_knn_is_listed(d) ? (size_t)GX_KNN_PAIRS * 3 * sizeof(double) : 0;
-}
-
-/* Beside E. */
-static size_t rest_bytes(gx_knn_device *d, int64_t n)
-{
-    return gx_pool_rounded(gx_knn_lay_out(d, n)) + gx_pool_rounded(gx_knn_work_bytes(d, n)) +
-           gx_pool_rounded(gx_knn_pairs_bytes(d));
+    gx_hold *hold = d->on.hold;
+    bool is_listed = gx_knn_is_listed(d);
+    int64_t each = gx_knn_each(d, n);
+    size_t slack = (size_t)gx_knn_turns(d, n) * rounded(GX_KNN_PIECES * ALIGN);
+    hold[GX_KNN_PART].bytes = shift_bytes(d) + slack +
+                              (size_t)(n / each) * gx_knn_lay_out(d, each).at[GX_KNN_PIECES] +
+                              gx_knn_lay_out(d, n % each).at[GX_KNN_PIECES];
+    hold[GX_KNN_WORK].bytes = is_listed ? 0 : work_bytes(d, n);
+    hold[GX_KNN_LISTED].bytes = is_listed ? (size_t)GX_KNN_PAIRS * 3 * sizeof(double) : 0;
+    return gx_pool_rounded(hold[GX_KNN_PART].bytes) + gx_pool_rounded(hold[GX_KNN_WORK].bytes) +
+           gx_pool_rounded(hold[GX_KNN_LISTED].bytes);
 }
 
 /* Panels of whole tiles; false: there is no room for two of one tile. */
@@ -114,6 +124,8 @@ static bool choose_panels(gx_knn_device *d, size_t room)
                                   : (int64_t)(room / GX_KNN_RING / 9 * 8)); // as the pool rounds
     d->rows = gx_min(d->height, gx_max(1, bytes / row / tile) * tile);
     d->panels = gx_ceil_div(d->height, d->rows);
+    d->on.hold[0].bytes = gx_knn_rows_bytes(d, d->is_whole ? d->height : d->rows);
+    d->on.hold[1].bytes = d->is_whole ? 0 : d->on.hold[0].bytes;
     return d->is_whole || (!gx_knn_is_listed(d) &&
                            GX_KNN_RING * gx_pool_rounded(gx_knn_rows_bytes(d, d->rows)) <= room);
 }
@@ -121,15 +133,15 @@ static bool choose_panels(gx_knn_device *d, size_t room)
 /* Batches, of so many queries at most, and panels within the device's memory and the host's. */
 static bool choose(gx_knn_device *d, int64_t most)
 {
-    size_t host = gx_mem_available(d->run->ctx->mem);
+    size_t host = gx_mem_available(d->s->run->ctx->mem);
     int64_t all = d->s->out->queries;
     size_t each = (size_t)(d->s->args->E->cols + 4) * 2 * sizeof(double) +
                   (gx_knn_is_listed(d) ? (size_t)d->s->args->C->cols * 4 * sizeof(double) : 0);
     for (d->batch = gx_min(all, most);; d->batch = gx_ceil_div(d->batch, 2)) {
         d->s->plan.is_few = d->batch <= GX_KNN_FEW;
-        size_t rest = rest_bytes(d, d->batch);
-        bool fits = rest < d->limit / 2 && (size_t)d->batch * each < host / 4 * 3;
-        if (fits && choose_panels(d, d->limit - rest)) {
+        size_t rest = want_rest(d, d->batch);
+        bool fits = rest < d->on.limit / 2 && (size_t)d->batch * each < host / 4 * 3;
+        if (fits && choose_panels(d, d->on.limit - rest)) {
             break;
         }
         if (d->batch <= 1) {
@@ -141,25 +153,13 @@ static bool choose(gx_knn_device *d, int64_t most)
     return true;
 }
 
-bool gx_knn_key(const gx_knn_device *d, gx_block_key *key)
-{
-    const gx_mat *E = d->s->args->E;
-    *key = (gx_block_key){
-        .file = d->stamp, .i0 = d->first, .m = d->height, .n = E->cols, .dtype = d->s->dtype};
-    if (d->stamp != 0) {
-        key->id = E->meta.id;
-        key->generation = E->meta.generation;
-    }
-    return d->stamp != 0;
-}
-
 // Whether -----------------------------------------------------------------------------------------
 
 /* Seconds of kernels for all queries. */
 static double kernel_seconds(const gx_knn_device *d)
 {
     const gx_mat *E = d->s->args->E;
-    const gx_device_profile *device = &d->accel->profile;
+    const gx_device_profile *device = &d->on.accel->profile;
     double n = (double)d->s->out->queries, es = (double)gx_number_bytes(d->s->dtype);
     gx_args product = {.m = d->height, .n = d->batch, .k = E->cols};
     if (gx_knn_is_listed(d)) { // a row's numbers are as many columns' sectors
@@ -174,24 +174,21 @@ static double kernel_seconds(const gx_knn_device *d)
            looked_at / device->sweep_bytes_per_s + device->wait_s;
 }
 
-/* is_there: E is in the device's memory. */
-static void foresee(gx_knn_device *d, bool is_there, gx_cost *cost, gx_terms *terms)
+/* d->on.is_there: E is in the device's memory. */
+static void foresee(const gx_knn_device *d, gx_cost *cost, gx_terms *terms)
 {
     const gx_mat *E = d->s->args->E, *Q = d->s->args->Q;
-    const gx_device_profile *device = &d->accel->profile;
+    const gx_device_profile *device = &d->on.accel->profile;
+    gx_run *run = d->s->run;
+    bool is_there = d->on.is_there;
     double n = (double)d->s->out->queries, stored = (double)gx_dtype_bytes(E->dtype);
     double times = d->is_whole ? 1 : (double)d->batches;
     double e = is_there ? 0 : times * (double)gx_knn_rows_bytes(d, d->height);
-    double batch = (double)gx_knn_lay_out(d, d->batch);
-    if (gx_knn_is_made_there(d)) { // the doubles, and with a shift b
-        batch -= (double)d->at[GX_KNN_SQUARE];
-        batch -= gx_knn_are_plain(d) ? (double)(d->at[GX_KNN_MERIT] - d->at[GX_KNN_B]) : 0;
-    }
-    gx_growth growth = {0};
     gx_nearest w = {.metric = d->s->args->metric};
     gx_args all = {.m = d->height, .n = d->s->out->queries, .k = E->cols, .nearest = &w};
     *cost = (gx_cost){.flops = gx_kernel_flops(GX_NEAREST, d->s->dtype, &all),
-                      .bytes_up = e + (double)d->batches * batch,
+                      .bytes_up =
+                          e + (double)d->batches * (double)gx_knn_lay_out(d, d->batch).sent,
                       .bytes_down = n * (double)d->s->out->count * 2 * sizeof(double),
                       .loads = is_there ? 0 : d->panels,
                       .calls = 4 * d->batches * d->panels};
@@ -202,48 +199,23 @@ static void foresee(gx_knn_device *d, bool is_there, gx_cost *cost, gx_terms *te
         cost->bytes_read += n * (double)Q->cols * (double)gx_dtype_bytes(Q->dtype);
     }
     cost->slots = d->is_whole ? 1 : GX_KNN_RING;
-    cost->slot_bytes = gx_knn_rows_bytes(d, d->is_whole ? d->height : d->rows);
+    cost->slot_bytes = d->on.hold[GX_KNN_ROWS].bytes;
     double kernels = kernel_seconds(d);
-    double read = cost->bytes_read / gx_predict_read_rate(d->run, 0);
+    double read = cost->bytes_read / gx_predict_read_rate(run, 0);
     double others = fmax(read, cost->bytes_up / device->upload_bytes_per_s);
     // The panels' kernels run beside the copies; the last panel's come after them.
     cost->compute_s = is_there ? kernels : fmax(kernels / (double)d->panels, kernels - others);
-    gx_predict_cost(d->run, d->accel, cost, d->s->dtype, 1, terms);
-    if (!is_there) {
-        gx_pool_foresee(d->accel->pool, cost->slot_bytes, cost->slots, &growth);
-        terms->start_s += gx_predict_helpers_s(d->run, cost->bytes_read);
-    }
-    terms->once_s =
-        growth.device_buffers * device->alloc_s + growth.device_bytes / device->alloc_bytes_per_s;
-    terms->start_s += terms->once_s + DEVICE_S;
-    terms->model_s += terms->start_s;
-    terms->seconds = terms->model_s * terms->factor;
+    gx_predict_cost(run, d->on.accel, cost, d->s->dtype, 1, terms);
+    double helpers_s = is_there ? 0 : gx_predict_helpers_s(run, cost->bytes_read);
+    gx_predict_begin(&d->on, helpers_s + DEVICE_S, terms);
 }
 
-/* What the device would save on this matrix, with what it would have saved before. */
-static double owe(gx_knn_device *d, double saving)
-{
-    const gx_mat *E = d->s->args->E;
-    gx_block_key key;
-    return !gx_knn_key(d, &key)
-               ? saving
-               : gx_place_owe_copy(d->run, d->stamp, E->meta.id, E->meta.generation, saving);
-}
-
-static bool is_worth_it(gx_knn_device *d, const gx_terms *host, gx_terms *terms)
+static double foresee_seconds(void *arg)
 {
     gx_cost cost;
-    foresee(d, d->is_there, &cost, terms);
-    double now = terms->seconds - terms->factor * terms->once_s;
-    if (d->run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA || now < host->seconds) {
-        return true;
-    }
-    if (d->is_there || !d->is_whole) {
-        return false;
-    }
-    gx_terms later;
-    foresee(d, true, &cost, &later);
-    return owe(d, host->seconds - later.seconds) >= now - later.seconds;
+    gx_terms terms;
+    foresee(arg, &cost, &terms);
+    return terms.seconds;
 }
 
 /* Does the device do such a search at all?  Else *why, where there is a reason to be told. */
@@ -259,64 +231,51 @@ static bool is_offered(const gx_knn_search *s, const gx_accel *accel, const char
            s->args->E->cols > 0;
 }
 
-/* Is E there?  Then nothing is asked of the device where the pool has all that is needed. */
 static bool find_room(gx_knn_device *d, int64_t most)
 {
-    const gx_mat *E = d->s->args->E;
-    gx_block_key key;
-    gx_err err = {0};
-    d->stamp = E->kind == GX_MAT_STORED ? gx_store_stamp(d->run->ctx->store, E->meta.schema) : 0;
-    d->is_there =
-        gx_knn_key(d, &key) && gx_pool_holds(d->accel->pool, &key, gx_knn_rows_bytes(d, d->height));
-    if (d->is_there) {
-        gx_growth growth = {0};
-        d->limit = SIZE_MAX / 4;
-        if (choose(d, most)) {
-            gx_pool_foresee(d->accel->pool, gx_knn_lay_out(d, d->batch), 1, &growth);
-            gx_pool_foresee(d->accel->pool, gx_knn_work_bytes(d, d->batch), !gx_knn_is_listed(d),
-                            &growth);
-            gx_pool_foresee(d->accel->pool, gx_knn_pairs_bytes(d), gx_knn_is_listed(d), &growth);
-            if (growth.device_bytes == 0) {
-                return true;
-            }
-        }
-    }
-    if (gx_accel_limit(d->run->ctx, d->accel, &d->limit, &err) != GX_OK) {
-        gx_accel_leave_out(d->run->ctx, d->accel, &err);
-        return false;
-    }
+    gx_devcall *on = &d->on;
+    on->key = gx_devcall_key(on->run, d->s->args->E, d->first, d->height, d->s->dtype);
+    on->limit = GX_DEVCALL_NO_LIMIT;
     if (!choose(d, most)) {
         return false;
     }
-    d->is_there = d->is_there && d->is_whole;
-    return true;
+    gx_devcall_fits(on);
+    bool is_good = on->limit == GX_DEVCALL_NO_LIMIT || choose(d, most);
+    on->key.file = d->is_whole ? on->key.file : 0;
+    on->is_there = on->is_there && d->is_whole;
+    return is_good;
 }
 
 /* The device alone: has it room, and is it worth it? */
 static bool prepare_alone(gx_knn_device *d, const gx_terms *host, gx_terms *terms)
 {
     const char *why = NULL;
-    if (!is_offered(d->s, d->accel, &why)) {
-        if (why != NULL && d->run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA) {
-            gx_stats_note(&d->run->ctx->stats, "computed on the CPU: %s", why);
+    if (!is_offered(d->s, d->on.accel, &why)) {
+        if (why != NULL && d->s->run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA) {
+            gx_stats_note(&d->s->run->ctx->stats, "computed on the CPU: %s", why);
         }
         return false;
     }
-    bool has_room = find_room(d, BATCH_MOST);
-    if (!has_room && gx_fleet_has(d->run->ctx, d->accel)) {
-        gx_stats_note(
-            &d->run->ctx->stats,
-            "computed on the CPU: %zu bytes of device memory do not hold rows and queries",
-            d->limit);
+    if (!find_room(d, BATCH_MOST)) {
+        if (gx_devcall_is_open(&d->on)) {
+            gx_stats_note(
+                &d->s->run->ctx->stats,
+                "computed on the CPU: %zu bytes of device memory do not hold rows and queries",
+                d->on.limit);
+        }
+        return false;
     }
-    return has_room && is_worth_it(d, host, terms);
+    gx_cost cost;
+    foresee(d, &cost, terms);
+    return gx_place_is_worth_it(&d->on, host->seconds, terms, foresee_seconds, d);
 }
 
 // Several devices ---------------------------------------------------------------------------------
 
 static gx_knn_device of_device(gx_knn_search *s, gx_accel *accel)
 {
-    return (gx_knn_device){.s = s, .run = s->run, .accel = accel, .height = s->args->E->rows};
+    return (gx_knn_device){
+        .s = s, .on = {.run = s->run, .accel = accel}, .height = s->args->E->rows};
 }
 
 /* Whole tiles of rows to each of the fleet's first devices, by their rates. */
@@ -376,23 +335,24 @@ static bool is_better(gx_knn_device *alone, double alone_s, const gx_knn_group *
 {
     double saving = alone_s - group_seconds(g), missing = 0;
     for (int k = 0; k < g->parts; k++) {
-        missing += g->part[k].is_there ? 0 : (double)gx_knn_rows_bytes(alone, g->part[k].height);
+        missing += g->part[k].on.is_there ? 0 : (double)gx_knn_rows_bytes(alone, g->part[k].height);
     }
-    if (saving <= 0 || missing == 0 || !alone->is_there) {
+    if (saving <= 0 || missing == 0 || !alone->on.is_there) {
         return saving > 0;
     }
-    return owe(alone, saving) >= missing / alone->accel->profile.upload_bytes_per_s;
+    return gx_place_owe_copy(alone->on.run, &alone->on.key, saving) >=
+           missing / alone->on.accel->profile.upload_bytes_per_s;
 }
 
 /* The group of one becomes one of several, where they are listed or that is better. */
 static void widen(gx_knn_group *g, const gx_terms *alone_terms, uint64_t avoided)
 {
     gx_knn_device alone = g->part[0];
-    gx_run *run = alone.run;
+    gx_run *run = alone.on.run;
     gx_knn_plan plan = alone.s->plan;
     gx_fleet all;
     bool is_listed = false, is_wide = false;
-    gx_fleet_single(&all, alone.accel, alone.limit);
+    gx_fleet_single(&all, alone.on.accel, alone.on.limit);
     if (gx_knn_is_listed(&alone) ||
         !gx_place_gather(run, &all, alone_terms->seconds, false, &is_listed)) {
         return;
@@ -442,8 +402,8 @@ void gx_knn_foresee_device(gx_knn_search *s, gx_knn_plan *plan, gx_cost *cost, g
     gx_knn_device d = of_device(s, s->run->target);
     const char *why;
     *terms = (gx_terms){0};
-    if (is_offered(s, d.accel, &why) && s->out->queries > 0 && find_room(&d, BATCH_MOST)) {
-        foresee(&d, d.is_there, cost, terms);
+    if (is_offered(s, d.on.accel, &why) && s->out->queries > 0 && find_room(&d, BATCH_MOST)) {
+        foresee(&d, cost, terms);
         *plan = s->plan;
         plan->strip = d.is_whole ? s->args->E->rows : d.rows;
         plan->batches = d.batches;

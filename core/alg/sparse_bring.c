@@ -64,7 +64,8 @@ gx_sparse_layout gx_sparse_lay_out(const gx_mat *S, gx_number dtype, int64_t row
 {
     gx_sparse_layout l = {.index = aligned((size_t)(rows + 1) * sizeof(uint32_t))};
     l.value = l.index + aligned((size_t)entries * (size_t)gx_csr_index_bytes(S->cols));
-    l.bytes = l.value + aligned((size_t)entries * gx_number_bytes(dtype));
+    l.own = l.value + aligned((size_t)entries * gx_number_bytes(dtype));
+    l.bytes = l.own + (size_t)(rows + gx_sparse_pieces(S)) * sizeof(uint32_t);
     return l;
 }
 
@@ -122,7 +123,7 @@ static void give_stage(loading *l, stage *s, const gx_err *fault)
 /* A stage to read into; NULL: the device has failed. */
 static stage *take_stage(loading *l)
 {
-    const gx_accel *accel = l->d->accel;
+    const gx_accel *accel = l->d->on.accel;
     gx_err fault = {0};
     stage *s = find_stage(l);
     if (s != NULL && s->turn > 0 &&
@@ -154,18 +155,18 @@ static void end_sending(loading *l, stage *s, const gx_err *fault)
 static gx_code send_bytes(gx_sparse_device *d, const void *to, size_t at, const void *from,
                           size_t bytes, gx_err *err)
 {
-    const gx_accel *accel = d->accel;
+    const gx_accel *accel = d->on.accel;
     if (bytes == 0) {
         return GX_OK;
     }
-    gx_stats_add(&d->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)bytes);
+    gx_stats_add(&d->on.run->ctx->stats, GX_STAT_UPLOADED, (int64_t)bytes);
     return accel->backend->upload(accel->dev, accel->up, (char *)(uintptr_t)to + at, bytes, from,
                                   bytes, bytes, 1, err);
 }
 
 static gx_code set_mark(const loading *l, const stage *s, gx_err *err)
 {
-    const gx_accel *accel = l->d->accel;
+    const gx_accel *accel = l->d->on.accel;
     return accel->backend->mark_set(accel->dev, accel->up, s->mark, err);
 }
 
@@ -190,7 +191,6 @@ static gx_code send_values(gx_sparse_device *d, const void *values, int64_t coun
 gx_code gx_sparse_call(gx_sparse_device *d, const gx_csr *csr, const gx_sparse_product *p,
                        int64_t row0, gx_err *err)
 {
-    const gx_accel *accel = d->accel;
     bool is_gathered = p->op != GX_NO_TRANS;
     gx_args args = {.transa = p->op,
                     .m = p->lines,
@@ -203,19 +203,25 @@ gx_code gx_sparse_call(gx_sparse_device *d, const gx_csr *csr, const gx_sparse_p
                     .c = is_gathered ? gx_at(p->R, d->dtype, p->lines, 0, row0) : p->R,
                     .ldc = p->lines,
                     .sparse = csr,
-                    .work = d->work.data};
-    GX_TRY(accel->backend->kernel[GX_SPMM][d->dtype](accel->dev, accel->run, &args, err));
-    gx_stats_kernel(&d->run->ctx->stats, gx_kernel_flops(GX_SPMM, d->dtype, &args), 0);
-    return GX_OK;
+                    .work = d->on.hold[GX_SPARSE_WORK].data};
+    return gx_devcall_kernel(&d->on, GX_SPMM, d->dtype, &args, err);
 }
 
 // Pieces of the whole -----------------------------------------------------------------------------
+
+/* Where a piece's own starts lie on the device. */
+static const uint32_t *own_starts(const gx_sparse_device *d, int64_t piece)
+{
+    gx_sparse_layout l = gx_sparse_lay_out(d->S, d->dtype, d->S->rows, gx_sparse_entries(d->S));
+    return (const uint32_t *)(const void *)((const char *)d->on.hold[0].data + l.own) +
+           gx_sparse_piece_row(d->S, piece) + piece;
+}
 
 /* Rows of the result, behind their product. */
 static gx_code turn_rows(const loading *l, int64_t row0, int64_t rows, gx_err *err)
 {
     const gx_sparse_device *d = l->d;
-    const gx_accel *accel = d->accel;
+    const gx_accel *accel = d->on.accel;
     const gx_sparse_product *p = &l->follow->product;
     gx_args args = {.transa = GX_TRANS,
                     .m = rows,
@@ -235,7 +241,7 @@ static gx_code multiply_piece(loading *l, int64_t piece, gx_err *err)
     gx_csr there = d->csr;
     there.rows = gx_sparse_piece_rows(d->S, piece);
     there.entries = gx_sparse_piece_entries(d->S, piece);
-    there.start = (const uint32_t *)d->block[1].data + row0 + piece;
+    there.start = own_starts(d, piece);
     there.index = (const char *)d->csr.index + first * there.index_bytes;
     there.value = (const char *)d->csr.value + (size_t)first * gx_number_bytes(d->dtype);
     GX_TRY(gx_sparse_call(d, &there, &l->follow->product, row0, err));
@@ -248,7 +254,7 @@ static gx_code multiply_piece(loading *l, int64_t piece, gx_err *err)
 /* Under the lock: all of a piece has been sent, the last of it from s. */
 static gx_code follow_piece(loading *l, const stage *s, int64_t piece, gx_err *err)
 {
-    const gx_accel *accel = l->d->accel;
+    const gx_accel *accel = l->d->on.accel;
     if (l->follow == NULL) {
         return GX_OK;
     }
@@ -263,7 +269,7 @@ static gx_code follow_piece(loading *l, const stage *s, int64_t piece, gx_err *e
 /* Under the lock: all of follow->dense has been sent, and before s's mark what waits for it. */
 static gx_code follow_dense(loading *l, const stage *s, gx_err *err)
 {
-    const gx_accel *accel = l->d->accel;
+    const gx_accel *accel = l->d->on.accel;
     GX_TRY(accel->backend->queue_after_mark(accel->dev, accel->run, s->mark, err));
     GX_TRY(l->follow->ready(l->follow->arg, err));
     for (int64_t k = 0; k < l->waits; k++) {
@@ -321,9 +327,9 @@ static gx_code bring_head(loading *l, int64_t piece, gx_pass_thread *thread, con
     if (begin_sending(l, s, code)) {
         int64_t row0 = gx_sparse_piece_row(d->S, piece);
         if (l->follow != NULL) {
-            const uint32_t *own = (const uint32_t *)d->block[1].data + row0 + piece;
-            (void)send_bytes(d, own, 0, (const char *)s->memory.data + l->block_bytes,
-                             (size_t)(up.rows + 1) * sizeof *own, &fault);
+            (void)send_bytes(d, own_starts(d, piece), 0,
+                             (const char *)s->memory.data + l->block_bytes,
+                             (size_t)(up.rows + 1) * sizeof(uint32_t), &fault);
         }
         if (fault.code == GX_OK &&
             send_head(d, &up, &d->csr, row0, l->first[piece], &fault) == GX_OK) {
@@ -398,7 +404,7 @@ static gx_code bring_some(loading *l, int64_t i, int64_t m, int64_t j, int64_t n
                           gx_pass_thread *thread, gx_err *err)
 {
     gx_sparse_device *d = l->d;
-    const gx_accel *accel = d->accel;
+    const gx_accel *accel = d->on.accel;
     const gx_mat *D = l->follow->dense;
     size_t column = (size_t)m * gx_number_bytes(d->dtype);
     stage *s = take_stage(l);
@@ -411,7 +417,7 @@ static gx_code bring_some(loading *l, int64_t i, int64_t m, int64_t j, int64_t n
         accel->backend->upload(accel->dev, accel->up, gx_at(l->follow->at, d->dtype, D->rows, i, j),
                                (size_t)D->rows * gx_number_bytes(d->dtype), s->memory.data, column,
                                column, (size_t)n, &fault) == GX_OK) {
-        gx_stats_add(&d->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)column * n);
+        gx_stats_add(&d->on.run->ctx->stats, GX_STAT_UPLOADED, (int64_t)column * n);
         if (set_mark(l, s, &fault) == GX_OK && is_last && --l->dense_left == 0) {
             (void)follow_dense(l, s, &fault);
         }
@@ -449,7 +455,7 @@ static void cut_result(loading *l)
 static bool next_rows(loading *l, int64_t *row, int64_t *rows)
 {
     const gx_mat *S = l->d->S;
-    while (l->fetched == l->dones && l->fault.code == GX_OK && gx_ok(l->d->run)) {
+    while (l->fetched == l->dones && l->fault.code == GX_OK && gx_ok(l->d->on.run)) {
         gx_stream_wait(&l->goes_on, &l->lock);
     }
     if (l->fetched == l->dones || l->fault.code != GX_OK) {
@@ -470,7 +476,7 @@ static bool next_rows(loading *l, int64_t *row, int64_t *rows)
 static gx_code fetch_rows(loading *l, stage *s, int64_t row, int64_t rows, gx_err *err)
 {
     gx_sparse_device *d = l->d;
-    const gx_accel *accel = d->accel;
+    const gx_accel *accel = d->on.accel;
     size_t element = gx_number_bytes(d->dtype), column = (size_t)rows * element;
     int64_t lines = l->follow->product.lines;
     s->turn = ++l->turn;
@@ -479,14 +485,14 @@ static gx_code fetch_rows(loading *l, stage *s, int64_t row, int64_t rows, gx_er
     GX_TRY(accel->backend->download(accel->dev, accel->down, s->memory.data, column,
                                     gx_at(l->follow->turned, d->dtype, d->S->rows, row, 0),
                                     (size_t)d->S->rows * element, column, (size_t)lines, err));
-    gx_stats_add(&d->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)column * lines);
+    gx_stats_add(&d->on.run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)column * lines);
     return accel->backend->mark_set(accel->dev, accel->down, s->mark, err);
 }
 
 /* Some rows of the result, whichever are next. */
 static gx_code bring_down(loading *l)
 {
-    const gx_accel *accel = l->d->accel;
+    const gx_accel *accel = l->d->on.accel;
     const gx_sparse_follow *f = l->follow;
     stage *s = take_stage(l);
     gx_err fault = {0};
@@ -531,16 +537,16 @@ static gx_code send_through(loading *l, const stage *s, const gx_csr *up, int64_
                             gx_err *err)
 {
     gx_sparse_device *d = l->d;
-    const gx_accel *accel = d->accel;
+    const gx_accel *accel = d->on.accel;
     int64_t slot = s->turn % GX_SPARSE_RING;
-    gx_csr there = gx_sparse_panel_at(d, d->block[slot].data, up->rows, up->entries);
-    GX_TRY(accel->backend->queue_after_mark(accel->dev, accel->up, d->used[slot], err));
+    gx_csr there = gx_sparse_panel_at(d, d->on.hold[slot].data, up->rows, up->entries);
+    GX_TRY(accel->backend->queue_after_mark(accel->dev, accel->up, d->on.mark[slot], err));
     GX_TRY(send_head(d, up, &there, 0, 0, err));
     GX_TRY(send_values(d, up->value, up->entries, &there, 0, err));
     GX_TRY(set_mark(l, s, err));
     GX_TRY(accel->backend->queue_after_mark(accel->dev, accel->run, s->mark, err));
     GX_TRY(gx_sparse_call(d, &there, l->product, gx_sparse_piece_row(d->S, piece), err));
-    return accel->backend->mark_set(accel->dev, accel->run, d->used[slot], err);
+    return accel->backend->mark_set(accel->dev, accel->run, d->on.mark[slot], err);
 }
 
 static gx_code bring_through(loading *l, int64_t piece, gx_pass_thread *thread, gx_err *err)
@@ -604,7 +610,7 @@ static size_t lay_out_stage(loading *l)
 static gx_code take_stages(loading *l, int64_t units, gx_err *err)
 {
     gx_sparse_device *d = l->d;
-    gx_run *run = d->run;
+    gx_run *run = d->on.run;
     size_t budget = (size_t)run->ctx->config.number[GX_SET_PINNING_BUDGET];
     size_t bytes = lay_out_stage(l);
     int64_t wanted =
@@ -616,11 +622,11 @@ static gx_code take_stages(loading *l, int64_t units, gx_err *err)
         if (k > 0 && !l->stage[k - 1].memory.is_pinned && k > AHEAD) {
             break; // they come out of memory_limit: a few will do
         }
-        if (gx_pool_stage(d->accel->pool, bytes, budget, &s->memory, &refusal) != GX_OK) {
+        if (gx_pool_stage(d->on.accel->pool, bytes, budget, &s->memory, &refusal) != GX_OK) {
             return k > 0 ? GX_OK : gx_fail(err, refusal.code, "%s", refusal.text);
         }
         l->stages++;
-        GX_TRY(d->accel->backend->mark_create(d->accel->dev, &s->mark, err));
+        GX_TRY(d->on.accel->backend->mark_create(d->on.accel->dev, &s->mark, err));
     }
     return GX_OK;
 }
@@ -629,7 +635,7 @@ static gx_code count_entries(loading *l, gx_err *err)
 {
     const gx_mat *S = l->d->S;
     int64_t pieces = gx_sparse_pieces(S), entries = 0;
-    GX_TRY(gx_mem_alloc(l->d->run->ctx->mem, 3 * (size_t)pieces * sizeof *l->first,
+    GX_TRY(gx_mem_alloc(l->d->on.run->ctx->mem, 3 * (size_t)pieces * sizeof *l->first,
                         "the schedule of panels", &l->first, err));
     l->waiting = l->first + pieces;
     l->done = l->waiting + pieces;
@@ -656,13 +662,13 @@ static void run_pass(loading *l, int64_t units)
                     .threads = gx_max(1, l->stages > AHEAD ? l->stages - AHEAD : l->stages),
                     .work = bring,
                     .arg = l};
-    gx_pass_run(d->run, &pass);
+    gx_pass_run(d->on.run, &pass);
 }
 
 gx_code gx_sparse_load(gx_sparse_device *d, const gx_sparse_product *product,
                        const gx_sparse_follow *follow, gx_err *err)
 {
-    gx_run *run = d->run;
+    gx_run *run = d->on.run;
     loading l = {.d = d, .product = product, .follow = follow};
     gx_err refusal = {0};
     if (count_entries(&l, &refusal) != GX_OK) {
@@ -687,11 +693,11 @@ gx_code gx_sparse_load(gx_sparse_device *d, const gx_sparse_product *product,
     }
     gx_err late = {0};
     // The marks are awaited by kernels of the ring, too.
-    gx_code settled = gx_device_settle(d->accel, code == GX_OK ? err : &late);
+    gx_code settled = gx_device_settle(d->on.accel, code == GX_OK ? err : &late);
     code = code == GX_OK ? settled : code;
     for (int k = 0; k < l.stages; k++) {
-        gx_pool_unstage(d->accel->pool, &l.stage[k].memory);
-        d->accel->backend->mark_free(d->accel->dev, l.stage[k].mark);
+        gx_pool_unstage(d->on.accel->pool, &l.stage[k].memory);
+        d->on.accel->backend->mark_free(d->on.accel->dev, l.stage[k].mark);
     }
     pthread_cond_destroy(&l.goes_on);
     pthread_mutex_destroy(&l.lock);

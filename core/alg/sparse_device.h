@@ -1,13 +1,14 @@
 /*
 ** A sparse matrix on a device: its panels brought there, kept, multiplied (GX_SPMM).
 **
-**     gx_sparse_device d = {.run = run, .accel = accel, .S = S, .dtype = dtype};
-**     if (gx_sparse_device_fit(&d, lines, beside, 2, false)) { // room for it, and for the rest
-**         code = gx_sparse_device_begin(&d, lines, &err);
-**         code = gx_sparse_device_bring(&d, NULL, &err);      // unless it is there
+**     gx_sparse_device d = {.on = {.run = run, .accel = accel}, .S = S, .dtype = dtype};
+**     d.on.hold[GX_SPARSE_BESIDE].bytes = ...; // and others that the call wants
+**     if (gx_sparse_device_fit(&d, lines, false)) {
+**         code = gx_sparse_device_begin(&d, &err);
+**         code = gx_sparse_device_bring(&d, NULL, &err); // unless it is there
 **         code = gx_sparse_device_multiply(&d, &product, &err);
 **         ...
-**         is_done = gx_sparse_device_finish(&d, buffers, beside, 2, code, &err);
+**         is_done = gx_devcall_end(&d.on, code, &err);
 **     }
 **
 ** Host errors (a read, an interrupt) fail the run; the device's are returned in *err, and the run
@@ -16,16 +17,12 @@
 #ifndef GX_SPARSE_DEVICE_H
 #define GX_SPARSE_DEVICE_H
 
-#include "../device/device_copy.h"
+#include "../device/devcall.h"
 #include "../exec/place.h"
 #include "../mat/sparse.h"
 
-enum { GX_SPARSE_RING = 2 };
-
-typedef struct gx_sparse_hold {
-    void *data;
-    size_t bytes;
-} gx_sparse_hold;
+/* Of the call's buffers: S or two panels, the kernel's, then whatever the caller wants. */
+enum { GX_SPARSE_RING = 2, GX_SPARSE_WORK = GX_SPARSE_RING, GX_SPARSE_BESIDE };
 
 /* R = or += alpha L op(S) in the device's memory: GX_SPMM of the whole of S. */
 typedef struct gx_sparse_product {
@@ -56,35 +53,24 @@ typedef struct gx_sparse_follow {
 } gx_sparse_follow;
 
 typedef struct gx_sparse_device {
-    gx_run *run;
-    gx_accel *accel;
+    gx_devcall on; /* marks: behind the products of the ring's panels         */
     const gx_mat *S;
-    gx_number dtype; /* of the product; S's values are converted on the way */
-    size_t limit;   /* of the pool's memory                                */
-    uint64_t stamp; /* of the file; 0: S is not kept                       */
-    bool is_whole;  /* S has a buffer; else its panels go through two      */
-    bool is_there;  /* and is in it                                        */
-    gx_csr csr;     /* on the device                                       */
-    gx_sparse_hold block[GX_SPARSE_RING], work;
-    gx_mark *used[GX_SPARSE_RING];
+    gx_number dtype; /* of the product; S's values are converted on the way   */
+    bool is_whole;   /* S has a buffer; else its panels go through two        */
+    gx_csr csr;      /* on the device                                         */
 } gx_sparse_device;
 
 /* Does the device have the kernel, and can S be multiplied there at all? */
 bool gx_sparse_device_offers(const gx_accel *accel, const gx_mat *S, gx_number dtype);
 
 /*
-** Is there room for S beside `count` other buffers and what products of so many lines take?  As a
-** whole, or, unless is_whole_only, for two panels.  Looks whether it is there; the device is asked
-** for its memory only where the pool has not all of it.  Nothing is taken.  d->limit is set.
+** Is there room for S, what the call wants beside it and what products of so many lines take?  As a
+** whole, or, unless is_whole_only, for two panels.  See gx_devcall_fits().
 */
-bool gx_sparse_device_fit(gx_sparse_device *d, int64_t lines, const size_t *beside, int count,
-                          bool is_whole_only);
+bool gx_sparse_device_fit(gx_sparse_device *d, int64_t lines, bool is_whole_only);
 
-/* Bytes of S there, or of one panel. */
-size_t gx_sparse_device_bytes(const gx_sparse_device *d);
-
-/* Buffers and marks; a whole S is claimed, where it is there. */
-gx_code gx_sparse_device_begin(gx_sparse_device *d, int64_t lines, gx_err *err);
+/* All buffers, and marks. */
+gx_code gx_sparse_device_begin(gx_sparse_device *d, gx_err *err);
 
 /* A whole S is brought, where it was not there, and its product done behind it; or follow NULL. */
 gx_code gx_sparse_device_bring(gx_sparse_device *d, const gx_sparse_follow *follow, gx_err *err);
@@ -93,24 +79,10 @@ gx_code gx_sparse_device_bring(gx_sparse_device *d, const gx_sparse_follow *foll
 gx_code gx_sparse_device_multiply(gx_sparse_device *d, const gx_sparse_product *product,
                                   gx_err *err);
 
-/*
-** The end of a call there, which has come to code and *err: nothing is under way any more, `count`
-** buffers are the pool's again, and so is S; a device that could not do it is given up.  Where all
-** went well the caller has waited.  true: done, or the run has failed; false: the host's turn.
-*/
-bool gx_sparse_device_finish(gx_sparse_device *d, void *const *buffers, const size_t *bytes,
-                             int count, gx_code code, const gx_err *err);
-
 // Whether -----------------------------------------------------------------------------------------
 
 /* Seconds of a product of so many lines on the host, S in memory; on the device, S there. */
 double gx_sparse_host_seconds(gx_run *run, const gx_mat *S, gx_number dtype, int64_t lines);
 double gx_sparse_device_seconds(const gx_sparse_device *d, int64_t lines);
-
-/*
-** Is the device to do what takes it `now` seconds, and later calls, which find S there, `later`?
-** What it would have saved on this matrix is added up, as for neighbours (docs/decisions/042).
-*/
-bool gx_sparse_device_is_worth_it(gx_sparse_device *d, double host_s, double now_s, double later_s);
 
 #endif

@@ -7,9 +7,9 @@
 
 #include "sparse_device.h"
 
-/* Where indexes and values lie in a block of device memory, and what it comes to. */
+/* Where indexes, values and panels' own starts lie in a block, and what that comes to. */
 typedef struct gx_sparse_layout {
-    size_t index, value, bytes;
+    size_t index, value, own, bytes;
 } gx_sparse_layout;
 
 gx_sparse_layout gx_sparse_lay_out(const gx_mat *S, gx_number dtype, int64_t rows, int64_t entries);

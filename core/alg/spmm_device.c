@@ -27,27 +27,23 @@
 /* Waiting, marks, copies of a few bytes: beside the launches. */
 static const double DEVICE_S = 60e-6;
 
-enum { PART_D, PART_L, PART_R, PARTS, FEW = 8 };
+enum { PART_D, PART_L, PART_R, FEW = 8 };
 
 typedef struct spmm {
     const gx_spmm_rounds *r;
     gx_run *run;
-    gx_accel *accel;
     gx_sparse_device S;
     int64_t width; /* lines at a time */
-    size_t bytes[PARTS];
-    void *part[PARTS];
 } spmm;
+
+static gx_hold *part(spmm *x, int which)
+{
+    return &x->S.on.hold[GX_SPARSE_BESIDE + which];
+}
 
 static bool is_turned(const spmm *x)
 {
     return x->r->is_left && x->width > 1;
-}
-
-/* Another call, one of a progress report, may have lost the device meanwhile. */
-static bool is_open(const spmm *x)
-{
-    return gx_accel_opened(x->run->ctx) == x->accel;
 }
 
 static void measure(spmm *x, int64_t width)
@@ -55,9 +51,9 @@ static void measure(spmm *x, int64_t width)
     const gx_spmm_rounds *r = x->r;
     size_t line = gx_number_bytes(r->dtype) * (size_t)width;
     x->width = width;
-    x->bytes[PART_D] = is_turned(x) ? (size_t)gx_max(r->inner, r->length) * line : 0;
-    x->bytes[PART_L] = (size_t)r->inner * line;
-    x->bytes[PART_R] = (size_t)r->length * line;
+    part(x, PART_D)->bytes = is_turned(x) ? (size_t)gx_max(r->inner, r->length) * line : 0;
+    part(x, PART_L)->bytes = (size_t)r->inner * line;
+    part(x, PART_R)->bytes = (size_t)r->length * line;
 }
 
 /* S as a whole beside a fair number of lines; else by panels. */
@@ -68,10 +64,10 @@ static bool fit(spmm *x)
     for (int ring = 0; ring < 2; ring++) {
         for (int64_t width = r->round; width >= (ring == 0 ? fair : 1); width /= 2) {
             measure(x, width);
-            if (gx_sparse_device_fit(&x->S, width, x->bytes, PARTS, ring == 0)) {
+            if (gx_sparse_device_fit(&x->S, width, ring == 0)) {
                 return true;
             }
-            if (!is_open(x)) {
+            if (!gx_devcall_is_open(&x->S.on)) {
                 return false;
             }
         }
@@ -115,18 +111,19 @@ static void foresee_host(const spmm *x, gx_cost *cost, gx_terms *terms)
 }
 
 /* Is S brought for all lines at once, whose products may follow its panels? */
-static bool is_followed(const spmm *x, bool is_there)
+static bool is_followed(const spmm *x)
 {
     const gx_spmm_rounds *r = x->r;
-    return x->S.is_whole && !is_there && r->op != GX_NO_TRANS && is_turned(x) &&
+    return x->S.is_whole && !x->S.on.is_there && r->op != GX_NO_TRANS && is_turned(x) &&
            x->width >= r->lines && gx_sparse_pieces(r->S) > 1;
 }
 
-static void foresee_device(const spmm *x, bool is_there, gx_cost *out, gx_terms *terms)
+static void foresee_device(const spmm *x, gx_cost *out, gx_terms *terms)
 {
     const gx_spmm_rounds *r = x->r;
-    const gx_device_profile *device = &x->accel->profile;
-    gx_growth growth = {0};
+    const gx_accel *accel = x->S.on.accel;
+    const gx_device_profile *device = &accel->profile;
+    bool is_there = x->S.on.is_there;
     double rounds = ceil((double)r->lines / (double)x->width);
     double times = x->S.is_whole ? 1 : rounds, turned = is_turned(x) ? 2 : 0;
     double dense = (double)(r->inner + r->length) * (double)gx_number_bytes(r->dtype);
@@ -136,47 +133,44 @@ static void foresee_device(const spmm *x, bool is_there, gx_cost *out, gx_terms 
     cost.bytes_down = (double)r->length * (double)r->lines * (double)gx_number_bytes(r->dtype);
     cost.compute_s = rounds * (gx_sparse_device_seconds(&x->S, x->width) + device->wait_s) +
                      turned * dense * (double)r->lines / device->sweep_bytes_per_s;
-    gx_predict_cost(x->run, x->accel, &cost, r->dtype, 1, terms);
-    if (is_followed(x, is_there)) { // products while panels are read
+    gx_predict_cost(x->run, accel, &cost, r->dtype, 1, terms);
+    if (is_followed(x)) { // products while panels are read
         double share = (double)gx_sparse_bytes(r->S) / cost.bytes_up;
         terms->model_s -= fmin(terms->compute_s, share * fmax(terms->read_s, terms->up_s));
     }
-    for (int k = 0; k < PARTS; k++) {
-        gx_pool_foresee(x->accel->pool, x->bytes[k], x->bytes[k] > 0, &growth);
-    }
-    if (!is_there) {
-        gx_pool_foresee(x->accel->pool, gx_sparse_device_bytes(&x->S),
-                        x->S.is_whole ? 1 : GX_SPARSE_RING, &growth);
-        terms->start_s += gx_predict_helpers_s(x->run, cost.bytes_read);
-    }
-    terms->once_s =
-        growth.device_buffers * device->alloc_s + growth.device_bytes / device->alloc_bytes_per_s;
-    terms->start_s += terms->once_s + DEVICE_S;
-    terms->model_s += terms->start_s;
-    terms->seconds = terms->model_s * terms->factor;
+    double helpers_s = is_there ? 0 : gx_predict_helpers_s(x->run, cost.bytes_read);
+    gx_predict_begin(&x->S.on, helpers_s + DEVICE_S, terms);
     *out = cost;
     out->calls = (int64_t)rounds * (x->S.is_whole ? 1 : gx_sparse_pieces(r->S));
 }
 
-/* Does x->accel do it at all? */
-static bool is_offered(spmm *x)
+/* Does the device do it at all? */
+static bool is_offered(spmm *x, gx_accel *accel)
 {
     const gx_spmm_rounds *r = x->r;
     bool is_ordered = x->run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
-    x->S = (gx_sparse_device){.run = x->run, .accel = x->accel, .S = r->S, .dtype = r->dtype};
-    return x->accel != NULL && !(is_ordered && r->op == GX_NO_TRANS) &&
-           gx_sparse_device_offers(x->accel, r->S, r->dtype);
+    x->S = (gx_sparse_device){.on = {.run = x->run, .accel = accel}, .S = r->S, .dtype = r->dtype};
+    return accel != NULL && !(is_ordered && r->op == GX_NO_TRANS) &&
+           gx_sparse_device_offers(accel, r->S, r->dtype);
+}
+
+static double foresee_seconds(void *arg)
+{
+    gx_cost cost;
+    gx_terms terms;
+    foresee_device(arg, &cost, &terms);
+    return terms.seconds;
 }
 
 void gx_spmm_foresee_rounds(gx_run *run, const gx_spmm_rounds *rounds, gx_cost *cost,
                             gx_terms *terms)
 {
-    spmm x = {.r = rounds, .run = run, .accel = run->target};
+    spmm x = {.r = rounds, .run = run};
     *terms = (gx_terms){0};
-    if (x.accel == NULL) {
+    if (run->target == NULL) {
         foresee_host(&x, cost, terms);
-    } else if (is_offered(&x) && fit(&x)) {
-        foresee_device(&x, x.S.is_there, cost, terms);
+    } else if (is_offered(&x, run->target) && fit(&x)) {
+        foresee_device(&x, cost, terms);
     }
 }
 
@@ -185,47 +179,35 @@ static bool choose(spmm *x, gx_terms *here)
 {
     const gx_spmm_rounds *r = x->r;
     gx_cost cost;
-    gx_terms host, now, later;
-    foresee_host(x, &cost, &host);
-    *here = host;
-    x->accel = gx_place_for(x->run, host.seconds);
-    if (!is_offered(x)) {
+    gx_terms now;
+    foresee_host(x, &cost, here);
+    if (!is_offered(x, gx_place_for(x->run, here->seconds))) {
         return false;
     }
     if (!fit(x)) {
-        if (is_open(x)) {
+        if (gx_devcall_is_open(&x->S.on)) {
             gx_stats_note(&x->run->ctx->stats,
                           "computed on the CPU: %zu bytes of device memory do not hold two panels "
                           "of %s beside a line",
-                          x->S.limit, r->S->label);
+                          x->S.on.limit, r->S->label);
         }
         return false;
     }
-    foresee_device(x, x->S.is_there, &cost, &now);
-    foresee_device(x, true, &cost, &later);
-    if (!gx_sparse_device_is_worth_it(&x->S, host.seconds, now.seconds - now.factor * now.once_s,
-                                      later.seconds)) {
-        return false;
-    }
-    if (!r->is_step) {
+    foresee_device(x, &cost, &now);
+    bool is_chosen = gx_place_is_worth_it(&x->S.on, here->seconds, &now, foresee_seconds, x);
+    if (is_chosen && !r->is_step) {
         gx_predict_expect(x->run, &now, true);
     }
-    return true;
+    return is_chosen;
 }
 
 // The rounds --------------------------------------------------------------------------------------
-
-static gx_code kernel(spmm *x, gx_kernel_id id, gx_args *args, gx_err *err)
-{
-    const gx_accel *accel = x->accel;
-    return accel->backend->kernel[id][x->r->dtype](accel->dev, accel->run, args, err);
-}
 
 /* A block of `rows` lines beside each other as columns: to = from^T. */
 static gx_code turn(spmm *x, const void *from, void *to, int64_t m, int64_t n, gx_err *err)
 {
     gx_args args = {.transa = GX_TRANS, .m = m, .n = n, .a = from, .lda = n, .c = to, .ldc = m};
-    return kernel(x, GX_TRANSPOSE, &args, err);
+    return gx_devcall_kernel(&x->S.on, GX_TRANSPOSE, x->r->dtype, &args, err);
 }
 
 /* D is memory that goes up as it is. */
@@ -240,17 +222,17 @@ static gx_code bring_lines(spmm *x, int64_t l0, int64_t m, gx_err *err)
     const gx_spmm_rounds *r = x->r;
     int64_t rows = r->is_left ? r->inner : m, cols = r->is_left ? m : r->inner;
     bool turns = r->is_left && m > 1;
-    void *to = x->part[turns ? PART_D : PART_L];
-    gx_mat part;
-    gx_mat_view(&part, r->D, GX_NO_TRANS, r->is_left ? 0 : l0, r->is_left ? l0 : 0, rows, cols);
+    void *to = part(x, turns ? PART_D : PART_L)->data;
+    gx_mat some;
+    gx_mat_view(&some, r->D, GX_NO_TRANS, r->is_left ? 0 : l0, r->is_left ? l0 : 0, rows, cols);
     if (is_put(x)) {
-        GX_TRY(gx_device_put(x->run, x->accel, r->dtype, rows, cols,
-                             gx_at(r->D->data, r->dtype, r->D->ld, part.row0, part.col0), r->D->ld,
+        GX_TRY(gx_device_put(x->run, x->S.on.accel, r->dtype, rows, cols,
+                             gx_at(r->D->data, r->dtype, r->D->ld, some.row0, some.col0), r->D->ld,
                              to, err));
     } else {
-        GX_TRY(gx_device_load(x->run, x->accel, &part, cols, r->dtype, false, to, err));
+        GX_TRY(gx_device_load(x->run, x->S.on.accel, &some, cols, r->dtype, false, to, err));
     }
-    return turns && gx_ok(x->run) ? turn(x, to, x->part[PART_L], m, r->inner, err) : GX_OK;
+    return turns && gx_ok(x->run) ? turn(x, to, part(x, PART_L)->data, m, r->inner, err) : GX_OK;
 }
 
 /* Leading dimension of the result, of which a round that is to be written is all there is. */
@@ -265,33 +247,35 @@ static gx_code take_down(spmm *x, int64_t l0, int64_t m, int64_t first, gx_err *
 {
     const gx_spmm_rounds *r = x->r;
     int64_t rows = r->is_left ? r->length : m, cols = r->is_left ? m : r->length;
-    const void *from = x->part[PART_R];
+    gx_accel *accel = x->S.on.accel;
+    const void *from = part(x, PART_R)->data;
     if (r->is_left && m > 1) {
-        GX_TRY(turn(x, from, x->part[PART_D], r->length, m, err));
-        from = x->part[PART_D];
+        GX_TRY(turn(x, from, part(x, PART_D)->data, r->length, m, err));
+        from = part(x, PART_D)->data;
     }
-    GX_TRY(x->accel->backend->queue_wait(x->accel->dev, x->accel->run, err));
+    GX_TRY(accel->backend->queue_wait(accel->dev, accel->run, err));
     int64_t line = r->write != NULL ? l0 - first : l0, ld = ld_of(r, first);
     return gx_device_get(
-        x->run, x->accel, r->dtype, rows, cols, from,
+        x->run, accel, r->dtype, rows, cols, from,
         gx_at(r->result, r->dtype, ld, r->is_left ? 0 : line, r->is_left ? line : 0), ld, err);
 }
 
-static gx_sparse_product product_of(const spmm *x, int64_t lines)
+static gx_sparse_product product_of(spmm *x, int64_t lines)
 {
     return (gx_sparse_product){.op = x->r->op,
                                .lines = lines,
                                .alpha = x->r->alpha,
-                               .L = x->part[PART_L],
-                               .R = x->part[PART_R]};
+                               .L = part(x, PART_L)->data,
+                               .R = part(x, PART_R)->data};
 }
 
 static gx_code multiply(spmm *x, int64_t m, gx_err *err)
 {
     const gx_spmm_rounds *r = x->r;
     if (r->op == GX_NO_TRANS) {
-        gx_args zeros = {.m = m * r->length, .n = 1, .c = x->part[PART_R], .ldc = m * r->length};
-        GX_TRY(kernel(x, GX_FILL, &zeros, err));
+        gx_args zeros = {.m = m * r->length, .n = 1, .ldc = m * r->length};
+        zeros.c = part(x, PART_R)->data;
+        GX_TRY(gx_devcall_kernel(&x->S.on, GX_FILL, r->dtype, &zeros, err));
     }
     const gx_sparse_product product = product_of(x, m);
     return gx_sparse_device_multiply(&x->S, &product, err);
@@ -301,11 +285,7 @@ static gx_code multiply(spmm *x, int64_t m, gx_err *err)
 static bool goes_on(spmm *x, gx_err *err)
 {
     gx_run_poll(x->run);
-    if (gx_ok(x->run) && !is_open(x)) {
-        gx_fail(err, GX_DEVICE, "the device was lost");
-        return false;
-    }
-    return gx_ok(x->run);
+    return gx_ok(x->run) && gx_devcall_check_open(&x->S.on, err) == GX_OK;
 }
 
 /* Under a lock of whoever brings S. */
@@ -313,7 +293,7 @@ static gx_code turn_lines(void *arg, gx_err *err)
 {
     spmm *x = arg;
     const gx_spmm_rounds *r = x->r;
-    return turn(x, x->part[PART_D], x->part[PART_L], r->lines, r->inner, err);
+    return turn(x, part(x, PART_D)->data, part(x, PART_L)->data, r->lines, r->inner, err);
 }
 
 /* D, S with its product, and the result. */
@@ -324,10 +304,10 @@ static gx_code run_followed(spmm *x, gx_err *err)
     gx_mat_view(&all, r->D, GX_NO_TRANS, 0, 0, r->inner, r->lines);
     gx_sparse_follow follow = {.product = product_of(x, r->lines),
                                .dense = &all,
-                               .at = x->part[PART_D],
+                               .at = part(x, PART_D)->data,
                                .ready = turn_lines,
                                .arg = x,
-                               .turned = x->part[PART_D],
+                               .turned = part(x, PART_D)->data,
                                .result = r->result,
                                .ldr = ld_of(r, 0)};
     if (is_put(x)) {
@@ -346,13 +326,8 @@ static gx_code run_followed(spmm *x, gx_err *err)
 static gx_code run_rounds(spmm *x, gx_err *err)
 {
     const gx_spmm_rounds *r = x->r;
-    for (int k = 0; k < PARTS; k++) {
-        if (x->bytes[k] > 0) {
-            GX_TRY(gx_pool_take(x->accel->pool, x->bytes[k], x->S.limit, &x->part[k], err));
-        }
-    }
-    GX_TRY(gx_sparse_device_begin(&x->S, x->width, err));
-    if (is_followed(x, x->S.is_there)) {
+    GX_TRY(gx_sparse_device_begin(&x->S, err));
+    if (is_followed(x)) {
         return run_followed(x, err);
     }
     GX_TRY(gx_sparse_device_bring(&x->S, NULL, err));
@@ -390,9 +365,9 @@ bool gx_spmm_by_device(gx_run *run, const gx_spmm_rounds *rounds)
         }
         return !gx_ok(run);
     }
-    gx_pool_begin(x.accel->pool);
+    gx_pool_begin(x.S.on.accel->pool);
     gx_code code = run_rounds(&x, &err);
-    if (gx_sparse_device_finish(&x.S, x.part, x.bytes, PARTS, code, &err)) {
+    if (gx_devcall_end(&x.S.on, code, &err)) {
         return true;
     }
     if (!rounds->is_step) {

@@ -26,6 +26,7 @@
 */
 #include "place.h"
 
+#include "../device/devcall.h"
 #include "../run/call.h"
 #include "spread.h"
 
@@ -180,18 +181,34 @@ gx_accel *gx_place_for(gx_run *run, double host_s)
     return gx_place_saving(run, host_s / 2, &limit);
 }
 
-double gx_place_owe_copy(gx_run *run, uint64_t file, int64_t id, int64_t generation,
-                         double saving_s)
+double gx_place_owe_copy(gx_run *run, const gx_block_key *key, double saving_s)
 {
     gx_ctx *ctx = run->ctx;
-    bool is_same = ctx->owed_copy.file == file && ctx->owed_copy.id == id &&
-                   ctx->owed_copy.generation == generation;
+    if (key->file == 0) { // no copy would be found again
+        return saving_s;
+    }
+    bool is_same = ctx->owed_copy.file == key->file && ctx->owed_copy.id == key->id &&
+                   ctx->owed_copy.generation == key->generation;
     double before = is_same ? ctx->owed_copy.seconds : 0;
-    ctx->owed_copy.file = file;
-    ctx->owed_copy.id = id;
-    ctx->owed_copy.generation = generation;
+    ctx->owed_copy.file = key->file;
+    ctx->owed_copy.id = key->id;
+    ctx->owed_copy.generation = key->generation;
     ctx->owed_copy.seconds = before + fmax(0, saving_s);
     return ctx->owed_copy.seconds;
+}
+
+bool gx_place_is_worth_it(gx_devcall *call, double host_s, const gx_terms *now,
+                          gx_place_foresee foresee, void *arg)
+{
+    bool is_there = call->is_there;
+    double now_s = now->seconds - now->factor * now->once_s;
+    if (is_forced(call->run) || now_s < host_s || is_there || call->key.file == 0) {
+        return is_forced(call->run) || now_s < host_s;
+    }
+    call->is_there = true;
+    double later_s = foresee(arg);
+    call->is_there = is_there;
+    return gx_place_owe_copy(call->run, &call->key, host_s - later_s) >= now_s - later_s;
 }
 
 gx_accel *gx_place_look(gx_run *run, size_t *device_bytes)

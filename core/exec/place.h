@@ -4,6 +4,7 @@
 #ifndef GX_PLACE_H
 #define GX_PLACE_H
 
+#include "../device/pool.h"
 #include "predict.h"
 
 /*
@@ -38,8 +39,16 @@ struct gx_accel *gx_place_for(gx_run *run, double host_s);
 ** A copy of a matrix in the device's memory would save so many seconds of this call: with what it
 ** would have saved in earlier ones.
 */
-double gx_place_owe_copy(gx_run *run, uint64_t file, int64_t id, int64_t generation,
-                         double saving_s);
+double gx_place_owe_copy(gx_run *run, const gx_block_key *key, double saving_s);
+
+/*
+** Is the device to do what takes the host host_s seconds, and the device *now, memory that later
+** calls find left out?  Where it is slower: would a copy that is kept have saved by now what it
+** costs?  foresee: seconds there; call->is_there then says that the copy is.
+*/
+typedef double (*gx_place_foresee)(void *arg);
+bool gx_place_is_worth_it(struct gx_devcall *call, double host_s, const gx_terms *now,
+                          gx_place_foresee foresee, void *arg);
 
 /*
 ** Others that may help the fleet's first device with what takes it so many seconds alone: those

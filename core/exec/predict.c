@@ -38,6 +38,7 @@
 #include "predict.h"
 
 #include "../base/machine.h"
+#include "../device/devcall.h"
 #include "exec_int.h"
 #include "pass.h"
 
@@ -578,6 +579,16 @@ void gx_predict_cost(gx_run *run, const gx_accel *accel, const gx_cost *cost, gx
     }
     double commit_s = cost->bytes_written > 0 ? cost->bytes_written * commit_per_byte : -1;
     conclude(run, cost, commit_s, accel != NULL, busy_s, terms);
+}
+
+void gx_predict_begin(const gx_devcall *call, double others_s, gx_terms *terms)
+{
+    gx_growth growth = {0};
+    gx_devcall_foresee(call, &growth);
+    terms->once_s = allocation_seconds(&call->accel->profile, &growth);
+    terms->start_s += terms->once_s + others_s;
+    terms->model_s += terms->once_s + others_s;
+    terms->seconds = terms->model_s * terms->factor;
 }
 
 double gx_predict_helpers_s(gx_run *run, double bytes)

@@ -14,6 +14,7 @@
 #define GX_PREDICT_DEVICE_S 350e-6
 
 struct gx_accel;
+struct gx_devcall;
 struct gx_fleet;
 struct gx_growth;
 struct gx_schedule;
@@ -67,6 +68,9 @@ void gx_terms_add(gx_terms *sum, const gx_terms *more);
 
 /* The run is about to take so long: for gx_stats and the ledger. */
 void gx_predict_expect(gx_run *run, const gx_terms *terms, bool is_on_device);
+
+/* Add what comes first: others_s, and memory for what the call wants on its device. */
+void gx_predict_begin(const struct gx_devcall *call, double others_s, gx_terms *terms);
 
 /* Helpers that bring so many stored bytes to a device: one a tile, and none for little. */
 double gx_predict_helpers_s(gx_run *run, double bytes);

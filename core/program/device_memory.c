@@ -8,8 +8,6 @@
 */
 #include "device_memory.h"
 
-#include "../device/fleet.h"
-
 #include <assert.h>
 #include <string.h>
 
@@ -81,19 +79,10 @@ bool gx_device_val_make(gx_exec *x, gx_val *val)
 
 // Sending -----------------------------------------------------------------------------------------
 
-bool gx_device_key_of(gx_exec *x, const gx_val *val, gx_block_key *key)
+gx_block_key gx_device_key_of(gx_exec *x, const gx_mat *mat, gx_number dtype)
 {
-    const gx_mat *mat = val->mat;
-    if (mat == NULL || mat->kind != GX_MAT_STORED || mat->number != val->type.dtype) {
-        return false;
-    }
-    *key = (gx_block_key){.file = gx_store_stamp(x->run->ctx->store, mat->meta.schema),
-                          .id = mat->meta.id,
-                          .generation = mat->meta.generation,
-                          .m = mat->rows,
-                          .n = mat->cols,
-                          .dtype = mat->number};
-    return key->file != 0;
+    bool is_same = mat != NULL && mat->number == dtype;
+    return gx_devcall_key(x->run, is_same ? mat : NULL, 0, is_same ? mat->rows : 0, dtype);
 }
 
 /* The buffer of small copies is there. */
@@ -152,21 +141,25 @@ static bool send_large(gx_exec *x, gx_val *val)
     return code == GX_OK ? gx_ok(x->run) : gx_device_lost(x, &err);
 }
 
-/* A block of an earlier call; false: there is none, and *val has the key to leave it under. */
+/* A block of an earlier call; false: there is none. */
 static bool claim(gx_exec *x, gx_val *val)
 {
-    gx_block_key key;
-    val->has_key = false;
-    if (!gx_device_key_of(x, val, &key)) {
+    gx_block_key key = gx_device_key_of(x, val->mat, val->type.dtype);
+    if (key.file == 0) {
         return false;
     }
     val->device_bytes = bytes_of(&val->type);
     val->device = gx_pool_claim(x->on->accel->pool, &key, val->device_bytes);
-    val->has_key = val->device != NULL;
     val->lane = (int)(x->on - x->lane);
-    val->key = key;
-    gx_stats_add(&x->run->ctx->stats, GX_STAT_DEVICE_HITS, val->has_key);
-    return val->has_key;
+    val->key = val->device != NULL ? key : val->key;
+    gx_stats_add(&x->run->ctx->stats, GX_STAT_DEVICE_HITS, val->device != NULL);
+    return val->device != NULL;
+}
+
+/* The copy of a stored operand has all of it: it may be kept. */
+static void name(gx_exec *x, gx_val *val)
+{
+    val->key = gx_device_key_of(x, val->mat, val->type.dtype);
 }
 
 static bool is_here(const gx_exec *x, const gx_val *val)
@@ -182,7 +175,6 @@ bool gx_device_val_is_away(const gx_exec *x, const gx_val *val)
 
 const void *gx_device_val_send(gx_exec *x, gx_val *val)
 {
-    gx_block_key key;
     if (val->device != NULL && !is_here(x, val)) {
         assert(!gx_device_val_is_away(x, val));
         gx_device_val_give(x, val); // there is another source
@@ -200,7 +192,9 @@ const void *gx_device_val_send(gx_exec *x, gx_val *val)
     const void *data = val->data != NULL ? val->data : is_value ? val->mat->data : NULL;
     bool is_sent =
         data != NULL && bytes <= SMALL_MOST ? send_small(x, val, data) : send_large(x, val);
-    val->has_key = is_sent && gx_device_key_of(x, val, &key);
+    if (is_sent) {
+        name(x, val);
+    }
     return is_sent ? val->device : NULL;
 }
 
@@ -235,7 +229,7 @@ bool gx_device_vals_send(gx_exec *x, gx_val *const *vals, int count)
         return gx_device_lost(x, &err);
     }
     for (int k = 0; k < parts && gx_ok(x->run); k++) {
-        sent[k]->has_key = gx_device_key_of(x, sent[k], &sent[k]->key);
+        name(x, sent[k]);
     }
     return gx_ok(x->run);
 }
@@ -304,13 +298,13 @@ void gx_device_val_give(gx_exec *x, gx_val *val)
     gx_accel *accel = x->lane[val->lane].accel;
     if (accel == NULL || !gx_fleet_has(x->run->ctx, accel)) {
         // it was closed, and its memory with it
-    } else if (val->has_key && x->fault.code == GX_OK) {
+    } else if (val->key.file != 0 && x->fault.code == GX_OK) {
         gx_pool_keep(accel->pool, &val->key, val->device, val->device_bytes);
     } else {
         gx_pool_give(accel->pool, val->device, val->device_bytes);
     }
     val->device = NULL;
-    val->has_key = false;
+    val->key.file = 0;
 }
 
 void gx_device_end(gx_exec *x)

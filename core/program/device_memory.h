@@ -14,8 +14,8 @@
 /* The device's failure; false. */
 bool gx_device_lost(gx_exec *x, const gx_err *err);
 
-/* What the copy of a stored operand is known by in later calls; false: it cannot be kept. */
-bool gx_device_key_of(gx_exec *x, const gx_val *val, gx_block_key *key);
+/* What the copy of a stored operand is known by in later calls; file 0: it cannot be kept. */
+gx_block_key gx_device_key_of(gx_exec *x, const gx_mat *mat, gx_number dtype);
 
 /* A buffer for val, uninitialised; false: lost. */
 bool gx_device_val_make(gx_exec *x, gx_val *val);

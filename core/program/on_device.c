@@ -28,24 +28,22 @@ static double elements_of(const gx_type *t)
     return (double)t->rows * (double)t->cols;
 }
 
-/* What a copy of the operand on a device is known by; false: none is kept. */
-static bool key_of(gx_exec *x, const gx_node *node, gx_block_key *key)
+/* What a copy of the operand on a device is known by; file 0: none is kept. */
+static gx_block_key key_of(gx_exec *x, const gx_node *node)
 {
-    const gx_val val = {.type = node->type,
-                        .mat = x->operand == NULL ? NULL : &x->operand[node->whole[0]]};
-    return gx_device_key_of(x, &val, key);
+    const gx_mat *mat = x->operand == NULL ? NULL : &x->operand[node->whole[0]];
+    return gx_device_key_of(x, mat, node->type.dtype);
 }
 
 /* Is the operand on an open device from an earlier call? */
 static bool is_held(gx_exec *x, const gx_node *node)
 {
-    gx_block_key key;
     size_t bytes = 0;
     bool is_found = false;
+    const gx_accel *open = gx_accel_opened(x->run->ctx);
+    gx_block_key key = open == NULL ? (gx_block_key){.file = 0} : key_of(x, node);
     gx_matrix_bytes(node->type.rows, node->type.cols, node->type.dtype, &bytes);
-    bool has_key = gx_accel_opened(x->run->ctx) != NULL && key_of(x, node, &key);
-    for (const gx_accel *open = gx_accel_opened(x->run->ctx); has_key && open != NULL;
-         open = open->next) {
+    for (; key.file != 0 && open != NULL; open = open->next) {
         is_found = is_found || gx_pool_holds(open->pool, &key, bytes);
     }
     return is_found;
@@ -65,8 +63,7 @@ static void predict(gx_exec *x, const gx_device_profile *device, bool is_later, 
     };
     for (int k = 0; k < g->operands; k++) {
         gx_ref ref = g->operand[k].node;
-        gx_block_key key;
-        held[k] = ref != GX_NO_NODE && (is_later ? key_of(x, &g->node[ref], &key)
+        held[k] = ref != GX_NO_NODE && (is_later ? key_of(x, &g->node[ref]).file != 0
                                                  : is_held(x, &g->node[ref]));
     }
     gx_estimate_graph(g, &rates, held, e);
@@ -114,16 +111,16 @@ static bool is_worth_copying(gx_exec *x, const gx_accel *accel, const gx_terms *
 {
     const gx_graph *g = x->g;
     gx_block_key key = {.file = 0};
-    bool has_key = false;
-    for (int k = 0; k < g->operands && !has_key; k++) {
-        has_key = g->operand[k].node != GX_NO_NODE && key_of(x, &g->node[g->operand[k].node], &key);
+    for (int k = 0; k < g->operands && key.file == 0; k++) {
+        if (g->operand[k].node != GX_NO_NODE) {
+            key = key_of(x, &g->node[g->operand[k].node]);
+        }
     }
     gx_estimate e;
     predict(x, &accel->profile, true, &e);
     double later_s = correct(x, &e, true).seconds;
-    return has_key && later_s < host->seconds &&
-           gx_place_owe_copy(x->run, key.file, key.id, key.generation, host->seconds - later_s) >=
-               device->seconds - later_s;
+    return key.file != 0 && later_s < host->seconds &&
+           gx_place_owe_copy(x->run, &key, host->seconds - later_s) >= device->seconds - later_s;
 }
 
 void gx_on_device_learn(gx_exec *x)
@@ -185,38 +182,28 @@ void gx_on_device_choose(gx_exec *x)
 
 // Operands and results ----------------------------------------------------------------------------
 
-typedef struct buffer {
-    void *data;
-    size_t bytes;
-} buffer;
-
-/* Buffers that a node takes beside its operands and result. */
-typedef struct temporaries {
-    buffer taken[GX_FUSED_INPUTS + 2];
-    int count;
-} temporaries;
-
-static void *take(gx_exec *x, temporaries *t, size_t bytes)
+/* A buffer until the node has been enqueued. */
+static void *take(gx_exec *x, size_t bytes)
 {
     gx_err err = {.code = GX_OK};
-    buffer *b = &t->taken[t->count];
-    b->bytes = bytes == 0 ? 1 : bytes;
+    gx_hold *h = &x->on->hold[x->on->holds];
+    h->bytes = bytes == 0 ? 1 : bytes;
     if (!gx_ok(x->run) ||
-        gx_pool_take(x->on->accel->pool, b->bytes, x->on->limit, &b->data, &err) != GX_OK) {
+        gx_pool_take(x->on->accel->pool, h->bytes, x->on->limit, &h->data, &err) != GX_OK) {
         if (err.code != GX_OK) {
             gx_device_lost(x, &err);
         }
         return NULL;
     }
-    t->count++;
-    return b->data;
+    x->on->holds++;
+    return h->data;
 }
 
-static void give_all(gx_exec *x, temporaries *t)
+static void give_all(gx_exec *x)
 {
-    while (t->count > 0) {
-        buffer *b = &t->taken[--t->count];
-        gx_pool_give(x->on->accel->pool, b->data, b->bytes);
+    while (x->on->holds > 0) {
+        gx_hold *h = &x->on->hold[--x->on->holds];
+        gx_pool_give(x->on->accel->pool, h->data, h->bytes);
     }
 }
 
@@ -224,7 +211,6 @@ static void give_all(gx_exec *x, temporaries *t)
 static bool call(gx_exec *x, gx_kernel_id kernel, gx_number dtype, gx_args *args)
 {
     const gx_backend *backend = x->on->accel->backend;
-    temporaries work = {.count = 0};
     gx_err err = {.code = GX_OK};
     if (!gx_ok(x->run)) {
         return false;
@@ -235,21 +221,20 @@ static bool call(gx_exec *x, gx_kernel_id kernel, gx_number dtype, gx_args *args
         gx_fail(&err, GX_DEVICE, "%s cannot say what a kernel needs", backend->name);
         return gx_device_lost(x, &err);
     }
-    args->work = bytes == 0 ? NULL : take(x, &work, bytes);
+    args->work = bytes == 0 ? NULL : take(x, bytes);
     x->on->is_under_way = true;
     bool is_done = gx_ok(x->run) && backend->kernel[kernel][dtype](
                                         x->on->accel->dev, x->on->accel->run, args, &err) == GX_OK;
     if (err.code != GX_OK) {
         gx_device_lost(x, &err);
     }
-    give_all(x, &work);
     gx_stats_add(&x->run->ctx->stats, GX_STAT_KERNELS, 1);
     gx_stats_add(&x->run->ctx->stats, GX_STAT_FLOPS, (int64_t)gx_kernel_flops(kernel, dtype, args));
     return is_done;
 }
 
 /* Input k there, as dtype. */
-static const void *input(gx_exec *x, const gx_node *node, int k, gx_number dtype, temporaries *t)
+static const void *input(gx_exec *x, const gx_node *node, int k, gx_number dtype)
 {
     gx_val *val = x->val[gx_input(x->g, node, k)];
     if (gx_device_val_is_away(x, val)) { // small, or seldom
@@ -261,7 +246,7 @@ static const void *input(gx_exec *x, const gx_node *node, int k, gx_number dtype
         return data;
     }
     gx_matrix_bytes(val->type.rows, val->type.cols, dtype, &bytes);
-    void *copy = take(x, t, bytes);
+    void *copy = take(x, bytes);
     int64_t ld = gx_max(1, val->type.rows);
     gx_args args = {.m = val->type.rows,
                     .n = val->type.cols,
@@ -333,8 +318,7 @@ static void gram(gx_exec *x, const gx_node *node, gx_kernel_id kernel)
     gx_number dtype = node->type.dtype;
     bool is_left = node->trans[0] != GX_NO_TRANS;
     gx_trans other = kernel == GX_HERK ? GX_CONJ_TRANS : GX_TRANS;
-    temporaries t = {.count = 0};
-    const void *a = input(x, node, 0, dtype, &t);
+    const void *a = input(x, node, 0, dtype);
     void *c = a == NULL ? NULL : result(x, node);
     gx_args args = {.transa = is_left ? other : GX_NO_TRANS,
                     .uplo = GX_LOWER,
@@ -350,7 +334,6 @@ static void gram(gx_exec *x, const gx_node *node, gx_kernel_id kernel)
         args.transa = other;
         call(x, GX_SYMMETRIZE, dtype, &args);
     }
-    give_all(x, &t);
 }
 
 static void product(gx_exec *x, const gx_node *node)
@@ -363,8 +346,7 @@ static void product(gx_exec *x, const gx_node *node)
     const gx_type *ta = &gx_input_node(x->g, node, 0)->type,
                   *tb = &gx_input_node(x->g, node, 1)->type;
     gx_number dtype = node->type.dtype;
-    temporaries t = {.count = 0};
-    const void *a = input(x, node, 0, dtype, &t), *b = input(x, node, 1, dtype, &t);
+    const void *a = input(x, node, 0, dtype), *b = input(x, node, 1, dtype);
     void *c = a == NULL || b == NULL ? NULL : result(x, node);
     if (c != NULL && node->type.rows > 0 && node->type.cols > 0) {
         gx_args args = {.transa = node->trans[0],
@@ -381,7 +363,6 @@ static void product(gx_exec *x, const gx_node *node)
                         .ldc = node->type.rows};
         call(x, GX_GEMM, dtype, &args);
     }
-    give_all(x, &t);
 }
 
 /* The result in an operand's place, where that is wanted no more; else a buffer of its own. */
@@ -422,11 +403,10 @@ static void fused(gx_exec *x, const gx_node *node)
     int64_t m = is_fold ? node->whole[0] : node->type.rows;
     int64_t n = is_fold ? node->whole[1] : node->type.cols;
     gx_fused_place in[GX_FUSED_INPUTS], out = {.data = NULL};
-    temporaries t = {.count = 0};
     double *fold = NULL;
     for (int k = 0; k < node->count && gx_ok(x->run); k++) {
         const gx_type *from = &gx_input_node(x->g, node, k)->type;
-        in[k] = (gx_fused_place){.data = (void *)(uintptr_t)input(x, node, k, f->dtype, &t),
+        in[k] = (gx_fused_place){.data = (void *)(uintptr_t)input(x, node, k, f->dtype),
                                  .row = from->rows == 1 ? 0 : 1,
                                  .col = from->cols == 1 ? 0 : gx_max(1, from->rows)};
     }
@@ -444,14 +424,12 @@ static void fused(gx_exec *x, const gx_node *node)
     if (is_fold && gx_device_wait(x)) {
         put_numbers(x, node, o, fold);
     }
-    give_all(x, &t);
 }
 
 static void transposed(gx_exec *x, const gx_node *node)
 {
     const gx_type *type = &node->type;
-    temporaries t = {.count = 0};
-    const void *a = input(x, node, 0, type->dtype, &t);
+    const void *a = input(x, node, 0, type->dtype);
     void *c = a == NULL ? NULL : result(x, node);
     gx_args args = {.transa = node->op->id == GX_OP_ADJOINT ? GX_CONJ_TRANS : GX_TRANS,
                     .m = type->rows,
@@ -463,17 +441,15 @@ static void transposed(gx_exec *x, const gx_node *node)
     if (c != NULL && type->rows > 0 && type->cols > 0) {
         call(x, GX_TRANSPOSE, type->dtype, &args);
     }
-    give_all(x, &t);
 }
 
 /* A cast, or a slice without steps. */
 static void copied(gx_exec *x, const gx_node *node)
 {
     const gx_type *type = &node->type, *from = &gx_input_node(x->g, node, 0)->type;
-    temporaries t = {.count = 0};
     bool is_slice = node->op->id == GX_OP_SLICE;
     int64_t ld = gx_max(1, from->rows);
-    const char *a = input(x, node, 0, from->dtype, &t);
+    const char *a = input(x, node, 0, from->dtype);
     void *c = a == NULL ? NULL : result(x, node);
     if (is_slice && a != NULL) {
         a = gx_at(a, from->dtype, ld, node->whole[0], node->whole[3]);
@@ -488,7 +464,6 @@ static void copied(gx_exec *x, const gx_node *node)
     if (c != NULL && type->rows > 0 && type->cols > 0) {
         call(x, is_slice ? GX_COPY : GX_CONVERT, type->dtype, &args);
     }
-    give_all(x, &t);
 }
 
 static void filled(gx_exec *x, const gx_node *node)
@@ -546,9 +521,8 @@ static void reduced(gx_exec *x, const gx_node *node)
 {
     const gx_type *from = &gx_input_node(x->g, node, 0)->type;
     gx_reduce_kind kind;
-    temporaries t = {.count = 0};
     reduction_of(node, &kind);
-    const void *a = input(x, node, 0, from->dtype, &t);
+    const void *a = input(x, node, 0, from->dtype);
     double *out = gx_temp(x, (size_t)gx_reduce_width(kind, from->rows, from->cols) * sizeof *out);
     int64_t count = node->type.rows * node->type.cols;
     gx_args args = {.m = from->rows,
@@ -573,68 +547,72 @@ static void reduced(gx_exec *x, const gx_node *node)
                        gx_max(1, count), count, 1);
         }
     }
-    give_all(x, &t);
 }
 
 // One node ----------------------------------------------------------------------------------------
 
-static bool is_offered(const gx_exec *x, const gx_node *node)
+/* The kernel of a node and its number; GX_KERNEL_COUNT: the node is the host's. */
+static gx_kernel_id kernel_of(const gx_graph *g, const gx_node *node, gx_number *dtype)
 {
     gx_reduce_kind kind;
-    gx_number dtype = node->type.dtype;
-    if (gx_reads_sparse(x->g, node)) {
-        return false;
+    *dtype = node->type.dtype;
+    if (gx_reads_sparse(g, node)) {
+        return GX_KERNEL_COUNT;
     }
     switch (node->op->id) {
     case GX_OP_MATMUL:
-        return offers(x, GX_GEMM, dtype) && converts(x, node, dtype);
+        return GX_GEMM;
     case GX_OP_FUSED:
-        return offers(x, GX_FUSED, node->fused->dtype) && converts(x, node, node->fused->dtype);
+        *dtype = node->fused->dtype;
+        return GX_FUSED;
     case GX_OP_TRANSPOSE:
     case GX_OP_ADJOINT:
-        return offers(x, GX_TRANSPOSE, dtype);
+        return GX_TRANSPOSE;
     case GX_OP_CAST:
-        return offers(x, GX_CONVERT, dtype);
+        return GX_CONVERT;
     case GX_OP_SLICE:
-        return node->whole[2] == 1 && node->whole[5] == 1 && offers(x, GX_COPY, dtype);
+        return GX_COPY;
     case GX_OP_ONES:
     case GX_OP_ZEROS:
-        return offers(x, GX_FILL, dtype);
+        return GX_FILL;
     case GX_OP_RANDOM:
     case GX_OP_RANDN:
-        return offers(x, GX_RANDOM, dtype);
+        return GX_RANDOM;
     default:
-        return reduction_of(node, &kind) &&
-               offers(x, GX_REDUCE, gx_input_node(x->g, node, 0)->type.dtype) &&
-               elements_of(&gx_input_node(x->g, node, 0)->type) > 0;
+        if (!reduction_of(node, &kind)) {
+            return GX_KERNEL_COUNT;
+        }
+        *dtype = gx_input_node(g, node, 0)->type.dtype;
+        return GX_REDUCE;
+    }
+}
+
+static bool is_offered(const gx_exec *x, const gx_node *node)
+{
+    gx_number dtype;
+    gx_kernel_id kernel = kernel_of(x->g, node, &dtype);
+    bool is_good = kernel != GX_KERNEL_COUNT && offers(x, kernel, dtype);
+    switch (is_good ? kernel : GX_KERNEL_COUNT) {
+    case GX_GEMM:
+    case GX_FUSED:
+        return converts(x, node, dtype);
+    case GX_COPY:
+        return node->whole[2] == 1 && node->whole[5] == 1;
+    case GX_REDUCE:
+        return elements_of(&gx_input_node(x->g, node, 0)->type) > 0;
+    default:
+        return is_good;
     }
 }
 
 bool gx_on_device_may(const gx_graph *g, const gx_node *node)
 {
-    gx_reduce_kind kind;
+    gx_number dtype;
     bool is_large = elements_of(&node->type) >= GX_ON_DEVICE_LEAST;
-    if (gx_reads_sparse(g, node)) {
-        return false;
-    }
     for (int k = 0; k < node->count; k++) {
         is_large |= elements_of(&gx_input_node(g, node, k)->type) >= GX_ON_DEVICE_LEAST;
     }
-    switch (node->op->id) {
-    case GX_OP_MATMUL:
-    case GX_OP_FUSED:
-    case GX_OP_TRANSPOSE:
-    case GX_OP_ADJOINT:
-    case GX_OP_CAST:
-    case GX_OP_SLICE:
-    case GX_OP_ONES:
-    case GX_OP_ZEROS:
-    case GX_OP_RANDOM:
-    case GX_OP_RANDN:
-        return is_large;
-    default:
-        return is_large && reduction_of(node, &kind);
-    }
+    return is_large && kernel_of(g, node, &dtype) != GX_KERNEL_COUNT;
 }
 
 bool gx_on_device_repeats(const gx_exec *x, const gx_node *node)
@@ -663,16 +641,15 @@ bool gx_on_device_run(gx_exec *x, const gx_node *node)
         return false;
     }
     x->gpu_ops++;
+    if (!inputs(x, node)) {
+        return true;
+    }
     switch (node->op->id) {
     case GX_OP_MATMUL:
-        if (inputs(x, node)) {
-            product(x, node);
-        }
+        product(x, node);
         break;
     case GX_OP_FUSED:
-        if (inputs(x, node)) {
-            fused(x, node);
-        }
+        fused(x, node);
         break;
     case GX_OP_TRANSPOSE:
     case GX_OP_ADJOINT:
@@ -693,5 +670,6 @@ bool gx_on_device_run(gx_exec *x, const gx_node *node)
     default:
         reduced(x, node);
     }
+    give_all(x);
     return true;
 }

@@ -324,17 +324,11 @@ typedef struct attempt {
 static bool goes_on(gx_run *run, const gx_exec *x, attempt *next)
 {
     gx_fleet fleet = {.count = 0};
-    gx_accel *accel = x->lane[x->culprit].accel;
     for (int k = 0; k < x->lanes; k++) {
         fleet.accel[fleet.count++] = x->lane[k].accel;
     }
-    if (x->is_spoilt || gx_fleet_goes_on(run->ctx, &fleet, x->culprit, &x->fault, &next->avoided)) {
-        return true;
-    }
-    if (gx_fleet_has(run->ctx, accel)) {
-        gx_device_give_up(run, accel, &x->fault);
-    }
-    return false;
+    return x->is_spoilt ||
+           gx_device_goes_on(run, &fleet, x->culprit, &x->fault, &next->avoided);
 }
 
 /*

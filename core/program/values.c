@@ -37,7 +37,7 @@ gx_val *gx_val_of(gx_exec *x, const gx_type *type)
     val->mat = NULL;
     val->device = NULL;
     val->lane = 0;
-    val->has_key = false;
+    val->key.file = 0;
     val->product = NULL;
     val->is_delivered = false;
     return val;

@@ -9,7 +9,7 @@
 #ifndef GX_VALUES_H
 #define GX_VALUES_H
 
-#include "../device/device_copy.h"
+#include "../device/devcall.h"
 #include "../exec/predict.h"
 #include "../mat/mat.h"
 #include "ops.h"
@@ -25,9 +25,8 @@ typedef struct gx_val {
     const gx_mat *mat; /* an operand's source; borrowed                              */
     void *device;      /* a copy in the device's memory, packed; NULL: none           */
     size_t device_bytes;
-    int lane;     /* whose memory that is                                          */
-    bool has_key; /* of a stored matrix: the copy is kept for later calls         */
-    gx_block_key key;
+    int lane;         /* whose memory that is                                          */
+    gx_block_key key; /* the copy is kept for later calls; file 0: it is not           */
     const gx_node *product;   /* not computed yet: who uses it does (postponed); NULL: it is   */
     struct gx_val *factor[2]; /* ... and of what; counted                                    */
     bool is_delivered;        /* made where the program stores or returns it                 */
@@ -43,6 +42,8 @@ typedef struct gx_lane {
     size_t staged;     /* ... and how much of it is under way                         */
     bool is_under_way; /* something has been enqueued that nobody has waited for      */
     gx_record *record; /* of a loop; goes when it is not under way any more           */
+    gx_hold hold[GX_DEVCALL_HOLDS]; /* what a node takes beside operands and result ... */
+    int holds;                      /* ... until it is enqueued                         */
 } gx_lane;
 
 typedef struct gx_exec {

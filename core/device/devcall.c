@@ -1,0 +1,169 @@
+/*
+** A call on a device: see devcall.h.
+*/
+#include "devcall.h"
+
+gx_block_key gx_devcall_key(gx_run *run, const gx_mat *mat, int64_t i0, int64_t m, gx_number dtype)
+{
+    if (mat == NULL || mat->kind != GX_MAT_STORED) {
+        return (gx_block_key){.file = 0};
+    }
+    return (gx_block_key){.file = gx_store_stamp(run->ctx->store, mat->meta.schema),
+                          .id = mat->meta.id,
+                          .generation = mat->meta.generation,
+                          .i0 = i0,
+                          .m = m,
+                          .n = mat->cols,
+                          .dtype = dtype};
+}
+
+// Memory ------------------------------------------------------------------------------------------
+
+/* Has hold k yet to be taken? */
+static bool is_missing(const gx_devcall *c, int k)
+{
+    return c->hold[k].bytes > 0 && c->hold[k].data == NULL && !(k == 0 && c->is_there);
+}
+
+void gx_devcall_foresee(const gx_devcall *c, gx_growth *growth)
+{
+    bool is_counted[GX_DEVCALL_HOLDS] = {false};
+    for (int k = 0; k < GX_DEVCALL_HOLDS; k++) {
+        size_t bytes = gx_pool_rounded(c->hold[k].bytes);
+        int64_t alike = 0;
+        for (int j = k; j < GX_DEVCALL_HOLDS; j++) {
+            bool is_alike = is_missing(c, j) && !is_counted[j] &&
+                            gx_pool_rounded(c->hold[j].bytes) == bytes;
+            is_counted[j] |= is_alike;
+            alike += is_alike;
+        }
+        gx_pool_foresee(c->accel->pool, bytes, alike, growth);
+    }
+}
+
+bool gx_devcall_fits(gx_devcall *c)
+{
+    gx_growth growth = {0};
+    gx_err err = {0};
+    size_t all = 0;
+    c->limit = 0;
+    c->is_there = c->key.file != 0 && gx_pool_holds(c->accel->pool, &c->key, c->hold[0].bytes);
+    for (int k = 0; k < GX_DEVCALL_HOLDS; k++) {
+        if (c->hold[k].bytes >= GX_NO_WORKSPACE) {
+            return false;
+        }
+        all += c->hold[k].bytes == 0 ? 0 : gx_pool_rounded(c->hold[k].bytes);
+    }
+    if (c->is_there) {
+        gx_devcall_foresee(c, &growth);
+        c->limit = GX_DEVCALL_NO_LIMIT;
+        if (growth.device_bytes == 0) {
+            return true;
+        }
+    }
+    if (gx_accel_limit(c->run->ctx, c->accel, &c->limit, &err) != GX_OK) {
+        c->limit = 0; // not as many as when all is there
+        gx_accel_leave_out(c->run->ctx, c->accel, &err);
+        return false;
+    }
+    return all <= c->limit;
+}
+
+gx_code gx_devcall_take(gx_devcall *c, int k, gx_err *err)
+{
+    gx_hold *h = &c->hold[k];
+    return h->bytes == 0 || h->data != NULL
+               ? GX_OK
+               : gx_pool_take(c->accel->pool, h->bytes, c->limit, &h->data, err);
+}
+
+gx_code gx_devcall_begin(gx_devcall *c, int first, gx_err *err)
+{
+    gx_pool *pool = c->accel->pool;
+    c->hold[0].data = c->is_there ? gx_pool_claim(pool, &c->key, c->hold[0].bytes) : NULL;
+    c->is_there = c->hold[0].data != NULL;
+    gx_stats_add(&c->run->ctx->stats, GX_STAT_DEVICE_HITS, c->is_there);
+    for (int k = first; k < GX_DEVCALL_HOLDS; k++) {
+        GX_TRY(gx_devcall_take(c, k, err));
+    }
+    return GX_OK;
+}
+
+void gx_devcall_give(gx_devcall *c)
+{
+    gx_pool *pool = c->accel->pool;
+    if (c->is_there && c->key.file != 0) {
+        gx_pool_keep(pool, &c->key, c->hold[0].data, c->hold[0].bytes);
+        c->hold[0].data = NULL;
+    }
+    for (int k = 0; k < GX_DEVCALL_HOLDS; k++) {
+        gx_pool_give(pool, c->hold[k].data, c->hold[k].bytes);
+        c->hold[k].data = NULL;
+    }
+    for (int k = 0; k < GX_DEVCALL_MARKS; k++) {
+        c->accel->backend->mark_free(c->accel->dev, c->mark[k]);
+        c->mark[k] = NULL;
+    }
+    gx_pool_unstage(pool, &c->stage);
+    c->is_there = false;
+}
+
+// The call ----------------------------------------------------------------------------------------
+
+bool gx_devcall_is_open(const gx_devcall *c)
+{
+    return gx_fleet_has(c->run->ctx, c->accel);
+}
+
+gx_code gx_devcall_check_open(const gx_devcall *c, gx_err *err)
+{
+    return gx_devcall_is_open(c) ? GX_OK : gx_fail(err, GX_DEVICE, "the device was lost");
+}
+
+size_t gx_devcall_workspace(const gx_devcall *c, gx_kernel_id id, gx_number dtype,
+                            const gx_args *args)
+{
+    const gx_backend *backend = c->accel->backend;
+    return backend->workspace == NULL ? 0 : backend->workspace(c->accel->dev, id, dtype, args);
+}
+
+gx_code gx_devcall_kernel(const gx_devcall *c, gx_kernel_id id, gx_number dtype,
+                          const gx_args *args, gx_err *err)
+{
+    const gx_accel *accel = c->accel;
+    GX_TRY(accel->backend->kernel[id][dtype](accel->dev, accel->run, args, err));
+    gx_stats_kernel(&c->run->ctx->stats, gx_kernel_flops(id, dtype, args), 0);
+    return GX_OK;
+}
+
+bool gx_device_goes_on(gx_run *run, gx_fleet *fleet, int culprit, const gx_err *err,
+                       uint64_t *avoided)
+{
+    gx_accel *accel = fleet->accel[culprit];
+    if (err->code != GX_UNSUPPORTED &&
+        gx_fleet_goes_on(run->ctx, fleet, culprit, err, avoided)) {
+        return true;
+    }
+    if (gx_fleet_has(run->ctx, accel)) {
+        gx_device_give_up(run, accel, err);
+    }
+    return false;
+}
+
+bool gx_devcall_end(gx_devcall *c, gx_code code, const gx_err *err)
+{
+    gx_run *run = c->run;
+    bool is_well = code == GX_OK && gx_ok(run);
+    if (gx_devcall_is_open(c)) {
+        gx_err late = {0};
+        gx_code settled = is_well ? GX_OK : gx_device_settle(c->accel, &late);
+        c->is_there = c->is_there && settled == GX_OK && code != GX_DEVICE;
+        gx_devcall_give(c);
+        if (code != GX_OK && gx_ok(run)) {
+            gx_device_give_up(run, c->accel, err);
+        }
+    }
+    bool is_done = code == GX_OK || !gx_ok(run);
+    gx_stats_add(&run->ctx->stats, GX_STAT_DEVICE_CALLS, is_done);
+    return is_done;
+}
