@@ -1,10 +1,15 @@
 /*
-** The aggregates that make matrices: what they have in common (agg.h).
+** Aggregates that make matrices: gx_from_cells(i, j, value[, imag][, options]),
+** gx_from_rows(i, row[, options]), and gx_store_cells(name, ...), gx_store_rows(name, ...), which
+** store them.  A row is a JSON list, a matrix value or raw elements, which are what the option
+** "dtype" says, or what rows of the known length can only be (gx_raw_dtype).  Of rows that are
+** numbered, "ids" names the matrix that keeps which index became which row.
 **
 ** Each row of the query is one call of the step function, which must cost little: the state is in
 ** SQLite's aggregate context, options and name are read at the first row only (the name is compared
 ** at every row, since a group must have one), and collecting is core's (cell_scatter.h,
-** row_stack.h). The matrix is built, and stored, in the final function, within one run.
+** row_stack.h), which keeps within the memory limit.  The matrix is built, and stored, in the final
+** function, within one run.
 **
 ** SQLite calls the final function also when the statement fails half-way, so that memory is freed.
 ** After a failure of ours the state says so; for other failures see agg_undo.c.
@@ -12,47 +17,199 @@
 #include "agg.h"
 #include "help.h"
 
-#include <math.h>
+#include "../core/mat/cell_scatter.h"
+#include "../core/mat/row_stack.h"
+
 #include <stdio.h>
 #include <string.h>
 
-// The first row -----------------------------------------------------------------------------------
+typedef struct gx_agg gx_agg;
 
-/* One of three words, into an enum of three. */
-static bool take_word(gx_fn *fn, const char *option, const char *word, const char *const words[3],
-                      int *out)
+/* What the first row's options say. */
+typedef struct agg_options {
+    int64_t rows, cols;
+    gx_dest dest; /* without the name */
+    int duplicates, gaps; /* gx_duplicates, gx_gaps */
+    const char *ids;
+    bool has_rows, has_cols, sparse, number;
+} agg_options;
+
+/* What collects rows, one state a group: agg->collector, NULL before create and after drop. */
+typedef struct agg_kind {
+    const char *from, *store; /* names of the two functions                                  */
+    int max_args;             /* without name and options                                    */
+    const gx_option *from_keys, *store_keys; /* into a agg_options                         */
+    gx_code (*create)(gx_agg *agg, gx_err *err);
+    gx_code (*add)(gx_agg *agg, sqlite3_value **argv, gx_err *err); /* one row of the query  */
+    gx_code (*finish)(gx_agg *agg, gx_run *run, const gx_dest *dest, gx_sink *sink);
+    void (*drop)(gx_agg *agg); /* nothing where there is no collector                        */
+} agg_kind;
+
+/* One aggregate function of one connection: SQLite's user data. */
+typedef struct agg_binding {
+    gx_ctx *ctx;
+    const agg_kind *kind;
+    const char *function; /* "gx_store_cells": static         */
+    bool is_stored;       /* the first argument is a name     */
+} agg_binding;
+
+/* State between the rows of one group; SQLite clears it before the first. */
+struct gx_agg {
+    const agg_binding *bound; /* NULL before the first row                    */
+    bool is_failed;              /* the error has been reported                  */
+    int first;                   /* place of i among the arguments               */
+    int argc;                    /* arguments, name included, options not        */
+    int64_t input_row;           /* rows so far, for messages                    */
+    gx_dest dest;                /* without the name                             */
+    gx_dtype raw;                /* of a row that is raw bytes                   */
+    gx_scatter_spec spec;
+    char name[2 * GX_NAME_MAX + 2]; /* destination; "" for a value               */
+    char ids[2 * GX_NAME_MAX + 2];  /* of numbered rows; "": not wanted          */
+    int64_t ids_id;                 /* of the matrix that was stored there       */
+    gx_agg_undo *undo;              /* of the storing ones: belongs to the statement */
+    void *collector;                /* of the kind                                  */
+};
+
+#define KEY(key, type, field) {key, type, offsetof(agg_options, field), 0}
+#define KEY_SET(key, type, field, has)                                                             \
+    {key, type, offsetof(agg_options, field), offsetof(agg_options, has)}
+#define COMMON_KEYS /* of all of them */                                                           \
+    KEY_SET("rows=[0,inf]", GX_OPT_INT, rows, has_rows),                                           \
+        KEY_SET("cols=[0,inf]", GX_OPT_INT, cols, has_cols),                                       \
+        KEY_SET("dtype", GX_OPT_DTYPE, dest.dtype, dest.has_dtype),                                \
+        KEY("saturate", GX_OPT_BOOL, dest.saturate),                                               \
+        KEY("duplicates=error|sum|last", GX_OPT_WORD, duplicates),                                 \
+        KEY("sparse", GX_OPT_BOOL, sparse)
+#define ROW_KEYS                                                                                   \
+    COMMON_KEYS, KEY("gaps=error|zero|nan", GX_OPT_WORD, gaps), KEY("number", GX_OPT_BOOL, number)
+
+// Cells -------------------------------------------------------------------------------------------
+
+/* An index of the row: an integer of SQLite, or a real number that is one. */
+static gx_code take_index(sqlite3_value *value, const char *label, int64_t *index, gx_err *err)
 {
-    for (int w = 0; w < 3; w++) {
-        if (strcmp(word, words[w]) == 0) {
-            *out = w;
-            return true;
+    if (sqlite3_value_type(value) == SQLITE_INTEGER) {
+        *index = sqlite3_value_int64(value);
+        return GX_OK;
+    }
+    return gx_arg_int(value, label, index, err);
+}
+
+/* The value's numbers; imag NULL or left out is 0. */
+static gx_code take_value(const gx_agg *agg, sqlite3_value **argv, int64_t i, int64_t j,
+                          gx_scalar *value, gx_err *err)
+{
+    static const char *const labels[] = {"value", "imag"};
+    double part[2] = {0, 0};
+    int parts = agg->argc - agg->first - 2;
+    for (int p = 0; p < parts; p++) {
+        sqlite3_value *from = argv[agg->first + 2 + p];
+        int type = sqlite3_value_type(from);
+        if (type == SQLITE_FLOAT || type == SQLITE_INTEGER) {
+            part[p] = sqlite3_value_double(from);
+        } else if (p == 0 || type != SQLITE_NULL) {
+            char shown[GX_SHOWN_BYTES];
+            return gx_fail(err, GX_ARG, "%s of cell (%lld, %lld) must be a number, not %s",
+                           labels[p], (long long)i, (long long)j, gx_arg_show(from, shown));
         }
     }
-    return gx_fn_fail(fn, "option \"%s\" must be \"%s\", \"%s\" or \"%s\", not \"%s\"", option,
-                      words[0], words[1], words[2], word);
+    *value = (gx_scalar){part[0], part[1]};
+    return GX_OK;
 }
 
-/* Of rows: what may be missing, and whose indexes are ids. */
-static bool take_gaps(gx_agg *agg, gx_fn *fn, const gx_agg_options *opt)
+static gx_code add_cell(gx_agg *agg, sqlite3_value **argv, gx_err *err)
 {
-    int gaps;
-    if (!take_word(fn, "gaps", opt->gaps, (const char *[]){"error", "zero", "nan"}, &gaps)) {
-        return false;
-    }
-    agg->spec.gaps = (gx_gaps)gaps;
-    agg->spec.is_numbered = opt->number;
-    return opt->ids == NULL || opt->number ||
-           gx_fn_fail(fn, "option \"ids\" is for the list of numbered rows: '{\"number\":true}'");
+    int64_t i, j;
+    gx_scalar value;
+    GX_TRY(take_index(argv[agg->first], "i", &i, err));
+    GX_TRY(take_index(argv[agg->first + 1], "j", &j, err));
+    GX_TRY(take_value(agg, argv, i, j, &value, err));
+    return gx_scatter_add(agg->collector, i, j, value, err);
 }
+
+static gx_code create_scatter(gx_agg *agg, gx_err *err)
+{
+    gx_scatter *made;
+    gx_code rc = gx_scatter_create(agg->bound->ctx, &agg->spec, &made, err);
+    agg->collector = made;
+    return rc;
+}
+
+static gx_code finish_cells(gx_agg *agg, gx_run *run, const gx_dest *dest, gx_sink *sink)
+{
+    return gx_scatter_finish(agg->collector, run, dest, sink);
+}
+
+static void drop_scatter(gx_agg *agg)
+{
+    gx_scatter_free(agg->collector);
+}
+
+// Rows --------------------------------------------------------------------------------------------
+
+static gx_code add_row(gx_agg *agg, sqlite3_value **argv, gx_err *err)
+{
+    gx_ctx *ctx = agg->bound->ctx;
+    int64_t i, count;
+    void *data;
+    GX_TRY(take_index(argv[agg->first], "i", &i, err));
+    char label[40];
+    snprintf(label, sizeof label, "row %lld", (long long)i);
+    const gx_row_wish wish = {.dtype = agg->raw,
+                              .number = agg->spec.dtype,
+                              .is_stated = agg->dest.has_dtype,
+                              .cols = gx_stack_cols(agg->collector),
+                              .how = ": option \"dtype\" says what they are"};
+    GX_TRY(gx_arg_row(ctx, argv[agg->first + 1], label, &wish, &count, &data, err));
+    gx_code rc = gx_stack_add(agg->collector, i, data, count, err);
+    gx_mem_free(ctx->mem, data);
+    return rc;
+}
+
+static gx_code create_stack(gx_agg *agg, gx_err *err)
+{
+    gx_stack *made;
+    gx_code rc = gx_stack_create(agg->bound->ctx, &agg->spec, &made, err);
+    agg->collector = made;
+    return rc;
+}
+
+/* The list of ids, within the savepoint of the rows: both are stored, or none. */
+static gx_code store_ids(gx_agg *agg, gx_run *run, const gx_dest *dest)
+{
+    const gx_dest to = {.name = agg->ids, .replace = dest->replace};
+    const double *ids = NULL;
+    int64_t count = 0;
+    gx_mat column;
+    gx_sink sink;
+    gx_err err = {0};
+    if (gx_stack_ids(agg->collector, &ids, &count, &err) != GX_OK) {
+        return gx_run_fail(run, &err);
+    }
+    gx_mat_value(&column, "ids", GX_F64, count, 1, ids, gx_max(count, 1));
+    gx_sink_begin(run, &to, count, 1, GX_F64, 0, 0, 0, &sink);
+    gx_copy_to_sink(run, &column, &sink);
+    agg->ids_id = sink.meta.id;
+    return gx_sink_end(&sink);
+}
+
+static gx_code finish_rows(gx_agg *agg, gx_run *run, const gx_dest *dest, gx_sink *sink)
+{
+    gx_code rc = gx_stack_finish(agg->collector, run, dest, sink);
+    return rc == GX_OK && agg->ids[0] != '\0' ? store_ids(agg, run, dest) : rc;
+}
+
+static void drop_stack(gx_agg *agg)
+{
+    gx_stack_free(agg->collector);
+}
+
+// The first row -----------------------------------------------------------------------------------
 
 /* An imaginary part is a fourth argument of the cells: it makes the matrix complex. */
-static bool take_options(gx_agg *agg, gx_fn *fn, const gx_agg_options *opt)
+static bool take_options(gx_agg *agg, gx_fn *fn, const agg_options *opt)
 {
     bool has_imag = agg->argc - agg->first > 3;
-    if ((opt->has_rows && opt->rows < 0) || (opt->has_cols && opt->cols < 0)) {
-        return gx_fn_fail(fn, "a shape of %lld rows and %lld columns is negative",
-                          (long long)opt->rows, (long long)opt->cols);
-    }
     agg->spec.rows = opt->has_rows ? opt->rows : -1;
     agg->spec.cols = opt->has_cols ? opt->cols : -1;
     agg->dest = opt->dest;
@@ -67,13 +224,11 @@ static bool take_options(gx_agg *agg, gx_fn *fn, const gx_agg_options *opt)
         return gx_fn_fail(fn, "there are imaginary parts but dtype is %s",
                           gx_dtype_name(agg->raw));
     }
-    int duplicates;
-    if (!take_word(fn, "duplicates", opt->duplicates, (const char *[]){"error", "sum", "last"},
-                   &duplicates)) {
-        return false;
-    }
-    agg->spec.duplicates = (gx_duplicates)duplicates;
-    return take_gaps(agg, fn, opt);
+    agg->spec.duplicates = (gx_duplicates)opt->duplicates;
+    agg->spec.gaps = (gx_gaps)opt->gaps;
+    agg->spec.is_numbered = opt->number; // of rows: their indexes are ids
+    return opt->ids == NULL || opt->number ||
+           gx_fn_fail(fn, "option \"ids\" is for the list of numbered rows: '{\"number\":true}'");
 }
 
 /* A destination, and whether it may be stored at all: better now than after all the rows. */
@@ -115,11 +270,7 @@ static bool check_one_row(const gx_agg *agg, gx_fn *fn)
 {
     bool takes_rows = agg->bound->kind->max_args == 2;
     int behind = agg->first + 2;
-    const char *text = takes_rows && fn->argc > behind && fn->argc > 0 &&
-                               sqlite3_value_type(fn->argv[fn->argc - 1]) == SQLITE_TEXT
-                           ? (const char *)sqlite3_value_text(fn->argv[fn->argc - 1])
-                           : NULL;
-    bool has_options = text != NULL && text[strspn(text, " \t\r\n")] == '{';
+    bool has_options = fn->argc > behind && gx_arg_begins(fn->argv[fn->argc - 1], '{');
     return !takes_rows || fn->argc <= behind + has_options ||
            (fn->argc == behind + 1 && sqlite3_value_type(fn->argv[behind]) == SQLITE_NULL) ||
            gx_fn_fail(fn, "a row is one argument: json_array(a, b, ...) makes it of several");
@@ -127,8 +278,8 @@ static bool check_one_row(const gx_agg *agg, gx_fn *fn)
 
 static bool take_arguments(gx_agg *agg, gx_fn *fn)
 {
-    const gx_agg_binding *bound = agg->bound;
-    gx_agg_options opt = {.duplicates = "error", .gaps = "error"};
+    const agg_binding *bound = agg->bound;
+    agg_options opt = {0};
     if (!check_one_row(agg, fn)) {
         return false;
     }
@@ -159,6 +310,7 @@ static gx_code begin(gx_agg *agg, sqlite3_context *sql, int argc, sqlite3_value 
     const gx_function def = {.name = agg->bound->function,
                              .max_args = agg->first + agg->bound->kind->max_args + 1};
     gx_fn fn = {.sql = sql, .def = &def, .ctx = agg->bound->ctx, .argc = argc, .argv = argv};
+    fn.dest_at = -1;
     fn.owned = fn.owned_first;
     fn.owned_capacity = sizeof fn.owned_first / sizeof fn.owned_first[0];
     gx_run_begin(&fn.run, agg->bound->ctx, agg->bound->function);
@@ -170,7 +322,7 @@ static gx_code begin(gx_agg *agg, sqlite3_context *sql, int argc, sqlite3_value 
     return rc;
 }
 
-// Rows --------------------------------------------------------------------------------------------
+// Steps -------------------------------------------------------------------------------------------
 
 static gx_code same_name(const gx_agg *agg, sqlite3_value *value, gx_err *err)
 {
@@ -227,15 +379,6 @@ static gx_agg *enter(sqlite3_context *sql, int argc, sqlite3_value **argv)
     return agg;
 }
 
-gx_code gx_agg_index(sqlite3_value *value, const char *label, int64_t *index, gx_err *err)
-{
-    if (sqlite3_value_type(value) == SQLITE_INTEGER) {
-        *index = sqlite3_value_int64(value);
-        return GX_OK;
-    }
-    return gx_arg_int(value, label, index, err);
-}
-
 static void step(sqlite3_context *sql, int argc, sqlite3_value **argv)
 {
     gx_agg *agg = enter(sql, argc, argv);
@@ -271,7 +414,7 @@ static void result(sqlite3_context *sql, gx_agg *agg, gx_run *run, gx_sink *sink
 /* Of no row: an empty matrix value, or NULL from the storing ones. */
 static void result_empty(sqlite3_context *sql)
 {
-    const gx_agg_binding *bound = sqlite3_user_data(sql);
+    const agg_binding *bound = sqlite3_user_data(sql);
     if (bound->is_stored) {
         sqlite3_result_null(sql); // without a row there is not even a name
         return;
@@ -291,7 +434,7 @@ static void final(sqlite3_context *sql)
         result_empty(sql);
         return;
     }
-    const gx_agg_binding *bound = agg->bound;
+    const agg_binding *bound = agg->bound;
     if (bound != NULL && !agg->is_failed) {
         gx_run run;
         gx_sink sink;
@@ -307,13 +450,30 @@ static void final(sqlite3_context *sql)
     }
 }
 
-static int register_one(sqlite3 *db, gx_ctx *ctx, const gx_agg_kind *kind, bool is_stored)
+// The functions -----------------------------------------------------------------------------------
+
+static const gx_option from_cells_keys[] = {COMMON_KEYS, {NULL, GX_OPT_END, 0, 0}};
+static const gx_option store_cells_keys[] = {
+    COMMON_KEYS, KEY("replace", GX_OPT_BOOL, dest.replace), {NULL, GX_OPT_END, 0, 0}};
+static const gx_option from_rows_keys[] = {ROW_KEYS, {NULL, GX_OPT_END, 0, 0}};
+static const gx_option store_rows_keys[] = {ROW_KEYS, KEY("ids", GX_OPT_NAME, ids),
+                                            KEY("replace", GX_OPT_BOOL, dest.replace),
+                                            {NULL, GX_OPT_END, 0, 0}};
+
+static const agg_kind kinds[] = {
+    {"gx_from_cells", "gx_store_cells", 4, from_cells_keys, store_cells_keys, create_scatter,
+     add_cell, finish_cells, drop_scatter},
+    {"gx_from_rows", "gx_store_rows", 2, from_rows_keys, store_rows_keys, create_stack, add_row,
+     finish_rows, drop_stack},
+};
+
+static int register_one(sqlite3 *db, gx_ctx *ctx, const agg_kind *kind, bool is_stored)
 {
-    gx_agg_binding *bound = sqlite3_malloc64(sizeof *bound);
+    agg_binding *bound = sqlite3_malloc64(sizeof *bound);
     if (bound == NULL) {
         return SQLITE_NOMEM;
     }
-    *bound = (gx_agg_binding){.ctx = ctx,
+    *bound = (agg_binding){.ctx = ctx,
                               .kind = kind,
                               .function = is_stored ? kind->store : kind->from,
                               .is_stored = is_stored};
@@ -323,8 +483,11 @@ static int register_one(sqlite3 *db, gx_ctx *ctx, const gx_agg_kind *kind, bool 
                                       sqlite3_free); // frees bound also when it fails
 }
 
-int gx_agg_register(sqlite3 *db, gx_ctx *ctx, const gx_agg_kind *kind)
+int gx_register_aggregates(sqlite3 *db, gx_ctx *ctx)
 {
-    int rc = register_one(db, ctx, kind, false);
-    return rc == SQLITE_OK ? register_one(db, ctx, kind, true) : rc;
+    int rc = SQLITE_OK;
+    for (int k = 0; k < 4 && rc == SQLITE_OK; k++) {
+        rc = register_one(db, ctx, &kinds[k / 2], k % 2 == 1);
+    }
+    return rc;
 }

@@ -11,7 +11,6 @@
 ** Text is taken with its length: a NUL inside a name is refused, not cut off.
 */
 #include "gx_ext.h"
-#include "lent.h"
 
 #include "../core/base/decimal.h"
 #include "../core/mat/sparse.h"
@@ -86,6 +85,45 @@ static const char *skip_blanks(const char *text, size_t bytes)
     return text + i;
 }
 
+int gx_word_of(const char *words, const char *text)
+{
+    size_t bytes = strlen(text);
+    for (int which = 0;; words++) {
+        size_t length = strcspn(words, "/|");
+        if (length == bytes && sqlite3_strnicmp(words, text, (int)length) == 0) {
+            return which;
+        }
+        words += length;
+        which += *words == '|';
+        if (*words == '\0') {
+            return -1;
+        }
+    }
+}
+
+const char *gx_words_list(const char *words, char list[GX_WORDS_BYTES])
+{
+    size_t used = (size_t)snprintf(list, GX_WORDS_BYTES, strchr(words, '|') ? "one of " : "");
+    while (used < GX_WORDS_BYTES) {
+        used += (size_t)snprintf(list + used, GX_WORDS_BYTES - used, "%.*s",
+                                 (int)strcspn(words, "/|"), words);
+        words = strchr(words, '|');
+        if (words == NULL) {
+            break;
+        }
+        used += (size_t)snprintf(list + used, GX_WORDS_BYTES - used, ", ");
+        words++;
+    }
+    return list;
+}
+
+bool gx_arg_begins(sqlite3_value *value, char first)
+{
+    const char *text =
+        sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
+    return text != NULL && text[strspn(text, " \t\r\n")] == first;
+}
+
 // Matrices ----------------------------------------------------------------------------------------
 
 /* Whether out may go on using the argument's own bytes, and where copies are counted. */
@@ -93,10 +131,8 @@ typedef struct source {
     gx_ctx *ctx;
     const char *label;
     bool is_borrowed;
-    bool takes_factor;    /* a stored factorisation is welcome */
-    bool takes_sparse;    /* a sparse matrix is ... */
-    const char *function; /* ... or so says the table, of its argument number `index`: NULL: no */
-    int index;
+    bool takes_factor; /* a stored factorisation is welcome */
+    bool takes_sparse; /* a sparse matrix is                */
 } source;
 
 /* Elements in memory of out's own. */
@@ -115,12 +151,9 @@ static gx_code own_elements(const source *from, gx_dtype dtype, int64_t rows, in
     return GX_OK;
 }
 
-/* The one place where a sparse matrix is refused.  The table, which is long, is asked then only. */
 static gx_code refuse_sparse(const source *from, const gx_mat *A, gx_err *err)
 {
-    bool is_taken = !A->is_sparse || from->takes_sparse ||
-                    (from->function != NULL && gx_takes_sparse(from->function, from->index));
-    return is_taken
+    return !A->is_sparse || from->takes_sparse
                ? GX_OK
                : gx_csr_refuse(A->label, A->rows, A->cols, gx_sparse_entries(A), A->number, err);
 }
@@ -178,6 +211,28 @@ static gx_code matrix_of_blob(const source *from, sqlite3_value *value, gx_mat *
     return GX_OK;
 }
 
+static gx_code matrix_of_literal(const source *from, const char *text, size_t bytes, gx_mat *out,
+                                 gx_err *err)
+{
+    gx_number dtype;
+    int64_t rows, cols;
+    void *data;
+    GX_TRY(gx_literal_parse(from->ctx, from->label, text, bytes, &dtype, &rows, &cols, &data, err));
+    gx_mat_value(out, from->label, dtype, rows, cols, data, gx_max(rows, 1));
+    out->owned = data;
+    return GX_OK;
+}
+
+static gx_code matrix_of_name(const source *from, const char *name, gx_mat *out, gx_err *err)
+{
+    gx_meta meta;
+    GX_TRY(gx_store_find_any(from->ctx->store, name, &meta, err));
+    gx_mat_stored(out, &meta);
+    GX_TRY(refuse_sparse(from, out, err));
+    bool is_factor = gx_aux_kind_of(meta.properties) != GX_AUX_NONE;
+    return is_factor && !from->takes_factor ? gx_aux_refuse(name, meta.properties, err) : GX_OK;
+}
+
 static gx_code matrix_of_text(const source *from, sqlite3_value *value, gx_mat *out, gx_err *err)
 {
     const char *text;
@@ -186,14 +241,7 @@ static gx_code matrix_of_text(const source *from, sqlite3_value *value, gx_mat *
     const char *start = skip_blanks(text, bytes);
     char first = start < text + bytes ? *start : '\0';
     if (first == '[') {
-        gx_number dtype;
-        int64_t rows, cols;
-        void *data;
-        GX_TRY(gx_literal_parse(from->ctx, from->label, start, bytes - (size_t)(start - text),
-                                &dtype, &rows, &cols, &data, err));
-        gx_mat_value(out, from->label, dtype, rows, cols, data, gx_max(rows, 1));
-        out->owned = data;
-        return GX_OK;
+        return matrix_of_literal(from, start, bytes - (size_t)(start - text), out, err);
     }
     if (first == '{') {
         GX_TRY(gx_literal_braces(from->label, start, bytes - (size_t)(start - text), err));
@@ -205,12 +253,7 @@ static gx_code matrix_of_text(const source *from, sqlite3_value *value, gx_mat *
     if (memchr(text, '\0', bytes) != NULL) {
         return gx_fail(err, GX_ARG, "%s is a name with a NUL character in it", from->label);
     }
-    gx_meta meta;
-    GX_TRY(gx_store_find_any(from->ctx->store, text, &meta, err));
-    gx_mat_stored(out, &meta);
-    GX_TRY(refuse_sparse(from, out, err));
-    bool is_factor = gx_aux_kind_of(meta.properties) != GX_AUX_NONE;
-    return is_factor && !from->takes_factor ? gx_aux_refuse(text, meta.properties, err) : GX_OK;
+    return matrix_of_name(from, text, out, err);
 }
 
 static gx_code matrix_of(const source *from, sqlite3_value *value, gx_mat *out, gx_err *err)
@@ -253,16 +296,6 @@ static bool has_argument(gx_fn *fn, int index, const char *label)
     return index < fn->argc || gx_fn_fail(fn, "%s is missing", label);
 }
 
-/* The end of each gx_fn_*: true when err holds nothing. */
-static bool report(gx_fn *fn, const gx_err *err)
-{
-    if (err->code == GX_OK) {
-        return true;
-    }
-    gx_run_fail(&fn->run, err);
-    return false;
-}
-
 /* The array that argument `index` is a token of; NULL: it is none, or the call has failed. */
 static gx_lent *take_lent(gx_fn *fn, int index)
 {
@@ -275,6 +308,12 @@ static gx_lent *take_lent(gx_fn *fn, int index)
         return NULL;
     }
     gx_lent *array = gx_lent_take(text);
+    bool is_dest = index == fn->dest_at;
+    for (int k = 0; k < fn->lent_count && array != NULL; k++) {
+        if (fn->lent[k] == array && is_dest != (fn->lent_index[k] == fn->dest_at)) {
+            gx_fn_fail(fn, "the destination is an argument too");
+        }
+    }
     if (array != NULL && fn->lent_count == GX_FN_LENT) {
         gx_lent_give_up(array);
         gx_fn_fail(fn, "more than %d lent arrays in one call", GX_FN_LENT);
@@ -313,11 +352,6 @@ static bool lent_landing(gx_fn *fn, int index, gx_landing *place)
                            array->is_writable ? "not by columns without gaps"
                                               : "lent for reading only");
     }
-    for (int k = 0; k < fn->lent_count; k++) {
-        if (fn->lent[k] == array && fn->lent_index[k] != index) {
-            return !gx_fn_fail(fn, "the destination is an argument too");
-        }
-    }
     *place = (gx_landing){array->data, array->rows, array->cols, array->dtype};
     return true;
 }
@@ -334,14 +368,9 @@ static bool take_matrix(gx_fn *fn, int index, const char *label, bool takes_fact
                          .label = label,
                          .is_borrowed = true,
                          .takes_factor = takes_factor,
-                         .function = fn->def->name,
-                         .index = index};
-    gx_err err;
-    err.code = GX_OK;
-    if (matrix_of(&from, fn->argv[index], out, &err) != GX_OK) {
-        return report(fn, &err);
-    }
-    return out->owned == NULL || gx_fn_own(fn, out->owned);
+                         .takes_sparse = index < 3 && (fn->def->facts & GX_SPARSE(index)) != 0};
+    return gx_fn_check(fn, matrix_of(&from, fn->argv[index], out, &fn->err)) &&
+           (out->owned == NULL || gx_fn_own(fn, out->owned));
 }
 
 bool gx_fn_matrix(gx_fn *fn, int index, const char *label, gx_mat *out)
@@ -356,44 +385,51 @@ bool gx_fn_matrix_or_factor(gx_fn *fn, int index, const char *label, gx_mat *out
 
 bool gx_fn_option_matrix(gx_fn *fn, const char *label, const char *text, gx_mat *out)
 {
-    gx_err err = {0};
-    if (text[0] == '[') {
-        gx_number dtype;
-        int64_t rows, cols;
-        void *data;
-        if (gx_literal_parse(fn->ctx, label, text, strlen(text), &dtype, &rows, &cols, &data,
-                             &err) == GX_OK) {
-            gx_mat_value(out, label, dtype, rows, cols, data, gx_max(rows, 1));
-            return gx_fn_own(fn, data);
-        }
-    } else {
-        gx_meta meta;
-        if (gx_store_find(fn->ctx->store, text, &meta, &err) == GX_OK) {
-            gx_mat_stored(out, &meta);
-            if (gx_aux_kind_of(meta.properties) == GX_AUX_NONE) {
-                return true;
-            }
-            gx_aux_refuse(text, meta.properties, &err);
-        }
-    }
-    gx_run_fail(&fn->run, &err);
-    return false;
+    const source from = {.ctx = fn->ctx, .label = label};
+    gx_code code = text[0] == '[' ? matrix_of_literal(&from, text, strlen(text), out, &fn->err)
+                                  : matrix_of_name(&from, text, out, &fn->err);
+    return gx_fn_check(fn, code) && (out->owned == NULL || gx_fn_own(fn, out->owned));
 }
 
-bool gx_fn_factor(gx_fn *fn, int index, const char *label, gx_mat *out, gx_aux *aux)
+bool gx_fn_factor(gx_fn *fn, int index, const char *label, int kind, gx_mat *out, gx_aux *aux)
 {
     *aux = (gx_aux){.kind = GX_AUX_NONE};
     if (!take_matrix(fn, index, label, true, out)) {
         return false;
     }
-    gx_err err = {0};
     if (out->kind != GX_MAT_STORED) {
         return true;
     }
-    if (gx_aux_load(fn->ctx->store, fn->ctx->mem, &out->meta, aux, &err) != GX_OK) {
-        return report(fn, &err);
+    if (!gx_fn_check(fn, gx_aux_load(fn->ctx->store, fn->ctx->mem, &out->meta, aux, &fn->err)) ||
+        (aux->blob != NULL && !gx_fn_own(fn, aux->blob))) {
+        return false;
     }
-    return aux->blob == NULL || gx_fn_own(fn, aux->blob);
+    bool is_welcome = aux->kind == GX_AUX_NONE || kind == GX_AUX_ANY || (int)aux->kind == kind;
+    return is_welcome || gx_fn_refuse_factor(fn, out);
+}
+
+bool gx_fn_is_square(gx_fn *fn, const gx_mat *A)
+{
+    return A->rows == A->cols || gx_fn_fail(fn, "%s is %" PRId64 "x%" PRId64 " but must be square",
+                                            A->label, A->rows, A->cols);
+}
+
+bool gx_fn_is_ordered(gx_fn *fn, const gx_mat *A)
+{
+    return !gx_number_is_complex(A->number) ||
+           gx_fn_fail(fn, "%s is complex (%s): complex numbers have no order", A->label,
+                      gx_number_name(A->number));
+}
+
+bool gx_fn_refuse_sparse(gx_fn *fn, const gx_mat *A)
+{
+    return gx_fn_check(fn, gx_csr_refuse(A->label, A->rows, A->cols, gx_sparse_entries(A),
+                                         A->number, &fn->err));
+}
+
+bool gx_fn_refuse_factor(gx_fn *fn, const gx_mat *A)
+{
+    return gx_fn_check(fn, gx_aux_refuse(A->label, A->properties, &fn->err));
 }
 
 bool gx_fn_dtype(gx_fn *fn, int index, gx_dtype *dtype)
@@ -417,16 +453,13 @@ bool gx_fn_has(const gx_fn *fn, int index)
 
 bool gx_fn_text(gx_fn *fn, int index, const char *label, const char **out)
 {
-    if (!has_argument(fn, index, label)) {
-        return false;
-    }
-    gx_err err = {0};
-    gx_arg_text(fn->argv[index], label, out, &err);
-    return report(fn, &err);
+    return has_argument(fn, index, label) &&
+           gx_fn_check(fn, gx_arg_text(fn->argv[index], label, out, &fn->err));
 }
 
 bool gx_fn_dest(gx_fn *fn, int index, gx_dest *dest)
 {
+    fn->dest_at = index;
     if (lent_landing(fn, index, &fn->place)) {
         dest->place = &fn->place;
         fn->has_place = true;
@@ -455,12 +488,37 @@ gx_code gx_arg_int(sqlite3_value *value, const char *label, int64_t *out, gx_err
 
 bool gx_fn_int(gx_fn *fn, int index, const char *label, int64_t *out)
 {
-    if (!has_argument(fn, index, label)) {
-        return false;
-    }
+    return has_argument(fn, index, label) &&
+           gx_fn_check(fn, gx_arg_int(fn->argv[index], label, out, &fn->err));
+}
+
+bool gx_fn_size(gx_fn *fn, int index, const char *label, int64_t *out)
+{
+    return gx_fn_int(fn, index, label, out) &&
+           (*out >= 0 || gx_fn_fail(fn, "%s must not be negative, not %" PRId64, label, *out));
+}
+
+bool gx_fn_axis(gx_fn *fn, int index, int64_t *out)
+{
+    char shown[GX_SHOWN_BYTES];
     gx_err err = {0};
-    gx_arg_int(fn->argv[index], label, out, &err);
-    return report(fn, &err);
+    return !gx_fn_has(fn, index) ||
+           (gx_arg_int(fn->argv[index], "axis", out, &err) == GX_OK && (*out == 0 || *out == 1)) ||
+           gx_fn_fail(fn, "axis must be 0 (down the columns) or 1 (along the rows), not %s",
+                      gx_arg_show(fn->argv[index], shown));
+}
+
+bool gx_fn_word(gx_fn *fn, int index, const char *label, const char *words, int *out)
+{
+    char shown[GX_SHOWN_BYTES], list[GX_WORDS_BYTES];
+    if (!gx_fn_has(fn, index)) {
+        return true;
+    }
+    const char *text = (const char *)sqlite3_value_text(fn->argv[index]);
+    *out = text == NULL ? -1 : gx_word_of(words, text);
+    return *out >= 0 || gx_fn_fail(fn, "%s must be %s, not %s", label,
+                                   gx_words_list(words, list),
+                                   gx_arg_show(fn->argv[index], shown));
 }
 
 /* TEXT as a number: only what SQL cannot write as a number, unless it is complex. */
@@ -485,9 +543,8 @@ bool gx_fn_real(gx_fn *fn, int index, const char *label, double *out)
     if (type == SQLITE_TEXT) {
         const char *text;
         size_t bytes;
-        gx_err err = {0};
-        if (text_of(value, &text, &bytes, &err) != GX_OK) {
-            return report(fn, &err);
+        if (!gx_fn_check(fn, text_of(value, &text, &bytes, &fn->err))) {
+            return false;
         }
         if (text_is_special(text, bytes, out)) {
             return true;
@@ -520,10 +577,9 @@ static bool parse_pair(const char *text, const char *end, gx_scalar *out)
 static bool scalar_of_blob(gx_fn *fn, sqlite3_value *value, const char *label, gx_scalar *out)
 {
     gx_mat mat;
-    gx_err err = {0};
     const source from = {.ctx = fn->ctx, .label = label, .is_borrowed = true};
-    if (matrix_of_blob(&from, value, &mat, &err) != GX_OK) {
-        return report(fn, &err);
+    if (!gx_fn_check(fn, matrix_of_blob(&from, value, &mat, &fn->err))) {
+        return false;
     }
     bool is_one = mat.rows == 1 && mat.cols == 1;
     if (is_one) {
@@ -550,9 +606,8 @@ bool gx_fn_scalar(gx_fn *fn, int index, const char *label, gx_scalar *out)
     case SQLITE_TEXT: {
         const char *text;
         size_t bytes;
-        gx_err err = {0};
-        if (text_of(value, &text, &bytes, &err) != GX_OK) {
-            return report(fn, &err);
+        if (!gx_fn_check(fn, text_of(value, &text, &bytes, &fn->err))) {
+            return false;
         }
         const char *end = text + bytes, *start = skip_blanks(text, bytes);
         bool is_complex;

@@ -19,7 +19,7 @@
 ** memory_limit. With force not given or 0, figures that were measured before are returned as they
 ** are.
 */
-#include "control.h"
+#include "gx_ext.h"
 
 #include "../core/alg/plan.h"
 #include "../core/connection.h"

@@ -190,7 +190,7 @@ gx_code gx_entries_start(gx_entries *entries, gx_scan *scan, gx_order order, gx_
 gx_code gx_entries_next(gx_entries *entries, gx_scan *scan, gx_err *err);
 void gx_entries_clear(gx_entries *entries, gx_mem *mem);
 
-/* What cells_read.c reads: the tile (ti, tj) as a rectangle, what two rectangles share. */
+/* What cells_hot.c reads: the tile (ti, tj) as a rectangle, what two rectangles share. */
 gx_rect gx_tile_rect(const gx_meta *meta, int64_t ti, int64_t tj);
 gx_rect gx_rect_common(const gx_rect *a, const gx_rect *b);
 

@@ -26,8 +26,6 @@
 #include <math.h>
 #include <string.h>
 
-SQLITE_EXTENSION_INIT3
-
 enum { MAX_TERMS = 64 }; /* constraints taken; more are left to SQLite */
 
 /* A matrix nobody has seen yet, in rows and columns. */

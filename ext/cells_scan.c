@@ -11,7 +11,7 @@
 **
 ** Nothing is read before the first element is asked for: SELECT count(*), or i and j alone, reads
 ** no tile.  Then chunks start small (a LIMIT 10 should not read megabytes) and grow to CHUNK_BYTES.
-** Exactly the rows and columns of the chunk are read (cells_read.c).
+** Exactly the rows and columns of the chunk are read (cells_hot.c).
 **
 ** What was read last stays in memory as the window.  A cursor that is filtered again and again, as
 ** the inner side of a join, looks there first, and reads ahead in two cases:

@@ -41,8 +41,6 @@
 #include <stdio.h>
 #include <string.h>
 
-SQLITE_EXTENSION_INIT3
-
 /* A million real numbers, and as many to sort them. */
 static const size_t BATCH_BYTES = (size_t)32 << 20;
 

@@ -7,6 +7,7 @@
 #include "gx_ext.h"
 
 #include "../core/alg/alg.h"
+#include "../core/alg/dense.h"
 #include "../core/alg/sparse_alg.h"
 #include "../core/alg/spmm.h"
 #include "../core/spectra/alg_eig.h"
@@ -16,7 +17,6 @@
 // gx_matmul ---------------------------------------------------------------------------------------
 
 typedef struct matmul_options {
-    gx_dest dest; /* first: a set_offset of 0 means none */
     bool transa, transb, conja, conjb;
     gx_scalar alpha, beta;
 } matmul_options;
@@ -28,7 +28,6 @@ static const gx_option matmul_keys[] = {
     {"conjb", GX_OPT_BOOL, offsetof(matmul_options, conjb), 0},
     {"alpha", GX_OPT_SCALAR, offsetof(matmul_options, alpha), 0},
     {"beta", GX_OPT_SCALAR, offsetof(matmul_options, beta), 0},
-    GX_DEST_KEYS(matmul_options, dest),
     {NULL, GX_OPT_END, 0, 0}};
 
 /* "conja" is the conjugate transpose; for real matrices it is the transpose. */
@@ -91,7 +90,7 @@ static void fail_shape(gx_fn *fn, const gx_matmul_args *args, const gx_err *err)
 
 /* One operand is sparse, or both are. */
 static void sparse_product(gx_fn *fn, const gx_matmul_args *args, int64_t m, int64_t n,
-                           gx_number dtype, const gx_dest *dest)
+                           gx_number dtype)
 {
     gx_sink C;
     if (args->C0 != NULL) {
@@ -103,7 +102,7 @@ static void sparse_product(gx_fn *fn, const gx_matmul_args *args, int64_t m, int
             gx_fn_fail(fn, "both operands are sparse: gx_transpose gives a transposed one");
             return;
         }
-        gx_alg_spgemm(&fn->run, args->alpha, args->A, args->B, dtype, dest, &C);
+        gx_alg_spgemm(&fn->run, args->alpha, args->A, args->B, dtype, &fn->dest, &C);
         gx_fn_result_sink(fn, &C);
         return;
     }
@@ -113,7 +112,7 @@ static void sparse_product(gx_fn *fn, const gx_matmul_args *args, int64_t m, int
                                  .transb = args->transb,
                                  .alpha = args->alpha};
     fn->run.planned_as = GX_SPMM_NAME;
-    gx_alg_spmm(&fn->run, &sparse, m, n, dtype, dest, &C);
+    gx_alg_spmm(&fn->run, &sparse, m, n, dtype, &fn->dest, &C);
     gx_fn_result_sink(fn, &C);
 }
 
@@ -122,7 +121,7 @@ static void matmul(gx_fn *fn)
     matmul_options opt = {.alpha = {1, 0}};
     gx_mat A, B, C0;
     if (!gx_fn_options(fn, matmul_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !gx_fn_matrix(fn, 1, "B", &B) || !gx_fn_dest(fn, 2, &opt.dest)) {
+        !gx_fn_matrix(fn, 1, "B", &B)) {
         return;
     }
     gx_matmul_args args = {.A = &A,
@@ -136,33 +135,24 @@ static void matmul(gx_fn *fn)
     }
     int64_t m, n;
     gx_number dtype;
-    gx_err err = {0};
-    if (gx_matmul_shape(&args, &m, &n, &dtype, &err) != GX_OK) {
-        fail_shape(fn, &args, &err);
+    if (gx_matmul_shape(&args, &m, &n, &dtype, &fn->err) != GX_OK) {
+        fail_shape(fn, &args, &fn->err);
         return;
     }
-    opt.dest.replace |= args.C0 != NULL;
+    fn->dest.replace |= args.C0 != NULL;
     gx_sink C;
     if (A.is_sparse || B.is_sparse) {
-        sparse_product(fn, &args, m, n, dtype, &opt.dest);
+        sparse_product(fn, &args, m, n, dtype);
         return;
     }
-    gx_sink_begin(&fn->run, &opt.dest, m, n, dtype, product_properties(&args, dtype), 0, 0, &C);
+    gx_sink_begin(&fn->run, &fn->dest, m, n, dtype, product_properties(&args, dtype), 0, 0, &C);
     gx_alg_matmul(&fn->run, &args, &C);
     gx_fn_result_sink(fn, &C);
 }
 
 // gx_transpose ------------------------------------------------------------------------------------
 
-typedef struct transpose_options {
-    gx_dest dest;
-    bool is_conjugated;
-} transpose_options;
-
-static const gx_option transpose_keys[] = {
-    GX_DEST_KEYS(transpose_options, dest),
-    {"conj", GX_OPT_BOOL, offsetof(transpose_options, is_conjugated), 0},
-    {NULL, GX_OPT_END, 0, 0}};
+static const gx_option transpose_keys[] = {{"conj", GX_OPT_BOOL, 0, 0}, {NULL, GX_OPT_END, 0, 0}};
 
 static uint32_t transposed_properties(uint32_t properties)
 {
@@ -175,19 +165,18 @@ static uint32_t transposed_properties(uint32_t properties)
 
 static void transpose(gx_fn *fn)
 {
-    transpose_options opt = {0};
+    bool is_conjugated = false;
     gx_mat A;
-    if (!gx_fn_options(fn, transpose_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !gx_fn_dest(fn, 1, &opt.dest)) {
+    if (!gx_fn_options(fn, transpose_keys, &is_conjugated) || !gx_fn_matrix(fn, 0, "A", &A)) {
         return;
     }
     gx_sink C;
-    gx_trans op = trans_of(true, opt.is_conjugated, &A);
+    gx_trans op = trans_of(true, is_conjugated, &A);
     uint32_t properties = transposed_properties(A.properties);
     if (A.is_sparse) {
-        gx_sparse_transpose(&fn->run, &A, op, &opt.dest, properties, &C);
+        gx_sparse_transpose(&fn->run, &A, op, &fn->dest, properties, &C);
     } else {
-        gx_sink_begin(&fn->run, &opt.dest, A.cols, A.rows, A.number, properties, 0, 0, &C);
+        gx_sink_begin(&fn->run, &fn->dest, A.cols, A.rows, A.number, properties, 0, 0, &C);
         gx_alg_transpose(&fn->run, &A, op, &C);
     }
     gx_fn_result_sink(fn, &C);
@@ -195,50 +184,26 @@ static void transpose(gx_fn *fn)
 
 // Numbers out of matrices -------------------------------------------------------------------------
 
-/* 'F', 'fro', '1', '2', 'inf', 'max', 'nuc' ... as SQL gives it; 0 when it is none of them. */
-static char norm_kind(const char *text)
-{
-    static const struct {
-        const char *name;
-        char kind;
-    } kinds[] = {{"f", 'F'},   {"fro", 'F'}, {"frobenius", 'F'}, {"1", '1'}, {"one", '1'},
-                 {"inf", 'I'}, {"i", 'I'},   {"max", 'M'},       {"m", 'M'}, {"2", '2'},
-                 {"two", '2'}, {"nuc", 'N'}, {"nuclear", 'N'}};
-    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-        if (sqlite3_stricmp(text, kinds[k].name) == 0) {
-            return kinds[k].kind;
-        }
-    }
-    return 0;
-}
+/* The letters by which gx_alg_norm() knows the kinds, in the order of NORMS. */
+static const char norm_kinds[] = {'F', '1', '2', 'I', 'M', 'N'};
+#define NORMS "fro/f/frobenius|1/one|2/two|inf/i|max/m|nuc/nuclear"
 
 static void norm(gx_fn *fn)
 {
     gx_mat A;
-    const char *text = "fro";
-    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A)) {
-        return;
-    }
-    if (gx_fn_has(fn, 1)) {
-        text = (const char *)sqlite3_value_text(fn->argv[1]);
-    }
-    char kind = text == NULL ? 0 : norm_kind(text);
-    if (kind == 0) {
-        gx_fn_fail(fn, "kind is '%s' but must be one of 'fro', '1', '2', 'inf', 'max', 'nuc'",
-                   text == NULL ? "" : text);
-        return;
-    }
+    int word = 0;
     double value = 0;
-    if (A.is_sparse && (kind == '2' || kind == 'N')) {
-        gx_err err = {0};
-        gx_csr_refuse(A.label, A.rows, A.cols, gx_sparse_entries(&A), A.number, &err);
-        gx_run_fail(&fn->run, &err);
+    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        !gx_fn_word(fn, 1, "kind", NORMS, &word)) {
         return;
     }
-    if (kind == '2' || kind == 'N') {
-        gx_alg_singular_norm(&fn->run, &A, kind == 'N', &value);
-    } else {
+    char kind = norm_kinds[word];
+    if (kind != '2' && kind != 'N') {
         gx_alg_norm(&fn->run, &A, kind, &value);
+    } else if (A.is_sparse) {
+        gx_fn_refuse_sparse(fn, &A);
+    } else {
+        gx_alg_singular_norm(&fn->run, &A, kind == 'N', &value);
     }
     gx_fn_result_scalar(fn, (gx_scalar){value, 0}, false);
 }
@@ -253,25 +218,14 @@ static void sums_along(gx_fn *fn, const gx_mat *A, int64_t axis, double divisor)
     gx_fn_result_sink(fn, &C);
 }
 
-static bool take_axis(gx_fn *fn, int64_t *axis)
+/* gx_sum, gx_mean */
+static void sum_or_mean(gx_fn *fn)
 {
-    gx_err err = {0};
-    char shown[GX_SHOWN_BYTES];
-    if (gx_arg_int(fn->argv[1], "axis", axis, &err) == GX_OK && (*axis == 0 || *axis == 1)) {
-        return true;
-    }
-    return gx_fn_fail(fn, "axis must be 0 (down the columns) or 1 (along the rows), not %s",
-                      gx_arg_show(fn->argv[1], shown));
-}
-
-static void sum_or_mean(gx_fn *fn, bool is_mean)
-{
+    bool is_mean = fn->def->variant == 1;
     gx_mat A;
-    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A)) {
-        return;
-    }
     int64_t axis = -1;
-    if (gx_fn_has(fn, 1) && !take_axis(fn, &axis)) {
+    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        !gx_fn_axis(fn, 1, &axis)) {
         return;
     }
     double count = axis == 0   ? (double)A.rows
@@ -287,14 +241,28 @@ static void sum_or_mean(gx_fn *fn, bool is_mean)
     gx_fn_result_scalar(fn, value, gx_number_is_complex(A.number));
 }
 
-static void sum(gx_fn *fn)
+void gx_fn_sparse_extremes(gx_fn *fn, const gx_mat *A, bool is_max, int64_t axis,
+                           const gx_dest *dest, bool has_places)
 {
-    sum_or_mean(fn, false);
-}
-
-static void mean(gx_fn *fn)
-{
-    sum_or_mean(fn, true);
+    int64_t rows = axis == 1 ? A->rows : 1, cols = axis == 0 ? A->cols : 1, count = rows * cols;
+    gx_number dtype = has_places ? GX_F64 : A->number;
+    double *out = gx_fn_alloc(fn, (size_t)gx_max(1, count) * 2 * sizeof(double), "extremes");
+    if (out == NULL) {
+        return;
+    }
+    double *given = out + gx_max(1, count); // as doubles, then in the dtype
+    gx_sparse_extremes(&fn->run, A, is_max, axis, has_places ? NULL : out, has_places ? out : NULL);
+    if (axis < 0 && (dest == NULL || dest->name == NULL)) {
+        gx_fn_result_scalar(fn, (gx_scalar){out[0], 0}, false);
+    } else {
+        gx_sink C;
+        gx_sink_begin(&fn->run, dest, rows, cols, dtype, 0, 0, 0, &C);
+        if (gx_ok(&fn->run)) {
+            gx_convert(GX_F64, out, gx_max(1, rows), dtype, given, gx_max(1, rows), rows, cols);
+            gx_dense_write(&fn->run, &C, given, gx_max(1, rows));
+        }
+        gx_fn_result_sink(fn, &C);
+    }
 }
 
 /* Of each column (axis 0) or row (axis 1); NaN where there is one. */
@@ -317,17 +285,14 @@ static void extremes_along(gx_fn *fn, const gx_mat *A, bool is_max, int64_t axis
     gx_fn_result_sink(fn, &C);
 }
 
-static void extreme(gx_fn *fn, bool is_max)
+/* gx_min, gx_max */
+static void extreme(gx_fn *fn)
 {
+    bool is_max = fn->def->variant == 1;
     gx_mat A;
     int64_t axis = -1;
     if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        (gx_fn_has(fn, 1) && !take_axis(fn, &axis))) {
-        return;
-    }
-    if (gx_number_is_complex(A.number)) {
-        gx_fn_fail(fn, "%s is complex (%s): complex numbers have no order", A.label,
-                   gx_number_name(A.number));
+        !gx_fn_axis(fn, 1, &axis) || !gx_fn_is_ordered(fn, &A)) {
         return;
     }
     if ((A.rows == 0 && axis != 1) || (A.cols == 0 && axis != 0)) {
@@ -344,16 +309,6 @@ static void extreme(gx_fn *fn, bool is_max)
     gx_fn_result_scalar(fn, (gx_scalar){out, 0}, false);
 }
 
-static void minimum(gx_fn *fn)
-{
-    extreme(fn, false);
-}
-
-static void maximum(gx_fn *fn)
-{
-    extreme(fn, true);
-}
-
 static void trace(gx_fn *fn)
 {
     gx_mat A;
@@ -366,8 +321,12 @@ static void trace(gx_fn *fn)
 }
 
 const gx_function gx_functions_algebra[] = {
-    {"gx_matmul", 2, 4, false, matmul}, {"gx_transpose", 1, 3, false, transpose},
-    {"gx_norm", 1, 2, false, norm},     {"gx_sum", 1, 2, false, sum},
-    {"gx_mean", 1, 2, false, mean},     {"gx_min", 1, 2, false, minimum},
-    {"gx_max", 1, 2, false, maximum},   {"gx_trace", 1, 1, false, trace},
-    {NULL, 0, 0, false, NULL}};
+    {"gx_matmul", 2, 4, GX_MADE(2) | GX_SPARSE(0) | GX_SPARSE(1), matmul, 0},
+    {"gx_transpose", 1, 3, GX_MADE(1) | GX_SPARSE(0), transpose, 0},
+    {"gx_norm", 1, 2, GX_SPARSE(0), norm, 0},
+    {"gx_sum", 1, 2, GX_SPARSE(0), sum_or_mean, 0},
+    {"gx_mean", 1, 2, GX_SPARSE(0), sum_or_mean, 1},
+    {"gx_min", 1, 2, GX_SPARSE(0), extreme, 0},
+    {"gx_max", 1, 2, GX_SPARSE(0), extreme, 1},
+    {"gx_trace", 1, 1, GX_SPARSE(0), trace, 0},
+    {.name = NULL}};

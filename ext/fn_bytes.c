@@ -7,8 +7,8 @@
 ** given to SQLite.  The result's size, which SQLite's length limit bounds, is refused before
 ** anything is read.
 */
+#include "gx_ext.h"
 #include "../core/alg/alg.h"
-#include "look.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -26,8 +26,8 @@ static bool take_elements(gx_fn *fn, gx_dtype dtype, gx_mat *flat)
     const void *data = sqlite3_value_blob(value);
     size_t bytes = (size_t)sqlite3_value_bytes(value), size = gx_dtype_bytes(dtype);
     gx_value header;
-    gx_err err = {0};
-    if (data != NULL && gx_value_parse(data, bytes, &header, &err) == GX_OK) {
+    gx_err ignored = {0};
+    if (data != NULL && gx_value_parse(data, bytes, &header, &ignored) == GX_OK) {
         return gx_fn_fail(fn, "bytes is a matrix value, which needs no conversion");
     }
     if (bytes % size != 0) {
@@ -36,12 +36,8 @@ static bool take_elements(gx_fn *fn, gx_dtype dtype, gx_mat *flat)
     }
     int64_t count = (int64_t)(bytes / size);
     if ((uintptr_t)data % gx_dtype_alignment(dtype) != 0) {
-        void *copy;
-        if (gx_mem_alloc(fn->ctx->mem, bytes, "bytes", &copy, &err) != GX_OK) {
-            gx_run_fail(&fn->run, &err);
-            return false;
-        }
-        if (!gx_fn_own(fn, copy)) {
+        void *copy = gx_fn_alloc(fn, bytes, "bytes");
+        if (copy == NULL) {
             return false;
         }
         data = memcpy(copy, data, bytes);
@@ -76,12 +72,11 @@ static bool take_cols(gx_fn *fn, int64_t count, int64_t *cols, int *dest_index)
 /* gx_from_bytes(bytes, dtype[, cols][, destination][, options]) */
 static void from_bytes(gx_fn *fn)
 {
-    gx_dest dest = {0};
     gx_dtype dtype;
     gx_mat flat, by_columns;
     int64_t cols;
     int dest_index;
-    if (!gx_fn_options(fn, gx_dest_keys, &dest)) {
+    if (!gx_fn_options(fn, NULL, NULL)) {
         return;
     }
     if (fn->argc < 2) {
@@ -89,13 +84,13 @@ static void from_bytes(gx_fn *fn)
         return;
     }
     if (!gx_fn_dtype(fn, 1, &dtype) || !take_elements(fn, dtype, &flat) ||
-        !take_cols(fn, flat.rows, &cols, &dest_index) || !gx_fn_dest(fn, dest_index, &dest)) {
+        !take_cols(fn, flat.rows, &cols, &dest_index) || !gx_fn_dest(fn, dest_index, &fn->dest)) {
         return;
     }
     int64_t rows = flat.rows / cols;
     gx_sink sink;
     gx_mat_array(&by_columns, "bytes", dtype, cols, rows, flat.data, cols);
-    dest = gx_dest_like(&dest, &flat);
+    gx_dest dest = gx_dest_like(&fn->dest, &flat);
     gx_sink_begin(&fn->run, &dest, rows, cols, gx_dest_number(&dest, flat.number), 0, 0, 0, &sink);
     if (cols == 1) {
         gx_copy_to_sink(&fn->run, &flat, &sink);
@@ -111,7 +106,6 @@ static void from_bytes(gx_fn *fn)
 static char *result_room(gx_fn *fn, const gx_mat *A, gx_dtype dtype, size_t *bytes)
 {
     int64_t limit = gx_store_length_limit(fn->ctx->store);
-    gx_err err = {0};
     if (!gx_dtype_matrix_bytes(A->rows, A->cols, dtype, bytes) || *bytes > (size_t)limit) {
         gx_run_failf(&fn->run, GX_TOOBIG,
                      "%s is %" PRId64 "x%" PRId64 " %s, more bytes than SQLite's length limit of "
@@ -120,9 +114,7 @@ static char *result_room(gx_fn *fn, const gx_mat *A, gx_dtype dtype, size_t *byt
         return NULL;
     }
     void *out;
-    if (gx_mem_alloc(fn->ctx->mem, *bytes, "bytes", &out, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
-    }
+    gx_fn_check(fn, gx_mem_alloc(fn->ctx->mem, *bytes, "bytes", &out, &fn->err));
     return out;
 }
 
@@ -136,12 +128,8 @@ static void to_bytes(gx_fn *fn)
         return;
     }
     gx_dtype dtype = A.dtype;
-    gx_err err = {0};
-    if (gx_fn_has(fn, 1) && !gx_fn_dtype(fn, 1, &dtype)) {
-        return;
-    }
-    if (gx_dtype_takes(dtype, A.number, A.label, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
+    if ((gx_fn_has(fn, 1) && !gx_fn_dtype(fn, 1, &dtype)) ||
+        !gx_fn_check(fn, gx_dtype_takes(dtype, A.number, A.label, &fn->err))) {
         return;
     }
     char *out = result_room(fn, &A, dtype, &bytes);
@@ -161,7 +149,7 @@ static void to_bytes(gx_fn *fn)
 }
 
 const gx_function gx_functions_bytes[] = {
-    {"gx_from_bytes", 2, 5, false, from_bytes},
-    {"gx_to_bytes", 1, 2, false, to_bytes},
-    {NULL, 0, 0, false, NULL},
+    {"gx_from_bytes", 2, 5, GX_MADE(3) | GX_DEST_LATE, from_bytes, 0},
+    {"gx_to_bytes", 1, 2, 0, to_bytes, 0},
+    {.name = NULL},
 };

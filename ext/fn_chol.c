@@ -11,35 +11,27 @@
 // gx_cholesky -------------------------------------------------------------------------------------
 
 typedef struct cholesky_options {
-    gx_dest dest; /* first: a set_offset of 0 means none */
     bool upper, check;
 } cholesky_options;
 
 static const gx_option cholesky_keys[] = {
     {"upper", GX_OPT_BOOL, offsetof(cholesky_options, upper), 0},
     {"check", GX_OPT_BOOL, offsetof(cholesky_options, check), 0},
-    GX_DEST_KEYS(cholesky_options, dest),
     {NULL, GX_OPT_END, 0, 0}};
-
-static bool is_square(gx_fn *fn, const gx_mat *A)
-{
-    return A->rows == A->cols || gx_fn_fail(fn, "%s is %lldx%lld but must be square", A->label,
-                                            (long long)A->rows, (long long)A->cols);
-}
 
 static void cholesky(gx_fn *fn)
 {
     cholesky_options opt = {0};
     gx_mat A;
     if (!gx_fn_options(fn, cholesky_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !gx_fn_dest(fn, 1, &opt.dest) || !is_square(fn, &A)) {
+        !gx_fn_is_square(fn, &A)) {
         return;
     }
     if (opt.check && gx_alg_refuse_asymmetric(&fn->run, &A) != GX_OK) {
         return;
     }
     gx_sink F;
-    gx_sink_begin(&fn->run, &opt.dest, A.rows, A.cols, A.number,
+    gx_sink_begin(&fn->run, &fn->dest, A.rows, A.cols, A.number,
                   opt.upper ? GX_PROP_UPPER : GX_PROP_LOWER, 0, 0, &F);
     gx_alg_cholesky(&fn->run, &A, opt.upper ? GX_UPPER : GX_LOWER, &F);
     gx_fn_result_sink(fn, &F);
@@ -48,50 +40,30 @@ static void cholesky(gx_fn *fn)
 // gx_trsm, gx_trmm --------------------------------------------------------------------------------
 
 typedef struct tri_options {
-    gx_dest dest;
-    bool upper, has_upper, lower, has_lower, trans, conj, unit;
-    char side[64], uplo[64];
-    gx_scalar alpha;
+    gx_scalar alpha; /* first: a set_offset of 0 means none */
+    bool upper, has_upper, lower, has_lower, has_uplo, trans, conj, unit;
+    int side, uplo;
 } tri_options;
 
 static const gx_option tri_keys[] = {
-    {"side", GX_OPT_TEXT, offsetof(tri_options, side), 0},
-    {"uplo", GX_OPT_TEXT, offsetof(tri_options, uplo), 0},
+    {"side=left/l|right/r", GX_OPT_WORD, offsetof(tri_options, side), 0},
+    {"uplo=lower/l|upper/u", GX_OPT_WORD, offsetof(tri_options, uplo),
+     offsetof(tri_options, has_uplo)},
     {"lower", GX_OPT_BOOL, offsetof(tri_options, lower), offsetof(tri_options, has_lower)},
     {"upper", GX_OPT_BOOL, offsetof(tri_options, upper), offsetof(tri_options, has_upper)},
     {"trans", GX_OPT_BOOL, offsetof(tri_options, trans), 0},
     {"conj", GX_OPT_BOOL, offsetof(tri_options, conj), 0},
     {"unit", GX_OPT_BOOL, offsetof(tri_options, unit), 0},
     {"alpha", GX_OPT_SCALAR, offsetof(tri_options, alpha), 0},
-    GX_DEST_KEYS(tri_options, dest),
     {NULL, GX_OPT_END, 0, 0}};
-
-/* One of two words, or its first letter; -1 when it is neither (and the call has failed). */
-static int one_of(gx_fn *fn, const char *key, const char *text, const char *first,
-                  const char *second)
-{
-    const char *words[2] = {first, second};
-    for (int w = 0; w < 2; w++) {
-        if (sqlite3_stricmp(text, words[w]) == 0 ||
-            (text[0] != '\0' && text[1] == '\0' && sqlite3_strnicmp(text, words[w], 1) == 0)) {
-            return w;
-        }
-    }
-    gx_fn_fail(fn, "\"%s\" is '%s' but must be '%s' or '%s'", key, text, first, second);
-    return -1;
-}
 
 /* What the options say of the triangle, else what A's properties say. */
 static bool find_uplo(gx_fn *fn, const tri_options *opt, const gx_mat *A, gx_uplo *uplo)
 {
     bool says[2] = {(opt->has_lower && opt->lower) || (opt->has_upper && !opt->upper),
                     (opt->has_upper && opt->upper) || (opt->has_lower && !opt->lower)};
-    if (opt->uplo[0] != '\0') {
-        int word = one_of(fn, "uplo", opt->uplo, "lower", "upper");
-        if (word < 0) {
-            return false;
-        }
-        says[word] = true;
+    if (opt->has_uplo) {
+        says[opt->uplo] = true;
     }
     if (says[GX_LOWER] && says[GX_UPPER]) {
         return gx_fn_fail(fn, "options say both that %s is lower and that it is upper triangular",
@@ -112,10 +84,9 @@ static bool find_uplo(gx_fn *fn, const tri_options *opt, const gx_mat *A, gx_upl
 static bool tri_args_of(gx_fn *fn, const tri_options *opt, const gx_mat *A, const gx_mat *B,
                         gx_tri_args *args)
 {
-    int side = opt->side[0] == '\0' ? 0 : one_of(fn, "side", opt->side, "left", "right");
     *args = (gx_tri_args){.A = A,
                           .B = B,
-                          .side = side == 1 ? GX_RIGHT : GX_LEFT,
+                          .side = (gx_side)opt->side,
                           .diag = opt->unit ? GX_UNIT : GX_NON_UNIT,
                           .alpha = opt->alpha};
     if (opt->conj) {
@@ -123,45 +94,34 @@ static bool tri_args_of(gx_fn *fn, const tri_options *opt, const gx_mat *A, cons
     } else if (opt->trans) {
         args->trans = GX_TRANS;
     }
-    return side >= 0 && find_uplo(fn, opt, A, &args->uplo);
+    return find_uplo(fn, opt, A, &args->uplo);
 }
 
-static void triangular(gx_fn *fn, gx_code (*driver)(gx_run *, const gx_tri_args *, gx_sink *))
+/* gx_trsm(A, B[, destination][, options]) and gx_trmm */
+static void triangular(gx_fn *fn)
 {
     tri_options opt = {.alpha = {1, 0}};
     gx_mat A, B;
     gx_tri_args args;
     gx_number dtype;
-    gx_err err = {0};
     if (!gx_fn_options(fn, tri_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !gx_fn_matrix(fn, 1, "B", &B) || !gx_fn_dest(fn, 2, &opt.dest) ||
-        !tri_args_of(fn, &opt, &A, &B, &args)) {
-        return;
-    }
-    if (gx_tri_shape(&args, &dtype, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
+        !gx_fn_matrix(fn, 1, "B", &B) || !tri_args_of(fn, &opt, &A, &B, &args) ||
+        !gx_fn_check(fn, gx_tri_shape(&args, &dtype, &fn->err))) {
         return;
     }
     gx_sink X;
-    gx_sink_begin(&fn->run, &opt.dest, B.rows, B.cols, dtype, 0, 0, 0, &X);
-    driver(&fn->run, &args, &X);
+    gx_sink_begin(&fn->run, &fn->dest, B.rows, B.cols, dtype, 0, 0, 0, &X);
+    if (fn->def->variant == 0) {
+        gx_alg_trsm(&fn->run, &args, &X);
+    } else {
+        gx_alg_trmm(&fn->run, &args, &X);
+    }
     gx_fn_result_sink(fn, &X);
-}
-
-static void trsm(gx_fn *fn)
-{
-    triangular(fn, gx_alg_trsm);
-}
-
-static void trmm(gx_fn *fn)
-{
-    triangular(fn, gx_alg_trmm);
 }
 
 // gx_syrk -----------------------------------------------------------------------------------------
 
 typedef struct syrk_options {
-    gx_dest dest;
     bool trans, conj;
     gx_scalar alpha;
 } syrk_options;
@@ -170,15 +130,13 @@ static const gx_option syrk_keys[] = {
     {"trans", GX_OPT_BOOL, offsetof(syrk_options, trans), 0},
     {"conj", GX_OPT_BOOL, offsetof(syrk_options, conj), 0},
     {"alpha", GX_OPT_SCALAR, offsetof(syrk_options, alpha), 0},
-    GX_DEST_KEYS(syrk_options, dest),
     {NULL, GX_OPT_END, 0, 0}};
 
 static void syrk(gx_fn *fn)
 {
     syrk_options opt = {.alpha = {1, 0}};
     gx_mat A;
-    if (!gx_fn_options(fn, syrk_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !gx_fn_dest(fn, 1, &opt.dest)) {
+    if (!gx_fn_options(fn, syrk_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A)) {
         return;
     }
     bool is_complex = gx_number_is_complex(A.number);
@@ -195,13 +153,13 @@ static void syrk(gx_fn *fn)
                           : trans == GX_CONJ_TRANS    ? GX_PROP_HERMITIAN
                                                       : GX_PROP_SYMMETRIC;
     gx_sink C;
-    gx_sink_begin(&fn->run, &opt.dest, n, n, dtype, properties, 0, 0, &C);
+    gx_sink_begin(&fn->run, &fn->dest, n, n, dtype, properties, 0, 0, &C);
     gx_alg_matmul(&fn->run, &args, &C);
     gx_fn_result_sink(fn, &C);
 }
 
-const gx_function gx_functions_cholesky[] = {{"gx_cholesky", 1, 3, false, cholesky},
-                                             {"gx_trsm", 2, 4, false, trsm},
-                                             {"gx_trmm", 2, 4, false, trmm},
-                                             {"gx_syrk", 1, 3, false, syrk},
-                                             {NULL, 0, 0, false, NULL}};
+const gx_function gx_functions_chol[] = {{"gx_cholesky", 1, 3, GX_MADE(1), cholesky, 0},
+                                             {"gx_trsm", 2, 4, GX_MADE(2), triangular, 0},
+                                             {"gx_trmm", 2, 4, GX_MADE(2), triangular, 1},
+                                             {"gx_syrk", 1, 3, GX_MADE(1), syrk, 0},
+                                             {.name = NULL}};

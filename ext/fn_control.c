@@ -8,7 +8,7 @@
 **
 ** The last two have files of their own: selftest.c and benchmark.c.
 */
-#include "control.h"
+#include "gx_ext.h"
 
 #include "../core/base/machine.h"
 #include "../core/connection.h"
@@ -63,23 +63,16 @@ static void config(gx_fn *fn)
 {
     const char *key;
     gx_setting setting;
-    gx_err err = {0};
-    if (!gx_fn_text(fn, 0, "key", &key)) {
+    if (!gx_fn_text(fn, 0, "key", &key) ||
+        !gx_fn_check(fn, gx_config_find(key, &setting, &fn->err))) {
         return;
     }
-    gx_code rc = gx_config_find(key, &setting, &err);
-    if (rc == GX_OK && fn->argc == 2) {
-        const char *value = setting_value(fn, key);
-        if (value == NULL) {
-            return;
-        }
-        rc = setting == GX_SET_PROGRESS ? check_progress(fn, value, &err) : GX_OK;
-        if (rc == GX_OK) {
-            rc = gx_ctx_configure_by_sql(fn->ctx, setting, value, &err);
-        }
-    }
-    if (rc != GX_OK) {
-        gx_run_fail(&fn->run, &err);
+    const char *value = fn->argc == 2 ? setting_value(fn, key) : NULL;
+    if ((fn->argc == 2 && value == NULL) ||
+        (value != NULL && setting == GX_SET_PROGRESS &&
+         !gx_fn_check(fn, check_progress(fn, value, &fn->err))) ||
+        (value != NULL &&
+         !gx_fn_check(fn, gx_ctx_configure_by_sql(fn->ctx, setting, value, &fn->err)))) {
         return;
     }
     const gx_config *config = &fn->ctx->config;
@@ -249,11 +242,11 @@ static void debug(gx_fn *fn)
 }
 
 const gx_function gx_functions_control[] = {
-    {"gx_config", 1, 2, false, config},
-    {"gx_version", 0, 0, true, version},
-    {"gx_debug", 0, 0, false, debug},
-    {"gx_stats_reset", 0, 0, false, stats_reset},
-    {"gx_selftest", 0, 0, false, gx_fn_selftest},
-    {"gx_benchmark", 0, 1, false, gx_fn_benchmark},
-    {NULL, 0, 0, false, NULL},
+    {"gx_config", 1, 2, 0, config, 0},
+    {"gx_version", 0, 0, GX_PURE, version, 0},
+    {"gx_debug", 0, 0, 0, debug, 0},
+    {"gx_stats_reset", 0, 0, 0, stats_reset, 0},
+    {"gx_selftest", 0, 0, 0, gx_fn_selftest, 0},
+    {"gx_benchmark", 0, 1, 0, gx_fn_benchmark, 0},
+    {.name = NULL},
 };

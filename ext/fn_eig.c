@@ -5,15 +5,24 @@
 **   gx_eigvals(A[, values][, options])
 **   gx_svd(A[, s[, u[, vt]]][, options])
 **   gx_nullspace(A[, destination][, options])
+**   gx_sqrtm, gx_expm, gx_logm (A[, destination][, options]), gx_powm(A, power[, ...])
 **
-** The tables of the same names are in vtab_eig.c, the options in spectra.c, the mathematics in
-** core/spectra/alg_eig.h.  Several destinations are stored together or not at all (outputs.c).
+** and as tables, a row an eigenvalue, a singular value:
+**
+**   gx_eig   k, value, imag, residual, vector, left_vector
+**   gx_svd   k, sigma, u, v, residual
+**
+** There vectors and residuals are computed only where the statement names their columns; left
+** vectors only with {"left":true}.  Vectors are columns, as matrix values.  The options are in
+** spectra.c, the mathematics in core/spectra/alg_eig.h and funm.h.  Several destinations are stored
+** together or not at all (outputs.c).
 */
-#include "outputs.h"
 #include "spectra.h"
+#include "table_fn.h"
 
 #include "../core/alg/alg_qr.h"
 #include "../core/alg/dense.h"
+#include "../core/spectra/funm.h"
 
 #include <math.h>
 #include <string.h>
@@ -79,8 +88,11 @@ static void find_and_store(gx_fn *fn, gx_eig_options *opt, const gx_eig_args *ar
     gx_eig_clear(&r);
 }
 
-static void eig_with(gx_fn *fn, const gx_option *keys, bool is_values_only)
+/* gx_eig, gx_eigvals */
+static void eig(gx_fn *fn)
 {
+    bool is_values_only = fn->def->variant == 1;
+    const gx_option *keys = is_values_only ? gx_eigvals_keys : gx_eig_keys;
     gx_eig_options opt = {0};
     gx_mat A, mats[2];
     gx_eig_args args;
@@ -93,16 +105,6 @@ static void eig_with(gx_fn *fn, const gx_option *keys, bool is_values_only)
     args.wants_right = opt.vectors.name != NULL;
     args.wants_left = opt.left.name != NULL;
     find_and_store(fn, &opt, &args);
-}
-
-static void eig(gx_fn *fn)
-{
-    eig_with(fn, gx_eig_keys, false);
-}
-
-static void eigvals(gx_fn *fn)
-{
-    eig_with(fn, gx_eigvals_keys, true);
 }
 
 // gx_svd ------------------------------------------------------------------------------------------
@@ -164,15 +166,14 @@ static void svd(gx_fn *fn)
 // gx_nullspace ------------------------------------------------------------------------------------
 
 typedef struct nullspace_options {
-    gx_dest dest;
-    bool has_tol;
     double tol;
+    bool has_tol;
 } nullspace_options;
 
-static const gx_option nullspace_keys[] = {
-    {"tol", GX_OPT_REAL, offsetof(nullspace_options, tol), offsetof(nullspace_options, has_tol)},
-    GX_DEST_KEYS(nullspace_options, dest),
-    {NULL, GX_OPT_END, 0, 0}};
+static const gx_option nullspace_keys[] = {{"tol=[0,inf]", GX_OPT_REAL,
+                                            offsetof(nullspace_options, tol),
+                                            offsetof(nullspace_options, has_tol)},
+                                           {NULL, GX_OPT_END, 0, 0}};
 
 /* Singular values above the tolerance. */
 static int64_t rank_of(const gx_svd_result *r, const nullspace_options *opt)
@@ -211,15 +212,10 @@ static void nullspace(gx_fn *fn)
     gx_mat A;
     gx_svd_result r = {0};
     gx_outputs out;
-    if (!gx_fn_options(fn, nullspace_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !gx_fn_dest(fn, 1, &opt.dest)) {
+    if (!gx_fn_options(fn, nullspace_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A)) {
         return;
     }
-    if (opt.has_tol && !(opt.tol >= 0)) {
-        gx_fn_fail(fn, "option \"tol\" is %g but must be at least 0", opt.tol);
-        return;
-    }
-    const gx_dest *dests[] = {&opt.dest};
+    const gx_dest *dests[] = {&fn->dest};
     // A tall matrix has all of V^H in the economy mode; a wide one needs the full one.
     gx_svd_args args = {.A = &A, .mode = A.rows >= A.cols ? GX_SVD_ECONOMY : GX_SVD_FULL};
     void *basis = NULL;
@@ -228,15 +224,187 @@ static void nullspace(gx_fn *fn)
         rank = rank_of(&r, &opt);
         basis = nullspace_of(&fn->run, &r, rank);
     }
-    gx_outputs_finish(&out, &opt.dest, 0, A.number, A.cols, A.cols - rank, basis,
+    gx_outputs_finish(&out, &fn->dest, 0, A.number, A.cols, A.cols - rank, basis,
                       gx_max(1, A.cols));
     gx_mem_free(fn->ctx->mem, basis);
     r.mem = fn->ctx->mem;
     gx_svd_clear(&r);
 }
 
-const gx_function gx_functions_eig[] = {{"gx_eig", 1, 4, false, eig},
-                                        {"gx_eigvals", 1, 3, false, eigvals},
-                                        {"gx_svd", 1, 5, false, svd},
-                                        {"gx_nullspace", 1, 3, false, nullspace},
-                                        {NULL, 0, 0, false, NULL}};
+// Functions of matrices ---------------------------------------------------------------------------
+
+static void funm(gx_fn *fn)
+{
+    gx_mat A;
+    gx_funm_args args = {.A = &A, .function = (gx_funm)fn->def->variant};
+    gx_funm_result r = {0};
+    gx_outputs out;
+    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        (args.function == GX_FUNM_POWER && !gx_fn_real(fn, 1, "power", &args.power))) {
+        return;
+    }
+    if (!(fabs(args.power) <= 0x1p53)) {
+        gx_fn_fail(fn, "power is %g but must be at most 2^53 in magnitude", args.power);
+        return;
+    }
+    const gx_dest *dests[] = {&fn->dest};
+    if (gx_outputs_begin(&out, fn, dests, 1)) {
+        gx_alg_funm(&fn->run, &args, &r);
+    }
+    gx_outputs_finish(&out, &fn->dest, r.properties, r.dtype, A.rows, A.rows, r.data,
+                      gx_max(1, A.rows));
+    gx_mem_free(fn->ctx->mem, r.data);
+}
+
+const gx_function gx_functions_eig[] = {
+    {"gx_eig", 1, 4, GX_SPARSE(0), eig, 0},
+    {"gx_eigvals", 1, 3, GX_SPARSE(0), eig, 1},
+    {"gx_svd", 1, 5, GX_SPARSE(0), svd, 0},
+    {"gx_nullspace", 1, 3, GX_MADE(1), nullspace, 0},
+    {"gx_sqrtm", 1, 3, GX_MADE(1), funm, GX_FUNM_SQRT},
+    {"gx_expm", 1, 3, GX_MADE(1), funm, GX_FUNM_EXP},
+    {"gx_logm", 1, 3, GX_MADE(1), funm, GX_FUNM_LOG},
+    {"gx_powm", 2, 4, GX_MADE(2), funm, GX_FUNM_POWER},
+    {.name = NULL}};
+
+// gx_eig as a table -------------------------------------------------------------------------------
+
+enum { EIG_K, EIG_VALUE, EIG_IMAG, EIG_RESIDUAL, EIG_VECTOR, EIG_LEFT, EIG_COLUMNS };
+
+typedef struct eig_state {
+    gx_eig_result result;
+    bool has_left;
+} eig_state;
+
+static bool eig_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
+{
+    eig_state *s = state;
+    gx_eig_options opt = {0};
+    gx_mat A, mats[2];
+    gx_eig_args args;
+    s->result.mem = fn->ctx->mem;
+    if (!gx_fn_options(fn, gx_eig_table_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        !gx_eig_args_of(fn, &opt, &A, mats, &args)) {
+        return false;
+    }
+    s->has_left = opt.wants_left;
+    args.wants_right = (used & 1 << EIG_VECTOR) != 0;
+    args.wants_left = opt.wants_left && (used & 1 << EIG_LEFT) != 0;
+    args.wants_residuals = (used & 1 << EIG_RESIDUAL) != 0;
+    if (gx_alg_eig(&fn->run, &args, &s->result) != GX_OK) {
+        return false;
+    }
+    *rows = s->result.count;
+    return true;
+}
+
+static gx_cell eig_vector(const gx_eig_result *r, const void *vectors, int64_t row)
+{
+    return vectors == NULL
+               ? (gx_cell){0}
+               : gx_cell_vector(r->dtype, r->n, gx_at(vectors, r->dtype, r->n, 0, row), 1);
+}
+
+static gx_cell eig_cell(void *state, gx_ctx *ctx, int64_t row, int column)
+{
+    const eig_state *s = state;
+    const gx_eig_result *r = &s->result;
+    (void)ctx;
+    switch (column) {
+    case EIG_K:
+        return gx_cell_int(row);
+    case EIG_VALUE:
+        return gx_cell_real(r->values[row].re);
+    case EIG_IMAG:
+        return gx_cell_real(r->values[row].im);
+    case EIG_RESIDUAL:
+        return r->residuals == NULL ? (gx_cell){0} : gx_cell_real(r->residuals[row]);
+    case EIG_VECTOR:
+        return eig_vector(r, r->right, row);
+    default:
+        return eig_vector(r, !s->has_left ? NULL : r->is_hermitian ? r->right : r->left, row);
+    }
+}
+
+static void eig_clear(void *state)
+{
+    gx_eig_clear(&((eig_state *)state)->result);
+}
+
+const gx_table_fn gx_table_eig = {
+    .def = {"gx_eig", 1, 2, GX_SPARSE(0), NULL, 0},
+    .shape = "CREATE TABLE x(k INTEGER, value REAL, imag REAL, residual REAL, vector BLOB, "
+             "left_vector BLOB, a HIDDEN, options HIDDEN)",
+    .columns = EIG_COLUMNS,
+    .state_bytes = sizeof(eig_state),
+    .begin = eig_begin,
+    .cell = eig_cell,
+    .clear = eig_clear,
+};
+
+// gx_svd as a table -------------------------------------------------------------------------------
+
+enum { SVD_K, SVD_SIGMA, SVD_U, SVD_V, SVD_RESIDUAL, SVD_COLUMNS };
+
+/* V's columns are V^H's rows conjugated: made so once, when the scan begins. */
+static bool svd_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
+{
+    gx_svd_result *r = state;
+    gx_svd_options opt = {0};
+    gx_mat A;
+    gx_svd_args args;
+    r->mem = fn->ctx->mem;
+    bool wants_vectors = (used & (1 << SVD_U | 1 << SVD_V)) != 0;
+    if (!gx_fn_options(fn, gx_svd_table_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        !gx_svd_args_of(fn, &opt, &A, wants_vectors, &args)) {
+        return false;
+    }
+    args.wants_residuals = (used & 1 << SVD_RESIDUAL) != 0;
+    if (gx_alg_svd(&fn->run, &args, r) != GX_OK) {
+        return false;
+    }
+    if (r->vt != NULL) {
+        gx_dense_conj(&fn->run, r->dtype, r->vt_rows, r->n, r->vt);
+    }
+    *rows = r->count;
+    return true;
+}
+
+static gx_cell svd_cell(void *state, gx_ctx *ctx, int64_t row, int column)
+{
+    const gx_svd_result *r = state;
+    (void)ctx;
+    switch (column) {
+    case SVD_K:
+        return gx_cell_int(row);
+    case SVD_SIGMA:
+        return gx_cell_real(r->sigma[row]);
+    case SVD_U:
+        return r->u == NULL ? (gx_cell){0}
+                            : gx_cell_vector(r->dtype, r->m,
+                                             gx_at(r->u, r->dtype, r->m, 0, row), 1);
+    case SVD_RESIDUAL:
+        return r->residuals == NULL ? (gx_cell){0} : gx_cell_real(r->residuals[row]);
+    default:
+        return r->vt == NULL
+                   ? (gx_cell){0}
+                   : gx_cell_vector(r->dtype, r->n, gx_at(r->vt, r->dtype, r->vt_rows, row, 0),
+                                    r->vt_rows);
+    }
+}
+
+static void svd_clear(void *state)
+{
+    gx_svd_clear(state);
+}
+
+const gx_table_fn gx_table_svd = {
+    .def = {"gx_svd", 1, 2, GX_SPARSE(0), NULL, 0},
+    .shape = "CREATE TABLE x(k INTEGER, sigma REAL, u BLOB, v BLOB, residual REAL, a HIDDEN, "
+             "options HIDDEN)",
+    .columns = SVD_COLUMNS,
+    .state_bytes = sizeof(gx_svd_result),
+    .begin = svd_begin,
+    .cell = svd_cell,
+    .clear = svd_clear,
+};

@@ -46,9 +46,9 @@ static bool get_delimiter(gx_fn *fn, const char *text, char *delimiter)
 // gx_import(name, path[, options]) ----------------------------------------------------------------
 
 typedef struct import_options {
-    gx_dest dest; /* first: a set_offset of 0 means none */
-    char format[64], delimiter[64], decimal[64];
-    bool dense, has_dense;
+    char format[64], delimiter[64];
+    int decimal;
+    bool saturate, replace, has_decimal, dense, has_dense;
     gx_import_options file;
 } import_options;
 
@@ -56,15 +56,16 @@ static const gx_option import_keys[] = {
     {"format", GX_OPT_TEXT, offsetof(import_options, format), 0},
     {"dtype", GX_OPT_DTYPE, offsetof(import_options, file.dtype),
      offsetof(import_options, file.has_dtype)},
-    {"saturate", GX_OPT_BOOL, offsetof(import_options, dest.saturate), 0},
-    {"replace", GX_OPT_BOOL, offsetof(import_options, dest.replace), 0},
+    {"saturate", GX_OPT_BOOL, offsetof(import_options, saturate), 0},
+    {"replace", GX_OPT_BOOL, offsetof(import_options, replace), 0},
     {"header", GX_OPT_BOOL, offsetof(import_options, file.header),
      offsetof(import_options, file.has_header)},
     {"delimiter", GX_OPT_TEXT, offsetof(import_options, delimiter), 0},
-    {"skip", GX_OPT_INT, offsetof(import_options, file.skip), 0},
+    {"skip=[0,inf]", GX_OPT_INT, offsetof(import_options, file.skip), 0},
     {"columns", GX_OPT_LIST, offsetof(import_options, file.columns), 0},
     {"na", GX_OPT_TEXTS, offsetof(import_options, file.na), 0},
-    {"decimal", GX_OPT_TEXT, offsetof(import_options, decimal), 0},
+    {"decimal=.|,", GX_OPT_WORD, offsetof(import_options, decimal),
+     offsetof(import_options, has_decimal)},
     {"member", GX_OPT_NAME, offsetof(import_options, file.member), 0},
     {"sparse", GX_OPT_BOOL, offsetof(import_options, file.sparse),
      offsetof(import_options, file.has_sparse)},
@@ -79,7 +80,7 @@ static bool check_import(gx_fn *fn, const import_options *opt, gx_file_format fo
                       : opt->file.skip != 0       ? "skip"
                       : opt->file.columns != NULL ? "columns"
                       : opt->file.na != NULL      ? "na"
-                      : opt->decimal[0] != '\0'   ? "decimal"
+                      : opt->has_decimal          ? "decimal"
                                                   : NULL;
     if (format != GX_FILE_CSV && key != NULL) {
         return gx_fn_fail(fn, "option \"%s\" is for csv, tsv and txt", key);
@@ -88,56 +89,42 @@ static bool check_import(gx_fn *fn, const import_options *opt, gx_file_format fo
         return gx_fn_fail(fn, "option \"member\" is for npz");
     }
     bool may_be_sparse = format == GX_FILE_MTX || format == GX_FILE_NPZ;
-    if (!may_be_sparse && opt->file.has_sparse && opt->file.sparse) {
-        return gx_fn_fail(fn,
-                          "option \"sparse\" is for mtx: gx_sparse makes one of a dense matrix");
-    }
-    if (opt->file.skip < 0) {
-        return gx_fn_fail(fn, "option \"skip\" must be 0 or more, not %lld",
-                          (long long)opt->file.skip);
-    }
-    return true;
+    return may_be_sparse || !opt->file.has_sparse || !opt->file.sparse ||
+           gx_fn_fail(fn, "option \"sparse\" is for mtx: gx_sparse makes one of a dense matrix");
 }
 
 /* The delimiter and the decimal mark, which are not the same. */
 static bool get_marks(gx_fn *fn, import_options *opt)
 {
-    char shown[GX_SHOWN_BYTES];
     gx_import_options *file = &opt->file;
     if (opt->delimiter[0] != '\0' && !get_delimiter(fn, opt->delimiter, &file->delimiter)) {
         return false;
     }
-    if (opt->decimal[0] != '\0' && strcmp(opt->decimal, ".") != 0 &&
-        strcmp(opt->decimal, ",") != 0) {
-        return gx_fn_fail(fn, "option \"decimal\" must be \".\" or \",\", not \"%s\"",
-                          gx_text_show(opt->decimal, strlen(opt->decimal), shown));
-    }
-    file->decimal = opt->decimal[0] == ',' ? ',' : '.';
+    file->decimal = opt->decimal == 1 ? ',' : '.';
     return file->decimal != file->delimiter ||
            gx_fn_fail(fn, "options \"delimiter\" and \"decimal\" are both \",\"");
 }
 
 /* No format is known for the path; where the name looks like one, they are the other way round. */
-static void fail_format(gx_fn *fn, const import_options *opt, const gx_err *err)
+static void fail_format(gx_fn *fn, const import_options *opt)
 {
     gx_file_format format;
     gx_err ignored = {0};
     char delimiter, shown[GX_SHOWN_BYTES];
-    if (opt->format[0] == '\0' && opt->dest.name != NULL &&
-        gx_file_format_of(opt->dest.name, "", true, &format, &delimiter, &ignored) == GX_OK) {
+    if (opt->format[0] == '\0' && fn->dest.name != NULL &&
+        gx_file_format_of(fn->dest.name, "", true, &format, &delimiter, &ignored) == GX_OK) {
         gx_fn_fail(fn, "%s looks like the path, but the name comes first: gx_import(name, path)",
                    gx_arg_show(fn->argv[0], shown));
         return;
     }
-    gx_run_fail(&fn->run, err);
+    gx_run_fail(&fn->run, &fn->err);
 }
 
 static void import(gx_fn *fn)
 {
-    import_options opt = {.dest = {0}};
+    import_options opt = {.decimal = 0};
     const char *path;
     gx_file_format format;
-    gx_err err = {0};
     if (!gx_fn_options(fn, import_keys, &opt) || !gx_fn_may_use_files(fn)) {
         return;
     }
@@ -145,11 +132,14 @@ static void import(gx_fn *fn)
         gx_fn_fail(fn, "takes a name, a path and options");
         return;
     }
-    if (!gx_fn_dest(fn, 0, &opt.dest) || !get_path(fn, &path)) {
+    fn->dest.saturate = opt.saturate;
+    fn->dest.replace = opt.replace;
+    if (!get_path(fn, &path)) {
         return;
     }
-    if (gx_file_format_of(path, opt.format, true, &format, &opt.file.delimiter, &err) != GX_OK) {
-        fail_format(fn, &opt, &err);
+    if (gx_file_format_of(path, opt.format, true, &format, &opt.file.delimiter, &fn->err) !=
+        GX_OK) {
+        fail_format(fn, &opt);
         return;
     }
     if (!check_import(fn, &opt, format) || !get_marks(fn, &opt)) {
@@ -164,7 +154,7 @@ static void import(gx_fn *fn)
         opt.file.sparse = !opt.dense;
     }
     gx_sink sink;
-    gx_file_import(&fn->run, path, format, &opt.file, &opt.dest, &sink);
+    gx_file_import(&fn->run, path, format, &opt.file, &fn->dest, &sink);
     gx_fn_result_sink(fn, &sink);
 }
 
@@ -172,7 +162,9 @@ static void import(gx_fn *fn)
 
 typedef struct export_options {
     gx_export_options file; /* first: a set_offset of 0 means none */
-    char format[64], delimiter[64], symmetry[64];
+    char format[64], delimiter[64];
+    bool has_symmetry;
+    int symmetry;
 } export_options;
 
 static const gx_option export_keys[] = {
@@ -180,26 +172,23 @@ static const gx_option export_keys[] = {
     {"overwrite", GX_OPT_BOOL, offsetof(export_options, file.overwrite), 0},
     {"dtype", GX_OPT_DTYPE, offsetof(export_options, file.dtype),
      offsetof(export_options, file.has_dtype)},
-    {"precision", GX_OPT_INT, offsetof(export_options, file.precision),
+    {"precision=[1,17]", GX_OPT_INT, offsetof(export_options, file.precision),
      offsetof(export_options, file.has_precision)},
     {"delimiter", GX_OPT_TEXT, offsetof(export_options, delimiter), 0},
-    {"symmetry", GX_OPT_TEXT, offsetof(export_options, symmetry), 0},
+    {"symmetry=auto|general", GX_OPT_WORD, offsetof(export_options, symmetry),
+     offsetof(export_options, has_symmetry)},
     {NULL, GX_OPT_END, 0, 0}};
 
 /* "array" and "coordinate" are formats of their own here: both are Matrix Market's. */
 static bool find_format(gx_fn *fn, const char *path, export_options *opt, gx_file_format *format)
 {
-    gx_err err = {0};
     opt->file.is_coordinate = strcmp(opt->format, "coordinate") == 0;
     if (opt->file.is_coordinate || strcmp(opt->format, "array") == 0) {
         *format = GX_FILE_MTX;
         return true;
     }
-    if (gx_file_format_of(path, opt->format, false, format, &opt->file.delimiter, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
-        return false;
-    }
-    return true;
+    return gx_fn_check(fn, gx_file_format_of(path, opt->format, false, format,
+                                             &opt->file.delimiter, &fn->err));
 }
 
 static bool check_export(gx_fn *fn, export_options *opt, gx_file_format format)
@@ -207,22 +196,13 @@ static bool check_export(gx_fn *fn, export_options *opt, gx_file_format format)
     if (opt->file.has_precision && (format == GX_FILE_NPY || format == GX_FILE_NPZ)) {
         return gx_fn_fail(fn, "option \"precision\" is for mtx, csv, tsv and txt");
     }
-    if (opt->file.has_precision && (opt->file.precision < 1 || opt->file.precision > 17)) {
-        return gx_fn_fail(fn, "option \"precision\" must be 1 to 17 digits, not %lld",
-                          (long long)opt->file.precision);
-    }
     if (opt->delimiter[0] != '\0' && format != GX_FILE_CSV) {
         return gx_fn_fail(fn, "option \"delimiter\" is for csv, tsv and txt");
     }
-    if (opt->symmetry[0] != '\0' && format != GX_FILE_MTX) {
+    if (opt->has_symmetry && format != GX_FILE_MTX) {
         return gx_fn_fail(fn, "option \"symmetry\" is for mtx");
     }
-    opt->file.is_general = strcmp(opt->symmetry, "general") == 0;
-    if (opt->symmetry[0] != '\0' && !opt->file.is_general && strcmp(opt->symmetry, "auto") != 0) {
-        char shown[GX_SHOWN_BYTES];
-        return gx_fn_fail(fn, "option \"symmetry\" must be \"auto\" or \"general\", not \"%s\"",
-                          gx_text_show(opt->symmetry, strlen(opt->symmetry), shown));
-    }
+    opt->file.is_general = opt->symmetry == 1;
     return opt->delimiter[0] == '\0' || get_delimiter(fn, opt->delimiter, &opt->file.delimiter);
 }
 
@@ -246,14 +226,12 @@ static void export(gx_fn *fn)
     if (A.is_sparse && format == GX_FILE_MTX && strcmp(opt.format, "array") != 0) {
         opt.file.is_coordinate = true;
     }
-    if (opt.file.delimiter == '\0') {
-        opt.file.delimiter = ',';
-    }
+    opt.file.delimiter = opt.file.delimiter == '\0' ? ',' : opt.file.delimiter;
     if (gx_file_export(&fn->run, &A, path, format, &opt.file) == GX_OK) {
         sqlite3_result_text(fn->sql, path, -1, SQLITE_TRANSIENT);
     }
 }
 
-const gx_function gx_functions_files[] = {{"gx_import", 2, 3, false, import},
-                                          {"gx_export", 2, 3, false, export},
-                                          {NULL, 0, 0, false, NULL}};
+const gx_function gx_functions_files[] = {{"gx_import", 2, 3, GX_DEST(0), import, 0},
+                                          {"gx_export", 2, 3, GX_SPARSE(0), export, 0},
+                                          {.name = NULL}};

@@ -7,18 +7,9 @@
 ** rows of one tile.  Each answer, a matrix value, goes from where SQLite has it into the
 ** result, through one tile's buffer where it is of another dtype.
 */
-#include "look.h"
+#include "gx_ext.h"
 
 #include <inttypes.h>
-
-typedef struct function_options {
-    gx_dest dest; /* first: a set_offset of 0 means none */
-} function_options;
-
-static const gx_option function_keys[] = {
-    GX_DEST_KEYS(function_options, dest),
-    {NULL, GX_OPT_END, 0, 0},
-};
 
 /* Who is asked. */
 typedef struct asked {
@@ -34,9 +25,9 @@ static bool put_answer(gx_fn *fn, asked *from, gx_sink *sink, const int64_t at[4
     size_t bytes;
     gx_value value;
     gx_err err = {0};
-    if (gx_store_call_rectangle(fn->ctx->store, from->stmt, from->fn, at, &blob, &bytes, &err) !=
-        GX_OK) {
-        return gx_run_fail(&fn->run, &err), false;
+    if (!gx_fn_check(fn, gx_store_call_rectangle(fn->ctx->store, from->stmt, from->fn, at, &blob,
+                                                 &bytes, &fn->err))) {
+        return false;
     }
     if (blob == NULL) {
         return gx_fn_fail(fn, "%s(%" PRId64 ", %" PRId64 ", ...) gave no matrix value", from->fn,
@@ -92,27 +83,17 @@ static void ask(gx_fn *fn, asked *from, gx_sink *sink)
 /* gx_from_function(fn, m, n[, destination][, options]) */
 static void from_function(gx_fn *fn)
 {
-    function_options opt = {0};
     asked from = {0};
     int64_t m, n;
-    gx_err err = {0};
-    if (!gx_fn_options(fn, function_keys, &opt) || !gx_fn_text(fn, 0, "fn", &from.fn) ||
-        !gx_fn_int(fn, 1, "m", &m) || !gx_fn_int(fn, 2, "n", &n) ||
-        !gx_fn_dest(fn, 3, &opt.dest)) {
-        return;
-    }
-    if (m < 0 || n < 0) {
-        gx_fn_fail(fn, "%s must not be negative, not %" PRId64, m < 0 ? "m" : "n", m < 0 ? m : n);
-        return;
-    }
-    if (gx_store_call_open(fn->ctx->store, from.fn, &from.stmt, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
+    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_text(fn, 0, "fn", &from.fn) ||
+        !gx_fn_size(fn, 1, "m", &m) || !gx_fn_size(fn, 2, "n", &n) ||
+        !gx_fn_check(fn, gx_store_call_open(fn->ctx->store, from.fn, &from.stmt, &fn->err))) {
         return;
     }
     gx_sink sink;
-    opt.dest.is_asked_for = true;
-    opt.dest.is_streamed = true;
-    gx_sink_begin(&fn->run, &opt.dest, m, n, gx_dest_number(&opt.dest, GX_F64), 0, 0, 0, &sink);
+    fn->dest.is_asked_for = true;
+    fn->dest.is_streamed = true;
+    gx_sink_begin(&fn->run, &fn->dest, m, n, gx_dest_number(&fn->dest, GX_F64), 0, 0, 0, &sink);
     if (gx_ok(&fn->run)) {
         ask(fn, &from, &sink);
     }
@@ -121,6 +102,6 @@ static void from_function(gx_fn *fn)
 }
 
 const gx_function gx_functions_function[] = {
-    {"gx_from_function", 3, 5, false, from_function},
-    {NULL, 0, 0, false, NULL},
+    {"gx_from_function", 3, 5, GX_MADE(3), from_function, 0},
+    {.name = NULL},
 };

@@ -4,7 +4,6 @@
 */
 #include "../core/alg/adjacency.h"
 #include "../core/base/best.h"
-#include "look.h"
 #include "table_fn.h"
 
 #include <float.h>
@@ -19,7 +18,6 @@ static bool take_graph(gx_fn *fn, gx_mat *G)
     gx_sink sink;
     gx_value value;
     gx_csr csr;
-    gx_err err = {0};
     if (!gx_fn_matrix(fn, 0, "G", &A)) {
         return false;
     }
@@ -31,45 +29,37 @@ static bool take_graph(gx_fn *fn, gx_mat *G)
     if (gx_sink_end(&sink) != GX_OK || !gx_fn_own(fn, sink.value.blob)) {
         return false;
     }
-    gx_value_parse_any(sink.value.blob, sink.value.bytes, &value, &err);
+    gx_code code = gx_value_parse_any(sink.value.blob, sink.value.bytes, &value, &fn->err);
     gx_csr_map(&csr, A.rows, A.cols, value.entries, A.number, value.data);
     gx_mat_sparse_value(G, A.label, &csr);
     G->properties = A.properties;
-    return gx_run_fail(&fn->run, &err) == GX_OK;
+    return gx_fn_check(fn, code);
 }
 
 /* A column of n numbers under construction, in memory of the call's. */
 static bool take_numbers(gx_fn *fn, int64_t n, double **numbers)
 {
-    const gx_mat like = {.number = GX_F64};
-    void *memory;
-    bool is_there = gx_look_buffer(fn, &like, gx_max(1, n), 1, &memory);
-    *numbers = memory;
-    return is_there;
+    *numbers = gx_fn_alloc(fn, (size_t)gx_max(1, n) * sizeof **numbers, "numbers of nodes");
+    return *numbers != NULL;
 }
 
 /* Nodes in a column, each with 1; or with what stands beside it: numbers, of all nodes. */
 static bool take_seeds(gx_fn *fn, const gx_mat *seeds, const gx_mat *G, double *numbers)
 {
     gx_reader *reader;
-    void *memory;
-    gx_err err = {0};
-    const gx_mat like = {.number = GX_F64};
+    double *number;
     if (seeds->rows > 0 && seeds->cols != 1 && seeds->cols != 2) {
         return gx_fn_fail(fn,
                           "seeds is %lldx%lld, but has nodes in a column, and what each is "
                           "given in a second one or not",
                           (long long)seeds->rows, (long long)seeds->cols);
     }
-    if (!gx_look_buffer(fn, &like, gx_max(1, seeds->rows), 2, &memory) ||
-        !gx_look_open(fn, seeds, &reader)) {
+    if (!take_numbers(fn, 2 * seeds->rows, &number) || !gx_look_open(fn, seeds, &reader)) {
         return false;
     }
-    double *number = memory;
-    gx_mat_read(&fn->run, seeds, reader, 0, 0, seeds->rows, seeds->cols, GX_F64, number,
-                gx_max(1, seeds->rows), &err);
+    gx_fn_check(fn, gx_mat_read(&fn->run, seeds, reader, 0, 0, seeds->rows, seeds->cols, GX_F64,
+                                number, gx_max(1, seeds->rows), &fn->err));
     gx_reader_close(reader);
-    gx_run_fail(&fn->run, &err);
     memset(numbers, 0, (size_t)gx_max(1, G->rows) * sizeof *numbers);
     for (int64_t k = 0; k < seeds->rows && gx_ok(&fn->run); k++) {
         double i = number[k];
@@ -82,12 +72,12 @@ static bool take_seeds(gx_fn *fn, const gx_mat *seeds, const gx_mat *G, double *
     return gx_ok(&fn->run);
 }
 
-static void result_column(gx_fn *fn, const gx_dest *dest, int64_t n, const double *numbers)
+static void result_column(gx_fn *fn, int64_t n, const double *numbers)
 {
     gx_mat column;
     gx_sink sink;
     gx_mat_value(&column, fn->def->name, GX_F64, n, 1, numbers, gx_max(1, n));
-    gx_sink_begin(&fn->run, dest, n, 1, GX_F64, 0, 0, 0, &sink);
+    gx_sink_begin(&fn->run, &fn->dest, n, 1, GX_F64, 0, 0, 0, &sink);
     gx_copy_to_sink(&fn->run, &column, &sink);
     gx_fn_result_sink(fn, &sink);
 }
@@ -95,17 +85,15 @@ static void result_column(gx_fn *fn, const gx_dest *dest, int64_t n, const doubl
 // gx_pagerank(G[, destination][, options]) --------------------------------------------------------
 
 typedef struct rank_options {
-    gx_dest dest; /* first: a set_offset of 0 means none */
     gx_pagerank_args args;
     const char *seeds;
 } rank_options;
 
 static const gx_option rank_keys[] = {
-    {"damping", GX_OPT_REAL, offsetof(rank_options, args.damping), 0},
-    {"tolerance", GX_OPT_REAL, offsetof(rank_options, args.tolerance), 0},
-    {"iterations", GX_OPT_INT, offsetof(rank_options, args.iterations), 0},
+    {"damping=[0,1)", GX_OPT_REAL, offsetof(rank_options, args.damping), 0},
+    {"tolerance=[0,inf]", GX_OPT_REAL, offsetof(rank_options, args.tolerance), 0},
+    {"iterations=[1,inf]", GX_OPT_INT, offsetof(rank_options, args.iterations), 0},
     {"seeds", GX_OPT_MATRIX, offsetof(rank_options, seeds), 0},
-    GX_DEST_KEYS(rank_options, dest),
     {NULL, GX_OPT_END, 0, 0},
 };
 
@@ -141,24 +129,11 @@ static void pagerank(gx_fn *fn)
     rank_options opt = {.args = {.damping = 0.85, .tolerance = 1e-10, .iterations = 1000}};
     gx_mat G;
     double *rank;
-    if (!gx_fn_options(fn, rank_keys, &opt) || !take_graph(fn, &G) ||
-        !gx_fn_dest(fn, 1, &opt.dest)) {
-        return;
-    }
-    if (!(opt.args.damping >= 0 && opt.args.damping < 1)) {
-        gx_fn_fail(fn, "option \"damping\" must be from 0 to below 1, not %g", opt.args.damping);
-        return;
-    }
-    if (!(opt.args.tolerance >= 0) || opt.args.iterations < 1) {
-        gx_fn_fail(fn, "option \"tolerance\" must be 0 or more, \"iterations\" 1 or more");
-        return;
-    }
-    if (opt.seeds != NULL && !take_teleport(fn, opt.seeds, &G, &opt.args.teleport)) {
-        return;
-    }
-    if (take_numbers(fn, G.rows, &rank) &&
+    if (gx_fn_options(fn, rank_keys, &opt) && take_graph(fn, &G) &&
+        (opt.seeds == NULL || take_teleport(fn, opt.seeds, &G, &opt.args.teleport)) &&
+        take_numbers(fn, G.rows, &rank) &&
         gx_graph_pagerank(&fn->run, &G, &opt.args, rank) == GX_OK) {
-        result_column(fn, &opt.dest, G.rows, rank);
+        result_column(fn, G.rows, rank);
     }
 }
 
@@ -166,14 +141,12 @@ static void pagerank(gx_fn *fn)
 
 static void components(gx_fn *fn)
 {
-    gx_dest dest = {0};
     gx_mat G;
     double *label;
     int64_t count;
-    if (gx_fn_options(fn, gx_dest_keys, &dest) && take_graph(fn, &G) && gx_fn_dest(fn, 1, &dest) &&
-        take_numbers(fn, G.rows, &label) &&
+    if (gx_fn_options(fn, NULL, NULL) && take_graph(fn, &G) && take_numbers(fn, G.rows, &label) &&
         gx_graph_components(&fn->run, &G, label, &count) == GX_OK) {
-        result_column(fn, &dest, G.rows, label);
+        result_column(fn, G.rows, label);
     }
 }
 
@@ -189,10 +162,11 @@ static void triangles(gx_fn *fn)
     }
 }
 
-const gx_function gx_functions_graph[] = {{"gx_pagerank", 1, 3, false, pagerank},
-                                          {"gx_components", 1, 3, false, components},
-                                          {"gx_triangles", 1, 1, false, triangles},
-                                          {NULL, 0, 0, false, NULL}};
+const gx_function gx_functions_graph[] = {
+    {"gx_pagerank", 1, 3, GX_MADE(1) | GX_SPARSE(0), pagerank, 0},
+    {"gx_components", 1, 3, GX_MADE(1) | GX_SPARSE(0), components, 0},
+    {"gx_triangles", 1, 1, GX_SPARSE(0), triangles, 0},
+    {.name = NULL}};
 
 // gx_spread(G, seeds[, options]) ------------------------------------------------------------------
 
@@ -200,7 +174,7 @@ enum { SPREAD_NODE, SPREAD_ACTIVATION, SPREAD_COLUMNS };
 
 typedef struct spread {
     gx_mem *mem;
-    double *activation;
+    double *activation; /* owned, with what follows      */
     int64_t *node; /* those that have one           */
     int64_t rows;  /* how many                      */
     bool is_falling;
@@ -209,9 +183,9 @@ typedef struct spread {
 } spread;
 
 static const gx_option spread_keys[] = {
-    {"steps", GX_OPT_INT, offsetof(gx_spread_args, steps), 0},
-    {"decay", GX_OPT_REAL, offsetof(gx_spread_args, decay), 0},
-    {"threshold", GX_OPT_REAL, offsetof(gx_spread_args, threshold), 0},
+    {"steps=[0,inf]", GX_OPT_INT, offsetof(gx_spread_args, steps), 0},
+    {"decay=(-inf,inf)", GX_OPT_REAL, offsetof(gx_spread_args, decay), 0},
+    {"threshold=[0,inf]", GX_OPT_REAL, offsetof(gx_spread_args, threshold), 0},
     {"normalize", GX_OPT_BOOL, offsetof(gx_spread_args, normalize), 0},
     {NULL, GX_OPT_END, 0, 0},
 };
@@ -219,17 +193,14 @@ static const gx_option spread_keys[] = {
 /* Room for all nodes; it outlives the call. */
 static bool reserve(gx_fn *fn, int64_t n, spread *s)
 {
-    gx_err err = {0};
     void *memory;
-    size_t bytes = (size_t)gx_max(1, n) * sizeof(double);
+    size_t count = (size_t)gx_max(1, n), bytes = count * (sizeof(double) + sizeof(int64_t));
     s->mem = fn->ctx->mem;
-    if (gx_mem_alloc(s->mem, bytes, "activations", &memory, &err) == GX_OK) {
+    if (gx_fn_check(fn, gx_mem_alloc(s->mem, bytes, "activations", &memory, &fn->err))) {
         s->activation = memory;
-        if (gx_mem_alloc(s->mem, bytes, "activations", &memory, &err) == GX_OK) {
-            s->node = memory;
-        }
+        s->node = (int64_t *)(s->activation + count);
     }
-    return gx_run_fail(&fn->run, &err) == GX_OK;
+    return gx_ok(&fn->run);
 }
 
 /* The nodes that have an activation, and none below the floor; how many they are. */
@@ -288,10 +259,6 @@ static bool spread_begin(gx_fn *fn, const gx_table_wish *wish, void *state, int6
         !take_numbers(fn, G.rows, &pulse)) {
         return false;
     }
-    if (args.steps < 0 || !(args.threshold >= 0) || !isfinite(args.decay)) {
-        return gx_fn_fail(fn, "options \"steps\" and \"threshold\" must be 0 or more, "
-                              "\"decay\" finite");
-    }
     if (!gx_fn_matrix(fn, 1, "seeds", &seeds) || !take_seeds(fn, &seeds, &G, pulse) ||
         !reserve(fn, G.rows, s) ||
         gx_graph_spread(&fn->run, &G, &args, pulse, s->activation) != GX_OK) {
@@ -305,33 +272,28 @@ static bool spread_begin(gx_fn *fn, const gx_table_wish *wish, void *state, int6
     return true;
 }
 
-static void spread_column(void *state, gx_ctx *ctx, int64_t row, int column, sqlite3_context *sql)
+static gx_cell spread_cell(void *state, gx_ctx *ctx, int64_t row, int column)
 {
     spread *s = state;
     int64_t node = node_of(s, row);
     (void)ctx;
-    if (column == SPREAD_NODE) {
-        sqlite3_result_int64(sql, node);
-    } else {
-        sqlite3_result_double(sql, s->activation[node]);
-    }
+    return column == SPREAD_NODE ? gx_cell_int(node) : gx_cell_real(s->activation[node]);
 }
 
 static void spread_clear(void *state)
 {
     spread *s = state;
     gx_mem_free(s->mem, s->activation);
-    gx_mem_free(s->mem, s->node);
 }
 
 const gx_table_fn gx_table_spread = {
-    .def = {"gx_spread", 2, 3, false, NULL},
+    .def = {"gx_spread", 2, 3, GX_SPARSE(0), NULL, 0},
     .shape = "CREATE TABLE x(node INTEGER, activation REAL, g HIDDEN, seeds HIDDEN, "
              "options HIDDEN)",
     .columns = SPREAD_COLUMNS,
     .state_bytes = sizeof(spread),
     .begin_within = spread_begin,
     .falling = SPREAD_ACTIVATION,
-    .column = spread_column,
+    .cell = spread_cell,
     .clear = spread_clear,
 };

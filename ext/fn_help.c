@@ -19,6 +19,7 @@ typedef struct answer {
     gx_help_entry entry[ENTRIES_MAX];
     int count;
     bool is_exact; /* the first is the entry that was asked for by name */
+    char summary[SUMMARY_BYTES]; /* of the row that was looked at last     */
 } answer;
 
 /* Exact names; the word in names; in first sentences; misspelt names; the word in texts. */
@@ -164,8 +165,8 @@ static void help(gx_fn *fn)
 }
 
 const gx_function gx_functions_help[] = {
-    {"gx_help", 0, 1, true, help},
-    {NULL, 0, 0, false, NULL},
+    {"gx_help", 0, 1, GX_PURE, help, 0},
+    {.name = NULL},
 };
 
 // The table ---------------------------------------------------------------------------------------
@@ -185,37 +186,26 @@ static bool begin_table(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
     return true;
 }
 
-static void put_column(void *state, gx_ctx *ctx, int64_t row, int column, sqlite3_context *sql)
+static gx_cell cell(void *state, gx_ctx *ctx, int64_t row, int column)
 {
-    const answer *found = state;
+    answer *found = state;
     const gx_help_entry *entry = &found->entry[row];
     const gx_piece pieces[COLUMNS] = {[COL_NAME] = entry->name,
                                       [COL_CALL] = entry->heading,
                                       [COL_PAGE] = entry->page,
                                       [COL_TEXT] = entry->body};
     (void)ctx;
-    if (column == COL_SUMMARY) {
-        char summary[SUMMARY_BYTES];
-        sqlite3_result_text(sql, gx_help_summary(entry, summary, sizeof summary), -1,
-                            SQLITE_TRANSIENT);
-        return;
-    }
-    sqlite3_result_text64(sql, pieces[column].text, pieces[column].bytes, SQLITE_TRANSIENT,
-                          SQLITE_UTF8);
-}
-
-static void clear_table(void *state)
-{
-    (void)state; // the pages are static
+    return column == COL_SUMMARY
+               ? gx_cell_text(gx_help_summary(entry, found->summary, sizeof found->summary), -1)
+               : gx_cell_text(pieces[column].text, (int64_t)pieces[column].bytes);
 }
 
 const gx_table_fn gx_table_help = {
-    .def = {"gx_help", 0, 1, false, NULL},
+    .def = {"gx_help", 0, 1, 0, NULL, 0},
     .shape = "CREATE TABLE x(name TEXT, call TEXT, summary TEXT, page TEXT, text TEXT, "
              "word HIDDEN)",
     .columns = COLUMNS,
     .state_bytes = sizeof(answer),
     .begin = begin_table,
-    .column = put_column,
-    .clear = clear_table,
+    .cell = cell,
 };

@@ -7,7 +7,7 @@
 ** tile is read once where the tiles line up, and memory is one tile.  gx_json, gx_show, gx_heatmap
 ** have files of their own.
 */
-#include "look.h"
+#include "gx_ext.h"
 
 #include "../core/alg/sparse_alg.h"
 
@@ -21,19 +21,12 @@ static bool only_matrix(gx_fn *fn, gx_mat *A)
     return gx_fn_options(fn, NULL, NULL) && gx_fn_matrix_or_factor(fn, 0, "A", A);
 }
 
-static void rows_count(gx_fn *fn)
+/* gx_rows_count, gx_cols_count */
+static void count(gx_fn *fn)
 {
     gx_mat A;
     if (only_matrix(fn, &A)) {
-        sqlite3_result_int64(fn->sql, A.rows);
-    }
-}
-
-static void cols_count(gx_fn *fn)
-{
-    gx_mat A;
-    if (only_matrix(fn, &A)) {
-        sqlite3_result_int64(fn->sql, A.cols);
+        sqlite3_result_int64(fn->sql, fn->def->variant == 0 ? A.rows : A.cols);
     }
 }
 
@@ -157,16 +150,6 @@ static void get(gx_fn *fn)
 
 // Slices ------------------------------------------------------------------------------------------
 
-typedef struct slice_options {
-    bool unused;
-    gx_dest dest;
-} slice_options;
-
-static const gx_option replace_option[] = {
-    GX_DEST_KEYS(slice_options, dest),
-    {.type = GX_OPT_END},
-};
-
 /* One end of a range: argument index, or the default where it is NULL. */
 static bool take_bound(gx_fn *fn, int index, const char *label, const gx_mat *A, bool is_row,
                        int64_t *bound)
@@ -190,18 +173,17 @@ static bool is_ordered(gx_fn *fn, const char *first, int64_t begin, const char *
 }
 
 /* Copy rows i0 .. i1, columns j0 .. j1 of A to the destination. */
-static void copy_slice(gx_fn *fn, const gx_mat *A, int64_t i0, int64_t i1, int64_t j0, int64_t j1,
-                       const gx_dest *dest)
+static void copy_slice(gx_fn *fn, const gx_mat *A, int64_t i0, int64_t i1, int64_t j0, int64_t j1)
 {
     gx_mat view;
     gx_sink sink;
     if (A->is_sparse) {
-        gx_sparse_slice(&fn->run, A, i0, i1, j0, j1, dest, &sink);
+        gx_sparse_slice(&fn->run, A, i0, i1, j0, j1, &fn->dest, &sink);
         gx_fn_result_sink(fn, &sink);
         return;
     }
     gx_mat_view(&view, A, GX_NO_TRANS, i0, j0, i1 - i0, j1 - j0);
-    gx_dest to = gx_dest_like(dest, A);
+    gx_dest to = gx_dest_like(&fn->dest, A);
     gx_sink_begin(&fn->run, &to, view.rows, view.cols, gx_dest_number(&to, A->number), 0, 0, 0,
                   &sink);
     if (gx_ok(&fn->run)) {
@@ -212,41 +194,29 @@ static void copy_slice(gx_fn *fn, const gx_mat *A, int64_t i0, int64_t i1, int64
 
 static void slice(gx_fn *fn)
 {
-    slice_options opt = {0};
     gx_mat A;
-    if (!gx_fn_options(fn, replace_option, &opt) || !gx_fn_matrix(fn, 0, "A", &A)) {
+    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A)) {
         return;
     }
     int64_t i0 = 0, i1 = A.rows, j0 = 0, j1 = A.cols;
     if (take_bound(fn, 1, "i0", &A, true, &i0) && take_bound(fn, 2, "i1", &A, true, &i1) &&
         take_bound(fn, 3, "j0", &A, false, &j0) && take_bound(fn, 4, "j1", &A, false, &j1) &&
-        is_ordered(fn, "i0", i0, "i1", i1) && is_ordered(fn, "j0", j0, "j1", j1) &&
-        gx_fn_dest(fn, 5, &opt.dest)) {
-        copy_slice(fn, &A, i0, i1, j0, j1, &opt.dest);
+        is_ordered(fn, "i0", i0, "i1", i1) && is_ordered(fn, "j0", j0, "j1", j1)) {
+        copy_slice(fn, &A, i0, i1, j0, j1);
     }
 }
 
-static void row(gx_fn *fn)
+/* gx_row(A, i[, ...]), gx_col(A, j[, ...]) */
+static void line(gx_fn *fn)
 {
-    slice_options opt = {0};
+    bool is_row = fn->def->variant == 0;
+    const char *label = is_row ? "i" : "j";
     gx_mat A;
-    int64_t i;
-    if (gx_fn_options(fn, replace_option, &opt) && gx_fn_matrix(fn, 0, "A", &A) &&
-        gx_fn_int(fn, 1, "i", &i) && check_index(fn, "i", i, &A, true) &&
-        gx_fn_dest(fn, 2, &opt.dest)) {
-        copy_slice(fn, &A, i, i + 1, 0, A.cols, &opt.dest);
-    }
-}
-
-static void col(gx_fn *fn)
-{
-    slice_options opt = {0};
-    gx_mat A;
-    int64_t j;
-    if (gx_fn_options(fn, replace_option, &opt) && gx_fn_matrix(fn, 0, "A", &A) &&
-        gx_fn_int(fn, 1, "j", &j) && check_index(fn, "j", j, &A, false) &&
-        gx_fn_dest(fn, 2, &opt.dest)) {
-        copy_slice(fn, &A, 0, A.rows, j, j + 1, &opt.dest);
+    int64_t k;
+    if (gx_fn_options(fn, NULL, NULL) && gx_fn_matrix(fn, 0, "A", &A) &&
+        gx_fn_int(fn, 1, label, &k) && check_index(fn, label, k, &A, is_row)) {
+        copy_slice(fn, &A, is_row ? k : 0, is_row ? k + 1 : A.rows, is_row ? 0 : k,
+                   is_row ? A.cols : k + 1);
     }
 }
 
@@ -302,27 +272,17 @@ static bool add_part(gx_fn *fn, stack *s, int index)
 
 static bool read_parts(gx_fn *fn, stack *s)
 {
-    void *memory;
-    gx_err err = {0};
     if (fn->argc == 0) {
         return gx_fn_fail(fn, "A is missing");
     }
-    if (gx_mem_alloc(fn->ctx->mem, (size_t)fn->argc * sizeof *s->part, "arguments", &memory,
-                     &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
-        return false;
-    }
-    s->part = memory;
-    s->count = fn->argc;
-    if (!gx_fn_own(fn, memory)) {
-        return false;
-    }
+    s->part = gx_fn_alloc(fn, (size_t)fn->argc * sizeof *s->part, "arguments");
+    s->count = s->part == NULL ? 0 : fn->argc;
     for (int k = 0; k < s->count; k++) {
         if (!add_part(fn, s, k)) {
             return false;
         }
     }
-    return true;
+    return s->part != NULL;
 }
 
 /* Fill the rectangle (i0, j0) m x n of the result from the parts under it. */
@@ -335,16 +295,15 @@ static bool fill(gx_fn *fn, const stack *s, gx_reader *reader, int64_t i0, int64
         const gx_mat *A = &s->part[k];
         int64_t length = s->is_horizontal ? A->cols : A->rows;
         int64_t first = gx_max(begin, from), last = gx_min(begin + length, to);
-        gx_err err;
-        err.code = GX_OK;
+        gx_code code = GX_OK;
         if (first < last && s->is_horizontal) {
-            gx_mat_read(&fn->run, A, reader, i0, first - begin, m, last - first, s->dtype,
-                        gx_at(dst, s->dtype, m, 0, first - from), m, &err);
+            code = gx_mat_read(&fn->run, A, reader, i0, first - begin, m, last - first, s->dtype,
+                               gx_at(dst, s->dtype, m, 0, first - from), m, &fn->err);
         } else if (first < last) {
-            gx_mat_read(&fn->run, A, reader, first - begin, j0, last - first, n, s->dtype,
-                        gx_at(dst, s->dtype, m, first - from, 0), m, &err);
+            code = gx_mat_read(&fn->run, A, reader, first - begin, j0, last - first, n, s->dtype,
+                               gx_at(dst, s->dtype, m, first - from, 0), m, &fn->err);
         }
-        gx_run_fail(&fn->run, &err);
+        gx_fn_check(fn, code);
         begin += length;
     }
     return gx_ok(&fn->run);
@@ -362,12 +321,10 @@ static void fill_sink(gx_fn *fn, const stack *s, gx_reader *reader, gx_sink *sin
     for (int64_t j = 0; j < s->cols; j += width) {
         for (int64_t i = 0; i < s->rows; i += height) {
             int64_t m = gx_min(height, s->rows - i), n = gx_min(width, s->cols - j);
-            gx_err err = {0};
             if (!fill(fn, s, reader, i, j, m, n, tile)) {
                 return;
             }
-            gx_sink_write(sink, i, j, m, n, tile, m, &err);
-            gx_run_fail(&fn->run, &err);
+            gx_fn_check(fn, gx_sink_write(sink, i, j, m, n, tile, m, &fn->err));
             gx_run_advance(&fn->run, (double)m * (double)n);
             if (gx_run_poll(&fn->run) != GX_OK) {
                 return;
@@ -376,28 +333,25 @@ static void fill_sink(gx_fn *fn, const stack *s, gx_reader *reader, gx_sink *sin
     }
 }
 
-static void put_together(gx_fn *fn, bool is_horizontal)
+/* gx_hstack, gx_vstack: the destination is an option. */
+static void put_together(gx_fn *fn)
 {
     static const gx_option spec[] = {
-        {"destination", GX_OPT_NAME, offsetof(slice_options, dest.name), 0},
-        GX_DEST_KEYS(slice_options, dest),
+        {"destination", GX_OPT_NAME, offsetof(gx_dest, name), 0},
         {.type = GX_OPT_END},
     };
-    slice_options opt = {0};
-    stack s = {.is_horizontal = is_horizontal};
+    stack s = {.is_horizontal = fn->def->variant == 0};
     gx_sink sink;
     gx_reader *reader = NULL;
-    gx_err err = {0};
-    if (!gx_fn_options(fn, spec, &opt) || !read_parts(fn, &s) ||
-        !gx_fn_dest(fn, fn->argc, &opt.dest)) {
+    if (!gx_fn_options(fn, spec, &fn->dest) || !read_parts(fn, &s) ||
+        !gx_fn_dest(fn, fn->argc, &fn->dest)) {
         return;
     }
     const gx_mat like = {.dtype = s.stored};
-    opt.dest = gx_dest_like(&opt.dest, &like);
-    gx_sink_begin(&fn->run, &opt.dest, s.rows, s.cols, s.dtype, 0, 0, 0, &sink);
+    fn->dest = gx_dest_like(&fn->dest, &like);
+    gx_sink_begin(&fn->run, &fn->dest, s.rows, s.cols, s.dtype, 0, 0, 0, &sink);
     if (gx_ok(&fn->run)) {
-        gx_reader_own(fn->ctx->store, &reader, &err);
-        gx_run_fail(&fn->run, &err);
+        gx_fn_check(fn, gx_reader_own(fn->ctx->store, &reader, &fn->err));
     }
     if (gx_ok(&fn->run)) {
         fill_sink(fn, &s, reader, &sink);
@@ -406,30 +360,20 @@ static void put_together(gx_fn *fn, bool is_horizontal)
     gx_fn_result_sink(fn, &sink);
 }
 
-static void hstack(gx_fn *fn)
-{
-    put_together(fn, true);
-}
-
-static void vstack(gx_fn *fn)
-{
-    put_together(fn, false);
-}
-
 const gx_function gx_functions_look[] = {
-    {"gx_rows_count", 1, 1, false, rows_count},
-    {"gx_cols_count", 1, 1, false, cols_count},
-    {"gx_shape", 1, 1, false, shape},
-    {"gx_dtype", 1, 1, false, dtype},
-    {"gx_info", 1, 1, false, info},
-    {"gx_json", 1, 1, false, gx_look_json},
-    {"gx_show", 1, 2, false, gx_look_show},
-    {"gx_heatmap", 1, 2, false, gx_look_heatmap},
-    {"gx_get", 3, 3, false, get},
-    {"gx_slice", 5, 7, false, slice},
-    {"gx_row", 2, 4, false, row},
-    {"gx_col", 2, 4, false, col},
-    {"gx_hstack", 1, -1, false, hstack},
-    {"gx_vstack", 1, -1, false, vstack},
+    {"gx_rows_count", 1, 1, GX_SPARSE(0), count, 0},
+    {"gx_cols_count", 1, 1, GX_SPARSE(0), count, 1},
+    {"gx_shape", 1, 1, GX_SPARSE(0), shape, 0},
+    {"gx_dtype", 1, 1, GX_SPARSE(0), dtype, 0},
+    {"gx_info", 1, 1, GX_SPARSE(0), info, 0},
+    {"gx_json", 1, 1, 0, gx_look_json, 0},
+    {"gx_show", 1, 2, GX_SPARSE(0), gx_look_show, 0},
+    {"gx_heatmap", 1, 2, 0, gx_look_heatmap, 0},
+    {"gx_get", 3, 3, GX_SPARSE(0), get, 0},
+    {"gx_slice", 5, 7, GX_MADE(5) | GX_SPARSE(0), slice, 0},
+    {"gx_row", 2, 4, GX_MADE(2) | GX_SPARSE(0), line, 0},
+    {"gx_col", 2, 4, GX_MADE(2) | GX_SPARSE(0), line, 1},
+    {"gx_hstack", 1, -1, GX_DEST_KEYS, put_together, 0},
+    {"gx_vstack", 1, -1, GX_DEST_KEYS, put_together, 1},
     {.name = NULL},
 };

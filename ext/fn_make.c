@@ -21,39 +21,11 @@ enum {
     DIAGONAL = GX_PROP_LOWER | GX_PROP_UPPER,
 };
 
-/* What all of them take. */
-typedef struct common {
-    gx_dest dest;
-    gx_number number; /* of the elements, where the destination's dtype is none itself */
-} common;
-
-#define COMMON_KEYS(options)                                                                       \
-    GX_DEST_KEYS(options, base.dest),                                                              \
-    {                                                                                              \
-        NULL, GX_OPT_END, 0, 0                                                                     \
-    }
-
-typedef struct plain_options {
-    common base;
-} plain_options;
-
-static const gx_option plain_keys[] = {COMMON_KEYS(plain_options)};
-
 /* Positional arguments beyond what the function knows. */
 static bool at_most(gx_fn *fn, int count)
 {
     return fn->argc <= count ||
            gx_fn_fail(fn, "takes at most %d arguments before the options, not %d", count, fn->argc);
-}
-
-/* A dimension: an integer, not negative. */
-static bool size_argument(gx_fn *fn, int index, const char *label, int64_t *size)
-{
-    if (!gx_fn_int(fn, index, label, size)) {
-        return false;
-    }
-    return *size >= 0 || gx_fn_fail(fn, "%s must not be negative, not %lld", label,
-                                    (long long)*size);
 }
 
 /*
@@ -68,26 +40,33 @@ static int destination_place(const gx_fn *fn, int number_place)
 }
 
 /* Is what is made of complex numbers stored as such? */
-static bool holds(gx_fn *fn, const common *base, const char *label)
+static bool holds(gx_fn *fn, gx_number number, const char *label)
 {
-    bool is_lost = base->dest.has_dtype && gx_number_is_complex(base->number) &&
-                   !gx_number_is_complex(gx_dtype_number(base->dest.dtype));
+    bool is_lost = fn->dest.has_dtype && gx_number_is_complex(number) &&
+                   !gx_number_is_complex(gx_dtype_number(fn->dest.dtype));
     return !is_lost || gx_fn_fail(fn, "%s is complex but dtype is %s", label,
-                                  gx_dtype_name(base->dest.dtype));
+                                  gx_dtype_name(fn->dest.dtype));
 }
 
-/* Copy the generator into the destination, or return it as a value. */
-static void make(gx_fn *fn, common *base, int64_t rows, int64_t cols, uint32_t properties,
+/* Copy the source into the destination, or return it as a value. */
+static void copy_source(gx_fn *fn, const gx_mat *source, uint32_t properties)
+{
+    gx_sink sink;
+    fn->dest.is_streamed = true;
+    gx_sink_begin(&fn->run, &fn->dest, source->rows, source->cols,
+                  gx_dest_number(&fn->dest, source->number), properties, 0, 0, &sink);
+    gx_copy_to_sink(&fn->run, source, &sink);
+    gx_fn_result_sink(fn, &sink);
+}
+
+/* The same of what a generator makes: of `natural` numbers, or of the destination's dtype. */
+static void make(gx_fn *fn, gx_number natural, int64_t rows, int64_t cols, uint32_t properties,
                  gx_generate generate, const void *arg)
 {
     gx_mat source;
-    gx_sink sink;
-    gx_number number = gx_dest_number(&base->dest, base->number);
-    base->dest.is_streamed = true;
-    gx_mat_generated(&source, fn->def->name, number, rows, cols, generate, arg);
-    gx_sink_begin(&fn->run, &base->dest, rows, cols, number, properties, 0, 0, &sink);
-    gx_copy_to_sink(&fn->run, &source, &sink);
-    gx_fn_result_sink(fn, &sink);
+    gx_mat_generated(&source, fn->def->name, gx_dest_number(&fn->dest, natural), rows, cols,
+                     generate, arg);
+    copy_source(fn, &source, properties);
 }
 
 // Constants ---------------------------------------------------------------------------------------
@@ -104,55 +83,27 @@ static uint32_t constant_properties(int64_t rows, int64_t cols, gx_scalar value)
     return properties;
 }
 
-static void constant(gx_fn *fn, double value)
+/* gx_zeros, gx_ones, gx_full */
+static void constant(gx_fn *fn)
 {
-    plain_options opt = {0};
+    bool is_given = fn->def->min_args == 3;
+    gx_constant arg = {.value = {fn->def->variant, 0}};
     int64_t m, n;
-    if (!gx_fn_options(fn, plain_keys, &opt) || !at_most(fn, 3) ||
-        !size_argument(fn, 0, "m", &m) || !size_argument(fn, 1, "n", &n) ||
-        !gx_fn_dest(fn, 2, &opt.base.dest)) {
+    if (!gx_fn_options(fn, NULL, NULL) || !at_most(fn, fn->def->min_args + 1) ||
+        !gx_fn_size(fn, 0, "m", &m) || !gx_fn_size(fn, 1, "n", &n) ||
+        (is_given && !gx_fn_scalar(fn, 2, "value", &arg.value))) {
         return;
     }
-    const gx_constant arg = {.value = {value, 0}};
-    make(fn, &opt.base, m, n, constant_properties(m, n, arg.value), gx_constant_generate, &arg);
-}
-
-static void zeros(gx_fn *fn)
-{
-    constant(fn, 0);
-}
-
-static void ones(gx_fn *fn)
-{
-    constant(fn, 1);
-}
-
-static void full(gx_fn *fn)
-{
-    plain_options opt = {0};
-    gx_constant arg;
-    int64_t m, n;
-    if (!gx_fn_options(fn, plain_keys, &opt) || !at_most(fn, 4) ||
-        !size_argument(fn, 0, "m", &m) || !size_argument(fn, 1, "n", &n) ||
-        !gx_fn_scalar(fn, 2, "value", &arg.value) || !gx_fn_dest(fn, 3, &opt.base.dest)) {
-        return;
+    gx_number number = arg.value.im != 0 ? GX_C128 : GX_F64;
+    if (holds(fn, number, "value")) {
+        make(fn, number, m, n, constant_properties(m, n, arg.value), gx_constant_generate, &arg);
     }
-    opt.base.number = arg.value.im != 0 ? GX_C128 : GX_F64;
-    if (!holds(fn, &opt.base, "value")) {
-        return;
-    }
-    make(fn, &opt.base, m, n, constant_properties(m, n, arg.value), gx_constant_generate, &arg);
 }
 
 // Diagonals ---------------------------------------------------------------------------------------
 
-typedef struct diag_options {
-    common base;
-    int64_t k;
-} diag_options;
-
-static const gx_option diag_keys[] = {{"k", GX_OPT_INT, offsetof(diag_options, k), 0},
-                                      COMMON_KEYS(diag_options)};
+/* Which diagonal: an int64_t. */
+static const gx_option diag_keys[] = {{"k", GX_OPT_INT, 0, 0}, {NULL, GX_OPT_END, 0, 0}};
 
 /* Of a matrix that is zero off diagonal number k. */
 static uint32_t diagonal_properties(int64_t k, int64_t rows, int64_t cols)
@@ -163,32 +114,31 @@ static uint32_t diagonal_properties(int64_t k, int64_t rows, int64_t cols)
 
 static void eye(gx_fn *fn)
 {
-    diag_options opt = {0};
-    int64_t n, m;
-    if (!gx_fn_options(fn, diag_keys, &opt) || !size_argument(fn, 0, "n", &n)) {
+    int64_t k = 0, n, m;
+    if (!gx_fn_options(fn, diag_keys, &k) || !gx_fn_size(fn, 0, "n", &n)) {
         return;
     }
     int place = destination_place(fn, 1);
     m = n;
     if (!at_most(fn, place + 1) ||
-        (place == 2 && gx_fn_has(fn, 1) && !size_argument(fn, 1, "m", &m)) ||
-        !gx_fn_dest(fn, place, &opt.base.dest)) {
+        (place == 2 && gx_fn_has(fn, 1) && !gx_fn_size(fn, 1, "m", &m)) ||
+        !gx_fn_dest(fn, place, &fn->dest)) {
         return;
     }
-    uint32_t properties = diagonal_properties(opt.k, n, m);
-    if (opt.k == 0) {
+    uint32_t properties = diagonal_properties(k, n, m);
+    if (k == 0) {
         properties |= GX_PROP_UNIT;
         properties |= n >= m ? GX_PROP_ORTHOGONAL : 0;
         properties |= n == m ? SYMMETRIC | GX_PROP_POSITIVE : 0;
     }
-    const gx_diagonal arg = {.offset = opt.k};
-    make(fn, &opt.base, n, m, properties, gx_diagonal_generate, &arg);
+    const gx_diagonal arg = {.offset = k};
+    make(fn, GX_F64, n, m, properties, gx_diagonal_generate, &arg);
 }
 
 /* The matrix with vector v on diagonal k. */
-static void diag_of_vector(gx_fn *fn, const gx_mat *v, diag_options *opt)
+static void diag_of_vector(gx_fn *fn, const gx_mat *v, int64_t k)
 {
-    int64_t count = v->rows * v->cols, distance = opt->k < 0 ? -opt->k : opt->k;
+    int64_t count = v->rows * v->cols, distance = k < 0 ? -k : k;
     void *data;
     if (gx_dense_alloc(&fn->run, v->number, v->rows, v->cols, "a vector", &data) != GX_OK ||
         !gx_fn_own(fn, data) ||
@@ -196,49 +146,40 @@ static void diag_of_vector(gx_fn *fn, const gx_mat *v, diag_options *opt)
         return;
     }
     int64_t n = count + distance;
-    uint32_t properties = diagonal_properties(opt->k, n, n);
-    if (opt->k == 0 && !gx_number_is_complex(v->number)) {
+    uint32_t properties = diagonal_properties(k, n, n);
+    if (k == 0 && !gx_number_is_complex(v->number)) {
         properties |= GX_PROP_HERMITIAN;
     }
-    const gx_diagonal arg = {.offset = opt->k, .dtype = v->number, .data = data};
-    make(fn, &opt->base, n, n, properties, gx_diagonal_generate, &arg);
+    const gx_diagonal arg = {.offset = k, .dtype = v->number, .data = data};
+    make(fn, v->number, n, n, properties, gx_diagonal_generate, &arg);
 }
 
 /* Diagonal k of the matrix A as a column. */
-static void diag_of_matrix(gx_fn *fn, const gx_mat *A, diag_options *opt)
+static void diag_of_matrix(gx_fn *fn, const gx_mat *A, int64_t k)
 {
-    int64_t count = gx_diagonal_count(A->rows, A->cols, opt->k);
+    int64_t count = gx_diagonal_count(A->rows, A->cols, k);
     void *data;
-    if (gx_gather_diagonal(&fn->run, A, opt->k, count, A->number, &data) != GX_OK ||
+    if (gx_gather_diagonal(&fn->run, A, k, count, A->number, &data) != GX_OK ||
         !gx_fn_own(fn, data)) {
         return;
     }
     gx_mat column;
-    gx_sink sink;
     gx_mat_value(&column, fn->def->name, A->number, count, 1, data, gx_max(count, 1));
-    opt->base.dest.is_streamed = true;
-    gx_sink_begin(&fn->run, &opt->base.dest, count, 1,
-                  gx_dest_number(&opt->base.dest, A->number), 0, 0, 0, &sink);
-    gx_copy_to_sink(&fn->run, &column, &sink);
-    gx_fn_result_sink(fn, &sink);
+    copy_source(fn, &column, 0);
 }
 
 static void diag(gx_fn *fn)
 {
-    diag_options opt = {0};
+    int64_t k = 0;
     gx_mat A;
-    if (!gx_fn_options(fn, diag_keys, &opt) || !at_most(fn, 2) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !gx_fn_dest(fn, 1, &opt.base.dest)) {
-        return;
-    }
-    opt.base.number = A.number;
-    if (!holds(fn, &opt.base, A.label)) {
+    if (!gx_fn_options(fn, diag_keys, &k) || !at_most(fn, 2) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        !holds(fn, A.number, A.label)) {
         return;
     }
     if (A.rows == 1 || A.cols == 1) {
-        diag_of_vector(fn, &A, &opt);
+        diag_of_vector(fn, &A, k);
     } else {
-        diag_of_matrix(fn, &A, &opt);
+        diag_of_matrix(fn, &A, k);
     }
 }
 
@@ -254,11 +195,10 @@ static bool finite_argument(gx_fn *fn, int index, const char *label, double *out
 
 static void linspace(gx_fn *fn)
 {
-    plain_options opt = {0};
     gx_ramp ramp = {0};
-    if (!gx_fn_options(fn, plain_keys, &opt) || !at_most(fn, 4) ||
+    if (!gx_fn_options(fn, NULL, NULL) || !at_most(fn, 4) ||
         !finite_argument(fn, 0, "a", &ramp.start) || !finite_argument(fn, 1, "b", &ramp.last) ||
-        !size_argument(fn, 2, "n", &ramp.count) || !gx_fn_dest(fn, 3, &opt.base.dest)) {
+        !gx_fn_size(fn, 2, "n", &ramp.count)) {
         return;
     }
     ramp.step = ramp.count > 1 ? (ramp.last - ramp.start) / (double)(ramp.count - 1) : 0;
@@ -266,22 +206,21 @@ static void linspace(gx_fn *fn)
         gx_fn_fail(fn, "the range from %g to %g overflows", ramp.start, ramp.last);
         return;
     }
-    make(fn, &opt.base, ramp.count, 1, 0, gx_ramp_generate, &ramp);
+    make(fn, GX_F64, ramp.count, 1, 0, gx_ramp_generate, &ramp);
 }
 
 static void arange(gx_fn *fn)
 {
-    plain_options opt = {0};
     gx_ramp ramp = {.step = 1};
     double stop = 0;
-    if (!gx_fn_options(fn, plain_keys, &opt) || !at_most(fn, 4) ||
+    if (!gx_fn_options(fn, NULL, NULL) || !at_most(fn, 4) ||
         !finite_argument(fn, 0, "start", &ramp.start) || !finite_argument(fn, 1, "stop", &stop)) {
         return;
     }
     int place = destination_place(fn, 2);
     if (!at_most(fn, place + 1) ||
         (place == 3 && gx_fn_has(fn, 2) && !finite_argument(fn, 2, "step", &ramp.step)) ||
-        !gx_fn_dest(fn, place, &opt.base.dest)) {
+        !gx_fn_dest(fn, place, &fn->dest)) {
         return;
     }
     if (ramp.step == 0) {
@@ -296,95 +235,66 @@ static void arange(gx_fn *fn)
     }
     ramp.count = count > 0 ? (int64_t)count : 0;
     ramp.last = ramp.start + (double)(ramp.count - 1) * ramp.step;
-    make(fn, &opt.base, ramp.count, 1, 0, gx_ramp_generate, &ramp);
+    make(fn, GX_F64, ramp.count, 1, 0, gx_ramp_generate, &ramp);
 }
 
 // Random ------------------------------------------------------------------------------------------
 
 typedef struct random_options {
-    common base;
     int64_t seed;
     double a, b; /* low and high, or mean and standard deviation */
     bool has_density;
     double density; /* of a sparse result */
 } random_options;
 
-static const gx_option uniform_keys[] = {
-    {"seed", GX_OPT_INT, offsetof(random_options, seed), 0},
-    {"low", GX_OPT_REAL, offsetof(random_options, a), 0},
-    {"high", GX_OPT_REAL, offsetof(random_options, b), 0},
-    {"density", GX_OPT_REAL, offsetof(random_options, density),
-     offsetof(random_options, has_density)},
-    COMMON_KEYS(random_options)};
-
-static const gx_option normal_keys[] = {
-    {"seed", GX_OPT_INT, offsetof(random_options, seed), 0},
-    {"mean", GX_OPT_REAL, offsetof(random_options, a), 0},
-    {"std", GX_OPT_REAL, offsetof(random_options, b), 0},
-    {"density", GX_OPT_REAL, offsetof(random_options, density),
-     offsetof(random_options, has_density)},
-    COMMON_KEYS(random_options)};
-
-static void random_sparse(gx_fn *fn, random_options *opt, int64_t m, int64_t n,
-                          const gx_random *random)
-{
-    gx_sink sink;
-    if (!(opt->density >= 0 && opt->density <= 1)) {
-        gx_fn_fail(fn, "option \"density\" must be from 0 to 1, not %g", opt->density);
-        return;
+#define RANDOM_KEYS(a_name, b_name)                                                                \
+    {                                                                                              \
+        {"seed", GX_OPT_INT, offsetof(random_options, seed), 0},                                   \
+            {a_name, GX_OPT_REAL, offsetof(random_options, a), 0},                                 \
+            {b_name, GX_OPT_REAL, offsetof(random_options, b), 0},                                 \
+            {"density=[0,1]", GX_OPT_REAL, offsetof(random_options, density),                      \
+             offsetof(random_options, has_density)},                                               \
+        {                                                                                          \
+            NULL, GX_OPT_END, 0, 0                                                                 \
+        }                                                                                          \
     }
-    gx_sparse_random(&fn->run, random, m, n, opt->density, &opt->base.dest, &sink);
-    gx_fn_result_sink(fn, &sink);
-}
 
-static void random_matrix(gx_fn *fn, gx_random_kind kind)
+static const gx_option uniform_keys[] = RANDOM_KEYS("low", "high");
+static const gx_option normal_keys[] = RANDOM_KEYS("mean", "std");
+
+/* gx_random, gx_randn */
+static void random_matrix(gx_fn *fn)
 {
+    gx_random_kind kind = (gx_random_kind)fn->def->variant;
     random_options opt = {.a = 0, .b = 1};
     int64_t m, n;
-    if (!gx_fn_options(fn, kind == GX_RANDOM_NORMAL ? normal_keys : uniform_keys, &opt) ||
-        !at_most(fn, 3) || !size_argument(fn, 0, "m", &m) || !size_argument(fn, 1, "n", &n) ||
-        !gx_fn_dest(fn, 2, &opt.base.dest)) {
-        return;
-    }
     gx_random random;
-    gx_err err = {0};
-    if (gx_random_init(&random, kind, gx_dest_number(&opt.base.dest, GX_F64), opt.seed, opt.a,
-                       opt.b, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
+    gx_sink sink;
+    if (!gx_fn_options(fn, kind == GX_RANDOM_NORMAL ? normal_keys : uniform_keys, &opt) ||
+        !at_most(fn, 3) || !gx_fn_size(fn, 0, "m", &m) || !gx_fn_size(fn, 1, "n", &n) ||
+        !gx_fn_check(fn, gx_random_init(&random, kind, gx_dest_number(&fn->dest, GX_F64), opt.seed,
+                                        opt.a, opt.b, &fn->err))) {
         return;
     }
     if (opt.has_density) {
-        random_sparse(fn, &opt, m, n, &random);
-        return;
+        gx_sparse_random(&fn->run, &random, m, n, opt.density, &fn->dest, &sink);
+        gx_fn_result_sink(fn, &sink);
+    } else {
+        make(fn, GX_F64, m, n, 0, gx_random_generate, &random);
     }
-    make(fn, &opt.base, m, n, 0, gx_random_generate, &random);
-}
-
-static void random_uniform(gx_fn *fn)
-{
-    random_matrix(fn, GX_RANDOM_UNIFORM);
-}
-
-static void random_normal(gx_fn *fn)
-{
-    random_matrix(fn, GX_RANDOM_NORMAL);
 }
 
 // The gallery -------------------------------------------------------------------------------------
 
 typedef struct gallery_options {
-    common base;
-    bool sparse;
+    bool sparse; /* first: a set_offset of 0 means none */
     gx_gallery_given given;
 } gallery_options;
 
-enum { GALLERY_KEYS = GX_GALLERY_PARAM_COUNT + 5 };
+enum { GALLERY_KEYS = GX_GALLERY_PARAM_COUNT + 2 };
 
 static void fill_gallery_keys(gx_option keys[GALLERY_KEYS])
 {
-    static const gx_option tail[] = {
-        {"sparse", GX_OPT_BOOL, offsetof(gallery_options, sparse), 0},
-        COMMON_KEYS(gallery_options)};
     for (int p = 0; p < GX_GALLERY_PARAM_COUNT; p++) {
         keys[p] = (gx_option){
             .key = gx_gallery_param_name((gx_gallery_param)p),
@@ -392,9 +302,9 @@ static void fill_gallery_keys(gx_option keys[GALLERY_KEYS])
             .offset = offsetof(gallery_options, given.param) + (size_t)p * sizeof(double),
             .set_offset = offsetof(gallery_options, given.is_set) + (size_t)p * sizeof(bool)};
     }
-    for (int t = 0; t < GALLERY_KEYS - GX_GALLERY_PARAM_COUNT; t++) {
-        keys[GX_GALLERY_PARAM_COUNT + t] = tail[t];
-    }
+    keys[GX_GALLERY_PARAM_COUNT] =
+        (gx_option){"sparse", GX_OPT_BOOL, offsetof(gallery_options, sparse), 0};
+    keys[GX_GALLERY_PARAM_COUNT + 1] = (gx_option){NULL, GX_OPT_END, 0, 0};
 }
 
 static void matrix_gallery(gx_fn *fn)
@@ -405,35 +315,34 @@ static void matrix_gallery(gx_fn *fn)
     int64_t n;
     fill_gallery_keys(keys);
     if (!gx_fn_options(fn, keys, &opt) || !at_most(fn, 3) || !gx_fn_text(fn, 0, "kind", &kind) ||
-        !size_argument(fn, 1, "n", &n) || !gx_fn_dest(fn, 2, &opt.base.dest)) {
+        !gx_fn_size(fn, 1, "n", &n)) {
         return;
     }
     gx_gallery gallery;
-    gx_err err = {0};
-    gx_number number = gx_dest_number(&opt.base.dest, GX_F64);
-    if (gx_gallery_init(&gallery, fn->ctx->mem, kind, n, number, &opt.given, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
+    gx_number number = gx_dest_number(&fn->dest, GX_F64);
+    if (!gx_fn_check(fn, gx_gallery_init(&gallery, fn->ctx->mem, kind, n, number, &opt.given,
+                                         &fn->err))) {
         return;
     }
     if (opt.sparse) {
         gx_sink sink;
-        gx_sparse_gallery(&fn->run, &gallery, kind, number, &opt.base.dest, &sink);
+        gx_sparse_gallery(&fn->run, &gallery, kind, number, &fn->dest, &sink);
         gx_fn_result_sink(fn, &sink);
     } else {
-        make(fn, &opt.base, n, n, gallery.properties, gx_gallery_generate, &gallery);
+        make(fn, GX_F64, n, n, gallery.properties, gx_gallery_generate, &gallery);
     }
     gx_gallery_clear(&gallery, fn->ctx->mem);
 }
 
 const gx_function gx_functions_make[] = {
-    {"gx_zeros", 2, 4, false, zeros},
-    {"gx_ones", 2, 4, false, ones},
-    {"gx_full", 3, 5, false, full},
-    {"gx_eye", 1, 4, false, eye},
-    {"gx_diag", 1, 3, false, diag},
-    {"gx_linspace", 3, 5, false, linspace},
-    {"gx_arange", 2, 5, false, arange},
-    {"gx_random", 2, 4, false, random_uniform},
-    {"gx_randn", 2, 4, false, random_normal},
-    {"gx_matrix_gallery", 2, 4, false, matrix_gallery},
-    {NULL, 0, 0, false, NULL}};
+    {"gx_zeros", 2, 4, GX_MADE(2), constant, 0},
+    {"gx_ones", 2, 4, GX_MADE(2), constant, 1},
+    {"gx_full", 3, 5, GX_MADE(3), constant, 0},
+    {"gx_eye", 1, 4, GX_MADE(2) | GX_DEST_LATE, eye, 0},
+    {"gx_diag", 1, 3, GX_MADE(1), diag, 0},
+    {"gx_linspace", 3, 5, GX_MADE(3), linspace, 0},
+    {"gx_arange", 2, 5, GX_MADE(3) | GX_DEST_LATE, arange, 0},
+    {"gx_random", 2, 4, GX_MADE(2), random_matrix, GX_RANDOM_UNIFORM},
+    {"gx_randn", 2, 4, GX_MADE(2), random_matrix, GX_RANDOM_NORMAL},
+    {"gx_matrix_gallery", 2, 4, GX_MADE(2), matrix_gallery, 0},
+    {.name = NULL}};

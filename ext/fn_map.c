@@ -52,7 +52,6 @@ static bool take_operands(gx_fn *fn, gx_map_kind kind, operands *x)
     static const char *const plain[] = {"A", "B", "C"}, *const where[] = {"mask", "A", "B"},
                              *const clip[] = {"A", "least", "most"};
     const char *const *labels = kind == GX_MAP_WHERE ? where : kind == GX_MAP_CLIP ? clip : plain;
-    gx_err err = {0};
     x->count = gx_map_row(kind)->operands;
     for (int k = 0; k < x->count; k++) {
         if (!gx_fn_matrix(fn, k, labels[k], &x->A[k])) {
@@ -61,11 +60,7 @@ static bool take_operands(gx_fn *fn, gx_map_kind kind, operands *x)
         bool is_first = k == (kind == GX_MAP_WHERE); // a mask only says which
         x->dtype = is_first ? x->A[k].number : gx_number_promote(x->dtype, x->A[k].number);
     }
-    if (gx_map_dtype(kind, x->dtype, &x->result, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
-        return false;
-    }
-    return broadcast(fn, x);
+    return gx_fn_check(fn, gx_map_dtype(kind, x->dtype, &x->result, &fn->err)) && broadcast(fn, x);
 }
 
 /* As a program of one step. */
@@ -150,14 +145,11 @@ static bool has_sparse(const operands *x)
 /* The first sparse operand, where the function is not one of those below. */
 static void refuse_sparse(gx_fn *fn, const operands *x)
 {
-    gx_err err = {0};
     for (int k = 0; k < x->count; k++) {
-        const gx_mat *A = &x->A[k];
-        if (A->is_sparse) {
-            gx_csr_refuse(A->label, A->rows, A->cols, gx_sparse_entries(A), A->number, &err);
+        if (x->A[k].is_sparse) {
+            gx_fn_refuse_sparse(fn, &x->A[k]);
         }
     }
-    gx_run_fail(&fn->run, &err);
 }
 
 /*
@@ -165,9 +157,10 @@ static void refuse_sparse(gx_fn *fn, const operands *x)
 ** Others would fill the zeros between the entries.
 */
 static void map_sparse(gx_fn *fn, gx_map_kind kind, gx_scalar alpha, gx_scalar beta,
-                       const operands *x, const gx_dest *dest)
+                       const operands *x)
 {
     gx_sink C;
+    const gx_dest *dest = &fn->dest;
     const gx_mat *A = &x->A[0], *B = &x->A[1];
     bool is_narrowed = gx_number_is_complex(x->dtype) && !gx_number_is_complex(x->result);
     bool is_pair =
@@ -185,14 +178,21 @@ static void map_sparse(gx_fn *fn, gx_map_kind kind, gx_scalar alpha, gx_scalar b
     gx_fn_result_sink(fn, &C);
 }
 
-static void map(gx_fn *fn, gx_map_kind kind, gx_scalar alpha, gx_scalar beta)
+/* Rows with other scalars. */
+enum { SUBTRACT = GX_MAP_KIND_COUNT, NEGATE };
+
+static void map(gx_fn *fn)
 {
-    gx_dest dest = {0};
     operands x = {0};
+    int variant = fn->def->variant;
+    gx_map_kind kind = variant == SUBTRACT ? GX_MAP_ADD
+                       : variant == NEGATE ? GX_MAP_SCALE
+                                           : (gx_map_kind)variant;
+    gx_scalar alpha = variant == NEGATE ? GX_MINUS_ONE : GX_ONE;
+    gx_scalar beta = variant == SUBTRACT ? GX_MINUS_ONE : GX_ONE;
     int numbers = fn->def->min_args - gx_map_row(kind)->operands;
-    if (!gx_fn_options(fn, gx_dest_keys, &dest) || !take_operands(fn, kind, &x) ||
-        (numbers > 0 && !gx_fn_scalar(fn, x.count, "alpha", &alpha)) ||
-        !gx_fn_dest(fn, x.count + numbers, &dest)) {
+    if (!gx_fn_options(fn, NULL, NULL) || !take_operands(fn, kind, &x) ||
+        (numbers > 0 && !gx_fn_scalar(fn, x.count, "alpha", &alpha))) {
         return;
     }
     if (is_square(kind, &x)) {
@@ -202,11 +202,11 @@ static void map(gx_fn *fn, gx_map_kind kind, gx_scalar alpha, gx_scalar beta)
     x.result = alpha.im != 0 ? gx_number_promote(x.result, GX_C64) : x.result;
     gx_sink C;
     if (has_sparse(&x)) {
-        map_sparse(fn, kind, alpha, beta, &x, &dest);
+        map_sparse(fn, kind, alpha, beta, &x);
         return;
     }
-    gx_sink_begin(&fn->run, &dest, x.rows, x.cols, x.result, properties_of(kind, &x, alpha), 0, 0,
-                  &C);
+    gx_sink_begin(&fn->run, &fn->dest, x.rows, x.cols, x.result, properties_of(kind, &x, alpha), 0,
+                  0, &C);
     bool is_narrowed = gx_number_is_complex(x.dtype) && !gx_number_is_complex(x.result);
     if (kind == GX_MAP_WHERE) {
         ask_mask(fn, &x);
@@ -222,28 +222,19 @@ static void map(gx_fn *fn, gx_map_kind kind, gx_scalar alpha, gx_scalar beta)
     gx_fn_result_sink(fn, &C);
 }
 
-static void map_sub(gx_fn *fn)
-{
-    map(fn, GX_MAP_ADD, GX_ONE, GX_MINUS_ONE);
-}
-
-static void map_neg(gx_fn *fn)
-{
-    map(fn, GX_MAP_SCALE, GX_MINUS_ONE, GX_ONE);
-}
-
-/* A body map_NAME() for each row. */
-#define BODY(KIND, name, ...)                                                                      \
-    static void map_##name(gx_fn *fn)                                                              \
-    {                                                                                              \
-        map(fn, GX_MAP_##KIND, GX_ONE, GX_ONE);                                                    \
-    }
-GX_MAPS(BODY)
-
 /* Behind operands and numbers: a destination and options. */
-#define ROW(KIND, name, operands, numbers, ...)                                                    \
-    {"gx_" #name, (operands) + (numbers), (operands) + (numbers) + 2, false, map_##name},
+#define ROW(KIND, name, operands, numbers, keeps, ...)                                             \
+    {"gx_" #name,                                                                                  \
+     (operands) + (numbers),                                                                       \
+     (operands) + (numbers) + 2,                                                                   \
+     GX_MADE((operands) + (numbers)) |                                                             \
+         ((operands) == 1 && ((keeps) & GX_PROP_LOWER) != 0 ? GX_SPARSE(0) : 0) |                  \
+         (GX_MAP_##KIND == GX_MAP_ADD || GX_MAP_##KIND == GX_MAP_MUL ? GX_SPARSE(0) | GX_SPARSE(1) \
+                                                                     : 0),                         \
+     map,                                                                                          \
+     GX_MAP_##KIND},
 
-const gx_function gx_functions_map[] = {GX_MAPS(ROW){"gx_sub", 2, 4, false, map_sub},
-                                        {"gx_neg", 1, 3, false, map_neg},
-                                        {NULL, 0, 0, false, NULL}};
+const gx_function gx_functions_map[] = {
+    GX_MAPS(ROW){"gx_sub", 2, 4, GX_MADE(2) | GX_SPARSE(0) | GX_SPARSE(1), map, SUBTRACT},
+    {"gx_neg", 1, 3, GX_MADE(1) | GX_SPARSE(0), map, NEGATE},
+    {.name = NULL}};

@@ -14,7 +14,6 @@
 */
 #include "../core/alg/alg.h"
 #include "gx_ext.h"
-#include "lent.h"
 
 #include <inttypes.h>
 
@@ -30,17 +29,15 @@ static bool take(gx_fn *fn, int index, gx_lent **array)
 }
 
 /* C = the array. */
-static void copy_out_of(gx_fn *fn, const gx_lent *array, const gx_dest *dest)
+static void copy_out_of(gx_fn *fn, const gx_lent *array)
 {
     gx_mat A, turned;
     gx_sink C;
-    gx_err err = {0};
     bool by_rows = array->by_rows;
     gx_mat_array(&A, "memory", array->dtype, by_rows ? array->cols : array->rows,
                  by_rows ? array->rows : array->cols, array->data, array->step);
-    gx_dest to = gx_dest_like(dest, &A);
-    if (gx_dtype_takes(to.dtype, A.number, "the memory", &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
+    gx_dest to = gx_dest_like(&fn->dest, &A);
+    if (!gx_fn_check(fn, gx_dtype_takes(to.dtype, A.number, "the memory", &fn->err))) {
         return;
     }
     gx_sink_begin(&fn->run, &to, array->rows, array->cols, gx_dest_number(&to, A.number), 0, 0, 0,
@@ -57,11 +54,9 @@ static void copy_out_of(gx_fn *fn, const gx_lent *array, const gx_dest *dest)
 /* gx_from_memory(token[, destination][, options]) */
 static void from_memory(gx_fn *fn)
 {
-    gx_dest dest = {0};
     gx_lent *array;
-    if (gx_fn_options(fn, gx_dest_keys, &dest) && gx_fn_dest(fn, 1, &dest) &&
-        take(fn, 0, &array)) {
-        copy_out_of(fn, array, &dest);
+    if (gx_fn_options(fn, NULL, NULL) && take(fn, 0, &array)) {
+        copy_out_of(fn, array);
         gx_lent_give_up(array);
     }
 }
@@ -71,7 +66,6 @@ static void copy_into(gx_fn *fn, const gx_mat *A, const gx_lent *array)
 {
     int64_t run = array->by_rows ? array->cols : array->rows;
     gx_sink C;
-    gx_err err = {0};
     if (A->rows != array->rows || A->cols != array->cols) {
         gx_fn_fail(fn, "A is %" PRId64 "x%" PRId64 " but the memory %" PRId64 "x%" PRId64, A->rows,
                    A->cols, array->rows, array->cols);
@@ -82,8 +76,7 @@ static void copy_into(gx_fn *fn, const gx_mat *A, const gx_lent *array)
                    array->is_writable ? "not without gaps" : "lent for reading only");
         return;
     }
-    if (gx_dtype_takes(array->dtype, A->number, A->label, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
+    if (!gx_fn_check(fn, gx_dtype_takes(array->dtype, A->number, A->label, &fn->err))) {
         return;
     }
     const gx_landing place = {array->data, run, array->by_rows ? array->rows : array->cols,
@@ -112,7 +105,7 @@ static void to_memory(gx_fn *fn)
 }
 
 const gx_function gx_functions_memory[] = {
-    {"gx_from_memory", 1, 3, false, from_memory},
-    {"gx_to_memory", 2, 2, false, to_memory},
-    {NULL, 0, 0, false, NULL},
+    {"gx_from_memory", 1, 3, GX_MADE(1), from_memory, 0},
+    {"gx_to_memory", 2, 2, 0, to_memory, 0},
+    {.name = NULL},
 };

@@ -18,28 +18,22 @@
 // gx_cov, gx_corr ---------------------------------------------------------------------------------
 
 typedef struct cov_options {
-    gx_dest dest; /* first: a set_offset of 0 means none */
     bool is_by_rows;
     int64_t ddof;
 } cov_options;
 
-static const gx_option cov_keys[] = {
-    {"ddof", GX_OPT_INT, offsetof(cov_options, ddof), 0},
-    {"rows", GX_OPT_BOOL, offsetof(cov_options, is_by_rows), 0},
-    GX_DEST_KEYS(cov_options, dest),
-    {NULL, GX_OPT_END, 0, 0}};
+/* The first is of gx_cov alone. */
+static const gx_option cov_keys[] = {{"ddof", GX_OPT_INT, offsetof(cov_options, ddof), 0},
+                                     {"rows", GX_OPT_BOOL, offsetof(cov_options, is_by_rows), 0},
+                                     {NULL, GX_OPT_END, 0, 0}};
 
-static const gx_option corr_keys[] = {
-    {"rows", GX_OPT_BOOL, offsetof(cov_options, is_by_rows), 0},
-    GX_DEST_KEYS(cov_options, dest),
-    {NULL, GX_OPT_END, 0, 0}};
-
-static void covariance(gx_fn *fn, const gx_option *keys, bool is_correlation)
+/* gx_cov, gx_corr */
+static void covariance(gx_fn *fn)
 {
+    bool is_correlation = fn->def->variant == 1;
     cov_options opt = {.ddof = 1};
     gx_mat A, view;
-    if (!gx_fn_options(fn, keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !gx_fn_dest(fn, 1, &opt.dest)) {
+    if (!gx_fn_options(fn, cov_keys + is_correlation, &opt) || !gx_fn_matrix(fn, 0, "A", &A)) {
         return;
     }
     gx_cov_args args = {.A = &A, .ddof = opt.ddof, .is_correlation = is_correlation};
@@ -50,26 +44,15 @@ static void covariance(gx_fn *fn, const gx_option *keys, bool is_correlation)
     uint32_t symmetric = GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN;
     uint32_t properties = gx_number_is_complex(A.number) ? GX_PROP_HERMITIAN : symmetric;
     gx_sink C;
-    gx_sink_begin(&fn->run, &opt.dest, args.A->cols, args.A->cols, A.number, properties, 0, 0, &C);
+    gx_sink_begin(&fn->run, &fn->dest, args.A->cols, args.A->cols, A.number, properties, 0, 0, &C);
     gx_alg_cov(&fn->run, &args, &C);
     gx_fn_result_sink(fn, &C);
-}
-
-static void cov(gx_fn *fn)
-{
-    covariance(fn, cov_keys, false);
-}
-
-static void corr(gx_fn *fn)
-{
-    covariance(fn, corr_keys, true);
 }
 
 // gx_pca ------------------------------------------------------------------------------------------
 
 typedef struct pca_options {
-    gx_dest dest;
-    bool is_standardized;
+    bool is_standardized, replace;
     int64_t ddof;
     gx_svd_options svd; /* method, and what the iterative ones take */
 } pca_options;
@@ -79,29 +62,28 @@ typedef struct pca_options {
 /* What the scalar function and the table share. */
 #define PCA_COMMON                                                                                 \
     {"standardize", GX_OPT_BOOL, PCA(is_standardized), 0}, {"ddof", GX_OPT_INT, PCA(ddof), 0},     \
-        {"method", GX_OPT_TEXT, PCA(svd.method), 0}, {"tol", GX_OPT_REAL, PCA(svd.tol), 0},        \
-        {"ncv", GX_OPT_INT, PCA(svd.ncv), 0}, {"block", GX_OPT_INT, PCA(svd.block), 0},            \
-        {"maxiter", GX_OPT_INT, PCA(svd.maxiter), 0},                                              \
-        {"power", GX_OPT_INT, PCA(svd.power), PCA(svd.has_power)},                                 \
-        {"oversample", GX_OPT_INT, PCA(svd.oversample), PCA(svd.has_oversample)},                  \
-    {                                                                                              \
-        "seed", GX_OPT_INT, PCA(svd.seed), 0                                                       \
-    }
+        GX_SVD_HOW(pca_options, svd.)
 
 static const gx_option pca_keys[] = {
-    PCA_COMMON, {"replace", GX_OPT_BOOL, PCA(dest.replace), 0}, {NULL, GX_OPT_END, 0, 0}};
+    PCA_COMMON, {"replace", GX_OPT_BOOL, PCA(replace), 0}, {NULL, GX_OPT_END, 0, 0}};
 
 static const gx_option pca_table_keys[] = {PCA_COMMON, {NULL, GX_OPT_END, 0, 0}};
 
-static bool take_k(gx_fn *fn, int64_t *k)
+/* A and what is asked of it. */
+static bool take_arguments(gx_fn *fn, const gx_option *keys, gx_mat *A, gx_pca_args *args,
+                           pca_options *opt)
 {
-    if (!gx_fn_has(fn, 1)) {
-        return true;
-    }
-    if (!gx_fn_int(fn, 1, "k", k)) {
+    *opt = (pca_options){.ddof = 1};
+    if (!gx_fn_options(fn, keys, opt) || !gx_fn_matrix(fn, 0, "A", A) ||
+        (gx_fn_has(fn, 1) && !gx_fn_int(fn, 1, "k", &args->k)) ||
+        !gx_svd_args_of(fn, &opt->svd, A, true, &args->how)) {
         return false;
     }
-    return *k >= 1 || gx_fn_fail(fn, "k must be at least 1, not %lld", (long long)*k);
+    args->A = A;
+    args->ddof = opt->ddof;
+    args->is_standardized = opt->is_standardized;
+    return !gx_fn_has(fn, 1) || args->k >= 1 ||
+           gx_fn_fail(fn, "k must be at least 1, not %lld", (long long)args->k);
 }
 
 /* mean, scale and components as columns of one matrix of dtype. */
@@ -126,21 +108,17 @@ static void store_model(gx_fn *fn, const gx_pca_result *r, gx_sink *sink)
 
 static void pca(gx_fn *fn)
 {
-    pca_options opt = {.ddof = 1};
+    pca_options opt;
     gx_pca_args args = {0};
     gx_mat A;
-    if (!gx_fn_options(fn, pca_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !take_k(fn, &args.k) || !gx_fn_dest(fn, 2, &opt.dest) ||
-        !gx_svd_args_of(fn, &opt.svd, &A, true, &args.how)) {
+    if (!take_arguments(fn, pca_keys, &A, &args, &opt)) {
         return;
     }
-    args.A = &A;
-    args.ddof = opt.ddof;
-    args.is_standardized = opt.is_standardized;
+    fn->dest.replace = opt.replace;
     int64_t most = gx_min(A.rows, A.cols), count = args.k == 0 ? most : gx_min(args.k, most);
     gx_pca_result result = {0};
     gx_sink sink;
-    gx_sink_begin(&fn->run, &opt.dest, A.cols, 2 + count, A.number, 0, 0, 0, &sink);
+    gx_sink_begin(&fn->run, &fn->dest, A.cols, 2 + count, A.number, 0, 0, 0, &sink);
     if (gx_alg_pca(&fn->run, &args, &result) == GX_OK) {
         store_model(fn, &result, &sink);
     }
@@ -161,17 +139,13 @@ static bool pca_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
 {
     (void)used;
     pca_state *s = state;
-    pca_options opt = {.ddof = 1};
+    pca_options opt;
     gx_pca_args args = {0};
     gx_mat A;
     s->result.mem = fn->ctx->mem;
-    if (!gx_fn_options(fn, pca_table_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !take_k(fn, &args.k) || !gx_svd_args_of(fn, &opt.svd, &A, true, &args.how)) {
+    if (!take_arguments(fn, pca_table_keys, &A, &args, &opt)) {
         return false;
     }
-    args.A = &A;
-    args.ddof = opt.ddof;
-    args.is_standardized = opt.is_standardized;
     s->dtype = A.number;
     if (gx_alg_pca(&fn->run, &args, &s->result) != GX_OK) {
         return false;
@@ -189,24 +163,20 @@ static bool pca_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
     return true;
 }
 
-static void pca_column(void *state, gx_ctx *ctx, int64_t row, int column, sqlite3_context *sql)
+static gx_cell pca_cell(void *state, gx_ctx *ctx, int64_t row, int column)
 {
     const pca_state *s = state;
     const gx_pca_result *r = &s->result;
+    (void)ctx;
     switch (column) {
     case PCA_COMPONENT:
-        sqlite3_result_int64(sql, row);
-        break;
+        return gx_cell_int(row);
     case PCA_VARIANCE:
-        sqlite3_result_double(sql, r->variance[row]);
-        break;
+        return gx_cell_real(r->variance[row]);
     case PCA_RATIO:
-        sqlite3_result_double(sql, r->total == 0 ? 0 : r->variance[row] / r->total);
-        break;
+        return gx_cell_real(r->total == 0 ? 0 : r->variance[row] / r->total);
     default:
-        gx_table_result_matrix(sql, ctx, "gx_pca", s->dtype, r->n, 1,
-                               gx_at(r->vectors, s->dtype, r->n, 0, row), 1, r->n);
-        break;
+        return gx_cell_vector(s->dtype, r->n, gx_at(r->vectors, s->dtype, r->n, 0, row), 1);
     }
 }
 
@@ -219,13 +189,13 @@ static void pca_clear(void *state)
 }
 
 const gx_table_fn gx_table_pca = {
-    .def = {"gx_pca", 1, 3, false, NULL},
+    .def = {"gx_pca", 1, 3, 0, NULL, 0},
     .shape = "CREATE TABLE x(component INTEGER, variance REAL, ratio REAL, vector BLOB, a HIDDEN, "
              "k HIDDEN, options HIDDEN)",
     .columns = PCA_COLUMNS,
     .state_bytes = sizeof(pca_state),
     .begin = pca_begin,
-    .column = pca_column,
+    .cell = pca_cell,
     .clear = pca_clear,
 };
 
@@ -236,17 +206,13 @@ static bool take_columns(gx_fn *fn, const gx_mat *model, gx_scalar **mean, doubl
 {
     int64_t n = model->rows;
     gx_mat head;
-    void *columns = NULL, *factors = NULL;
     gx_mat_view(&head, model, GX_NO_TRANS, 0, 0, n, 2);
-    if (gx_dense_alloc(&fn->run, GX_C128, 2, n, "the model", &columns) != GX_OK ||
-        !gx_fn_own(fn, columns) ||
-        gx_dense_alloc(&fn->run, GX_F64, n, 1, "the model", &factors) != GX_OK ||
-        !gx_fn_own(fn, factors) ||
-        gx_dense_load(&fn->run, &head, GX_C128, columns, gx_max(1, n)) != GX_OK) {
+    *mean = gx_fn_alloc(fn, 2 * (size_t)n * sizeof **mean, "the model");
+    *factor = gx_fn_alloc(fn, (size_t)n * sizeof **factor, "the model");
+    if (!gx_ok(&fn->run) ||
+        gx_dense_load(&fn->run, &head, GX_C128, *mean, gx_max(1, n)) != GX_OK) {
         return false;
     }
-    *mean = columns;
-    *factor = factors;
     for (int64_t j = 0; j < n; j++) {
         (*factor)[j] = 1 / (*mean)[n + j].re;
     }
@@ -255,10 +221,9 @@ static bool take_columns(gx_fn *fn, const gx_mat *model, gx_scalar **mean, doubl
 
 static void pca_project(gx_fn *fn)
 {
-    gx_dest dest = {0};
     gx_mat A, model, X, V;
-    if (!gx_fn_options(fn, gx_dest_keys, &dest) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !gx_fn_matrix(fn, 1, "model", &model) || !gx_fn_dest(fn, 2, &dest)) {
+    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        !gx_fn_matrix(fn, 1, "model", &model)) {
         return;
     }
     if (model.cols < 2 || model.rows != A.cols) {
@@ -278,13 +243,15 @@ static void pca_project(gx_fn *fn)
     gx_number dtype = gx_number_promote(A.number, model.number);
     gx_mat_centred(&X, &A, dtype, mean, factor, false);
     gx_sink C;
-    gx_sink_begin(&fn->run, &dest, A.rows, V.cols, dtype, 0, 0, 0, &C);
+    gx_sink_begin(&fn->run, &fn->dest, A.rows, V.cols, dtype, 0, 0, 0, &C);
     gx_alg_matmul(&fn->run, &(gx_matmul_args){.A = &X, .B = &V, .alpha = {1, 0}}, &C);
     gx_fn_result_sink(fn, &C);
 }
 
 const gx_function gx_functions_pca[] = {
-    {"gx_cov", 1, 3, false, cov}, {"gx_corr", 1, 3, false, corr},
-    {"gx_pca", 1, 4, false, pca}, {"gx_pca_project", 2, 4, false, pca_project},
-    {NULL, 0, 0, false, NULL},
+    {"gx_cov", 1, 3, GX_MADE(1), covariance, 0},
+    {"gx_corr", 1, 3, GX_MADE(1), covariance, 1},
+    {"gx_pca", 1, 4, GX_DEST(2), pca, 0},
+    {"gx_pca_project", 2, 4, GX_MADE(2), pca_project, 0},
+    {.name = NULL},
 };

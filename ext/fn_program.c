@@ -1,11 +1,15 @@
 /*
+** gx_eval(program[, arguments ...][, options]): programs of matrices (core/program).  Arguments are
+** matrices in any of their forms; a number stays a plain number, which takes the precision of what
+** it meets.  The result is a number where it is 1 x 1 and real, the name of the last matrix where
+** the program ends with a store, else a matrix value.
+**
 ** Functions that are programs of one operation (core/program/ops.h): gx_sort(A[, axis]) is
 ** gx_eval('sort(?1, ?2)', A, axis).
 **
 ** A text behind the matrices is the destination: gx_sort('A', 'S'), gx_sort('A', 1, 'S').
 */
-#include "eval.h"
-#include "look.h"
+#include "gx_ext.h"
 
 #include "../core/alg/sparse_alg.h"
 #include "../core/program/ops.h"
@@ -13,6 +17,83 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+// gx_eval -----------------------------------------------------------------------------------------
+
+typedef struct eval_options {
+    bool replace, optimize;
+    int64_t limit;
+} eval_options;
+
+static const gx_option eval_keys[] = {
+    {"replace", GX_OPT_BOOL, offsetof(eval_options, replace), 0},
+    {"limit=[1,inf]", GX_OPT_INT, offsetof(eval_options, limit), 0},
+    {"optimize", GX_OPT_BOOL, offsetof(eval_options, optimize), 0},
+    {NULL, GX_OPT_END, 0, 0}};
+
+/* ?(k + 1) of that argument. */
+static bool take_argument(gx_fn *fn, int index, int k, gx_program_arg *arg)
+{
+    int type = sqlite3_value_type(fn->argv[index]);
+    char label[16];
+    sqlite3_snprintf(sizeof label, label, "?%d", k + 1);
+    arg->is_number = type == SQLITE_INTEGER || type == SQLITE_FLOAT;
+    arg->number = arg->is_number ? sqlite3_value_double(fn->argv[index]) : 0;
+    return gx_fn_matrix(fn, index, label, &arg->mat);
+}
+
+bool gx_eval_prepare_text(gx_fn *fn, const char *text, int first, bool is_plain,
+                          gx_program **program, gx_program_arg **args)
+{
+    int count = fn->argc - first;
+    *args = gx_fn_alloc(fn, (size_t)(count + 1) * sizeof **args, "arguments");
+    if (*args == NULL) {
+        return false;
+    }
+    for (int k = 0; k < count; k++) {
+        if (!take_argument(fn, first + k, k, &(*args)[k])) {
+            return false;
+        }
+    }
+    return gx_program_prepare(&fn->run, text, strlen(text), *args, count, is_plain, program) ==
+           GX_OK;
+}
+
+bool gx_eval_prepare(gx_fn *fn, bool is_plain, gx_program **program, gx_program_arg **args)
+{
+    const char *text;
+    return gx_fn_text(fn, 0, "the program", &text) &&
+           gx_eval_prepare_text(fn, text, 1, is_plain, program, args);
+}
+
+static void result_of(gx_fn *fn, gx_program_result *result)
+{
+    if (result->kind == GX_GIVES_NUMBER) {
+        sqlite3_result_double(fn->sql, result->number);
+    } else if (result->kind == GX_GIVES_NAME) {
+        sqlite3_result_text(fn->sql, result->name, -1, SQLITE_TRANSIENT);
+    } else {
+        gx_fn_result_sink(fn, &result->sink);
+    }
+}
+
+static void eval(gx_fn *fn)
+{
+    eval_options opt = {.limit = GX_ROUNDS_MOST, .optimize = true};
+    gx_program *program;
+    gx_program_arg *args;
+    gx_program_result result;
+    if (!gx_fn_options(fn, eval_keys, &opt) ||
+        !gx_eval_prepare(fn, !opt.optimize, &program, &args)) {
+        return;
+    }
+    const gx_program_how how = {.replace = opt.replace, .rounds_most = opt.limit};
+    if (gx_program_run(&fn->run, program, args, &how, &result) == GX_OK) {
+        result_of(fn, &result);
+    }
+}
+
+// Programs of one operation -----------------------------------------------------------------------
 
 typedef struct program_options {
     bool replace, has_ddof;
@@ -46,7 +127,7 @@ static int matrices_of(const gx_op *op)
 }
 
 /* The destination, taken off the arguments. */
-static bool take_destination(gx_fn *fn, const gx_op *op, const char **name)
+static bool take_destination(gx_fn *fn, const gx_op *op)
 {
     int last = fn->argc - 1;
     if (last < matrices_of(op) || sqlite3_value_type(fn->argv[last]) != SQLITE_TEXT) {
@@ -56,13 +137,9 @@ static bool take_destination(gx_fn *fn, const gx_op *op, const char **name)
     if (text != NULL && *text == '[') { // a literal where a number is wanted: no name begins so
         return true;
     }
-    gx_dest dest = {.name = NULL};
-    if (!gx_fn_dest(fn, last, &dest)) {
-        return false;
-    }
-    *name = dest.name;
+    bool is_taken = gx_fn_dest(fn, last, &fn->dest);
     fn->argc--;
-    return true;
+    return is_taken;
 }
 
 /* What the usage calls argument k, "axis" in "flip(A, axis)"; its length. */
@@ -122,13 +199,12 @@ static void run(gx_fn *fn)
     program_options opt = {.replace = false};
     const gx_op *op = gx_op_find(fn->def->name + strlen("gx_"));
     char text[1024];
-    const char *name = NULL;
     gx_program *program;
     gx_program_arg *args;
     gx_program_result result;
     bool is_spread = op->id == GX_OP_VAR || op->id == GX_OP_STD;
     if (!gx_fn_options(fn, is_spread ? spread_keys : program_keys, &opt) ||
-        !take_destination(fn, op, &name)) {
+        !take_destination(fn, op)) {
         return;
     }
     int most = is_spread ? 2 : op->most; // ddof is an option here
@@ -151,13 +227,13 @@ static void run(gx_fn *fn)
                          count == 1 ? ", 'all'" : "", (long long)opt.ddof);
     }
     snprintf(text + used, sizeof text - (size_t)used, ")");
-    const gx_program_how how = {.replace = opt.replace, .rounds_most = 1, .name = name};
+    const gx_program_how how = {.replace = opt.replace, .rounds_most = 1, .name = fn->dest.name};
     if (!gx_eval_prepare_text(fn, text, 0, false, &program, &args) ||
         gx_program_run(&fn->run, program, args, &how, &result) != GX_OK) {
         say_plainly(fn, op);
         return;
     }
-    gx_eval_result(fn, &result);
+    result_of(fn, &result);
 }
 
 // gx_take of a sparse matrix ----------------------------------------------------------------------
@@ -165,7 +241,7 @@ static void run(gx_fn *fn)
 /* Is the first argument one?  false: the call has failed. */
 static bool look_for_sparse(gx_fn *fn, bool *is_sparse)
 {
-    gx_err err = {0}, refusal = {0};
+    gx_err refusal = {0};
     gx_value value = {0};
     gx_meta meta = {0};
     bool found = false;
@@ -181,10 +257,10 @@ static bool look_for_sparse(gx_fn *fn, bool *is_sparse)
     }
     const char *name = (const char *)sqlite3_value_text(fn->argv[0]);
     if (name != NULL && *name != '[') {
-        gx_store_lookup(fn->ctx->store, name, &meta, &found, &err);
-        *is_sparse = err.code == GX_OK && found && meta.is_sparse;
+        gx_fn_check(fn, gx_store_lookup(fn->ctx->store, name, &meta, &found, &fn->err));
+        *is_sparse = gx_ok(&fn->run) && found && meta.is_sparse;
     }
-    return gx_run_fail(&fn->run, &err) == GX_OK;
+    return gx_ok(&fn->run);
 }
 
 /* Numbers of lines, from the end where negative, in memory of the call's. */
@@ -192,24 +268,18 @@ static bool take_index(gx_fn *fn, int64_t side, const char *what, int64_t **numb
 {
     gx_mat list;
     gx_reader *reader = NULL;
-    void *memory = NULL, *numbers = NULL;
     if (!gx_fn_matrix(fn, 1, "index", &list)) {
         return false;
     }
     *count = list.rows * list.cols;
-    const gx_mat like = {.number = GX_F64};
-    bool is_read = gx_look_buffer(fn, &like, gx_max(1, *count), 1, &numbers) &&
-                   gx_look_buffer(fn, &like, gx_max(1, *count), 1, &memory) &&
-                   gx_look_open(fn, &list, &reader);
-    gx_err err = {0};
+    *number = gx_fn_alloc(fn, (size_t)gx_max(1, *count) * sizeof **number, "index");
+    double *given = gx_fn_alloc(fn, (size_t)gx_max(1, *count) * sizeof *given, "index");
+    bool is_read = gx_ok(&fn->run) && gx_look_open(fn, &list, &reader);
     if (is_read && *count > 0) {
-        gx_mat_read(&fn->run, &list, reader, 0, 0, list.rows, list.cols, GX_F64, memory, list.rows,
-                    &err);
-        is_read = gx_run_fail(&fn->run, &err) == GX_OK;
+        is_read = gx_fn_check(fn, gx_mat_read(&fn->run, &list, reader, 0, 0, list.rows, list.cols,
+                                              GX_F64, given, list.rows, &fn->err));
     }
     gx_reader_close(reader);
-    *number = numbers;
-    const double *given = memory;
     for (int64_t k = 0; is_read && k < *count; k++) {
         double from_end = given[k] < 0 ? given[k] + (double)side : given[k];
         if (!(from_end >= 0 && from_end < (double)side) || from_end != floor(from_end)) {
@@ -225,7 +295,6 @@ static bool take_index(gx_fn *fn, int64_t side, const char *what, int64_t **numb
 static void take(gx_fn *fn)
 {
     program_options opt = {.replace = false};
-    gx_dest dest = {.name = NULL};
     gx_mat A;
     gx_sink C;
     int64_t axis = 0, count, *number;
@@ -241,18 +310,14 @@ static void take(gx_fn *fn)
         return;
     }
     bool has_axis = gx_fn_has(fn, 2) && sqlite3_value_type(fn->argv[2]) != SQLITE_TEXT;
-    dest.replace = opt.replace;
-    if ((has_axis && !gx_fn_int(fn, 2, "axis", &axis)) ||
-        !gx_fn_dest(fn, has_axis ? 3 : 2, &dest)) {
-        return;
-    }
-    if (axis != 0 && axis != 1) {
-        gx_fn_fail(fn, "axis must be 0 or 1, not %lld", (long long)axis);
+    fn->dest.replace = opt.replace;
+    if ((has_axis && !gx_fn_axis(fn, 2, &axis)) ||
+        !gx_fn_dest(fn, has_axis ? 3 : 2, &fn->dest)) {
         return;
     }
     bool is_rows = axis == 0;
     if (take_index(fn, is_rows ? A.rows : A.cols, is_rows ? "row" : "column", &number, &count)) {
-        gx_sparse_pick(&fn->run, &A, is_rows, number, count, &dest, &C);
+        gx_sparse_pick(&fn->run, &A, is_rows, number, count, &fn->dest, &C);
         gx_fn_result_sink(fn, &C);
     }
 }
@@ -262,7 +327,6 @@ static void arg_extreme(gx_fn *fn)
 {
     program_options opt = {.replace = false};
     const gx_op *op = gx_op_find(fn->def->name + strlen("gx_"));
-    gx_dest dest = {.name = NULL};
     gx_mat A;
     int64_t axis = -1;
     bool is_sparse;
@@ -273,40 +337,37 @@ static void arg_extreme(gx_fn *fn)
         run(fn);
         return;
     }
-    if (!gx_fn_options(fn, program_keys, &opt) || !take_destination(fn, op, &dest.name) ||
-        !gx_fn_matrix(fn, 0, "A", &A) || (fn->argc > 1 && !gx_fn_int(fn, 1, "axis", &axis))) {
+    if (!gx_fn_options(fn, program_keys, &opt) || !take_destination(fn, op) ||
+        !gx_fn_matrix(fn, 0, "A", &A) || !gx_fn_axis(fn, 1, &axis) || !gx_fn_is_ordered(fn, &A)) {
         return;
     }
-    dest.replace = opt.replace;
-    if (fn->argc > 1 && axis != 0 && axis != 1) {
-        gx_fn_fail(fn, "axis must be 0 or 1, not %lld", (long long)axis);
-    } else if (gx_number_is_complex(A.number)) {
-        gx_fn_fail(fn, "%s is complex (%s): complex numbers have no order", A.label,
-                   gx_number_name(A.number));
-    } else if ((A.rows == 0 && axis != 1) || (A.cols == 0 && axis != 0)) {
+    fn->dest.replace = opt.replace;
+    if ((A.rows == 0 && axis != 1) || (A.cols == 0 && axis != 0)) {
         gx_fn_fail(fn, "%s is %lldx%lld, but this is of at least one element", A.label,
                    (long long)A.rows, (long long)A.cols);
     } else {
-        gx_fn_sparse_extremes(fn, &A, op->id == GX_OP_ARGMAX, axis, &dest, true);
+        gx_fn_sparse_extremes(fn, &A, op->id == GX_OP_ARGMAX, axis, &fn->dest, true);
     }
 }
 
-/* Least and most with destination and options. */
+/* Least and most with destination and options, which are the last two. */
+#define PROGRAM(name, least, most)                                                                \
+    {name, least, most, GX_DEST((most) - 2) | GX_DEST_LATE, run, 0}
+#define SPARSE_TOO GX_DEST_LATE | GX_SPARSE(0)
+
 const gx_function gx_functions_program[] = {
-    {"gx_prod", 1, 4, false, run},         {"gx_var", 1, 4, false, run},
-    {"gx_std", 1, 4, false, run},          {"gx_any", 1, 4, false, run},
-    {"gx_all", 1, 4, false, run},          {"gx_argmin", 1, 4, false, arg_extreme},
-    {"gx_argmax", 1, 4, false, arg_extreme},       {"gx_median", 1, 4, false, run},
-    {"gx_logsumexp", 1, 4, false, run},    {"gx_quantile", 2, 5, false, run},
-    {"gx_triu", 1, 4, false, run},         {"gx_tril", 1, 4, false, run},
-    {"gx_reshape", 3, 5, false, run},      {"gx_flip", 1, 4, false, run},
-    {"gx_roll", 2, 5, false, run},         {"gx_tile", 3, 5, false, run},
-    {"gx_repeat", 2, 5, false, run},       {"gx_take", 2, 5, false, take},
-    {"gx_kron", 2, 4, false, run},         {"gx_outer", 2, 4, false, run},
-    {"gx_inner", 2, 4, false, run},        {"gx_cross", 2, 4, false, run},
-    {"gx_polyval", 2, 4, false, run},      {"gx_vander", 1, 4, false, run},
-    {"gx_toeplitz", 1, 4, false, run},     {"gx_unique_count", 1, 3, false, run},
-    {"gx_cumsum", 1, 4, false, run},       {"gx_cumprod", 1, 4, false, run},
-    {"gx_diff", 1, 4, false, run},         {"gx_sort", 1, 4, false, run},
-    {"gx_argsort", 1, 4, false, run},      {"gx_softmax", 1, 4, false, run},
-    {NULL, 0, 0, false, NULL}};
+    PROGRAM("gx_prod", 1, 4), PROGRAM("gx_var", 1, 4), PROGRAM("gx_std", 1, 4),
+    PROGRAM("gx_any", 1, 4), PROGRAM("gx_all", 1, 4), PROGRAM("gx_median", 1, 4),
+    PROGRAM("gx_logsumexp", 1, 4), PROGRAM("gx_quantile", 2, 5), PROGRAM("gx_triu", 1, 4),
+    PROGRAM("gx_tril", 1, 4), PROGRAM("gx_reshape", 3, 5), PROGRAM("gx_flip", 1, 4),
+    PROGRAM("gx_roll", 2, 5), PROGRAM("gx_tile", 3, 5), PROGRAM("gx_repeat", 2, 5),
+    PROGRAM("gx_kron", 2, 4), PROGRAM("gx_outer", 2, 4), PROGRAM("gx_inner", 2, 4),
+    PROGRAM("gx_cross", 2, 4), PROGRAM("gx_polyval", 2, 4), PROGRAM("gx_vander", 1, 4),
+    PROGRAM("gx_toeplitz", 1, 4), PROGRAM("gx_cumsum", 1, 4), PROGRAM("gx_cumprod", 1, 4),
+    PROGRAM("gx_diff", 1, 4), PROGRAM("gx_sort", 1, 4), PROGRAM("gx_argsort", 1, 4),
+    PROGRAM("gx_softmax", 1, 4), PROGRAM("gx_unique_count", 1, 3),
+    {"gx_argmin", 1, 4, GX_DEST(2) | SPARSE_TOO, arg_extreme, 0},
+    {"gx_argmax", 1, 4, GX_DEST(2) | SPARSE_TOO, arg_extreme, 0},
+    {"gx_take", 2, 5, GX_DEST(3) | SPARSE_TOO, take, 0},
+    {"gx_eval", 1, -1, 0, eval, 0},
+    {.name = NULL}};

@@ -5,29 +5,15 @@
 
 #include "../core/alg/property.h"
 
-SQLITE_EXTENSION_INIT3
-
 // Setting -----------------------------------------------------------------------------------------
 
-typedef struct set_options {
-    int unused; /* a set_offset of 0 means none */
-    bool is_checked;
-} set_options;
-
-static const gx_option set_keys[] = {
-    {"check", GX_OPT_BOOL, offsetof(set_options, is_checked), 0},
-    {NULL, GX_OPT_END, 0, 0},
-};
+static const gx_option set_keys[] = {{"check", GX_OPT_BOOL, 0, 0}, {NULL, GX_OPT_END, 0, 0}};
 
 static bool parse_properties(gx_fn *fn, int index, uint32_t *bits)
 {
     const char *list;
-    gx_err err = {0};
-    if (!gx_fn_text(fn, index, "property", &list)) {
-        return false;
-    }
-    gx_properties_parse(list, bits, &err);
-    return gx_run_fail(&fn->run, &err) == GX_OK;
+    return gx_fn_text(fn, index, "property", &list) &&
+           gx_fn_check(fn, gx_properties_parse(list, bits, &fn->err));
 }
 
 /* Properties of square matrices, and Q with orthonormal columns, need such a shape. */
@@ -76,11 +62,11 @@ static void store_properties(gx_fn *fn, gx_meta *meta, uint32_t bits)
 /* gx_set_property(A, properties[, on][, options]): the properties A has now */
 static void set_property(gx_fn *fn)
 {
-    set_options opt = {0};
+    bool is_checked = false;
     gx_mat A;
     uint32_t bits;
     int64_t is_on = 1;
-    if (!gx_fn_changes(fn, 0) || !gx_fn_options(fn, set_keys, &opt) ||
+    if (!gx_fn_options(fn, set_keys, &is_checked) ||
         !gx_fn_matrix(fn, 0, "A", &A) || !parse_properties(fn, 1, &bits) ||
         (gx_fn_has(fn, 2) && !gx_fn_int(fn, 2, "on", &is_on))) {
         return;
@@ -98,7 +84,7 @@ static void set_property(gx_fn *fn)
                          gx_properties_without(A.properties, bits, A.number, A.rows, A.cols));
         return;
     }
-    if (!check_shape(fn, &A, bits) || (opt.is_checked && !look(fn, &A, bits))) {
+    if (!check_shape(fn, &A, bits) || (is_checked && !look(fn, &A, bits))) {
         return;
     }
     store_properties(fn, &A.meta,
@@ -146,8 +132,8 @@ static void is_symmetric(gx_fn *fn)
 }
 
 const gx_function gx_functions_property[] = {
-    {"gx_set_property", 2, 4, false, set_property},
-    {"gx_check_property", 2, 3, false, check_property},
-    {"gx_is_symmetric", 1, 2, false, is_symmetric},
-    {NULL, 0, 0, false, NULL},
+    {"gx_set_property", 2, 4, GX_CHANGES, set_property, 0},
+    {"gx_check_property", 2, 3, 0, check_property, 0},
+    {"gx_is_symmetric", 1, 2, 0, is_symmetric, 0},
+    {.name = NULL},
 };

@@ -1,36 +1,70 @@
 /*
-** gx_normalize, gx_cosine, gx_distance, gx_kmeans, gx_knn_graph: rows beside rows
-** (core/alg/similar.h, core/alg/knn_graph.h).
+** gx_normalize, gx_cosine, gx_distance, gx_kmeans, gx_knn_graph, and the table gx_knn(Q, E, k), the
+** k nearest rows of E for each row of Q: rows beside rows (core/alg/similar.h, core/alg/knn.h,
+** core/alg/knn_graph.h).
 **
 ** gx_kmeans returns the centres alone: they are a matrix, as everything that has a destination;
 ** which rows are whose is gx_knn(A, centres, 1), for the rows of A and for any others.
+**
+** The queries of gx_knn are a matrix, or the raw numbers of vector extensions, used where they lie
+** when their address fits, else copied once.  WHERE query = ..., rank < ... and LIMIT reach the
+** search (table_fn.h): other queries are not compared, and a shorter list is the front of a longer
+** one.
 */
-#include "rows_arg.h"
+#include "table_fn.h"
 
+#include "../core/alg/knn.h"
 #include "../core/alg/knn_graph.h"
 #include "../core/alg/similar.h"
+#include "../core/base/nearest.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
+/* How a score comes of a merit (nearest.h). */
+typedef struct gx_measure {
+    gx_metric metric;
+    bool is_root;     /* l2: the root of it                          */
+    bool is_binary;   /* hamming: of zeros and ones, a share of cols */
+    bool is_distance; /* less is nearer                              */
+} gx_measure;
+
+/* Words for an option, and what each of them is, in their order; behind them "dot", no distance. */
+#define GX_METRICS "cosine|l2/euclidean|sqeuclidean|l1/cityblock|hamming"
+enum { GX_METRIC_NAME_L2 = 1 };
+
+static const gx_measure measures[] = {
+    {.metric = GX_METRIC_COSINE},
+    [GX_METRIC_NAME_L2] = {.metric = GX_METRIC_SQUARED, .is_root = true, .is_distance = true},
+    {.metric = GX_METRIC_SQUARED, .is_distance = true},
+    {.metric = GX_METRIC_ABSOLUTE, .is_distance = true},
+    {.metric = GX_METRIC_SQUARED, .is_binary = true, .is_distance = true},
+    {.metric = GX_METRIC_DOT},
+};
+
+static double score_of(const gx_measure *measure, double merit, int64_t cols)
+{
+    double score = measure->is_distance ? -merit : merit;
+    score = measure->is_binary && cols > 0 ? score / (double)cols : score;
+    return measure->is_root ? sqrt(score) : score;
+}
+
 typedef struct similar_options {
-    gx_dest dest; /* first: a set_offset of 0 means none */
-    char metric[64];
+    int metric;
     int64_t seed, iterations;
     double tolerance;
 } similar_options;
 
 static const gx_option distance_keys[] = {
-    {"metric", GX_OPT_TEXT, offsetof(similar_options, metric), 0},
-    GX_DEST_KEYS(similar_options, dest),
+    {"metric=" GX_METRICS, GX_OPT_WORD, offsetof(similar_options, metric), 0},
     {NULL, GX_OPT_END, 0, 0},
 };
 
 static const gx_option kmeans_keys[] = {
     {"seed", GX_OPT_INT, offsetof(similar_options, seed), 0},
-    {"iterations", GX_OPT_INT, offsetof(similar_options, iterations), 0},
-    {"tolerance", GX_OPT_REAL, offsetof(similar_options, tolerance), 0},
-    GX_DEST_KEYS(similar_options, dest),
+    {"iterations=[0,inf]", GX_OPT_INT, offsetof(similar_options, iterations), 0},
+    {"tolerance=[0,inf]", GX_OPT_REAL, offsetof(similar_options, tolerance), 0},
     {NULL, GX_OPT_END, 0, 0},
 };
 
@@ -43,49 +77,22 @@ static bool is_real(gx_fn *fn, const gx_mat *A, const char *label)
 
 // gx_normalize ------------------------------------------------------------------------------------
 
-static bool take_kind(gx_fn *fn, int index, gx_line_norm *kind)
-{
-    static const char *const names[] = {
-        [GX_LINE_L2] = "l2", [GX_LINE_L1] = "l1", [GX_LINE_MAX] = "max"};
-    const char *name;
-    char shown[GX_SHOWN_BYTES];
-    *kind = GX_LINE_L2;
-    if (!gx_fn_has(fn, index)) {
-        return true;
-    }
-    if (!gx_fn_text(fn, index, "kind", &name)) {
-        return false;
-    }
-    for (int k = 0; k < 3; k++) {
-        if (strcmp(name, names[k]) == 0) {
-            *kind = (gx_line_norm)k;
-            return true;
-        }
-    }
-    return gx_fn_fail(fn, "kind '%s' is not known (l2, l1, max)",
-                      gx_text_show(name, strlen(name), shown));
-}
-
 /* gx_normalize(A[, axis[, kind[, destination]]][, options]) */
 static void normalize(gx_fn *fn)
 {
-    gx_dest dest = {0};
     gx_mat A;
     gx_normal normal = {0};
-    gx_line_norm kind;
+    int kind = GX_LINE_L2;
     gx_sink C;
     int64_t axis = 1;
-    if (!gx_fn_options(fn, gx_dest_keys, &dest) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        (gx_fn_has(fn, 1) && !gx_fn_int(fn, 1, "axis", &axis)) || !take_kind(fn, 2, &kind) ||
-        !gx_fn_dest(fn, 3, &dest) || !is_real(fn, &A, "A")) {
+    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        !gx_fn_axis(fn, 1, &axis) || !gx_fn_word(fn, 2, "kind", "l2|l1|max", &kind) ||
+        !is_real(fn, &A, "A")) {
         return;
     }
-    if (axis != 0 && axis != 1) {
-        gx_fn_fail(fn, "axis is %" PRId64 " but must be 0 (columns) or 1 (rows)", axis);
-        return;
-    }
-    gx_sink_begin(&fn->run, &dest, A.rows, A.cols, A.number, 0, 0, 0, &C);
-    if (gx_ok(&fn->run) && gx_normal_make(&fn->run, &A, axis == 1, kind, &normal) == GX_OK) {
+    gx_sink_begin(&fn->run, &fn->dest, A.rows, A.cols, A.number, 0, 0, 0, &C);
+    if (gx_ok(&fn->run) &&
+        gx_normal_make(&fn->run, &A, axis == 1, (gx_line_norm)kind, &normal) == GX_OK) {
         gx_copy_to_sink(&fn->run, normal.mat, &C);
     }
     gx_normal_clear(&fn->run, &normal);
@@ -109,15 +116,13 @@ static bool take_both(gx_fn *fn, gx_mat *A, gx_mat *B)
 /* gx_distance(A, B[, destination][, options]) */
 static void distance(gx_fn *fn)
 {
-    similar_options opt = {.metric = "l2"};
-    gx_measure measure;
+    similar_options opt = {.metric = GX_METRIC_NAME_L2};
     gx_mat A, B;
     gx_sink C;
-    if (!gx_fn_options(fn, distance_keys, &opt) || !take_both(fn, &A, &B) ||
-        !gx_fn_dest(fn, 2, &opt.dest) ||
-        !gx_measure_parse(fn, opt.metric, GX_MEASURES_DISTANCE, &measure)) {
+    if (!gx_fn_options(fn, distance_keys, &opt) || !take_both(fn, &A, &B)) {
         return;
     }
+    const gx_measure measure = measures[opt.metric];
     gx_distance_args args = {.A = &A,
                              .B = &B,
                              .metric = measure.metric,
@@ -126,14 +131,13 @@ static void distance(gx_fn *fn)
     gx_number dtype = gx_number_promote(A.number, B.number);
     int64_t rows = 0, cols = 0; // of a tile; 0: the default
     if (measure.metric != GX_METRIC_COSINE) {
-        gx_err err = {0};
-        gx_tile_shape(A.rows, B.rows, gx_dtype_of(dtype), gx_store_max_tile_bytes(fn->ctx->store),
-                      &rows, &cols, &err);
-        gx_run_fail(&fn->run, &err);
+        gx_fn_check(fn, gx_tile_shape(A.rows, B.rows, gx_dtype_of(dtype),
+                                      gx_store_max_tile_bytes(fn->ctx->store), &rows, &cols,
+                                      &fn->err));
         rows = gx_min(rows, GX_DISTANCE_TILE);
         cols = gx_min(cols, GX_DISTANCE_TILE);
     }
-    gx_sink_begin(&fn->run, &opt.dest, A.rows, B.rows, dtype, 0, rows, cols, &C);
+    gx_sink_begin(&fn->run, &fn->dest, A.rows, B.rows, dtype, 0, rows, cols, &C);
     gx_alg_distance(&fn->run, &args, &C);
     gx_fn_result_sink(fn, &C);
 }
@@ -141,15 +145,13 @@ static void distance(gx_fn *fn)
 /* gx_cosine(A, B[, destination][, options]) */
 static void cosine(gx_fn *fn)
 {
-    gx_dest dest = {0};
     gx_mat A, B;
     gx_sink C;
-    if (!gx_fn_options(fn, gx_dest_keys, &dest) || !take_both(fn, &A, &B) ||
-        !gx_fn_dest(fn, 2, &dest)) {
+    if (!gx_fn_options(fn, NULL, NULL) || !take_both(fn, &A, &B)) {
         return;
     }
-    gx_sink_begin(&fn->run, &dest, A.rows, B.rows, gx_number_promote(A.number, B.number), 0, 0, 0,
-                  &C);
+    gx_sink_begin(&fn->run, &fn->dest, A.rows, B.rows, gx_number_promote(A.number, B.number), 0, 0,
+                  0, &C);
     gx_alg_cosine(&fn->run, &A, &B, &C);
     gx_fn_result_sink(fn, &C);
 }
@@ -164,7 +166,8 @@ static void kmeans(gx_fn *fn)
     gx_sink C;
     gx_kmeans_args args = {.A = &A};
     if (!gx_fn_options(fn, kmeans_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !gx_fn_int(fn, 1, "k", &args.k) || !gx_fn_dest(fn, 2, &opt.dest) || !is_real(fn, &A, "A")) {
+        !gx_fn_int(fn, 1, "k", &args.k) ||
+        !is_real(fn, &A, "A")) {
         return;
     }
     if (args.k < 1 || args.k > A.rows) {
@@ -172,14 +175,10 @@ static void kmeans(gx_fn *fn)
                    args.k, A.rows);
         return;
     }
-    if (opt.iterations < 0 || !(opt.tolerance >= 0)) {
-        gx_fn_fail(fn, "iterations and tolerance must not be negative");
-        return;
-    }
     args.seed = opt.seed;
     args.iterations = opt.iterations;
     args.tolerance = opt.tolerance;
-    gx_sink_begin(&fn->run, &opt.dest, args.k, A.cols, A.number, 0, 0, 0, &C);
+    gx_sink_begin(&fn->run, &fn->dest, args.k, A.cols, A.number, 0, 0, 0, &C);
     gx_alg_kmeans(&fn->run, &args, &C);
     gx_fn_result_sink(fn, &C);
 }
@@ -187,60 +186,31 @@ static void kmeans(gx_fn *fn)
 // gx_knn_graph ------------------------------------------------------------------------------------
 
 typedef struct graph_options {
-    gx_dest dest; /* first: a set_offset of 0 means none */
-    char metric[64], symmetric[64], values[64];
+    int metric, edges, is_one;
     bool excludes_self;
 } graph_options;
 
 static const gx_option graph_keys[] = {
-    {"metric", GX_OPT_TEXT, offsetof(graph_options, metric), 0},
-    {"symmetric", GX_OPT_TEXT, offsetof(graph_options, symmetric), 0},
-    {"values", GX_OPT_TEXT, offsetof(graph_options, values), 0},
+    {"metric=" GX_METRICS "|dot", GX_OPT_WORD, offsetof(graph_options, metric), 0},
+    {"symmetric=no|union|mutual", GX_OPT_WORD, offsetof(graph_options, edges), 0},
+    {"values=score|one", GX_OPT_WORD, offsetof(graph_options, is_one), 0},
     {"exclude_self", GX_OPT_BOOL, offsetof(graph_options, excludes_self), 0},
-    GX_DEST_KEYS(graph_options, dest),
     {NULL, GX_OPT_END, 0, 0},
 };
-
-/* Which of some words; -1, and the run has failed. */
-static int word_of(gx_fn *fn, const char *what, const char *text, const char *const words[],
-                   const char *all)
-{
-    char shown[GX_SHOWN_BYTES];
-    for (int w = 0; words[w] != NULL; w++) {
-        if (strcmp(text, words[w]) == 0) {
-            return w;
-        }
-    }
-    gx_fn_fail(fn, "%s '%s' is not known (%s)", what, gx_text_show(text, strlen(text), shown), all);
-    return -1;
-}
 
 /* gx_knn_graph(E, k[, destination][, options]) */
 static void knn_graph(gx_fn *fn)
 {
-    static const char *const edges[] = {"no", "union", "mutual", NULL};
-    static const char *const values[] = {"score", "one", NULL};
-    graph_options opt = {
-        .metric = "cosine", .symmetric = "no", .values = "score", .excludes_self = true};
+    graph_options opt = {.excludes_self = true};
     gx_mat E;
     gx_knn_args args = {.Q = &E, .E = &E};
-    gx_measure measure;
     gx_neighbours found = {0};
     gx_sink G = {.run = &fn->run};
     if (!gx_fn_options(fn, graph_keys, &opt) || !gx_fn_matrix(fn, 0, "E", &E) ||
-        !gx_fn_int(fn, 1, "k", &args.k) || !gx_fn_dest(fn, 2, &opt.dest) ||
-        !gx_measure_parse(fn, opt.metric, GX_MEASURES_KNN, &measure)) {
+        !gx_fn_size(fn, 1, "k", &args.k)) {
         return;
     }
-    int way = word_of(fn, "symmetric", opt.symmetric, edges, "no, union, mutual");
-    int value = way < 0 ? -1 : word_of(fn, "values", opt.values, values, "score, one");
-    if (value < 0) {
-        return;
-    }
-    if (args.k < 0) {
-        gx_fn_fail(fn, "k must not be negative, not %" PRId64, args.k);
-        return;
-    }
+    const gx_measure measure = measures[opt.metric];
     args.metric = measure.metric;
     args.is_binary = measure.is_binary;
     args.excludes_self = opt.excludes_self;
@@ -248,16 +218,269 @@ static void knn_graph(gx_fn *fn)
     if (gx_knn_run(&fn->run, &args, &found) == GX_OK) {
         for (int64_t e = 0; e < found.queries * found.count; e++) {
             double merit = found.merit[e];
-            found.merit[e] = value == 1 ? 1 : gx_measure_score(&measure, merit, E.cols);
+            found.merit[e] = opt.is_one ? 1 : score_of(&measure, merit, E.cols);
         }
-        gx_knn_graph_store(&fn->run, &found, (gx_knn_edges)way, &opt.dest, E.number, &G);
+        gx_knn_graph_store(&fn->run, &found, (gx_knn_edges)opt.edges, &fn->dest, E.number, &G);
     }
     gx_neighbours_clear(&found);
     gx_fn_result_sink(fn, &G);
 }
 
 const gx_function gx_functions_similar[] = {
-    {"gx_normalize", 1, 5, false, normalize}, {"gx_distance", 2, 4, false, distance},
-    {"gx_cosine", 2, 4, false, cosine},       {"gx_kmeans", 2, 4, false, kmeans},
-    {"gx_knn_graph", 2, 4, false, knn_graph}, {NULL, 0, 0, false, NULL},
+    {"gx_normalize", 1, 5, GX_MADE(3), normalize, 0},
+    {"gx_distance", 2, 4, GX_MADE(2), distance, 0},
+    {"gx_cosine", 2, 4, GX_MADE(2), cosine, 0},       {"gx_kmeans", 2, 4, GX_MADE(2), kmeans, 0},
+    {"gx_knn_graph", 2, 4, GX_MADE(2), knn_graph, 0}, {.name = NULL},
+};
+
+// gx_knn ------------------------------------------------------------------------------------------
+
+/* An argument as rows of numbers. */
+typedef struct gx_rows {
+    gx_mat base, turned;
+    const gx_mat *mat; /* one of the two; as long as this struct stays where it is */
+} gx_rows;
+
+/* stated: GX_DTYPE_COUNT where the statement does not say. */
+static bool take_raw(gx_fn *fn, const gx_raw *raw, const void *data, gx_dtype stated, gx_rows *out)
+{
+    gx_dtype dtype = stated;
+    if (stated == GX_DTYPE_COUNT && !gx_fn_check(fn, gx_raw_dtype(raw, &dtype, &fn->err))) {
+        return false;
+    }
+    int64_t cols = raw->cols;
+    size_t row = (size_t)cols * gx_dtype_bytes(dtype);
+    if (row == 0 || raw->bytes % row != 0) {
+        return gx_fn_fail(fn,
+                          "%s is a blob of %zu bytes, no rows of %" PRId64
+                          " %s numbers (%zu bytes each)",
+                          raw->label, raw->bytes, cols, gx_dtype_name(dtype), row);
+    }
+    int64_t rows = (int64_t)(raw->bytes / row);
+    gx_mat_array(&out->base, raw->label, dtype, cols, rows, data, cols);
+    if ((uintptr_t)data % gx_dtype_alignment(dtype) != 0) {
+        void *copy;
+        if (!gx_look_buffer(fn, &out->base, cols, rows, &copy)) {
+            return false;
+        }
+        out->base.data = memcpy(copy, data, raw->bytes);
+    }
+    gx_mat_view(&out->turned, &out->base, GX_TRANS, 0, 0, rows, cols);
+    out->mat = &out->turned;
+    return true;
+}
+
+/*
+** A matrix in any of its forms, or a blob of raw numbers, `cols` of them a row, as the vector
+** extensions keep them: of the dtype that is stated, or (GX_DTYPE_COUNT) of f32 or f64, where one
+** of them alone makes whole rows.  A list (a column) of `cols` numbers is one row.
+*/
+static bool take_rows(gx_fn *fn, int index, const char *label, int64_t cols, gx_dtype stated,
+                gx_rows *out)
+{
+    sqlite3_value *value = fn->argv[index];
+    if (sqlite3_value_type(value) == SQLITE_BLOB) {
+        const void *blob = sqlite3_value_blob(value);
+        const gx_raw raw = {.label = label,
+                            .bytes = (size_t)sqlite3_value_bytes(value),
+                            .cols = cols,
+                            .how = ": option \"dtype\" says which"};
+        if (raw.bytes > 0 && blob == NULL) {
+            return gx_fn_check(fn, gx_fail_nomem(&fn->err, raw.bytes, "argument"));
+        }
+        if (raw.bytes > 0 && !gx_value_is(blob, raw.bytes)) {
+            return take_raw(fn, &raw, blob, stated, out);
+        }
+    }
+    if (!gx_fn_matrix(fn, index, label, &out->base)) {
+        return false;
+    }
+    out->mat = &out->base;
+    if (out->base.cols == 1 && cols != 1 && out->base.rows == cols) {
+        gx_mat_view(&out->turned, &out->base, GX_TRANS, 0, 0, 1, cols);
+        out->mat = &out->turned;
+    }
+    return true;
+}
+
+typedef struct knn_options {
+    const char *candidates;
+    int metric;
+    bool excludes_self;
+    gx_dtype dtype; /* of raw numbers; GX_DTYPE_COUNT: not stated */
+} knn_options;
+
+static const gx_option knn_keys[] = {
+    {"metric=" GX_METRICS "|dot", GX_OPT_WORD, offsetof(knn_options, metric), 0},
+    {"candidates", GX_OPT_MATRIX, offsetof(knn_options, candidates), 0},
+    {"exclude_self", GX_OPT_BOOL, offsetof(knn_options, excludes_self), 0},
+    {"dtype", GX_OPT_DTYPE, offsetof(knn_options, dtype), 0},
+    {NULL, GX_OPT_END, 0, 0},
+};
+
+/* The rows of a scan. */
+typedef struct knn {
+    gx_neighbours found;
+    gx_measure measure;
+    int64_t first;           /* query of the first list                                       */
+    int64_t cols;            /* numbers of a row                                              */
+    int64_t *start;          /* of each list, where they are not of one length; NULL: they are */
+    int64_t row, list, rank; /* the row asked for last, and where it is */
+} knn;
+
+/* Row j is query j's; those of a single query may stand in a column. */
+static bool take_candidates(gx_fn *fn, const char *text, const gx_mat *Q, gx_mat *base, gx_mat *C)
+{
+    if (!gx_fn_option_matrix(fn, "candidates", text, base)) {
+        return false;
+    }
+    bool is_turned = Q->rows == 1 && base->cols == 1 && base->rows != 1;
+    gx_mat_view(C, base, is_turned ? GX_TRANS : GX_NO_TRANS, 0, 0, is_turned ? 1 : base->rows,
+                is_turned ? base->rows : base->cols);
+    if (gx_number_is_complex(C->number)) {
+        return gx_fn_fail(fn, "%s is complex (%s), not numbers of rows", C->label,
+                          gx_number_name(C->number));
+    }
+    bool is_empty = base->rows == 0; // a list of nothing: none for any query
+    return is_empty || C->rows == Q->rows ||
+           gx_fn_fail(fn,
+                      "%s is %" PRId64 "x%" PRId64 " but Q has %" PRId64
+                      " rows: there is a row of candidates for each query",
+                      C->label, C->rows, C->cols, Q->rows);
+}
+
+/* Only what the statement wants to see. */
+static void narrow(const gx_table_wish *wish, const gx_knn_args *all, gx_knn_args *args)
+{
+    args->first = gx_max(0, wish->low[0]);
+    args->last = gx_max(args->first, gx_min(all->Q->rows - 1, wish->high[0]) + 1);
+    if (wish->high[1] < args->k) { // the last rank that is asked for
+        args->k = gx_max(wish->high[1], -1) + 1;
+    }
+    int64_t least = gx_min(args->k, all->E->rows - (all->excludes_self ? 1 : 0));
+    if (wish->limit < INT64_MAX && wish->low[1] <= 0 && all->C == NULL && least > 0) {
+        int64_t lists = gx_ceil_div(wish->limit, least);
+        args->last = gx_min(args->last - args->first, lists) + args->first;
+        args->k = lists <= 1 ? gx_min(args->k, wish->limit) : args->k;
+    }
+}
+
+/* Where the lists begin among the rows; counts these. */
+static bool count_rows(gx_fn *fn, knn *k, int64_t *rows)
+{
+    const gx_neighbours *f = &k->found;
+    int64_t shortest = f->count;
+    *rows = f->queries * f->count;
+    for (int64_t j = 0; j < f->queries && shortest == f->count && f->count > 0; j++) {
+        shortest = f->index[(j + 1) * f->count - 1] == INT64_MAX ? -1 : shortest;
+    }
+    if (shortest == f->count) {
+        return true;
+    }
+    void *start = NULL;
+    if (!gx_fn_check(fn, gx_mem_alloc(fn->ctx->mem, (size_t)(f->queries + 1) * sizeof(int64_t),
+                                      "results", &start, &fn->err))) {
+        return false;
+    }
+    k->start = start;
+    *rows = 0;
+    for (int64_t j = 0; j < f->queries; j++) {
+        k->start[j] = *rows;
+        for (int64_t e = 0; e < f->count && f->index[j * f->count + e] != INT64_MAX; e++) {
+            (*rows)++;
+        }
+    }
+    k->start[f->queries] = *rows;
+    return true;
+}
+
+static bool begin(gx_fn *fn, const gx_table_wish *wish, void *state, int64_t *rows)
+{
+    knn *table = state;
+    knn_options opt = {.dtype = GX_DTYPE_COUNT};
+    gx_rows Q;
+    gx_mat E, C, listed;
+    gx_knn_args args = {.E = &E};
+    *rows = 0;
+    if (!gx_fn_options(fn, knn_keys, &opt) || !gx_fn_matrix(fn, 1, "E", &E) ||
+        !take_rows(fn, 0, "Q", E.cols, opt.dtype, &Q) || !gx_fn_size(fn, 2, "k", &args.k)) {
+        return false;
+    }
+    table->measure = measures[opt.metric];
+    if (opt.excludes_self && Q.mat->rows != E.rows) {
+        return gx_fn_fail(fn,
+                          "exclude_self is for a matrix and itself, but Q has %" PRId64
+                          " rows and E %" PRId64,
+                          Q.mat->rows, E.rows);
+    }
+    args.Q = Q.mat;
+    args.metric = table->measure.metric;
+    args.is_binary = table->measure.is_binary;
+    args.excludes_self = opt.excludes_self;
+    if (opt.candidates != NULL) {
+        if (!take_candidates(fn, opt.candidates, Q.mat, &listed, &C)) {
+            return false;
+        }
+        args.C = &C;
+    }
+    gx_knn_args all = args;
+    narrow(wish, &all, &args);
+    table->first = args.first;
+    table->cols = E.cols;
+    return gx_knn_run(&fn->run, &args, &table->found) == GX_OK && count_rows(fn, table, rows);
+}
+
+enum { COL_QUERY, COL_RANK, COL_ID, COL_SCORE, COLUMNS };
+
+static int64_t length_of(const knn *k, int64_t list)
+{
+    return k->start == NULL ? k->found.count : k->start[list + 1] - k->start[list];
+}
+
+/* The list that a row is in, and its rank there; rows are asked for in their order. */
+static void seek(knn *k, int64_t row)
+{
+    if (row < k->row) {
+        k->row = k->list = k->rank = 0;
+    }
+    k->rank += row - k->row;
+    k->row = row;
+    for (int64_t n = length_of(k, k->list); k->rank >= n; n = length_of(k, k->list)) {
+        k->rank -= n;
+        k->list++;
+    }
+}
+
+static gx_cell cell(void *state, gx_ctx *ctx, int64_t row, int column)
+{
+    knn *k = state;
+    (void)ctx;
+    seek(k, row);
+    int64_t at = k->list * k->found.count + k->rank;
+    return column == COL_SCORE
+               ? gx_cell_real(score_of(&k->measure, k->found.merit[at], k->cols))
+               : gx_cell_int(column == COL_QUERY  ? k->first + k->list
+                             : column == COL_RANK ? k->rank
+                                                  : k->found.index[at]);
+}
+
+static void clear(void *state)
+{
+    knn *k = state;
+    if (k->found.mem != NULL) {
+        gx_mem_free(k->found.mem, k->start);
+    }
+    gx_neighbours_clear(&k->found);
+}
+
+const gx_table_fn gx_table_knn = {
+    .def = {"gx_knn", 3, 4, 0, NULL, 0},
+    .shape = "CREATE TABLE x(query INTEGER, rank INTEGER, id INTEGER, score REAL, q HIDDEN, "
+             "e HIDDEN, k HIDDEN, options HIDDEN)",
+    .columns = COLUMNS,
+    .state_bytes = sizeof(knn),
+    .begin_within = begin,
+    .ranged = 2,
+    .cell = cell,
+    .clear = clear,
 };

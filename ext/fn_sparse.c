@@ -1,23 +1,19 @@
 /*
 ** Sparse matrices in SQL: gx_sparse, gx_dense, gx_nnz.
 **
-** Which other functions take a sparse operand the table of sparse_args.c says; for all others
-** args.c refuses it in one line, and gx_dense is the way: nothing becomes dense by itself.
+** Which other functions take a sparse operand their rows say (GX_SPARSE); for all others args.c
+** refuses it in one line, and gx_dense is the way: nothing becomes dense by itself.
 */
 #include "gx_ext.h"
 
 #include "../core/mat/sparse.h"
 
 /* The numbers of a sparse result. */
-static bool take_number(gx_fn *fn, const gx_mat *A, const gx_dest *dest, gx_number *number)
+static bool take_number(gx_fn *fn, const gx_mat *A, gx_number *number)
 {
-    gx_err err = {0};
-    *number = gx_dest_number(dest, A->number);
-    if (dest->has_dtype && gx_dtype_takes(dest->dtype, A->number, A->label, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
-        return false;
-    }
-    return true;
+    *number = gx_dest_number(&fn->dest, A->number);
+    return !fn->dest.has_dtype ||
+           gx_fn_check(fn, gx_dtype_takes(fn->dest.dtype, A->number, A->label, &fn->err));
 }
 
 /* What holds of A without its small entries: symmetry and zeros, not what depends on values. */
@@ -38,13 +34,12 @@ static gx_code put_large(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err *e
     return gx_sparse_is_above(x, s->threshold) ? gx_sparse_put(&s->out, i, j, x, err) : GX_OK;
 }
 
-static void sift(gx_fn *fn, const gx_mat *A, double threshold, gx_number number,
-                 const gx_dest *dest)
+static void sift(gx_fn *fn, const gx_mat *A, double threshold, gx_number number)
 {
     gx_sink C;
     gx_err err = {0};
     sieve s = {.threshold = threshold};
-    if (gx_sparse_out_begin(&fn->run, dest, A->rows, A->cols, number, kept_properties(A), &C,
+    if (gx_sparse_out_begin(&fn->run, &fn->dest, A->rows, A->cols, number, kept_properties(A), &C,
                             &s.out) == GX_OK &&
         gx_sparse_each(&fn->run, A, put_large, &s, &err) == GX_OK) {
         gx_sparse_out_end(&s.out);
@@ -57,11 +52,10 @@ static void sift(gx_fn *fn, const gx_mat *A, double threshold, gx_number number,
 /* gx_sparse(A[, threshold][, destination][, options]) */
 static void sparse(gx_fn *fn)
 {
-    gx_dest dest = {0};
     gx_mat A;
     gx_number number;
     double threshold = 0;
-    if (!gx_fn_options(fn, gx_dest_keys, &dest) || !gx_fn_matrix(fn, 0, "A", &A)) {
+    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A)) {
         return;
     }
     bool has_threshold = gx_fn_has(fn, 1) && sqlite3_value_type(fn->argv[1]) != SQLITE_TEXT;
@@ -70,8 +64,8 @@ static void sparse(gx_fn *fn)
         return;
     }
     if ((has_threshold && !gx_fn_real(fn, 1, "threshold", &threshold)) ||
-        !gx_fn_dest(fn, fn->argc > 2 || has_threshold ? 2 : 1, &dest) ||
-        !take_number(fn, &A, &dest, &number)) {
+        !gx_fn_dest(fn, fn->argc > 2 || has_threshold ? 2 : 1, &fn->dest) ||
+        !take_number(fn, &A, &number)) {
         return;
     }
     if (!(threshold >= 0)) {
@@ -79,27 +73,26 @@ static void sparse(gx_fn *fn)
         return;
     }
     if (A.is_sparse) {
-        sift(fn, &A, threshold, number, &dest);
+        sift(fn, &A, threshold, number);
         return;
     }
     gx_sink C;
-    gx_sparse_of_dense(&fn->run, &A, &dest, number, kept_properties(&A), threshold, &C);
+    gx_sparse_of_dense(&fn->run, &A, &fn->dest, number, kept_properties(&A), threshold, &C);
     gx_fn_result_sink(fn, &C);
 }
 
 /* gx_dense(A[, destination][, options]) */
 static void dense(gx_fn *fn)
 {
-    gx_dest dest = {0};
     gx_mat A;
     gx_number number;
     gx_sink C;
-    if (!gx_fn_options(fn, gx_dest_keys, &dest) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !gx_fn_dest(fn, 1, &dest) || !take_number(fn, &A, &dest, &number)) {
+    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        !take_number(fn, &A, &number)) {
         return;
     }
-    dest.is_streamed = true;
-    gx_sink_begin(&fn->run, &dest, A.rows, A.cols, number, kept_properties(&A), 0, 0, &C);
+    fn->dest.is_streamed = true;
+    gx_sink_begin(&fn->run, &fn->dest, A.rows, A.cols, number, kept_properties(&A), 0, 0, &C);
     gx_copy_to_sink(&fn->run, &A, &C);
     gx_fn_result_sink(fn, &C);
 }
@@ -114,8 +107,8 @@ static void nnz(gx_fn *fn)
 }
 
 const gx_function gx_functions_sparse[] = {
-    {"gx_sparse", 1, 4, false, sparse},
-    {"gx_dense", 1, 3, false, dense},
-    {"gx_nnz", 1, 1, false, nnz},
-    {NULL, 0, 0, false, NULL},
+    {"gx_sparse", 1, 4, GX_MADE(2) | GX_DEST_LATE | GX_SPARSE(0), sparse, 0},
+    {"gx_dense", 1, 3, GX_MADE(1) | GX_SPARSE(0), dense, 0},
+    {"gx_nnz", 1, 1, GX_SPARSE(0), nnz, 0},
+    {.name = NULL},
 };

@@ -1,17 +1,15 @@
 /*
-** Storing in SQL: gx_store, gx_copy, gx_cast, gx_drop, gx_rename, gx_exists, gx_check.
+** Storing in SQL: gx_store, gx_copy, gx_cast, gx_set, gx_drop, gx_rename, gx_exists, gx_check.
 **
 ** The first three are one thing, a source copied into a sink (core/mat/sink.c): stored or a value,
 ** converted or not.  The others speak to the catalog.
 */
-#include "gx_ext.h"
+#include "cells.h"
 
 #include "../core/mat/sparse.h"
 
 #include <stdio.h>
 #include <string.h>
-
-SQLITE_EXTENSION_INIT3
 
 // Copies ------------------------------------------------------------------------------------------
 
@@ -34,24 +32,21 @@ void gx_copy_any(gx_run *run, const gx_mat *A, const gx_dest *dest, uint32_t pro
     }
 }
 
-static void copy(gx_fn *fn, const gx_mat *A, const gx_dest *dest)
+static void copy(gx_fn *fn, const gx_mat *A)
 {
-    gx_dest to = gx_dest_like(dest, A);
+    gx_dest to = gx_dest_like(&fn->dest, A);
     uint32_t kept = kept_properties(A, gx_dest_number(&to, A->number));
     gx_sink C;
-    gx_err err;
-    err.code = GX_OK;
-    if (gx_dtype_takes(to.dtype, A->number, A->label, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
-        return;
+    if (gx_fn_check(fn, gx_dtype_takes(to.dtype, A->number, A->label, &fn->err))) {
+        gx_copy_any(&fn->run, A, &to, kept, &C);
+        gx_fn_result_sink(fn, &C);
     }
-    gx_copy_any(&fn->run, A, &to, kept, &C);
-    gx_fn_result_sink(fn, &C);
 }
 
 /* A stored factorisation is copied to another one, with its tiles and pivots as they are. */
-static void copy_factor(gx_fn *fn, gx_mat *A, gx_aux *factor, const gx_dest *dest)
+static void copy_factor(gx_fn *fn, gx_mat *A, gx_aux *factor)
 {
+    const gx_dest *dest = &fn->dest;
     const char *which = factor->kind == GX_AUX_LU ? "LU" : "QR";
     if (dest->name == NULL) {
         gx_fn_fail(fn, "%s is a stored %s factorisation: give its copy a destination", A->label,
@@ -71,58 +66,35 @@ static void copy_factor(gx_fn *fn, gx_mat *A, gx_aux *factor, const gx_dest *des
     gx_fn_result_sink(fn, &C);
 }
 
-static void copy_any(gx_fn *fn, gx_mat *A, gx_aux *factor, const gx_dest *dest)
-{
-    if (factor->kind == GX_AUX_NONE) {
-        copy(fn, A, dest);
-    } else {
-        copy_factor(fn, A, factor, dest);
-    }
-}
-
-static bool is_literal(sqlite3_value *value)
-{
-    const char *text =
-        sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
-    return text != NULL && text[strspn(text, " \t\r\n")] == '[';
-}
-
 /* A matrix where the name belongs, and a name where the matrix does. */
 static bool check_order(gx_fn *fn)
 {
     char shown[GX_SHOWN_BYTES];
-    bool is_name_last =
-        fn->argc > 1 && sqlite3_value_type(fn->argv[1]) == SQLITE_TEXT && !is_literal(fn->argv[1]);
+    bool is_name_last = fn->argc > 1 && sqlite3_value_type(fn->argv[1]) == SQLITE_TEXT &&
+                        !gx_arg_begins(fn->argv[1], '[');
     bool is_matrix_first =
-        sqlite3_value_type(fn->argv[0]) == SQLITE_BLOB || is_literal(fn->argv[0]);
+        sqlite3_value_type(fn->argv[0]) == SQLITE_BLOB || gx_arg_begins(fn->argv[0], '[');
     return !is_name_last || !is_matrix_first ||
            gx_fn_fail(fn, "%s is a matrix, but the name comes first: gx_store(name, A)",
                       gx_arg_show(fn->argv[0], shown));
 }
 
-/* gx_store(name, A[, options]) */
-static void store(gx_fn *fn)
+/* gx_store(name, A[, options]), gx_copy(A[, destination][, options]) */
+static void copy_any(gx_fn *fn)
 {
-    gx_dest dest = {0};
+    int index = fn->def->variant; // of A
     gx_mat A;
     gx_aux factor;
     const char *name;
-    if (gx_fn_options(fn, gx_dest_keys, &dest) && check_order(fn) &&
-        gx_fn_text(fn, 0, "name", &name) && gx_fn_dest(fn, 0, &dest) &&
-        gx_fn_factor(fn, 1, "matrix", &A, &factor)) {
-        copy_any(fn, &A, &factor, &dest);
+    if ((index == 1 && (!check_order(fn) || !gx_fn_text(fn, 0, "name", &name))) ||
+        !gx_fn_options(fn, NULL, NULL) ||
+        !gx_fn_factor(fn, index, index == 1 ? "matrix" : "A", GX_AUX_ANY, &A, &factor)) {
+        return;
     }
-}
-
-/* gx_copy(A[, destination][, options]) */
-static void copy_fn(gx_fn *fn)
-{
-    gx_dest dest = {0};
-    gx_mat A;
-    gx_aux factor;
-    if (gx_fn_options(fn, gx_dest_keys, &dest) && gx_fn_factor(fn, 0, "A", &A, &factor) &&
-        gx_fn_dest(fn, 1, &dest)) {
-        copy_any(fn, &A, &factor, &dest);
+    if (factor.kind == GX_AUX_NONE) {
+        copy(fn, &A);
+    } else {
+        copy_factor(fn, &A, &factor);
     }
 }
 
@@ -136,48 +108,32 @@ static const gx_option cast_keys[] = {
 /* gx_cast(A, dtype[, destination][, options]) */
 static void cast(gx_fn *fn)
 {
-    gx_dest dest = {0};
     gx_mat A;
-    if (!gx_fn_options(fn, cast_keys, &dest) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !gx_fn_dtype(fn, 1, &dest.dtype) || !gx_fn_dest(fn, 2, &dest)) {
-        return;
+    if (gx_fn_options(fn, cast_keys, &fn->dest) && gx_fn_matrix(fn, 0, "A", &A) &&
+        gx_fn_dtype(fn, 1, &fn->dest.dtype)) {
+        fn->dest.has_dtype = true;
+        copy(fn, &A);
     }
-    dest.has_dtype = true;
-    copy(fn, &A, &dest);
 }
 
 // The catalog -------------------------------------------------------------------------------------
 
-typedef struct drop_options {
-    int unused; /* a set_offset of 0 means none */
-    bool if_exists;
-} drop_options;
-
-static const gx_option drop_keys[] = {
-    {"if_exists", GX_OPT_BOOL, offsetof(drop_options, if_exists), 0},
-    {NULL, GX_OPT_END, 0, 0},
-};
+static const gx_option drop_keys[] = {{"if_exists", GX_OPT_BOOL, 0, 0}, {NULL, GX_OPT_END, 0, 0}};
 
 /* gx_drop(name[, options]): the name, or NULL when there was none and that is fine. */
 static void drop(gx_fn *fn)
 {
-    drop_options opt = {0};
+    gx_store *store = fn->ctx->store;
     const char *name;
-    if (!gx_fn_options(fn, drop_keys, &opt) || !gx_fn_text(fn, 0, "name", &name) ||
-        !gx_fn_changes(fn, 0)) {
+    gx_meta meta;
+    bool if_exists = false, found;
+    if (!gx_fn_options(fn, drop_keys, &if_exists) || !gx_fn_text(fn, 0, "name", &name) ||
+        !gx_fn_check(fn, gx_store_locate(store, name, &meta, &found, &fn->err))) {
         return;
     }
-    gx_err err = {0};
-    gx_meta meta;
-    bool found;
-    if (gx_store_locate(fn->ctx->store, name, &meta, &found, &err) == GX_OK) {
-        if (found) {
-            gx_store_drop(fn->ctx->store, &meta, &err);
-        } else if (!opt.if_exists) {
-            gx_store_missing(fn->ctx->store, name, &err);
-        }
-    }
-    if (gx_run_fail(&fn->run, &err) == GX_OK && found) {
+    if (!found && !if_exists) {
+        gx_fn_check(fn, gx_store_missing(store, name, &fn->err));
+    } else if (found && gx_fn_check(fn, gx_store_drop(store, &meta, &fn->err))) {
         sqlite3_result_text(fn->sql, name, -1, SQLITE_TRANSIENT);
     }
 }
@@ -186,16 +142,12 @@ static void drop(gx_fn *fn)
 static void rename_fn(gx_fn *fn)
 {
     const char *from, *to;
-    gx_err err = {0};
+    gx_store *store = fn->ctx->store;
     gx_meta meta;
-    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_text(fn, 0, "name", &from) ||
-        !gx_fn_text(fn, 1, "new name", &to) || !gx_fn_changes(fn, 0)) {
-        return;
-    }
-    if (gx_store_find_any(fn->ctx->store, from, &meta, &err) == GX_OK) {
-        gx_store_rename(fn->ctx->store, &meta, to, &err);
-    }
-    if (gx_run_fail(&fn->run, &err) == GX_OK) {
+    if (gx_fn_options(fn, NULL, NULL) && gx_fn_text(fn, 0, "name", &from) &&
+        gx_fn_text(fn, 1, "new name", &to) &&
+        gx_fn_check(fn, gx_store_find_any(store, from, &meta, &fn->err)) &&
+        gx_fn_check(fn, gx_store_rename(store, &meta, to, &fn->err))) {
         sqlite3_result_text(fn->sql, to, -1, SQLITE_TRANSIENT);
     }
 }
@@ -204,15 +156,70 @@ static void rename_fn(gx_fn *fn)
 static void exists(gx_fn *fn)
 {
     const char *name;
-    gx_err err = {0};
     gx_meta meta;
     bool found;
-    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_text(fn, 0, "name", &name)) {
+    if (gx_fn_options(fn, NULL, NULL) && gx_fn_text(fn, 0, "name", &name) &&
+        gx_fn_check(fn, gx_store_locate(fn->ctx->store, name, &meta, &found, &fn->err))) {
+        sqlite3_result_int(fn->sql, found);
+    }
+}
+
+// One cell ----------------------------------------------------------------------------------------
+
+/*
+** The bytes of the element are written in place (incremental blob I/O), under a savepoint, and the
+** matrix has a new generation without properties.  For many cells the named tables of gx_cells are
+** the way: they write tile by tile (cells_write.c).
+*/
+static gx_code write_element(gx_store *store, gx_meta *meta, int64_t i, int64_t j, gx_scalar x,
+                             gx_err *err)
+{
+    _Alignas(16) char bytes[16];
+    const gx_narrowing to = {.dtype = meta->dtype, .i0 = i, .j0 = j};
+    size_t count = gx_dtype_bytes(meta->dtype);
+    GX_TRY(gx_narrow_to(GX_C128, &x, 1, &to, bytes, 1, 1, 1, err));
+    int64_t ti = i / meta->tile_rows, tj = j / meta->tile_cols;
+    int64_t at =
+        (j - tj * meta->tile_cols) * gx_meta_tile_height(meta, ti) + i - ti * meta->tile_rows;
+    GX_TRY(gx_store_begin(store, meta->schema, err));
+    gx_code rc = gx_store_patch_tile(store, meta, tj * gx_meta_row_tiles(meta) + ti,
+                                     (size_t)at * count, count, bytes, err);
+    if (rc == GX_OK) {
+        rc = gx_store_touch(store, meta, 0, err);
+    }
+    gx_code ended = gx_store_end(store, rc == GX_OK, err);
+    return rc == GX_OK ? ended : rc;
+}
+
+/* gx_set(A, i, j, value) */
+static void set(gx_fn *fn)
+{
+    const char *name;
+    int64_t i, j;
+    gx_scalar x;
+    gx_meta meta;
+    gx_store *store = fn->ctx->store;
+    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_text(fn, 0, "A", &name) ||
+        !gx_fn_int(fn, 1, "i", &i) || !gx_fn_int(fn, 2, "j", &j) ||
+        !gx_fn_scalar(fn, 3, "value", &x)) {
         return;
     }
-    gx_store_locate(fn->ctx->store, name, &meta, &found, &err);
-    if (gx_run_fail(&fn->run, &err) == GX_OK) {
-        sqlite3_result_int(fn->sql, found);
+    if (name[0] == '[') {
+        gx_fn_fail(fn, "A is a JSON literal: only a stored matrix can be written");
+        return;
+    }
+    if (!gx_fn_check(fn, gx_store_find(store, name, &meta, &fn->err)) ||
+        !gx_fn_check(fn, gx_cells_check_index("i", i, meta.rows, &fn->err)) ||
+        !gx_fn_check(fn, gx_cells_check_index("j", j, meta.cols, &fn->err))) {
+        return;
+    }
+    if (x.im != 0 && !gx_number_is_complex(gx_meta_number(&meta))) {
+        gx_fn_fail(fn, "value is complex, but %s is real (%s)", meta.name,
+                   gx_dtype_name(meta.dtype));
+        return;
+    }
+    if (gx_fn_check(fn, write_element(store, &meta, i, j, x, &fn->err))) {
+        sqlite3_result_text(fn->sql, name, -1, SQLITE_TRANSIENT);
     }
 }
 
@@ -288,8 +295,13 @@ static void check(gx_fn *fn)
 }
 
 const gx_function gx_functions_store[] = {
-    {"gx_store", 2, 3, false, store},      {"gx_copy", 1, 3, false, copy_fn},
-    {"gx_cast", 2, 4, false, cast},        {"gx_drop", 1, 2, false, drop},
-    {"gx_rename", 2, 2, false, rename_fn}, {"gx_exists", 1, 1, false, exists},
-    {"gx_check", 0, 1, false, check},      {NULL, 0, 0, false, NULL},
+    {"gx_store", 2, 3, GX_MADE(0) | GX_SPARSE(1), copy_any, 1},
+    {"gx_copy", 1, 3, GX_MADE(1) | GX_SPARSE(0), copy_any, 0},
+    {"gx_cast", 2, 4, GX_DEST(2) | GX_SPARSE(0), cast, 0},
+    {"gx_drop", 1, 2, GX_CHANGES, drop, 0},
+    {"gx_rename", 2, 2, GX_CHANGES, rename_fn, 0},
+    {"gx_set", 4, 4, GX_CHANGES, set, 0},
+    {"gx_exists", 1, 1, 0, exists, 0},
+    {"gx_check", 0, 1, 0, check, 0},
+    {.name = NULL},
 };

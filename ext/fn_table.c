@@ -11,15 +11,6 @@
 
 #include <string.h>
 
-typedef struct table_options {
-    gx_dest dest; /* first: a set_offset of 0 means none */
-} table_options;
-
-static const gx_option table_keys[] = {
-    GX_DEST_KEYS(table_options, dest),
-    {NULL, GX_OPT_END, 0, 0},
-};
-
 /* The list of columns, where the second argument is one: another text there is the destination. */
 static bool take_columns(gx_fn *fn, const char **columns, int *dest_index)
 {
@@ -31,7 +22,7 @@ static bool take_columns(gx_fn *fn, const char **columns, int *dest_index)
     if (!gx_fn_text(fn, 1, "columns", columns)) {
         return false;
     }
-    if ((*columns)[strspn(*columns, " \t\r\n")] == '[') {
+    if (gx_arg_begins(fn->argv[1], '[')) {
         return true;
     }
     if (fn->argc > 2) {
@@ -45,15 +36,14 @@ static bool take_columns(gx_fn *fn, const char **columns, int *dest_index)
 }
 
 /* Whether the result may be stored at all: better now than after all the rows. */
-static bool check_dest(gx_fn *fn, const gx_dest *dest)
+static bool check_dest(gx_fn *fn)
 {
     char schema[GX_NAME_MAX + 1], bare[GX_NAME_MAX + 1];
     gx_store *store = fn->ctx->store;
-    gx_err err = {0};
+    const gx_dest *dest = &fn->dest;
     return dest->name == NULL ||
-           (gx_store_resolve(store, dest->name, schema, bare, &err) == GX_OK &&
-            gx_store_check_free(store, schema, bare, dest->replace, &err) == GX_OK) ||
-           (gx_run_fail(&fn->run, &err), false);
+           (gx_fn_check(fn, gx_store_resolve(store, dest->name, schema, bare, &fn->err)) &&
+            gx_fn_check(fn, gx_store_check_free(store, schema, bare, dest->replace, &fn->err)));
 }
 
 /* All rows, each through `row`: the numbers, then the elements. */
@@ -96,29 +86,25 @@ static gx_code collect(gx_fn *fn, const char *name, const char *columns, gx_numb
 /* gx_from_table(name[, columns][, destination][, options]) */
 static void from_table(gx_fn *fn)
 {
-    table_options opt = {.dest = {.is_streamed = true}};
     const char *name, *columns;
     int dest_index;
     gx_stack *stack = NULL;
     gx_sink sink;
-    gx_err err = {0};
-    if (!gx_fn_options(fn, table_keys, &opt) || !gx_fn_text(fn, 0, "name", &name) ||
-        !take_columns(fn, &columns, &dest_index) || !gx_fn_dest(fn, dest_index, &opt.dest)) {
+    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_text(fn, 0, "name", &name) ||
+        !take_columns(fn, &columns, &dest_index) || !gx_fn_dest(fn, dest_index, &fn->dest) ||
+        !check_dest(fn) || !gx_fn_changes(fn, dest_index)) { // locked before it reads
         return;
     }
-    if (!check_dest(fn, &opt.dest) || !gx_fn_changes(fn, dest_index)) { // locked before it reads
-        return;
-    }
-    gx_number number = gx_dest_number(&opt.dest, GX_F64);
-    if (collect(fn, name, columns, number, &stack, &err) == GX_OK) {
-        gx_stack_finish(stack, &fn->run, &opt.dest, &sink);
+    gx_number number = gx_dest_number(&fn->dest, GX_F64);
+    fn->dest.is_streamed = true;
+    if (gx_fn_check(fn, collect(fn, name, columns, number, &stack, &fn->err))) {
+        gx_stack_finish(stack, &fn->run, &fn->dest, &sink);
         gx_fn_result_sink(fn, &sink);
     }
-    gx_run_fail(&fn->run, &err);
     gx_stack_free(stack);
 }
 
 const gx_function gx_functions_table[] = {
-    {"gx_from_table", 1, 4, false, from_table},
-    {NULL, 0, 0, false, NULL},
+    {"gx_from_table", 1, 4, GX_MADE(2) | GX_DEST_LATE, from_table, 0},
+    {.name = NULL},
 };

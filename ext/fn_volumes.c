@@ -21,7 +21,6 @@ static bool take_schema(gx_fn *fn, int index, char schema[GX_NAME_MAX + 1])
 {
     const char *text, *bare;
     char dotted[GX_NAME_MAX + 2];
-    gx_err err = {0};
     snprintf(schema, GX_NAME_MAX + 1, "main");
     if (!gx_fn_has(fn, index)) {
         return true;
@@ -33,8 +32,7 @@ static bool take_schema(gx_fn *fn, int index, char schema[GX_NAME_MAX + 1])
         return gx_fn_fail(fn, "the name of the schema is too long");
     }
     snprintf(dotted, sizeof dotted, "%s.", text);
-    if (gx_store_split(fn->ctx->store, dotted, schema, &bare, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
+    if (!gx_fn_check(fn, gx_store_split(fn->ctx->store, dotted, schema, &bare, &fn->err))) {
         return false;
     }
     return schema[0] != '\0' || gx_fn_fail(fn, "there is no database %s", text);
@@ -64,7 +62,6 @@ static bool take_paths(gx_fn *fn, const cJSON *list, const char *paths[GX_VOLUME
 static bool set_paths(gx_fn *fn, const char *schema, const char *text, int *count)
 {
     const char *paths[GX_VOLUMES_MAX];
-    gx_err err = {0};
     if (!gx_fn_may_use_files(fn)) {
         return false;
     }
@@ -73,11 +70,9 @@ static bool set_paths(gx_fn *fn, const char *schema, const char *text, int *coun
                               "gx_config('volumes_anywhere', 'on')");
     }
     cJSON *list = strlen(text) < LIST_BYTES ? cJSON_Parse(text) : NULL;
-    bool is_set = take_paths(fn, list, paths, count);
-    if (is_set) {
-        gx_store_set_volumes(fn->ctx->store, schema, *count, paths, &err);
-        is_set = gx_run_fail(&fn->run, &err) == GX_OK;
-    }
+    bool is_set =
+        take_paths(fn, list, paths, count) &&
+        gx_fn_check(fn, gx_store_set_volumes(fn->ctx->store, schema, *count, paths, &fn->err));
     cJSON_Delete(list);
     return is_set;
 }
@@ -89,7 +84,6 @@ static void volumes(gx_fn *fn)
     const char *text;
     int64_t wanted;
     int count = 0;
-    gx_err err = {0};
     if (!gx_fn_options(fn, NULL, NULL) || !take_schema(fn, 1, schema)) {
         return;
     }
@@ -106,15 +100,11 @@ static void volumes(gx_fn *fn)
         gx_fn_fail(fn, "volumes must be 0 to %d, not %" PRId64, GX_VOLUMES_MAX, wanted);
         return;
     }
-    if (wanted > 0 && !gx_fn_may_use_files(fn)) {
-        return;
-    }
-    gx_store_set_volumes(fn->ctx->store, schema, (int)wanted, NULL, &err);
-    int64_t freed;
-    if (err.code == GX_OK && wanted == 0) {
-        gx_store_vacuum(fn->ctx->store, schema, &freed, &err); // the files, now that they are empty
-    }
-    if (gx_run_fail(&fn->run, &err) == GX_OK) {
+    gx_store *store = fn->ctx->store;
+    int64_t freed; // of the files, when they are empty
+    if ((wanted == 0 || gx_fn_may_use_files(fn)) &&
+        gx_fn_check(fn, gx_store_set_volumes(store, schema, (int)wanted, NULL, &fn->err)) &&
+        (wanted > 0 || gx_fn_check(fn, gx_store_vacuum(store, schema, &freed, &fn->err)))) {
         sqlite3_result_int64(fn->sql, wanted);
     }
 }
@@ -124,12 +114,8 @@ static void vacuum(gx_fn *fn)
 {
     char schema[GX_NAME_MAX + 1];
     int64_t freed;
-    gx_err err = {0};
-    if (!gx_fn_options(fn, NULL, NULL) || !take_schema(fn, 0, schema)) {
-        return;
-    }
-    gx_store_vacuum(fn->ctx->store, schema, &freed, &err);
-    if (gx_run_fail(&fn->run, &err) == GX_OK) {
+    if (gx_fn_options(fn, NULL, NULL) && take_schema(fn, 0, schema) &&
+        gx_fn_check(fn, gx_store_vacuum(fn->ctx->store, schema, &freed, &fn->err))) {
         sqlite3_result_int64(fn->sql, freed);
     }
 }
@@ -156,25 +142,18 @@ static void backup(gx_fn *fn)
 {
     char schema[GX_NAME_MAX + 1];
     const char *path;
-    gx_err err = {0};
-    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_text(fn, 0, "path", &path) ||
-        !take_schema(fn, 1, schema)) {
-        return;
-    }
-    if (!gx_fn_may_use_files(fn) || !is_place_regular(fn, path)) {
-        return;
-    }
-    gx_store_backup(fn->ctx->store, schema, path, &err);
-    if (gx_run_fail(&fn->run, &err) == GX_OK) {
+    if (gx_fn_options(fn, NULL, NULL) && gx_fn_text(fn, 0, "path", &path) &&
+        take_schema(fn, 1, schema) && gx_fn_may_use_files(fn) && is_place_regular(fn, path) &&
+        gx_fn_check(fn, gx_store_backup(fn->ctx->store, schema, path, &fn->err))) {
         sqlite3_result_text(fn->sql, path, -1, SQLITE_TRANSIENT);
     }
 }
 
 const gx_function gx_functions_volumes[] = {
-    {"gx_volumes", 1, 2, false, volumes},
-    {"gx_vacuum", 0, 1, false, vacuum},
-    {"gx_backup", 1, 2, false, backup},
-    {NULL, 0, 0, false, NULL},
+    {"gx_volumes", 1, 2, 0, volumes, 0},
+    {"gx_vacuum", 0, 1, 0, vacuum, 0},
+    {"gx_backup", 1, 2, 0, backup, 0},
+    {.name = NULL},
 };
 
 // The table ---------------------------------------------------------------------------------------
@@ -209,43 +188,28 @@ static bool add_schema(void *arg, const char *schema)
 static bool begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
 {
     volume_list *list = state;
-    gx_err err = {0};
     (void)used;
-    list->mem = fn->ctx->mem;
-    list->store = fn->ctx->store;
-    list->err = &err;
-    gx_code code = gx_store_each_schema(list->store, add_schema, list, &err);
-    list->err = NULL;
+    *list = (volume_list){.mem = fn->ctx->mem, .store = fn->ctx->store, .err = &fn->err};
+    gx_code code = gx_store_each_schema(list->store, add_schema, list, &fn->err);
     *rows = list->count;
-    return gx_run_fail(&fn->run, &err) == GX_OK && code == GX_OK;
+    return gx_fn_check(fn, code == GX_OK ? fn->err.code : code);
 }
 
 enum { COL_SCHEMA, COL_ID, COL_PATH, COL_BYTES, COL_TILES, COL_STATE, COLUMNS };
 
-static void put_column(void *state, gx_ctx *ctx, int64_t row, int column, sqlite3_context *sql)
+static gx_cell cell(void *state, gx_ctx *ctx, int64_t row, int column)
 {
     const gx_volume_info *info = &((const volume_list *)state)->info[row];
     (void)ctx;
-    switch (column) {
-    case COL_ID:
-        sqlite3_result_int64(sql, info->id);
-        break;
-    case COL_BYTES:
-        if (info->bytes >= 0) {
-            sqlite3_result_int64(sql, info->bytes);
-        }
-        break;
-    case COL_TILES:
-        sqlite3_result_int64(sql, info->tiles);
-        break;
-    default:
-        sqlite3_result_text(sql,
-                            column == COL_SCHEMA ? info->schema
-                            : column == COL_PATH ? info->path
-                                                 : info->state,
-                            -1, SQLITE_TRANSIENT);
-        break;
-    }
+    const gx_cell cells[COLUMNS] = {
+        [COL_SCHEMA] = gx_cell_text(info->schema, -1),
+        [COL_ID] = gx_cell_int(info->id),
+        [COL_PATH] = gx_cell_text(info->path, -1),
+        [COL_BYTES] = info->bytes < 0 ? (gx_cell){0} : gx_cell_int(info->bytes),
+        [COL_TILES] = gx_cell_int(info->tiles),
+        [COL_STATE] = gx_cell_text(info->state, -1),
+    };
+    return cells[column];
 }
 
 static void clear(void *state)
@@ -257,12 +221,12 @@ static void clear(void *state)
 }
 
 const gx_table_fn gx_table_volumes = {
-    .def = {"gx_volume", 0, 0, false, NULL},
+    .def = {"gx_volume", 0, 0, 0, NULL, 0},
     .shape = "CREATE TABLE x(schema TEXT, id INTEGER, path TEXT, bytes INTEGER, tiles INTEGER, "
              "state TEXT)",
     .columns = COLUMNS,
     .state_bytes = sizeof(volume_list),
     .begin = begin,
-    .column = put_column,
+    .cell = cell,
     .clear = clear,
 };

@@ -14,7 +14,6 @@
 ** Names and results only: arguments are parsed in args.c, options in options.c.
 */
 #include "gx_ext.h"
-#include "lent.h"
 #include "help.h"
 
 #include <stdarg.h>
@@ -30,10 +29,7 @@
 typedef struct binding {
     gx_ctx *ctx;            /* of the connection; outlives the function (gx.c) */
     const gx_function *def; /* static                                         */
-    int dest;               /* which argument is the destination; see destination_of() */
 } binding;
-
-enum { DEST_UNKNOWN = -2, DEST_NONE = -1 };
 
 // Errors ------------------------------------------------------------------------------------------
 
@@ -85,6 +81,14 @@ bool gx_fn_fail(gx_fn *fn, const char *format, ...)
     return false;
 }
 
+bool gx_fn_check(gx_fn *fn, gx_code code)
+{
+    if (code != GX_OK) {
+        gx_run_fail(&fn->run, &fn->err);
+    }
+    return code == GX_OK;
+}
+
 bool gx_fn_may_use_files(gx_fn *fn)
 {
     return fn->ctx->config.number[GX_SET_FILES] != 0 ||
@@ -131,16 +135,14 @@ void gx_fn_result_scalar(gx_fn *fn, gx_scalar value, bool is_complex)
         sqlite3_result_double(fn->sql, value.re);
         return;
     }
-    gx_err err = {0};
     gx_value_buf buf;
-    if (gx_value_buf_create(fn->ctx->mem, GX_DTYPE_C128, 1, 1,
-                            gx_store_length_limit(fn->ctx->store), &buf, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
-        return;
+    if (gx_fn_check(fn, gx_value_buf_create(fn->ctx->mem, GX_DTYPE_C128, 1, 1,
+                                            gx_store_length_limit(fn->ctx->store), &buf,
+                                            &fn->err))) {
+        double pair[2] = {value.re, value.im};
+        memcpy(buf.data, pair, sizeof pair);
+        gx_result_value(fn->sql, fn->ctx->mem, &buf);
     }
-    double pair[2] = {value.re, value.im};
-    memcpy(buf.data, pair, sizeof pair);
-    gx_result_value(fn->sql, fn->ctx->mem, &buf);
 }
 
 // The call ----------------------------------------------------------------------------------------
@@ -150,11 +152,9 @@ bool gx_fn_own(gx_fn *fn, void *block)
     if (fn->owned_count == fn->owned_capacity) {
         int capacity = 2 * fn->owned_capacity;
         void *grown = fn->owned == fn->owned_first ? NULL : fn->owned;
-        gx_err err = {0};
-        if (gx_mem_realloc(fn->ctx->mem, (size_t)capacity * sizeof *fn->owned, "arguments", &grown,
-                           &err) != GX_OK) {
+        if (!gx_fn_check(fn, gx_mem_realloc(fn->ctx->mem, (size_t)capacity * sizeof *fn->owned,
+                                            "arguments", &grown, &fn->err))) {
             gx_mem_free(fn->ctx->mem, block);
-            gx_run_fail(&fn->run, &err);
             return false;
         }
         if (fn->owned == fn->owned_first) {
@@ -165,6 +165,13 @@ bool gx_fn_own(gx_fn *fn, void *block)
     }
     fn->owned[fn->owned_count++] = block;
     return true;
+}
+
+void *gx_fn_alloc(gx_fn *fn, size_t bytes, const char *what)
+{
+    void *block;
+    bool is_there = gx_fn_check(fn, gx_mem_alloc(fn->ctx->mem, bytes, what, &block, &fn->err));
+    return is_there && gx_fn_own(fn, block) ? block : NULL;
 }
 
 static void free_owned(gx_fn *fn)
@@ -209,6 +216,9 @@ bool gx_fn_begin(gx_fn *fn, sqlite3_context *sql, gx_ctx *ctx, const gx_function
     fn->ctx = ctx;
     fn->argc = argc;
     fn->argv = argv;
+    fn->err.code = GX_OK;
+    fn->dest = (gx_dest){0};
+    fn->dest_at = -1;
     fn->dest_name = NULL;
     fn->owned = fn->owned_first;
     fn->owned_count = 0;
@@ -237,7 +247,7 @@ static void run_body(gx_fn *fn, const char *schema)
     gx_store *store = fn->ctx->store;
     gx_err err = {.code = GX_OK};
     fn->is_locked = schema != NULL && gx_store_begin(store, schema, &err) == GX_OK;
-    if (err.code == GX_OK) {
+    if (err.code == GX_OK && ((fn->def->facts & GX_CHANGES) == 0 || gx_fn_changes(fn, 0))) {
         fn->def->body(fn);
         if (fn->has_place && !fn->is_placed) {
             gx_fn_fail(fn, "the destination must be a name here, not a lent array");
@@ -280,22 +290,6 @@ bool gx_fn_changes(gx_fn *fn, int index)
     return gx_ok(&fn->run);
 }
 
-/* Which argument is the destination: as the function's entry in the reference is headed. */
-static int destination_of(binding *bound)
-{
-    if (bound->dest == DEST_UNKNOWN) {
-        char usage[GX_USAGE_BYTES];
-        gx_help_usage(bound->def->name, usage);
-        const char *end = strstr(usage, "destination"), *name = strstr(usage, "(name, ");
-        end = end != NULL ? end : name; // gx_store(name, A), gx_import(name, path)
-        bound->dest = end == NULL ? DEST_NONE : 0;
-        for (const char *c = usage; end != NULL && c < end; c++) {
-            bound->dest += *c == ',';
-        }
-    }
-    return bound->dest;
-}
-
 /*
 ** All calls of a statement see one state of the database: what this one has pinned stays so while
 ** SQLite keeps what is tied to an argument, which is until the statement ends where the argument is
@@ -322,7 +316,7 @@ static void call(sqlite3_context *sql, int argc, sqlite3_value **argv)
     char schema[GX_NAME_MAX + 1];
     bool again = false;
     gx_fn fn;
-    if (!bound->def->is_pure && !gx_is_direct(sql, bound->def->name)) {
+    if ((bound->def->facts & GX_PURE) == 0 && !gx_is_direct(sql, bound->def->name)) {
         char text[80];
         snprintf(text, sizeof text, "unsafe use of %.60s()", bound->def->name); // SQLite's words
         sqlite3_result_error(sql, text, -1);
@@ -330,7 +324,7 @@ static void call(sqlite3_context *sql, int argc, sqlite3_value **argv)
     }
     for (int attempt = 0; attempt == 0 || again; attempt++) {
         if (gx_fn_begin(&fn, sql, bound->ctx, bound->def, argc, argv)) {
-            again = again || locks_first(&fn, destination_of(bound), schema);
+            again = again || locks_first(&fn, gx_dest_index(bound->def), schema);
             run_body(&fn, again ? schema : NULL);
         }
         if (gx_ok(&fn.run)) {
@@ -351,9 +345,10 @@ int gx_register_functions(sqlite3 *db, gx_ctx *ctx, const gx_function *table)
         if (bound == NULL) {
             return SQLITE_NOMEM;
         }
-        *bound = (binding){.ctx = ctx, .def = def, .dest = DEST_UNKNOWN};
+        *bound = (binding){.ctx = ctx, .def = def};
+        bool is_pure = (def->facts & GX_PURE) != 0;
         int flags = SQLITE_UTF8 | SQLITE_RESULT_SUBTYPE |
-                    (def->is_pure ? SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS : SQLITE_DIRECTONLY);
+                    (is_pure ? SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS : SQLITE_DIRECTONLY);
         int rc = sqlite3_create_function_v2(db, def->name, -1, flags, bound, call, NULL, NULL,
                                             sqlite3_free); // frees bound also when it fails
         if (rc != SQLITE_OK) {

@@ -133,16 +133,9 @@ static int create_owner(sqlite3 *db, owner **own, gx_err *err)
 
 static int register_all(sqlite3 *db, gx_ctx *ctx)
 {
-    static const gx_function *const tables[] = {
-        gx_functions_algebra,  gx_functions_map,   gx_functions_store,    gx_functions_make,
-        gx_functions_look,     gx_functions_files, gx_functions_control,  gx_functions_cells,
-        gx_functions_property, gx_functions_solve, gx_functions_cholesky, gx_functions_qr,
-        gx_functions_eig,      gx_functions_pca,   gx_functions_lu,       gx_functions_part,
-        gx_functions_det,      gx_functions_funm,  gx_functions_help,     gx_functions_bytes,
-        gx_functions_similar,  gx_functions_sparse, gx_functions_graph,    gx_functions_memory,
-        gx_functions_function, gx_functions_volumes,  gx_functions_eval,   gx_functions_table,
-        gx_functions_program,  gx_functions_tables,
-    };
+#define TABLE(name) gx_functions_##name,
+    static const gx_function *const tables[] = {GX_FUNCTION_TABLES(TABLE)};
+#undef TABLE
     static int (*const modules[])(sqlite3 *, gx_ctx *) = {
         gx_register_aggregates,
         gx_register_catalog,

@@ -5,15 +5,18 @@
 **
 **     static void matmul(gx_fn *fn)
 **     {
-**         struct { bool is_set; gx_dest dest; ... } opt = {...};
+**         matmul_options opt = {...};
 **         gx_mat A, B;
+**         gx_sink C;
 **         if (gx_fn_options(fn, options, &opt) && gx_fn_matrix(fn, 0, "A", &A) &&
-**             gx_fn_matrix(fn, 1, "B", &B) && gx_fn_dest(fn, 2, &opt.dest)) {
-**             gx_sink_begin(&fn->run, &opt.dest, ..., &sink);
-**             gx_alg_matmul(&fn->run, &A, &B, ..., &sink);
-**             gx_fn_result_sink(fn, &sink);
+**             gx_fn_matrix(fn, 1, "B", &B)) {
+**             gx_sink_begin(&fn->run, &fn->dest, ..., &C);
+**             gx_alg_matmul(&fn->run, &A, &B, ..., &C);
+**             gx_fn_result_sink(fn, &C);
 **         }
 **     }
+**
+** and one row of facts in the table of its file (gx_function).
 **
 ** gx_fn_* helpers return false once the call has failed; the failure sits in fn->run.err and is
 ** turned into SQLite's result, with the function's name in front, by the one dispatcher in
@@ -24,7 +27,10 @@
 #define GX_EXT_H
 
 #include "../core/mat/mat.h"
+#include "../core/program/program.h"
 #include "../core/run/run.h"
+
+#include "gx.h"
 
 #include <sqlite3ext.h>
 
@@ -32,13 +38,31 @@ SQLITE_EXTENSION_INIT3
 
 typedef struct gx_fn gx_fn;
 
+/* What a function's row says of it beside its name and the number of its arguments. */
+enum {
+    GX_PURE = 1,      /* of its values alone: DETERMINISTIC | INNOCUOUS; else DIRECTONLY        */
+    GX_DEST_KEYS = 2, /* its options are also those of a destination: dtype, saturate, replace  */
+    GX_CHANGES = 4,   /* argument 0 names a stored matrix that it changes                       */
+    GX_DEST_LATE = 8, /* the body finds its destination: arguments before it may be left out    */
+};
+#define GX_SPARSE(k) (16u << (k))          /* argument k, at most 2, may be sparse              */
+#define GX_DEST(k) (((k) + 1u) << 8)         /* argument k is the destination                     */
+#define GX_MADE(k) (GX_DEST(k) | GX_DEST_KEYS) /* a new matrix, stored as argument k says       */
+
 /* One SQL function.  Registered with any number of arguments; the dispatcher checks the count. */
 typedef struct gx_function {
     const char *name;
     int min_args, max_args; /* with destination and options; max_args -1: any */
-    bool is_pure;           /* of its values: DETERMINISTIC | INNOCUOUS; else DIRECTONLY */
+    uint32_t facts;
     void (*body)(gx_fn *fn);
+    int variant; /* which of the functions that share the body */
 } gx_function;
+
+/* The argument that is the destination, in all of its places; -1: none. */
+static inline int gx_dest_index(const gx_function *def)
+{
+    return (int)(def->facts >> 8) - 1;
+}
 
 enum { GX_FN_LENT = 16 }; /* lent arrays in one call */
 
@@ -49,6 +73,8 @@ struct gx_fn {
     gx_run run;
     int argc; /* without the options object */
     sqlite3_value **argv;
+    gx_err err;            /* of a call below: gx_fn_check(fn, call(..., &fn->err))   */
+    gx_dest dest;          /* of the function whose row has one: see gx_fn_options()  */
     const char *dest_name; /* remembered by gx_fn_dest: what a stored result returns  */
     void **owned;          /* freed with gx_mem_free() when the call ends; gx_fn_own() */
     int owned_count, owned_capacity;
@@ -56,6 +82,7 @@ struct gx_fn {
     struct gx_lent *lent[GX_FN_LENT]; /* arrays that arguments stand for, until the call ends */
     int lent_index[GX_FN_LENT];       /* which argument                                       */
     int lent_count;
+    int dest_at;                      /* which argument is the destination: the latest; or -1 */
     gx_landing place;          /* of the destination, where that is one of them            */
     bool has_place, is_placed; /* there is such a destination, and the result is in it */
     bool is_locked;            /* the dispatcher ends a gx_store_begin() after the body */
@@ -79,6 +106,7 @@ typedef enum gx_option_type {
     GX_OPT_REAL,   /* double: number, or "nan", "inf", "-inf"               */
     GX_OPT_SCALAR, /* gx_scalar: number, [re, im] or "1+2i"                 */
     GX_OPT_TEXT,   /* char[64]                                              */
+    GX_OPT_WORD,   /* int: the number of a word of the key's list           */
     GX_OPT_DTYPE,  /* gx_dtype                                               */
     GX_OPT_NAME,   /* const char *: a destination, as long as the call lives */
     GX_OPT_LIST,   /* const char *: "0,2,5:9", a number, or a list of these, as such a text */
@@ -89,6 +117,10 @@ typedef enum gx_option_type {
 
 enum { GX_OPT_STEPS_ALL = INT32_MAX };
 
+/*
+** The key of a number may say which numbers are taken: "tol=[0,1)", "k=[1,inf]"; that of a word has
+** the list of them: "norm=one/1|inf", where names of one and the same stand on either side of '/'.
+*/
 typedef struct gx_option {
     const char *key;
     gx_option_type type;
@@ -99,23 +131,20 @@ typedef struct gx_option {
 
 /*
 ** Take the trailing options object (TEXT starting with '{') off the arguments, if there is one,
-** into out.  spec ends with GX_OPT_END; NULL spec: no options are known.  Call first, before the
-** positional arguments are looked at.  Refused in words: bad JSON, an unknown key (with the known
-** ones), a key given twice, a value of the wrong type; where there are options (spec) and all
+** into out, and what the row says of a destination (GX_DEST_KEYS, GX_DEST) into fn->dest.  spec
+** ends with GX_OPT_END; NULL: no options of the function's own.  Call first, before the positional
+** arguments are looked at.  Refused in words: bad JSON, an unknown key (with the known ones), a key
+** given twice, a value of the wrong type or out of its range; where there are options and all
 ** max_args arguments came, a last one that is no object.  null leaves the default.
 */
 bool gx_fn_options(gx_fn *fn, const gx_option *spec, void *out);
 
-/* What every destination takes, into the gx_dest `dest` of a struct. */
-#define GX_DEST_KEYS(type, dest)                                                                   \
-    {"dtype", GX_OPT_DTYPE, offsetof(type, dest.dtype), offsetof(type, dest.has_dtype)},           \
-        {"saturate", GX_OPT_BOOL, offsetof(type, dest.saturate), 0},                               \
-    {                                                                                              \
-        "replace", GX_OPT_BOOL, offsetof(type, dest.replace), 0                                    \
-    }
+/* The number of the text among "auto|none|jacobi", without regard to case; -1: it is none. */
+int gx_word_of(const char *words, const char *text);
 
-/* That alone, into a gx_dest. */
-extern const gx_option gx_dest_keys[];
+/* The same for a message, "one of auto, none, jacobi", without other names; returns it. */
+enum { GX_WORDS_BYTES = 400 };
+const char *gx_words_list(const char *words, char list[GX_WORDS_BYTES]);
 
 /* A copy of A, sparse or not, as a sink that is the caller's to end (fn_store.c). */
 void gx_copy_any(gx_run *run, const gx_mat *A, const gx_dest *dest, uint32_t properties,
@@ -129,20 +158,24 @@ bool gx_fn_dtype(gx_fn *fn, int index, gx_dtype *dtype);
 /*
 ** Argument index as a matrix, in any of its forms: name, JSON literal, matrix value, number.  The
 ** elements are the argument's own bytes where these are aligned, else a copy that the call owns.
-** A sparse one is refused in words, unless gx_takes_sparse() says otherwise.
+** A sparse one is refused in words, unless the function's row has GX_SPARSE(index).
 */
 bool gx_fn_matrix(gx_fn *fn, int index, const char *label, gx_mat *out);
 
-/* Does the body look at gx_mat.is_sparse of that argument?  The table of sparse_args.c. */
-bool gx_takes_sparse(const char *function, int index);
-
 /*
-** A stored factorisation (gx_lu, gx_qr) is refused there in words.  Here it is welcome:
-** gx_fn_factor also gives its pivots or tau, which the call owns (kind GX_AUX_NONE: an ordinary
-** matrix); the other one is for looking and copying.
+** A stored factorisation (gx_lu, gx_qr) is refused there in words.  Here one of that kind is
+** welcome (GX_AUX_ANY: of every kind): gx_fn_factor also gives its pivots or tau, which the call
+** owns (kind GX_AUX_NONE: an ordinary matrix); the other one is for looking and copying.
 */
-bool gx_fn_factor(gx_fn *fn, int index, const char *label, gx_mat *out, gx_aux *aux);
+enum { GX_AUX_ANY = -1 };
+bool gx_fn_factor(gx_fn *fn, int index, const char *label, int kind, gx_mat *out, gx_aux *aux);
 bool gx_fn_matrix_or_factor(gx_fn *fn, int index, const char *label, gx_mat *out);
+
+/* What some functions ask of a matrix; they report. */
+bool gx_fn_is_square(gx_fn *fn, const gx_mat *A);
+bool gx_fn_is_ordered(gx_fn *fn, const gx_mat *A); /* real: complex numbers have no order */
+bool gx_fn_refuse_sparse(gx_fn *fn, const gx_mat *A);
+bool gx_fn_refuse_factor(gx_fn *fn, const gx_mat *A);
 
 /*
 ** The same of a text in the options: a stored matrix's name, or a matrix written out, '[1,2]'.  No
@@ -175,6 +208,11 @@ bool gx_fn_changes(gx_fn *fn, int index);
 
 bool gx_fn_has(const gx_fn *fn, int index);                            /* present and not NULL */
 bool gx_fn_int(gx_fn *fn, int index, const char *label, int64_t *out); /* an integer, exactly */
+bool gx_fn_size(gx_fn *fn, int index, const char *label, int64_t *out); /* that, not negative */
+bool gx_fn_axis(gx_fn *fn, int index, int64_t *out); /* 0 or 1; where it is not given, as it was */
+
+/* One of the words of a list, as in an option; *out stays as it is where it is not given. */
+bool gx_fn_word(gx_fn *fn, int index, const char *label, const char *words, int *out);
 bool gx_fn_real(gx_fn *fn, int index, const char *label, double *out); /* or 'nan', 'inf', '-inf' */
 
 /* A number, '[re,im]', '1+2i', or a 1 x 1 matrix value. */
@@ -185,10 +223,17 @@ bool gx_fn_text(gx_fn *fn, int index, const char *label, const char **out);
 
 /* The same of an explicit sqlite3_value: NUL-terminated text without a NUL inside. */
 gx_code gx_arg_text(sqlite3_value *value, const char *label, const char **out, gx_err *err);
+bool gx_arg_begins(sqlite3_value *value, char first); /* a text, behind blanks */
 gx_code gx_arg_int(sqlite3_value *value, const char *label, int64_t *out, gx_err *err);
 
 /* Give the call a block of ctx->mem to free at its end; on failure it is freed at once. */
 bool gx_fn_own(gx_fn *fn, void *block);
+
+/* Memory that the call owns; NULL: the call has failed. */
+void *gx_fn_alloc(gx_fn *fn, size_t bytes, const char *what);
+
+/* Whether a call below went well that had &fn->err for its words; else they become this call's. */
+bool gx_fn_check(gx_fn *fn, gx_code code);
 
 /* Fails where the setting files is off: asked by all that opens a file for SQL. */
 bool gx_fn_may_use_files(gx_fn *fn);
@@ -261,7 +306,7 @@ void gx_fn_result_sink(gx_fn *fn, gx_sink *sink);
 */
 void gx_fn_result_scalar(gx_fn *fn, gx_scalar value, bool is_complex);
 
-/* Extremes of a sparse A along an axis (-1: of all), or their places; sparse_args.c. */
+/* Extremes of a sparse A along an axis (-1: of all), or their places; fn_algebra.c. */
 void gx_fn_sparse_extremes(gx_fn *fn, const gx_mat *A, bool is_max, int64_t axis,
                            const gx_dest *dest, bool has_places);
 
@@ -303,44 +348,118 @@ void gx_result_value(sqlite3_context *sql, gx_mem *mem, gx_value_buf *value);
 /* "gx_fn: text" as sqlite3_malloc'ed zErrMsg of a virtual table; returns SQLITE_*. */
 int gx_vtab_error(sqlite3_vtab *vtab, const char *table, const gx_err *err);
 
+// Looking at matrices (look.c) --------------------------------------------------------------------
+
+/* A reader for A through the caller's connection; NULL where no stored matrix is under it. */
+bool gx_look_open(gx_fn *fn, const gx_mat *A, gx_reader **reader);
+
+/* A block of m x n elements of A's dtype that the call owns. */
+bool gx_look_buffer(gx_fn *fn, const gx_mat *A, int64_t m, int64_t n, void **buffer);
+
+/* Read a rectangle of A, in its dtype; reports. */
+bool gx_look_read(gx_fn *fn, const gx_mat *A, gx_reader *reader, int64_t i0, int64_t j0, int64_t m,
+                  int64_t n, void *dst, int64_t ld);
+
+/*
+** Rows of A to read at a time by what goes through A row by row: tile rows where memory allows, at
+** most 64 MiB and a quarter of what is free, at least one.
+*/
+int64_t gx_look_strip_rows(const gx_fn *fn, const gx_mat *A);
+
+/* The bodies of json.c, show.c, heatmap.c, for the table in fn_look.c. */
+void gx_look_json(gx_fn *fn);
+void gx_look_show(gx_fn *fn);
+void gx_look_heatmap(gx_fn *fn);
+
+// Several results (outputs.c) ---------------------------------------------------------------------
+
+/*
+** Functions with several results: gx_eig(A, 'values', 'vectors'), gx_svd(A, 's', 'u', 'vt').
+**
+** begin takes the write lock of every destination and opens one savepoint around them all, so that
+** what would refuse a result refuses it before the work, and either all are stored or none.  Then
+** come the work, one store for each destination that is named, and finish.
+*/
+typedef struct gx_outputs {
+    gx_fn *fn;
+    int begun; /* gx_store_begin() to be ended */
+} gx_outputs;
+
+/* dests with name NULL are passed over.  finish must be called whatever begin returns. */
+bool gx_outputs_begin(gx_outputs *out, gx_fn *fn, const gx_dest *const *dests, int count);
+
+/* Store a matrix; nothing where dest has no name, or the run has failed. */
+void gx_outputs_store(gx_outputs *out, const gx_dest *dest, uint32_t properties, gx_number dtype,
+                      int64_t rows, int64_t cols, const void *data, int64_t ld);
+
+/*
+** The first result, then commit, or roll back where the run has failed; then the call's own result:
+** the name of the first destination, or that matrix itself as a value.
+*/
+void gx_outputs_finish(gx_outputs *out, const gx_dest *first, uint32_t properties, gx_number dtype,
+                       int64_t rows, int64_t cols, const void *data, int64_t ld);
+
+/* Commit, or roll back where the run has failed, without a result; finish does it too. */
+void gx_outputs_close(gx_outputs *out);
+
+// Arrays lent under a token (lent.c; gx_lend() in gx.h) -------------------------------------------
+
+typedef struct gx_lent {
+    char token[GX_TOKEN_BYTES]; /* "": this place is free */
+    void *data;
+    gx_dtype dtype;
+    int64_t rows, cols, step; /* from column to column, or by_rows from row to row */
+    bool by_rows, is_writable;
+    int users; /* calls that are at it */
+} gx_lent;
+
+/* The array of that token, which stays until gx_lent_give_up(); NULL: it is none. */
+gx_lent *gx_lent_take(const char *token);
+void gx_lent_give_up(gx_lent *array);
+
+// Control (fn_control.c) --------------------------------------------------------------------------
+
+/* A setting's value as SQLite's result: sizes and counts as integers, words as text. */
+void gx_result_setting(sqlite3_context *sql, gx_setting setting, const char *text, int64_t number);
+
+/*
+** A connection of our own with gx on it, as it is on ctx's: ":memory:", or "" for a database in a
+** temporary file.  *made is what it has, freed with it.  On failure *db is NULL and text says why.
+** Closed by sqlite3_close().
+*/
+int gx_open_private(gx_ctx *ctx, const char *path, sqlite3 **db, gx_ctx **made, char *text,
+                    size_t bytes);
+
+/* The bodies of gx_selftest() and gx_benchmark([force]). */
+void gx_fn_selftest(gx_fn *fn);
+void gx_fn_benchmark(gx_fn *fn);
+
+// Programs (fn_program.c), for gx_plan('eval', ...) too -------------------------------------------
+
+/* Argument 0 is the program, the others ?1, ?2 ...; *args belongs to the call. */
+bool gx_eval_prepare(gx_fn *fn, bool is_plain, gx_program **program, gx_program_arg **args);
+
+/* The same of a text, whose arguments are the call's from number `first` on. */
+bool gx_eval_prepare_text(gx_fn *fn, const char *text, int first, bool is_plain,
+                          gx_program **program, gx_program_arg **args);
+
 // Registration (gx.c) -----------------------------------------------------------------------------
 
-/* Each file of functions has one table, ended by a NULL name, listed in gx.c. */
-extern const gx_function gx_functions_algebra[];  /* fn_algebra.c: matmul, add, norm, ...    */
-extern const gx_function gx_functions_map[];      /* fn_map.c: add, mul, abs, exp, ... */
-extern const gx_function gx_functions_store[];    /* fn_store.c: store, copy, drop, ...      */
-extern const gx_function gx_functions_graph[];    /* fn_graph.c: pagerank, components, ... */
-extern const gx_function gx_functions_sparse[];   /* fn_sparse.c: sparse, dense, nnz */
-extern const gx_function gx_functions_make[];     /* fn_make.c: zeros, eye, random, ...      */
-extern const gx_function gx_functions_look[];     /* fn_look.c: info, json, show, slice, ... */
-extern const gx_function gx_functions_files[];    /* fn_files.c: import, export */
-extern const gx_function gx_functions_property[]; /* fn_property.c: set_property, ... */
-extern const gx_function gx_functions_solve[];    /* fn_solve.c: solve, cond, rcond */
-extern const gx_function gx_functions_lu[];       /* fn_lu.c: lu */
-extern const gx_function gx_functions_part[];     /* fn_part.c: part */
-extern const gx_function gx_functions_det[];      /* fn_det.c: det, logdet, inverse */
-extern const gx_function gx_functions_cells[];    /* fn_cells.c: set */
-extern const gx_function gx_functions_cholesky[]; /* fn_chol.c: cholesky, trsm, trmm, syrk */
-extern const gx_function gx_functions_qr[];       /* fn_qr.c: qr, lstsq, rank, pinv */
-extern const gx_function gx_functions_control[];  /* fn_control.c: config, version, debug, ... */
+/* gx_functions_NAME is the table of the file fn_ NAME .c, ended by a NULL name. */
+#define GX_FUNCTION_TABLES(TABLE)                                                                  \
+    TABLE(algebra) TABLE(map) TABLE(store) TABLE(make) TABLE(look) TABLE(files) TABLE(control)     \
+    TABLE(property) TABLE(solve) TABLE(chol) TABLE(factor) TABLE(lstsq) TABLE(eig)    \
+    TABLE(pca) TABLE(det) TABLE(help) TABLE(bytes) TABLE(similar) TABLE(sparse) TABLE(graph)       \
+    TABLE(memory) TABLE(function) TABLE(volumes) TABLE(table) TABLE(program)           \
+    TABLE(tables) /* table_fn.c */
 
-extern const gx_function gx_functions_eig[];      /* fn_eig.c: eig, eigvals, svd, nullspace */
-extern const gx_function gx_functions_pca[];      /* fn_pca.c: cov, corr, pca, ...       */
-extern const gx_function gx_functions_funm[];     /* fn_funm.c: sqrtm, expm, logm, powm */
-extern const gx_function gx_functions_volumes[];  /* fn_volumes.c: volumes, vacuum, backup */
-extern const gx_function gx_functions_help[];     /* fn_help.c: help */
-extern const gx_function gx_functions_bytes[];    /* fn_bytes.c: from_bytes, to_bytes */
-extern const gx_function gx_functions_similar[];  /* fn_similar.c: distance, kmeans, ... */
-extern const gx_function gx_functions_function[]; /* fn_function.c: from_function */
-extern const gx_function gx_functions_table[];    /* fn_table.c: from_table */
-extern const gx_function gx_functions_memory[];   /* fn_memory.c: from_memory, to_memory */
-extern const gx_function gx_functions_eval[];     /* fn_eval.c: eval */
-extern const gx_function gx_functions_program[];  /* fn_program.c: sort, cumsum, ... */
-extern const gx_function gx_functions_tables[];   /* fn_tables.c: knn, cells, ..., refused */
+#define GX_FUNCTIONS_DECLARE(name) extern const gx_function gx_functions_##name[];
+GX_FUNCTION_TABLES(GX_FUNCTIONS_DECLARE)
+#undef GX_FUNCTIONS_DECLARE
 
 /* Files that register modules or aggregates themselves.  Return SQLITE_*. */
 int gx_register_functions(sqlite3 *db, gx_ctx *ctx, const gx_function *table);
-int gx_register_aggregates(sqlite3 *db, gx_ctx *ctx); /* agg_cells.c: from_cells, store_rows, ... */
+int gx_register_aggregates(sqlite3 *db, gx_ctx *ctx); /* agg.c: from_cells, store_rows, ... */
 int gx_register_catalog(sqlite3 *db, gx_ctx *ctx);    /* vtab_catalog.c: gx                       */
 int gx_register_cells(sqlite3 *db, gx_ctx *ctx);      /* vtab_cells.c: gx_cells, gx_rows          */
 int gx_register_table_fns(sqlite3 *db, gx_ctx *ctx);  /* table_fn.c: gx_eig, gx_topk, ...        */

@@ -15,20 +15,18 @@
 **
 ** Each tile is read once, a chunk of columns at a time.  Memory: one chunk and the grid.
 */
-#include "look.h"
+#include "gx_ext.h"
 
 #include "../core/base/decimal.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 /* Half of a common second-level cache. */
 static const int64_t CHUNK_BYTES = (int64_t)512 << 10;
 
-enum { MAX_SIDE = 4096 };
-
 typedef struct options {
-    bool unused;
     int64_t width, height;
     bool is_ascii;
 } options;
@@ -223,18 +221,11 @@ static void draw(gx_text *text, const gx_mat *A, const grid *g, const options *o
 /* Cell k of `cells` begins at k * length / cells, without passing 64 bits. */
 static bool make_axis(gx_fn *fn, int64_t length, int64_t cells, int64_t **begin)
 {
-    gx_err err = {0};
-    void *memory;
-    if (gx_mem_alloc(fn->ctx->mem, (size_t)(cells + 1) * sizeof **begin, "heatmap", &memory,
-                     &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
-        return false;
-    }
-    *begin = memory;
-    for (int64_t k = 0; k <= cells; k++) {
+    *begin = gx_fn_alloc(fn, (size_t)(cells + 1) * sizeof **begin, "heatmap");
+    for (int64_t k = 0; k <= cells && *begin != NULL; k++) {
         (*begin)[k] = cells == 0 ? 0 : length / cells * k + length % cells * k / cells;
     }
-    return gx_fn_own(fn, memory);
+    return *begin != NULL;
 }
 
 static bool make_grid(gx_fn *fn, const gx_mat *A, const options *opt, grid *g)
@@ -243,31 +234,22 @@ static bool make_grid(gx_fn *fn, const gx_mat *A, const options *opt, grid *g)
     if (g->rows == 0 || g->cols == 0) {
         g->rows = g->cols = 0;
     }
-    gx_err err = {0};
-    void *memory;
+    size_t bytes = (size_t)(g->rows * g->cols) * sizeof *g->cell;
     if (!make_axis(fn, A->rows, g->rows, &g->row) || !make_axis(fn, A->cols, g->cols, &g->col)) {
         return false;
     }
-    if (gx_mem_calloc(fn->ctx->mem, (size_t)(g->rows * g->cols) * sizeof *g->cell, "heatmap",
-                      &memory, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
-        return false;
+    g->cell = gx_fn_alloc(fn, bytes, "heatmap");
+    if (g->cell != NULL) {
+        memset(g->cell, 0, bytes);
     }
-    g->cell = memory;
-    return gx_fn_own(fn, memory);
-}
-
-static bool is_side(gx_fn *fn, const char *option, int64_t value)
-{
-    return (value >= 1 && value <= MAX_SIDE) ||
-           gx_fn_fail(fn, "option \"%s\" must be 1 to %d, not %" PRId64, option, MAX_SIDE, value);
+    return g->cell != NULL;
 }
 
 void gx_look_heatmap(gx_fn *fn)
 {
     static const gx_option spec[] = {
-        {"width", GX_OPT_INT, offsetof(options, width), 0},
-        {"height", GX_OPT_INT, offsetof(options, height), 0},
+        {"width=[1,4096]", GX_OPT_INT, offsetof(options, width), 0},
+        {"height=[1,4096]", GX_OPT_INT, offsetof(options, height), 0},
         {"ascii", GX_OPT_BOOL, offsetof(options, is_ascii), 0},
         {.type = GX_OPT_END},
     };
@@ -276,7 +258,6 @@ void gx_look_heatmap(gx_fn *fn)
     grid g;
     gx_reader *reader;
     if (!gx_fn_options(fn, spec, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !is_side(fn, "width", opt.width) || !is_side(fn, "height", opt.height) ||
         !make_grid(fn, &A, &opt, &g) || !gx_look_open(fn, &A, &reader)) {
         return;
     }

@@ -10,11 +10,12 @@
 ** gx_look_strip_rows()) and the text.  Checked against the length limit before the first read,
 ** by the shortest text that there can be.
 */
-#include "look.h"
+#include "gx_ext.h"
 
 #include "../core/base/decimal.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Bytes of the longest element: two numbers, a sign, quotes, unit, comma. */
 enum { ELEMENT_MAX = 2 * GX_DECIMAL_MAX + 8 };

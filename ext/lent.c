@@ -5,7 +5,7 @@
 ** call holds its entry (users), and taking it back waits for that.  The lock is never held while
 ** anything is computed.
 */
-#include "lent.h"
+#include "gx_ext.h"
 
 #include "../core/base/convert.h"
 

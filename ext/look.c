@@ -1,8 +1,8 @@
 /*
 ** What the functions for looking at matrices share: a way to tiles, memory, reading a rectangle.
-** See look.h.
+** See gx_ext.h.
 */
-#include "look.h"
+#include "gx_ext.h"
 
 /* 64 tile rows of a megabyte each: more helps no disk. */
 static const int64_t STRIP_BYTES = (int64_t)64 << 20;
@@ -10,37 +10,26 @@ static const int64_t STRIP_BYTES = (int64_t)64 << 20;
 bool gx_look_open(gx_fn *fn, const gx_mat *A, gx_reader **reader)
 {
     *reader = NULL;
-    gx_err err = {0};
-    if (gx_mat_base_stored(A) != NULL) {
-        gx_reader_own(fn->ctx->store, reader, &err);
-    }
-    gx_run_fail(&fn->run, &err);
-    return gx_ok(&fn->run);
+    return gx_mat_base_stored(A) == NULL ||
+           gx_fn_check(fn, gx_reader_own(fn->ctx->store, reader, &fn->err));
 }
 
 bool gx_look_buffer(gx_fn *fn, const gx_mat *A, int64_t m, int64_t n, void **buffer)
 {
     size_t bytes;
-    gx_err err = {0};
-    *buffer = NULL;
     if (!gx_matrix_bytes(m, n, A->number, &bytes)) {
-        gx_fail_nomem(&err, UINT64_MAX, "matrix");
-    } else if (gx_mem_alloc(fn->ctx->mem, bytes, "a piece of the matrix", buffer, &err) == GX_OK) {
-        return gx_fn_own(fn, *buffer);
+        *buffer = NULL;
+        return gx_fn_check(fn, gx_fail_nomem(&fn->err, UINT64_MAX, "matrix"));
     }
-    gx_run_fail(&fn->run, &err);
-    return false;
+    *buffer = gx_fn_alloc(fn, bytes, "a piece of the matrix");
+    return *buffer != NULL;
 }
 
 bool gx_look_read(gx_fn *fn, const gx_mat *A, gx_reader *reader, int64_t i0, int64_t j0, int64_t m,
                   int64_t n, void *dst, int64_t ld)
 {
-    gx_err err;
-    err.code = GX_OK;
-    if (gx_mat_read(&fn->run, A, reader, i0, j0, m, n, A->number, dst, ld, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
-    }
-    return gx_ok(&fn->run);
+    return gx_fn_check(
+        fn, gx_mat_read(&fn->run, A, reader, i0, j0, m, n, A->number, dst, ld, &fn->err));
 }
 
 int64_t gx_look_strip_rows(const gx_fn *fn, const gx_mat *A)

@@ -15,21 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An object text: the first character that is no blank is '{'. */
-static bool is_object(sqlite3_value *value, const char **text, size_t *bytes)
-{
-    if (sqlite3_value_type(value) != SQLITE_TEXT) {
-        return false;
-    }
-    *text = (const char *)sqlite3_value_text(value);
-    *bytes = *text == NULL ? 0 : (size_t)sqlite3_value_bytes(value);
-    size_t i = 0;
-    while (i < *bytes && strchr(" \t\n\r", (*text)[i]) != NULL && (*text)[i] != '\0') {
-        i++;
-    }
-    return i < *bytes && (*text)[i] == '{';
-}
-
 /* A value as it stands in messages: 3, "text", true, a list. */
 static const char *show(const cJSON *item, char shown[GX_SHOWN_BYTES])
 {
@@ -50,6 +35,42 @@ static const char *show(const cJSON *item, char shown[GX_SHOWN_BYTES])
         snprintf(shown, GX_SHOWN_BYTES, "%s", word);
     }
     return shown;
+}
+
+// Ranges ------------------------------------------------------------------------------------------
+
+/* What stands behind the name in a key, "[0,1)" of "tol=[0,1)"; "": nothing. */
+static const char *behind_name(const gx_option *option)
+{
+    const char *at = option->key + strcspn(option->key, "=");
+    return *at == '=' ? at + 1 : at;
+}
+
+/* Is x in the range "[0,1)"?  A bracket: the end is in it.  Else words: what must be. */
+static bool is_within(const char *range, double x, char words[GX_WORDS_BYTES])
+{
+    const char *end = range + strlen(range), *at = end;
+    double least = 0, most = 0;
+    if (*range == '\0') {
+        return true;
+    }
+    gx_decimal_parse(range + 1, end, &at, &least);
+    gx_decimal_parse(at + 1, end, &at, &most);
+    bool is_above = *range == '(', is_below = *at == ')';
+    if ((is_above ? x > least : x >= least) && (is_below ? x < most : x <= most)) {
+        return true;
+    }
+    if (!isfinite(least)) {
+        snprintf(words, GX_WORDS_BYTES, "finite");
+    } else if (!is_above && !is_below && isfinite(most)) {
+        snprintf(words, GX_WORDS_BYTES, "%.10g to %.10g", least, most);
+    } else {
+        int used = snprintf(words, GX_WORDS_BYTES, "%s %.10g", is_above ? "above" : "at least",
+                            least);
+        snprintf(words + used, (size_t)(GX_WORDS_BYTES - used),
+                 isfinite(most) ? " and below %.10g" : is_below ? " and finite" : "", most);
+    }
+    return false;
 }
 
 // One value ---------------------------------------------------------------------------------------
@@ -120,18 +141,6 @@ static bool take_text(const cJSON *item, char out[64])
     return true;
 }
 
-/* Memory that lives as long as the call; NULL when there is none. */
-static char *own_text(gx_fn *fn, size_t bytes)
-{
-    gx_err err = {0};
-    void *text;
-    if (gx_mem_alloc(fn->ctx->mem, bytes, "options", &text, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
-        return NULL;
-    }
-    return gx_fn_own(fn, text) ? text : NULL;
-}
-
 /* A destination outlives the JSON tree: the call owns a copy. */
 static bool take_name(gx_fn *fn, const cJSON *item, const char **out)
 {
@@ -139,7 +148,7 @@ static bool take_name(gx_fn *fn, const cJSON *item, const char **out)
         return false;
     }
     size_t bytes = strlen(item->valuestring) + 1;
-    char *copy = own_text(fn, bytes);
+    char *copy = gx_fn_alloc(fn, bytes, "options");
     if (copy != NULL) {
         memcpy(copy, item->valuestring, bytes);
     }
@@ -168,88 +177,108 @@ static char *put_whole(char *at, int64_t number)
     return at;
 }
 
-/* [0,2,"5:9"] as the text 0,2,5:9; a number or a text alone is a list of one. */
-static bool take_list(gx_fn *fn, const cJSON *item, char separator, const char **out)
+/* Bytes that a text, a whole number, or a list of these takes as a text; 0: it is none of them. */
+static size_t list_bytes(const cJSON *item, bool takes_texts)
 {
-    bool is_list = cJSON_IsArray(item);
-    const cJSON *first = is_list ? item->child : item;
-    size_t bytes = 1;
-    for (const cJSON *part = first; part != NULL; part = is_list ? part->next : NULL) {
-        int64_t number;
-        if (!cJSON_IsString(part) && !take_int(part, &number)) {
-            return false;
-        }
-        bytes += cJSON_IsString(part) ? strlen(part->valuestring) + 1 : NUMBER_BYTES;
-    }
-    char *text = own_text(fn, bytes), *at = text;
-    if (text == NULL) {
-        return false;
-    }
-    for (const cJSON *part = first; part != NULL; part = is_list ? part->next : NULL) {
-        if (part != first) {
-            *at++ = separator;
-        }
-        if (cJSON_IsString(part)) {
-            size_t length = strlen(part->valuestring);
-            memcpy(at, part->valuestring, length);
-            at += length;
-        } else {
-            at = put_whole(at, (int64_t)part->valuedouble);
-        }
-    }
-    *at = '\0';
-    *out = text;
-    return true;
-}
-
-/* A name; or a list of whole numbers, or of such lists, as the matrix literal that it is. */
-static bool take_matrix(gx_fn *fn, const cJSON *item, const char **out)
-{
-    size_t bytes = 3;
     int64_t number;
     if (!cJSON_IsArray(item)) {
-        return take_name(fn, item, out);
+        return cJSON_IsString(item) && takes_texts ? strlen(item->valuestring) + 1
+               : take_int(item, &number)           ? NUMBER_BYTES
+                                                   : 0;
     }
-    for (const cJSON *row = item->child; row != NULL; row = row->next) {
-        const cJSON *part = cJSON_IsArray(row) ? row->child : row;
-        bytes += NUMBER_BYTES;
-        for (; part != NULL; part = part == row ? NULL : part->next) {
-            bytes += NUMBER_BYTES;
-            if (!take_int(part, &number)) {
-                return false;
-            }
+    size_t sum = 3; // brackets, and a separator
+    for (const cJSON *part = item->child; part != NULL; part = part->next) {
+        size_t bytes = list_bytes(part, takes_texts);
+        if (bytes == 0 || (takes_texts && cJSON_IsArray(part))) {
+            return 0;
         }
+        sum += bytes;
     }
-    char *text = own_text(fn, bytes), *at = text;
-    if (text == NULL) {
-        return false;
-    }
-    *at++ = '[';
-    for (const cJSON *row = item->child; row != NULL; row = row->next) {
-        bool is_list = cJSON_IsArray(row);
-        const cJSON *part = is_list ? row->child : row;
-        if (is_list) {
-            *at++ = '[';
-        }
-        for (; part != NULL; part = is_list ? part->next : NULL) {
-            at = put_whole(at, (int64_t)part->valuedouble);
-            if (is_list && part->next != NULL) {
-                *at++ = ',';
-            }
-        }
-        if (is_list) {
-            *at++ = ']';
-        }
-        if (row->next != NULL) {
-            *at++ = ',';
-        }
-    }
-    memcpy(at, "]", 2);
-    *out = text;
-    return true;
+    return sum;
 }
 
-/* Write the value to its field; where it has not the type, say which it must be. */
+/* The text; returns its end.  Lists have brackets where these are not texts. */
+static char *put_list(char *at, const cJSON *item, char separator, bool has_brackets)
+{
+    if (cJSON_IsString(item)) {
+        size_t length = strlen(item->valuestring);
+        memcpy(at, item->valuestring, length);
+        return at + length;
+    }
+    if (!cJSON_IsArray(item)) {
+        return put_whole(at, (int64_t)item->valuedouble);
+    }
+    if (has_brackets) {
+        *at++ = '[';
+    }
+    for (const cJSON *part = item->child; part != NULL; part = part->next) {
+        at = put_list(at, part, separator, has_brackets);
+        if (part->next != NULL) {
+            *at++ = separator;
+        }
+    }
+    if (has_brackets) {
+        *at++ = ']';
+    }
+    return at;
+}
+
+/*
+** [0,2,"5:9"] as the text 0,2,5:9, a number or a text alone being a list of one; or a list of whole
+** numbers, or of lists of these, as the matrix literal that it is.
+*/
+static bool take_list(gx_fn *fn, const cJSON *item, char separator, bool is_matrix,
+                      const char **out)
+{
+    size_t bytes = list_bytes(item, !is_matrix);
+    char *text = bytes == 0 ? NULL : gx_fn_alloc(fn, bytes + 1, "options");
+    if (text != NULL) {
+        *put_list(text, item, separator, is_matrix) = '\0';
+    }
+    *out = text;
+    return text != NULL;
+}
+
+/* Write the value to its field; false: it has not the type, or is out of its range. */
+static bool take_field(gx_fn *fn, const gx_option *option, const cJSON *item, void *field,
+                       char range[GX_WORDS_BYTES])
+{
+    const char *more = behind_name(option);
+    switch (option->type) {
+    case GX_OPT_BOOL:
+        return take_bool(item, field);
+    case GX_OPT_INT:
+        return take_int(item, field) && is_within(more, (double)*(int64_t *)field, range);
+    case GX_OPT_STEPS:
+        return take_steps(item, field);
+    case GX_OPT_REAL:
+        return take_real(item, field) && is_within(more, *(double *)field, range);
+    case GX_OPT_SCALAR:
+        return take_scalar(item, field);
+    case GX_OPT_TEXT:
+        return take_text(item, field);
+    case GX_OPT_WORD:
+        *(int *)field = cJSON_IsString(item) ? gx_word_of(more, item->valuestring) : -1;
+        gx_words_list(more, range);
+        return *(int *)field >= 0;
+    case GX_OPT_DTYPE:
+        return cJSON_IsString(item) && gx_dtype_parse(item->valuestring, field);
+    case GX_OPT_NAME:
+        return take_name(fn, item, field);
+    case GX_OPT_LIST:
+        return take_list(fn, item, ',', false, field);
+    case GX_OPT_TEXTS:
+        return take_list(fn, item, '\n', false, field);
+    case GX_OPT_MATRIX:
+        return cJSON_IsArray(item) ? take_list(fn, item, ',', true, field)
+                                   : take_name(fn, item, field);
+    case GX_OPT_END:
+        break;
+    }
+    return false;
+}
+
+/* The same, and where that fails words for what it must be. */
 static bool take(gx_fn *fn, const gx_option *option, const cJSON *item, char *out)
 {
     static const char *const wanted[GX_OPT_END] = {
@@ -265,50 +294,12 @@ static bool take(gx_fn *fn, const gx_option *option, const cJSON *item, char *ou
         [GX_OPT_TEXTS] = "a text or a list of texts",
         [GX_OPT_MATRIX] = "a name or a list of whole numbers",
     };
-    void *field = out + option->offset;
-    bool is_good = false;
-    switch (option->type) {
-    case GX_OPT_BOOL:
-        is_good = take_bool(item, field);
-        break;
-    case GX_OPT_INT:
-        is_good = take_int(item, field);
-        break;
-    case GX_OPT_STEPS:
-        is_good = take_steps(item, field);
-        break;
-    case GX_OPT_REAL:
-        is_good = take_real(item, field);
-        break;
-    case GX_OPT_SCALAR:
-        is_good = take_scalar(item, field);
-        break;
-    case GX_OPT_TEXT:
-        is_good = take_text(item, field);
-        break;
-    case GX_OPT_DTYPE:
-        is_good = cJSON_IsString(item) && gx_dtype_parse(item->valuestring, field);
-        break;
-    case GX_OPT_NAME:
-        is_good = take_name(fn, item, field);
-        break;
-    case GX_OPT_LIST:
-        is_good = take_list(fn, item, ',', field);
-        break;
-    case GX_OPT_TEXTS:
-        is_good = take_list(fn, item, '\n', field);
-        break;
-    case GX_OPT_MATRIX:
-        is_good = take_matrix(fn, item, field);
-        break;
-    case GX_OPT_END:
-        break;
-    }
+    char range[GX_WORDS_BYTES] = "", shown[GX_SHOWN_BYTES];
+    bool is_good = take_field(fn, option, item, out + option->offset, range);
     if (!is_good && gx_ok(&fn->run)) {
-        char shown[GX_SHOWN_BYTES];
-        bool is_dtype = option->type == GX_OPT_DTYPE;
-        gx_fn_fail(fn, "option \"%s\" must be %s%s, not %s", option->key, wanted[option->type],
-                   is_dtype ? gx_dtype_names() : "", show(item, shown));
+        gx_fn_fail(fn, "option \"%.*s\" must be %s%s, not %s", (int)strcspn(option->key, "="),
+                   option->key, range[0] != '\0' ? range : wanted[option->type],
+                   option->type == GX_OPT_DTYPE ? gx_dtype_names() : "", show(item, shown));
     }
     if (is_good && option->set_offset != 0) {
         *(bool *)(out + option->set_offset) = true;
@@ -318,14 +309,40 @@ static bool take(gx_fn *fn, const gx_option *option, const cJSON *item, char *ou
 
 // The object --------------------------------------------------------------------------------------
 
+/* What every destination takes, into fn->dest. */
+static const gx_option dest_keys[] = {
+    {"dtype", GX_OPT_DTYPE, offsetof(gx_dest, dtype), offsetof(gx_dest, has_dtype)},
+    {"saturate", GX_OPT_BOOL, offsetof(gx_dest, saturate), 0},
+    {"replace", GX_OPT_BOOL, offsetof(gx_dest, replace), 0},
+    {NULL, GX_OPT_END, 0, 0},
+};
+
+static const gx_option *const no_keys = &dest_keys[3];
+
+/* The option of that number: the function's own, then those of its destination; NULL: no more. */
+static const gx_option *option_of(const gx_fn *fn, const gx_option *spec, int index)
+{
+    const gx_option *more = (fn->def->facts & GX_DEST_KEYS) != 0 ? dest_keys : no_keys;
+    const gx_option *o = spec == NULL ? no_keys : spec;
+    for (; o->type != GX_OPT_END && index > 0; o++) {
+        index--;
+    }
+    o = o->type == GX_OPT_END ? more + index : o;
+    return o->type == GX_OPT_END ? NULL : o;
+}
+
 static bool refuse_key(gx_fn *fn, const gx_option *spec, const char *key)
 {
     char known[256], shown[GX_SHOWN_BYTES];
     size_t n = 0;
+    const gx_option *o = option_of(fn, spec, 0);
     known[0] = '\0';
-    for (const gx_option *o = spec; o->type != GX_OPT_END && n < sizeof known; o++) {
-        const char *comma = o == spec ? "" : (o + 1)->type == GX_OPT_END ? " and " : ", ";
-        n += (size_t)snprintf(known + n, sizeof known - n, "%s\"%s\"", comma, o->key);
+    for (int k = 1; o != NULL && n < sizeof known; k++) {
+        const gx_option *next = option_of(fn, spec, k);
+        const char *comma = k == 1 ? "" : next == NULL ? " and " : ", ";
+        n += (size_t)snprintf(known + n, sizeof known - n, "%s\"%.*s\"", comma,
+                              (int)strcspn(o->key, "="), o->key);
+        o = next;
     }
     return gx_fn_fail(fn, "unknown option \"%s\": %s%s", gx_text_show(key, strlen(key), shown),
                       n == 0 ? "there are none" : "the known ones are ", known);
@@ -341,9 +358,12 @@ static bool take_member(gx_fn *fn, const gx_option *spec, const cJSON *first, co
                               gx_text_show(item->string, strlen(item->string), shown));
         }
     }
-    for (const gx_option *o = spec; o->type != GX_OPT_END; o++) {
-        if (strcmp(o->key, item->string) == 0) {
-            return cJSON_IsNull(item) || take(fn, o, item, out);
+    size_t bytes = strlen(item->string);
+    const gx_option *o;
+    for (int k = 0; (o = option_of(fn, spec, k)) != NULL; k++) {
+        if (strncmp(o->key, item->string, bytes) == 0 && strchr("=", o->key[bytes]) != NULL) {
+            bool is_dest = o >= dest_keys && o < no_keys;
+            return cJSON_IsNull(item) || take(fn, o, item, is_dest ? (void *)&fn->dest : out);
         }
     }
     return refuse_key(fn, spec, item->string);
@@ -387,7 +407,7 @@ static cJSON *parse(gx_fn *fn, const char *text, size_t bytes)
 /* The last place that a function has is for options: NULL means none, other things are mistakes. */
 static bool leave_no_rest(gx_fn *fn, const gx_option *spec)
 {
-    if (spec == NULL || fn->argc != fn->def->max_args) {
+    if (option_of(fn, spec, 0) == NULL || fn->argc != fn->def->max_args) {
         return true;
     }
     sqlite3_value *last = fn->argv[--fn->argc];
@@ -396,8 +416,9 @@ static bool leave_no_rest(gx_fn *fn, const gx_option *spec)
         return true;
     }
     gx_arg_show(last, shown);
-    for (const gx_option *o = spec; o->type != GX_OPT_END; o++) {
-        if (strcmp(o->key, "k") == 0 && sqlite3_value_type(last) == SQLITE_INTEGER) {
+    for (const gx_option *o = spec == NULL ? no_keys : spec; o->type != GX_OPT_END; o++) {
+        if (o->key[0] == 'k' && strcspn(o->key, "=") == 1 &&
+            sqlite3_value_type(last) == SQLITE_INTEGER) {
             return gx_fn_fail(fn, "options must be a JSON object, '{\"k\":%s}', not %s", shown,
                               shown);
         }
@@ -405,30 +426,28 @@ static bool leave_no_rest(gx_fn *fn, const gx_option *spec)
     return gx_fn_fail(fn, "options must be a JSON object '{...}', not %s", shown);
 }
 
-const gx_option gx_dest_keys[] = {
-    {"dtype", GX_OPT_DTYPE, offsetof(gx_dest, dtype), offsetof(gx_dest, has_dtype)},
-    {"saturate", GX_OPT_BOOL, offsetof(gx_dest, saturate), 0},
-    {"replace", GX_OPT_BOOL, offsetof(gx_dest, replace), 0},
-    {NULL, GX_OPT_END, 0, 0},
-};
+/* The destination of a function whose row says which argument that is. */
+static bool take_dest(gx_fn *fn)
+{
+    int index = gx_dest_index(fn->def);
+    return index < 0 || (fn->def->facts & GX_DEST_LATE) != 0 || gx_fn_dest(fn, index, &fn->dest);
+}
 
 bool gx_fn_options(gx_fn *fn, const gx_option *spec, void *out)
 {
-    static const gx_option none[] = {{.type = GX_OPT_END}};
-    const char *text;
-    size_t bytes;
-    if (fn->argc == 0 || !is_object(fn->argv[fn->argc - 1], &text, &bytes)) {
-        return gx_ok(&fn->run) && leave_no_rest(fn, spec);
+    if (fn->argc == 0 || !gx_arg_begins(fn->argv[fn->argc - 1], '{')) {
+        return gx_ok(&fn->run) && leave_no_rest(fn, spec) && take_dest(fn);
     }
-    fn->argc--;
-    cJSON *object = parse(fn, text, bytes);
+    sqlite3_value *last = fn->argv[--fn->argc];
+    const char *text = (const char *)sqlite3_value_text(last);
+    cJSON *object = parse(fn, text, (size_t)sqlite3_value_bytes(last));
     if (object == NULL) {
         return false;
     }
     bool is_good = true;
     for (const cJSON *item = object->child; item != NULL && is_good; item = item->next) {
-        is_good = take_member(fn, spec == NULL ? none : spec, object->child, item, out);
+        is_good = take_member(fn, spec, object->child, item, out);
     }
     cJSON_Delete(object);
-    return is_good;
+    return is_good && take_dest(fn);
 }

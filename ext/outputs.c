@@ -1,10 +1,10 @@
 /*
-** Several stored results of one call, all or none: see outputs.h.
+** Several stored results of one call, all or none: see gx_ext.h.
 **
 ** Savepoints nest: the one of begin stands around those of the sinks, which are begun and published
 ** one after the other.
 */
-#include "outputs.h"
+#include "gx_ext.h"
 
 #include "../core/alg/dense.h"
 

@@ -7,7 +7,7 @@
 ** first answer that differs is told; nothing of the caller's databases, settings and counters is
 ** touched.  It takes a few hundredths of a second.
 */
-#include "control.h"
+#include "gx_ext.h"
 
 #include "../core/connection.h"
 

@@ -14,7 +14,7 @@
 ** Reads the shown elements only: at most four corners.  Memory: these elements.  (The rules are
 ** those of numpy/core/arrayprint.py, which the tests compare with.)
 */
-#include "look.h"
+#include "gx_ext.h"
 
 #include "../core/base/decimal.h"
 
@@ -22,14 +22,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum {
-    MAX_PRECISION = 17,
-    WORD_MAX = 64 /* bytes of one printed part: sign, 9 digits, point, fraction, exponent */
-};
+enum { WORD_MAX = 64 }; /* bytes of one printed part: sign, 9 digits, point, fraction, exponent */
 
 typedef struct options {
-    bool unused;
     int64_t edgeitems, precision, threshold, linewidth;
 } options;
 
@@ -348,29 +345,18 @@ static void show(gx_fn *fn, const gx_mat *A, const options *opt, gx_text *text)
     }
 }
 
-static bool is_within(gx_fn *fn, const char *option, int64_t value, int64_t least, int64_t most)
-{
-    return (value >= least && value <= most) ||
-           gx_fn_fail(fn, "option \"%s\" must be %" PRId64 " to %" PRId64 ", not %" PRId64, option,
-                      least, most, value);
-}
-
 void gx_look_show(gx_fn *fn)
 {
     static const gx_option spec[] = {
-        {"edgeitems", GX_OPT_INT, offsetof(options, edgeitems), 0},
-        {"precision", GX_OPT_INT, offsetof(options, precision), 0},
-        {"threshold", GX_OPT_INT, offsetof(options, threshold), 0},
-        {"linewidth", GX_OPT_INT, offsetof(options, linewidth), 0},
+        {"edgeitems=[1,1000000]", GX_OPT_INT, offsetof(options, edgeitems), 0},
+        {"precision=[0,17]", GX_OPT_INT, offsetof(options, precision), 0},
+        {"threshold=[0,inf]", GX_OPT_INT, offsetof(options, threshold), 0},
+        {"linewidth=[1,1000000]", GX_OPT_INT, offsetof(options, linewidth), 0},
         {.type = GX_OPT_END},
     };
     options opt = {.edgeitems = 3, .precision = 8, .threshold = 1000, .linewidth = 75};
     gx_mat A;
-    if (!gx_fn_options(fn, spec, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !is_within(fn, "edgeitems", opt.edgeitems, 1, 1000000) ||
-        !is_within(fn, "precision", opt.precision, 0, MAX_PRECISION) ||
-        !is_within(fn, "threshold", opt.threshold, 0, INT64_MAX) ||
-        !is_within(fn, "linewidth", opt.linewidth, 1, 1000000)) {
+    if (!gx_fn_options(fn, spec, &opt) || !gx_fn_matrix(fn, 0, "A", &A)) {
         return;
     }
     gx_text text;

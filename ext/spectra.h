@@ -12,12 +12,11 @@
 typedef struct gx_eig_options {
     gx_dest values, vectors, left; /* scalar function; first: a set_offset of 0 means none */
     bool replace, wants_left;
-    bool is_symmetric, has_symmetric, has_k, has_sigma, has_seed, partial;
-    bool has_ncv, has_block, has_maxiter;
+    bool is_symmetric, has_symmetric, has_k, has_sigma, partial;
     int64_t k, ncv, block, maxiter, seed;
     double tol;
     gx_scalar sigma;
-    char which[64], method[64];
+    int which, method; /* gx_eig_which, gx_eig_method */
     const char *b, *start;
 } gx_eig_options;
 
@@ -26,8 +25,22 @@ typedef struct gx_svd_options {
     bool replace, has_k, has_power, has_oversample, partial;
     int64_t k, power, oversample, ncv, block, maxiter, seed;
     double tol;
-    char mode[64], method[64], which[64];
+    int mode, method, which; /* gx_svd_mode, gx_svd_method; 1: the smallest */
 } gx_svd_options;
+
+/* How the vectors are found, into the gx_svd_options `svd.` of a struct (or itself: ''). */
+#define GX_SVD_HOW(type, svd)                                                                      \
+    {"method=auto|dense|krylov|randomized", GX_OPT_WORD, offsetof(type, svd method), 0},           \
+        {"tol=[0,1)", GX_OPT_REAL, offsetof(type, svd tol), 0},                                    \
+        {"ncv=[0,inf]", GX_OPT_INT, offsetof(type, svd ncv), 0},                                   \
+        {"block=[0,inf]", GX_OPT_INT, offsetof(type, svd block), 0},                               \
+        {"maxiter=[0,inf]", GX_OPT_INT, offsetof(type, svd maxiter), 0},                           \
+        {"power=[0,inf]", GX_OPT_INT, offsetof(type, svd power), offsetof(type, svd has_power)},   \
+        {"oversample=[0,inf]", GX_OPT_INT, offsetof(type, svd oversample),                         \
+         offsetof(type, svd has_oversample)},                                                      \
+    {                                                                                              \
+        "seed", GX_OPT_INT, offsetof(type, svd seed), 0                                            \
+    }
 
 extern const gx_option gx_eig_keys[];       /* of the scalar function */
 extern const gx_option gx_eig_table_keys[]; /* of the table           */

@@ -19,6 +19,8 @@
 */
 #include "table_fn.h"
 
+#include "help.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -348,11 +350,56 @@ static int is_at_end(sqlite3_vtab_cursor *base)
     return ((cursor *)base)->row >= ((cursor *)base)->rows;
 }
 
+static void result_vector(sqlite3_context *sql, gx_ctx *ctx, const char *function,
+                          const gx_cell *cell)
+{
+    gx_err err = {0};
+    gx_value_buf buf;
+    int64_t limit = sqlite3_limit(sqlite3_context_db_handle(sql), SQLITE_LIMIT_LENGTH, -1);
+    if (gx_value_buf_create(ctx->mem, gx_dtype_of(cell->number), cell->integer, 1, limit, &buf,
+                            &err) != GX_OK) {
+        gx_result_error(sql, function, &err);
+        return;
+    }
+    for (int64_t i = 0; i < cell->integer; i++) {
+        memcpy(gx_at(buf.data, cell->number, 1, i, 0),
+               gx_at(cell->data, cell->number, 1, i * cell->stride, 0),
+               gx_number_bytes(cell->number));
+    }
+    gx_result_value(sql, ctx->mem, &buf);
+}
+
+void gx_cell_result(sqlite3_context *sql, gx_ctx *ctx, const char *function, gx_cell cell)
+{
+    switch (cell.type) {
+    case GX_CELL_INT:
+        sqlite3_result_int64(sql, cell.integer);
+        break;
+    case GX_CELL_REAL:
+        sqlite3_result_double(sql, cell.real);
+        break;
+    case GX_CELL_TEXT:
+        sqlite3_result_text(sql, cell.data, (int)cell.integer, SQLITE_TRANSIENT);
+        break;
+    case GX_CELL_BLOB:
+        sqlite3_result_blob64(sql, cell.data, (sqlite3_uint64)cell.integer, SQLITE_TRANSIENT);
+        break;
+    case GX_CELL_VECTOR:
+        result_vector(sql, ctx, function, &cell);
+        break;
+    default:
+        break;
+    }
+}
+
 static int column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int number)
 {
     cursor *cur = (cursor *)base;
     const binding *bound = bound_of(base);
-    if (number < bound->def->columns) {
+    if (number < bound->def->columns && bound->def->cell != NULL) {
+        gx_cell_result(sql, bound->ctx, bound->def->def.name,
+                       bound->def->cell(cur->state, bound->ctx, cur->row, number));
+    } else if (number < bound->def->columns) {
         bound->def->column(cur->state, bound->ctx, cur->row, number, sql);
     }
     return SQLITE_OK;
@@ -400,22 +447,50 @@ int gx_register_table_fns(sqlite3 *db, gx_ctx *ctx)
     return rc;
 }
 
-void gx_table_result_matrix(sqlite3_context *sql, gx_ctx *ctx, const char *name, gx_number dtype,
-                            int64_t rows, int64_t cols, const void *data, int64_t stride,
-                            int64_t ld)
+// What a scan keeps -------------------------------------------------------------------------------
+
+bool gx_keep(gx_fn *fn, gx_sink *sink, gx_kept *kept)
 {
-    gx_err err = {0};
-    gx_value_buf buf;
-    int64_t limit = sqlite3_limit(sqlite3_context_db_handle(sql), SQLITE_LIMIT_LENGTH, -1);
-    if (gx_value_buf_create(ctx->mem, gx_dtype_of(dtype), rows, cols, limit, &buf, &err) != GX_OK) {
-        gx_result_error(sql, name, &err);
-        return;
+    if (gx_sink_end(sink) == GX_OK) {
+        *kept = (gx_kept){fn->ctx->mem, sink->value};
     }
-    size_t es = gx_number_bytes(dtype);
-    for (int64_t j = 0; j < cols && rows > 0; j++) {
-        for (int64_t i = 0; i < rows; i++) {
-            memcpy(gx_at(buf.data, dtype, rows, i, j), gx_at(data, dtype, ld, i * stride, j), es);
-        }
-    }
-    gx_result_value(sql, ctx->mem, &buf);
+    return gx_ok(&fn->run);
 }
+
+void gx_kept_clear(gx_kept *kept)
+{
+    if (kept->mem != NULL) {
+        gx_value_buf_free(kept->mem, &kept->value);
+    }
+}
+
+gx_cell gx_kept_cell(const gx_kept *kept)
+{
+    const gx_value_buf *value = &kept->value;
+    return (gx_cell){.type = kept->mem == NULL ? GX_CELL_NULL : GX_CELL_BLOB,
+                     .data = value->blob,
+                     .integer = (int64_t)value->bytes};
+}
+
+// Tables that are called like functions -----------------------------------------------------------
+
+/*
+** SELECT gx_knn(Q, E, k): of a name that it knows as a table alone SQLite says "no such function",
+** which is true and sends its reader to look for a spelling; here it is said where such rows come
+** from.
+*/
+static void refuse(gx_fn *fn)
+{
+    char usage[GX_USAGE_BYTES];
+    gx_help_usage(fn->def->name, usage);
+    gx_fn_fail(fn, "is a table, not a function: its rows come FROM %s",
+               usage[0] == ':' ? usage + sizeof ": " - 1 : fn->def->name);
+}
+
+#define REFUSED(name) {"gx_" #name, 0, -1, 0, refuse, 0}
+
+const gx_function gx_functions_tables[] = {
+    REFUSED(cells),   REFUSED(rows),   REFUSED(topk),     REFUSED(histogram),
+    REFUSED(knn),     REFUSED(spread), REFUSED(plan),     REFUSED(volume),
+    REFUSED(settings), REFUSED(stats), REFUSED(devices),  REFUSED(predictions),
+    {.name = NULL}};

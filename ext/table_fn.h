@@ -2,8 +2,8 @@
 ** Table-valued functions whose rows are all there when the scan begins: gx_eig(A), gx_svd(A).
 **
 ** Such a function gives a gx_table_fn: its name and counts of arguments, its columns, and three
-** callbacks.  begin computes (with the gx_fn_* helpers, as a scalar function's body does), column
-** puts one number, text or matrix value, clear frees.  Its line in GX_TABLE_FNS registers it, and
+** callbacks.  begin computes (with the gx_fn_* helpers, as a scalar function's body does), cell
+** gives one number, text or matrix value, clear frees.  Its line in GX_TABLE_FNS registers it, and
 ** table_fn.c does the rest of the virtual table.  A table that shows a connection to itself has
 ** look in the place of begin.
 */
@@ -22,6 +22,59 @@ typedef struct gx_table_wish {
     bool is_falling; /* by the `falling` column, the largest first            */
     double floor;    /* of that column, what is less is not looked at         */
 } gx_table_wish;
+
+/* What a row has in a column; all zero: NULL. */
+typedef struct gx_cell {
+    enum {
+        GX_CELL_NULL,
+        GX_CELL_INT,
+        GX_CELL_REAL,
+        GX_CELL_TEXT,
+        GX_CELL_BLOB,
+        GX_CELL_VECTOR
+    } type;
+    gx_number number; /* of a vector           */
+    int64_t integer;  /* or bytes, or elements */
+    double real;
+    const void *data;
+    int64_t stride; /* of a vector */
+} gx_cell;
+
+static inline gx_cell gx_cell_int(int64_t value)
+{
+    return (gx_cell){.type = GX_CELL_INT, .integer = value};
+}
+
+static inline gx_cell gx_cell_real(double value)
+{
+    return (gx_cell){.type = GX_CELL_REAL, .real = value};
+}
+
+/* bytes -1: as far as its NUL.  text NULL: NULL. */
+static inline gx_cell gx_cell_text(const char *text, int64_t bytes)
+{
+    return (gx_cell){text == NULL ? GX_CELL_NULL : GX_CELL_TEXT, 0, bytes, 0, text, 0};
+}
+
+/* n elements, so many apart, as a column; data NULL: NULL. */
+static inline gx_cell gx_cell_vector(gx_number number, int64_t n, const void *data, int64_t stride)
+{
+    return (gx_cell){data == NULL ? GX_CELL_NULL : GX_CELL_VECTOR, number, n, 0, data, stride};
+}
+
+/* The cell as SQLite's result; function: for a failure. */
+void gx_cell_result(sqlite3_context *sql, gx_ctx *ctx, const char *function, gx_cell cell);
+
+/* A matrix that a scan keeps until it ends; all zero: none. */
+typedef struct gx_kept {
+    gx_mem *mem;
+    gx_value_buf value;
+} gx_kept;
+
+/* Ends a sink of a value. */
+bool gx_keep(gx_fn *fn, gx_sink *sink, gx_kept *kept);
+void gx_kept_clear(gx_kept *kept);
+gx_cell gx_kept_cell(const gx_kept *kept);
 
 typedef struct gx_table_fn {
     gx_function def;    /* name, min_args, max_args (the options included); body NULL */
@@ -47,7 +100,9 @@ typedef struct gx_table_fn {
 
     /* Instead of begin, without arguments: no call of gx, so it counts nothing and cannot fail. */
     void (*look)(gx_ctx *ctx, void *state, int64_t *rows);
-    void (*column)(void *state, gx_ctx *ctx, int64_t row, int column, sqlite3_context *sql);
+    gx_cell (*cell)(void *state, gx_ctx *ctx, int64_t row, int column);
+    void (*column)(void *state, gx_ctx *ctx, int64_t row, int column,
+                   sqlite3_context *sql); /* or as a result at once */
     void (*clear)(void *state); /* NULL: nothing is to be freed */
 } gx_table_fn;
 
@@ -56,18 +111,18 @@ char gx_comparison_letter(int op);
 
 /* All of them: gx_table_NAME stands in the file named beside it.  docs/how-to-add-a-table.md */
 #define GX_TABLE_FNS(TABLE)                                                                        \
-    TABLE(eig) /* vtab_eig.c  */                                                                   \
+    TABLE(eig) /* fn_eig.c    */                                                                   \
     TABLE(svd)                                                                                     \
-    TABLE(qr) /* vtab_qr.c   */                                                                    \
-    TABLE(lstsq)                                                                                   \
-    TABLE(lu)     /* fn_lu.c     */                                                                \
+    TABLE(lu) /* fn_factor.c */                                                                    \
+    TABLE(qr)                                                                                      \
+    TABLE(lstsq)  /* fn_lstsq.c  */                                                                \
     TABLE(logdet) /* fn_det.c    */                                                                \
     TABLE(plan)   /* vtab_plan.c */                                                                \
     TABLE(pca)    /* fn_pca.c    */                                                                \
     TABLE(topk)   /* vtab_topk.c */                                                                \
     TABLE(histogram)                                                                               \
     TABLE(volumes) /* fn_volumes.c: gx_volume */                                                   \
-    TABLE(knn) /* vtab_knn.c */                                                                    \
+    TABLE(knn) /* fn_similar.c */                                                                  \
     TABLE(spread) /* fn_graph.c */                                                                 \
     TABLE(help) /* fn_help.c */                                                                    \
     TABLE(settings) /* vtab_control.c */                                                           \
@@ -78,13 +133,5 @@ char gx_comparison_letter(int op);
 #define GX_TABLE_DECLARE(name) extern const gx_table_fn gx_table_##name;
 GX_TABLE_FNS(GX_TABLE_DECLARE)
 #undef GX_TABLE_DECLARE
-
-/*
-** A matrix value as a column's result: rows x cols of dtype, column-major, elements `stride` apart
-** down a column (1: contiguous), columns ld apart.
-*/
-void gx_table_result_matrix(sqlite3_context *sql, gx_ctx *ctx, const char *name, gx_number dtype,
-                            int64_t rows, int64_t cols, const void *data, int64_t stride,
-                            int64_t ld);
 
 #endif

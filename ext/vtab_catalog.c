@@ -26,14 +26,12 @@
 **
 ** rowid = number of the schema in PRAGMA database_list's order << 32 | matrix id.
 */
-#include "gx_ext.h"
+#include "table_fn.h"
 
 #include "../core/mat/sparse.h"
 
 #include <stdio.h>
 #include <string.h>
-
-SQLITE_EXTENSION_INIT3
 
 enum {
     COL_NAME = 0,
@@ -419,7 +417,7 @@ static int result_value(catalog *table, sqlite3_context *sql, const gx_meta *row
 }
 
 /* Bytes, or entries of a sparse one; NULL where there are none or the row is damaged. */
-static void result_size(sqlite3_context *sql, gx_ctx *ctx, const gx_meta *row, bool is_entries)
+static gx_cell size_cell(gx_ctx *ctx, const gx_meta *row, bool is_entries)
 {
     size_t bytes;
     int64_t entries = 0;
@@ -429,8 +427,35 @@ static void result_size(sqlite3_context *sql, gx_ctx *ctx, const gx_meta *row, b
                         : !is_entries && (unsigned)row->dtype < GX_DTYPE_COUNT &&
                               gx_dtype_matrix_bytes(row->rows, row->cols, row->dtype, &bytes);
     gx_ctx_release(ctx);
-    if (is_sound) {
-        sqlite3_result_int64(sql, is_entries ? entries : (sqlite3_int64)bytes);
+    return !is_sound ? (gx_cell){0} : gx_cell_int(is_entries ? entries : (int64_t)bytes);
+}
+
+static gx_cell cell_of(gx_ctx *ctx, const gx_meta *row, int which, char text[GX_PROPERTIES_MAX])
+{
+    switch (which) {
+    case COL_NAME:
+        return gx_cell_text(row->name, -1);
+    case COL_ROWS:
+        return gx_cell_int(row->rows);
+    case COL_COLS:
+        return gx_cell_int(row->cols);
+    case COL_DTYPE:
+        return gx_cell_text(gx_dtype_name(row->dtype), -1);
+    case COL_PROPERTIES:
+        return gx_cell_text(gx_properties_text(row->properties, text), -1);
+    case COL_TILE_ROWS:
+        return gx_cell_int(row->tile_rows);
+    case COL_TILE_COLS:
+        return gx_cell_int(row->tile_cols);
+    case COL_BYTES:
+    case COL_NNZ:
+        return size_cell(ctx, row, which == COL_NNZ);
+    case COL_GENERATION:
+        return gx_cell_int(row->generation);
+    case COL_FORMAT:
+        return gx_cell_text(row->is_sparse ? "sparse" : "dense", -1);
+    default:
+        return gx_cell_text(row->schema, -1);
     }
 }
 
@@ -438,50 +463,15 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int which)
 {
     const cursor *cur = (const cursor *)(const void *)base;
     const gx_meta *row = &cur->rows[cur->at].meta;
+    gx_ctx *ctx = catalog_of(base)->ctx;
     char text[GX_PROPERTIES_MAX];
     if (sqlite3_vtab_nochange(sql)) { // UPDATE asks for columns that it does not set
         return SQLITE_OK;
     }
-    switch (which) {
-    case COL_NAME:
-        sqlite3_result_text(sql, row->name, -1, SQLITE_TRANSIENT);
-        break;
-    case COL_ROWS:
-        sqlite3_result_int64(sql, row->rows);
-        break;
-    case COL_COLS:
-        sqlite3_result_int64(sql, row->cols);
-        break;
-    case COL_DTYPE:
-        sqlite3_result_text(sql, gx_dtype_name(row->dtype), -1, SQLITE_STATIC);
-        break;
-    case COL_PROPERTIES:
-        sqlite3_result_text(sql, gx_properties_text(row->properties, text), -1, SQLITE_TRANSIENT);
-        break;
-    case COL_TILE_ROWS:
-        sqlite3_result_int64(sql, row->tile_rows);
-        break;
-    case COL_TILE_COLS:
-        sqlite3_result_int64(sql, row->tile_cols);
-        break;
-    case COL_BYTES:
-    case COL_NNZ:
-        result_size(sql, catalog_of(base)->ctx, row, which == COL_NNZ);
-        break;
-    case COL_GENERATION:
-        sqlite3_result_int64(sql, row->generation);
-        break;
-    case COL_FORMAT:
-        sqlite3_result_text(sql, row->is_sparse ? "sparse" : "dense", -1, SQLITE_STATIC);
-        break;
-    case COL_SCHEMA:
-        sqlite3_result_text(sql, row->schema, -1, SQLITE_TRANSIENT);
-        break;
-    case COL_VALUE:
+    if (which == COL_VALUE) {
         return result_value(catalog_of(base), sql, row);
-    default:
-        break;
     }
+    gx_cell_result(sql, ctx, "gx", cell_of(ctx, row, which, text));
     return SQLITE_OK;
 }
 

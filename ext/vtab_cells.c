@@ -29,8 +29,6 @@
 
 #include <string.h>
 
-SQLITE_EXTENSION_INIT3
-
 typedef struct cells_cursor {
     sqlite3_vtab_cursor base; /* must be first */
     gx_scan scan;
@@ -132,9 +130,11 @@ static int declare(sqlite3 *db, const gx_cells_table *table)
     return rc;
 }
 
-static int connect(sqlite3 *db, gx_cells_shared *shared, bool is_rows, int argc,
-                   const char *const *argv, sqlite3_vtab **vtab, char **message)
+static int connect(sqlite3 *db, void *arg, int argc, const char *const *argv, sqlite3_vtab **vtab,
+                   char **message)
 {
+    gx_cells_shared *shared = arg;
+    bool is_rows = sqlite3_stricmp(argv[0], "gx_rows") == 0; // the module
     *vtab = NULL;
     gx_cells_table *table = sqlite3_malloc64(sizeof *table);
     if (table == NULL) {
@@ -168,18 +168,6 @@ static int connect(sqlite3 *db, gx_cells_shared *shared, bool is_rows, int argc,
     }
     *vtab = &table->base;
     return SQLITE_OK;
-}
-
-static int cells_connect(sqlite3 *db, void *shared, int argc, const char *const *argv,
-                         sqlite3_vtab **vtab, char **message)
-{
-    return connect(db, shared, false, argc, argv, vtab, message);
-}
-
-static int rows_connect(sqlite3 *db, void *shared, int argc, const char *const *argv,
-                        sqlite3_vtab **vtab, char **message)
-{
-    return connect(db, shared, true, argc, argv, vtab, message);
 }
 
 /* Also after a transaction has ended without us: what still waits belongs to nothing any more. */
@@ -489,9 +477,9 @@ static int rows_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid)
 // Modules -----------------------------------------------------------------------------------------
 
 /* connect also creates: only then is there a table-valued function too. */
-#define MODULE(connect, next, column, rowid)                                                       \
+#define MODULE(next, column, rowid)                                                                \
     {                                                                                              \
-        .iVersion = 2, .xCreate = (connect), .xConnect = (connect),                                \
+        .iVersion = 2, .xCreate = connect, .xConnect = connect,                                    \
         .xBestIndex = gx_cells_best_index, .xDisconnect = table_disconnect,                        \
         .xDestroy = table_destroy, .xOpen = cursor_open, .xClose = cursor_close,                   \
         .xFilter = cursor_filter, .xNext = (next), .xEof = cursor_eof, .xColumn = (column),        \
@@ -501,9 +489,8 @@ static int rows_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid)
         .xRollbackTo = gx_cells_rollback_to,                                                       \
     }
 
-static const sqlite3_module cells_module =
-    MODULE(cells_connect, cells_next, cells_column, cells_rowid);
-static const sqlite3_module rows_module = MODULE(rows_connect, rows_next, rows_column, rows_rowid);
+static const sqlite3_module cells_module = MODULE(cells_next, cells_column, cells_rowid);
+static const sqlite3_module rows_module = MODULE(rows_next, rows_column, rows_rowid);
 
 /* A module is gone; the last one takes what they share along.  The context may be gone already. */
 static void free_shared(void *arg)

@@ -19,7 +19,6 @@
 #include "../core/base/machine.h"
 #include "../core/device/accel.h"
 #include "../core/device/device.h"
-#include "control.h"
 #include "table_fn.h"
 
 #include <math.h>
@@ -43,11 +42,12 @@ typedef struct device {
 typedef struct listing {
     int64_t count;
     device device[DEVICES_MOST];
+    char text[8192]; /* of the cell that was looked at last */
 } listing;
 
-static void result_text(sqlite3_context *sql, const char *text)
+static gx_cell text_cell(const char *text)
 {
-    sqlite3_result_text(sql, text, -1, SQLITE_TRANSIENT);
+    return gx_cell_text(text, -1);
 }
 
 // gx_settings -------------------------------------------------------------------------------------
@@ -57,8 +57,13 @@ void gx_result_setting(sqlite3_context *sql, gx_setting setting, const char *tex
     if (gx_config_is_number(setting)) {
         sqlite3_result_int64(sql, number);
     } else {
-        result_text(sql, text);
+        sqlite3_result_text(sql, text, -1, SQLITE_TRANSIENT);
     }
+}
+
+static gx_cell setting_cell(gx_setting setting, const char *text, int64_t number)
+{
+    return gx_config_is_number(setting) ? gx_cell_int(number) : text_cell(text);
 }
 
 static void look_settings(gx_ctx *ctx, void *state, int64_t *rows)
@@ -67,31 +72,19 @@ static void look_settings(gx_ctx *ctx, void *state, int64_t *rows)
     *rows = GX_SETTING_COUNT;
 }
 
-static void column_settings(void *state, gx_ctx *ctx, int64_t row, int column, sqlite3_context *sql)
+static gx_cell settings_cell(void *state, gx_ctx *ctx, int64_t row, int column)
 {
     (void)state;
     const gx_config *config = &ctx->config;
     gx_setting setting = (gx_setting)row;
     const gx_setting_info *info = gx_config_info(setting);
     int64_t number = 0;
-    switch (column) {
-    case 0:
-        result_text(sql, info->key);
-        break;
-    case 1:
-        gx_result_setting(sql, setting, config->text[setting], config->number[setting]);
-        break;
-    case 2:
-        (void)gx_parse_size(config->default_text[setting], &number); // words stay 0, unused
-        gx_result_setting(sql, setting, config->default_text[setting], number);
-        break;
-    case 3:
-        result_text(sql, info->unit);
-        break;
-    default:
-        sqlite3_result_text(sql, info->meaning, -1, SQLITE_STATIC);
-        break;
-    }
+    (void)gx_parse_size(config->default_text[setting], &number); // words stay 0, unused
+    const gx_cell cells[] = {text_cell(info->key),
+                             setting_cell(setting, config->text[setting], config->number[setting]),
+                             setting_cell(setting, config->default_text[setting], number),
+                             text_cell(info->unit), text_cell(info->meaning)};
+    return cells[column];
 }
 
 // gx_stats ----------------------------------------------------------------------------------------
@@ -105,7 +98,7 @@ static void look_stats(gx_ctx *ctx, void *state, int64_t *rows)
     *rows = GX_COUNTER_COUNT + MEMORY_ROWS + notes;
 }
 
-/* Of host, device and page-locked memory, in the order of column_stats(). */
+/* Of host, device and page-locked memory, in the order of stats_cell(). */
 static int64_t memory_bytes(gx_ctx *ctx, int64_t row)
 {
     int64_t on_devices = 0, pinned = 0;
@@ -132,7 +125,7 @@ static int64_t memory_bytes(gx_ctx *ctx, int64_t row)
 }
 
 /* One row of gx_stats, whichever of the three sorts it is. */
-static void column_stats(void *state, gx_ctx *ctx, int64_t at, int column, sqlite3_context *sql)
+static gx_cell stats_cell(void *state, gx_ctx *ctx, int64_t at, int column)
 {
     static const gx_counter_info memory[MEMORY_ROWS] = {
         {"memory_used", "bytes", "host memory that gx holds now"},
@@ -157,20 +150,9 @@ static void column_stats(void *state, gx_ctx *ctx, int64_t at, int column, sqlit
         info.meaning = note->text;
         value = note->count;
     } // a note that was reset away in between shows as 0
-    switch (column) {
-    case 0:
-        result_text(sql, info.name);
-        break;
-    case 1:
-        sqlite3_result_int64(sql, value);
-        break;
-    case 2:
-        result_text(sql, info.unit);
-        break;
-    default:
-        result_text(sql, info.meaning);
-        break;
-    }
+    const gx_cell cells[] = {text_cell(info.name), gx_cell_int(value), text_cell(info.unit),
+                             text_cell(info.meaning)};
+    return cells[column];
 }
 
 // gx_predictions ----------------------------------------------------------------------------------
@@ -181,32 +163,23 @@ static void look_predictions(gx_ctx *ctx, void *state, int64_t *rows)
     *rows = ctx->ledger.rows;
 }
 
-static void column_predictions(void *state, gx_ctx *ctx, int64_t at, int column,
-                               sqlite3_context *sql)
+static gx_cell predictions_cell(void *state, gx_ctx *ctx, int64_t at, int column)
 {
     (void)state;
     const gx_ledger_row *row = &ctx->ledger.row[at];
     const gx_accel *accel = gx_accel_opened(ctx);
-    const double number[] = {
-        row->predicted_s, row->measured_s, exp(row->log_ratio / (double)gx_max(1, row->calls)),
-        row->least,       row->most,       exp(row->log_factor)};
-    switch (column) {
-    case 0:
-        result_text(sql, row->label);
-        break;
-    case 1:
-        result_text(sql, !row->is_device ? "cpu" : accel == NULL ? "cuda" : accel->info.name);
-        break;
-    case 2:
-        sqlite3_result_int64(sql, llround(exp2(row->size)));
-        break;
-    case 3:
-        sqlite3_result_int64(sql, row->calls);
-        break;
-    default:
-        sqlite3_result_double(sql, number[column - 4]);
-        break;
-    }
+    const gx_cell cells[] = {
+        text_cell(row->label),
+        text_cell(!row->is_device ? "cpu" : accel == NULL ? "cuda" : accel->info.name),
+        gx_cell_int(llround(exp2(row->size))),
+        gx_cell_int(row->calls),
+        gx_cell_real(row->predicted_s),
+        gx_cell_real(row->measured_s),
+        gx_cell_real(exp(row->log_ratio / (double)gx_max(1, row->calls))),
+        gx_cell_real(row->least),
+        gx_cell_real(row->most),
+        gx_cell_real(exp(row->log_factor))};
+    return cells[column];
 }
 
 // gx_devices --------------------------------------------------------------------------------------
@@ -337,111 +310,87 @@ static void look_devices(gx_ctx *ctx, void *state, int64_t *rows)
 }
 
 /* A number, or NULL where it is not known. */
-static void result_known(sqlite3_context *sql, double value)
+static gx_cell known(double value)
 {
-    if (value > 0) {
-        sqlite3_result_double(sql, value);
-    }
+    return value > 0 ? gx_cell_real(value) : (gx_cell){0};
 }
 
-/* All that has been measured of it, as JSON; NULL where nothing has. */
-static void result_rates(sqlite3_context *sql, const gx_ctx *ctx, const device *dev)
+static gx_cell known_text(const char *text)
 {
-    char text[8192];
+    return text[0] != '\0' ? text_cell(text) : (gx_cell){0};
+}
+
+/* All that has been measured of it, as JSON in the listing's own memory; NULL where nothing has. */
+static gx_cell rates(listing *all, const gx_ctx *ctx, const device *dev)
+{
     bool is_cpu = dev->backend == gx_backend_cpu.name && ctx->profile.is_measured;
-    if ((dev->is_measured && gx_profile_print_device(&dev->profile, text, sizeof text)) ||
-        (is_cpu && gx_profile_print(&ctx->profile, "", NULL, text, sizeof text))) {
-        result_text(sql, text);
-    }
+    bool is_known =
+        (dev->is_measured && gx_profile_print_device(&dev->profile, all->text, sizeof all->text)) ||
+        (is_cpu && gx_profile_print(&ctx->profile, "", NULL, all->text, sizeof all->text));
+    return is_known ? text_cell(all->text) : (gx_cell){0};
 }
 
-static void column_devices(void *state, gx_ctx *ctx, int64_t row, int column, sqlite3_context *sql)
+static gx_cell devices_cell(void *state, gx_ctx *ctx, int64_t row, int column)
 {
+    enum { RATES = 14 };
     const device *dev = &((listing *)state)->device[row];
     const gx_dev_info *info = &dev->info;
-    switch (column) {
-    case 0:
-        result_text(sql, dev->name);
-        break;
-    case 1:
-        result_text(sql, dev->backend);
-        break;
-    case 2:
-        result_text(sql, dev->status);
-        break;
-    case 3:
-        result_text(sql, dev->reason);
-        break;
-    case 4:
-    case 5:
-        if (dev->is_known) {
-            size_t bytes = column == 4 ? info->total_bytes : info->free_bytes;
-            sqlite3_result_int64(sql, (int64_t)bytes);
-        }
-        break;
-    case 10:
-        result_known(sql, info->upload_bytes_per_s);
-        break;
-    case 11:
-        result_known(sql, info->download_bytes_per_s);
-        break;
-    case 12:
-        if (info->driver[0] != '\0') {
-            result_text(sql, info->driver);
-        }
-        break;
-    case 13:
-        result_known(sql, info->launch_s);
-        break;
-    case 14:
-        result_rates(sql, ctx, dev);
-        break;
-    case 15:
-        if (dev->links[0] != '\0') {
-            result_text(sql, dev->links);
-        }
-        break;
-    default:
-        result_known(sql, info->flops_per_s[column - 6]);
-        break;
-    }
+    const gx_cell none = {0};
+    const gx_cell cells[] = {
+        text_cell(dev->name),
+        text_cell(dev->backend),
+        text_cell(dev->status),
+        text_cell(dev->reason),
+        dev->is_known ? gx_cell_int((int64_t)info->total_bytes) : none,
+        dev->is_known ? gx_cell_int((int64_t)info->free_bytes) : none,
+        known(info->flops_per_s[0]),
+        known(info->flops_per_s[1]),
+        known(info->flops_per_s[2]),
+        known(info->flops_per_s[3]),
+        known(info->upload_bytes_per_s),
+        known(info->download_bytes_per_s),
+        known_text(info->driver),
+        known(info->launch_s),
+        none,
+        known_text(dev->links)};
+    return column == RATES ? rates(state, ctx, dev) : cells[column];
 }
 
 // The tables --------------------------------------------------------------------------------------
 
 const gx_table_fn gx_table_settings = {
-    .def = {"gx_settings", 0, 0, false, NULL},
+    .def = {"gx_settings", 0, 0, 0, NULL, 0},
     .shape = "CREATE TABLE x(key TEXT, value, \"default\", unit TEXT, meaning TEXT)",
     .columns = 5,
     .look = look_settings,
-    .column = column_settings,
+    .cell = settings_cell,
 };
 
 const gx_table_fn gx_table_stats = {
-    .def = {"gx_stats", 0, 0, false, NULL},
+    .def = {"gx_stats", 0, 0, 0, NULL, 0},
     .shape = "CREATE TABLE x(name TEXT, value INTEGER, unit TEXT, meaning TEXT)",
     .columns = 4,
     .state_bytes = sizeof(struct gx_note),
     .look = look_stats,
-    .column = column_stats,
+    .cell = stats_cell,
 };
 
 const gx_table_fn gx_table_predictions = {
-    .def = {"gx_predictions", 0, 0, false, NULL},
+    .def = {"gx_predictions", 0, 0, 0, NULL, 0},
     .shape = "CREATE TABLE x(\"function\" TEXT, device TEXT, size INTEGER, calls INTEGER,"
              " predicted REAL, measured REAL, ratio REAL, least REAL, most REAL, factor REAL)",
     .columns = 10,
     .look = look_predictions,
-    .column = column_predictions,
+    .cell = predictions_cell,
 };
 
 const gx_table_fn gx_table_devices = {
-    .def = {"gx_devices", 0, 0, false, NULL},
+    .def = {"gx_devices", 0, 0, 0, NULL, 0},
     .shape = "CREATE TABLE x(device TEXT, backend TEXT, status TEXT, reason TEXT, memory INTEGER,"
              " memory_free INTEGER, f64 REAL, f32 REAL, c128 REAL, c64 REAL, upload REAL,"
              " download REAL, driver TEXT, launch REAL, rates TEXT, links TEXT)",
     .columns = 16,
     .state_bytes = sizeof(listing),
     .look = look_devices,
-    .column = column_devices,
+    .cell = devices_cell,
 };

@@ -229,14 +229,12 @@ static bool choose_extent(gx_fn *fn, const histogram_options *opt, const gx_mat 
 /* Edges of bins of one width, and no counts yet. */
 static bool make_bins(gx_fn *fn, extent e, histogram *h)
 {
-    gx_err err = {0};
     void *memory = NULL;
     size_t bytes = 0;
     if (h->bins == INT64_MAX || !gx_matrix_bytes(h->bins + 1, 2, GX_F64, &bytes)) {
         return gx_fn_fail(fn, "%" PRId64 " bins are too many", h->bins);
     }
-    if (gx_mem_calloc(fn->ctx->mem, bytes, "bins", &memory, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
+    if (!gx_fn_check(fn, gx_mem_calloc(fn->ctx->mem, bytes, "bins", &memory, &fn->err))) {
         return false;
     }
     h->mem = fn->ctx->mem;
@@ -273,25 +271,20 @@ static bool begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
     if (h->bins < 1) {
         return gx_fn_fail(fn, "bins must be at least 1, not %" PRId64, h->bins);
     }
-    if (gx_number_is_complex(A.number)) {
-        return gx_fn_fail(fn, "%s is complex (%s): complex numbers have no order", A.label,
-                          gx_number_name(A.number));
-    }
     *rows = h->bins;
-    return choose_extent(fn, &opt, &A, &e) && make_bins(fn, e, h) && run_pass(fn, &A, h, NULL);
+    return gx_fn_is_ordered(fn, &A) && choose_extent(fn, &opt, &A, &e) && make_bins(fn, e, h) &&
+           run_pass(fn, &A, h, NULL);
 }
 
 enum { COL_BIN, COL_LOW, COL_HIGH, COL_COUNT, COLUMNS };
 
-static void put_column(void *state, gx_ctx *ctx, int64_t row, int column, sqlite3_context *sql)
+static gx_cell cell(void *state, gx_ctx *ctx, int64_t row, int column)
 {
     const histogram *h = state;
     (void)ctx;
-    if (column == COL_BIN || column == COL_COUNT) {
-        sqlite3_result_int64(sql, column == COL_BIN ? row : h->count[row]);
-    } else {
-        sqlite3_result_double(sql, h->edge[column == COL_LOW ? row : row + 1]);
-    }
+    return column == COL_BIN     ? gx_cell_int(row)
+           : column == COL_COUNT ? gx_cell_int(h->count[row])
+                                 : gx_cell_real(h->edge[column == COL_LOW ? row : row + 1]);
 }
 
 static void clear(void *state)
@@ -303,12 +296,12 @@ static void clear(void *state)
 }
 
 const gx_table_fn gx_table_histogram = {
-    .def = {"gx_histogram", 1, 3, false, NULL},
+    .def = {"gx_histogram", 1, 3, 0, NULL, 0},
     .shape = "CREATE TABLE x(bin INTEGER, low REAL, high REAL, count INTEGER, a HIDDEN, "
              "bins HIDDEN, options HIDDEN)",
     .columns = COLUMNS,
     .state_bytes = sizeof(histogram),
     .begin = begin,
-    .column = put_column,
+    .cell = cell,
     .clear = clear,
 };

@@ -25,7 +25,6 @@
 ** signs stands in double quotes.  What an operation would do is plan_steps.c's; the figures come
 ** from a dry run of the very program that would be executed (core/exec/schedule.c).
 */
-#include "eval.h"
 #include "plan_row.h"
 #include "table_fn.h"
 

@@ -21,7 +21,6 @@
 */
 #include "../core/base/best.h"
 #include "../core/exec/pass.h"
-#include "look.h"
 #include "plan_row.h"
 #include "table_fn.h"
 
@@ -34,6 +33,7 @@ typedef struct topk_options {
     bool has_axis, is_smallest;
 } topk_options;
 
+/* Down the columns (axis 0) when that is asked for, or when A is one. */
 static const gx_option topk_keys[] = {
     {"axis", GX_OPT_INT, offsetof(topk_options, axis), offsetof(topk_options, has_axis)},
     {"smallest", GX_OPT_BOOL, offsetof(topk_options, is_smallest), 0},
@@ -70,28 +70,13 @@ static void look_at(const heaps *h, int64_t line, double x, int64_t x_index)
     }
 }
 
-// What is known of the line otherwise may be better still than its own root.
-#define DEFINE_ACROSS(name, real)                                                                  \
-    static void across_##name(const heaps *h, const real *x, double sign, int64_t lines,           \
-                              int64_t x_index)                                                     \
-    {                                                                                              \
-        enum { GROUP = 16 };                                                                       \
-        for (int64_t i = 0; i < lines; i += GROUP) {                                               \
-            int64_t end = gx_min(i + GROUP, lines);                                                \
-            int better = 0;                                                                        \
-            for (int64_t l = i; l < end; l++) {                                                    \
-                better |= !(sign * (double)x[l] <= h->root[l]);                                    \
-            }                                                                                      \
-            for (int64_t l = i; better && l < end; l++) {                                          \
-                if (!(sign * (double)x[l] <= h->root[l])) {                                        \
-                    look_at(h, l, sign *(double)x[l], x_index);                                    \
-                }                                                                                  \
-            }                                                                                      \
-        }                                                                                          \
-    }                                                                                              \
-    /* One line, at x: its elements from x_index on. */                                            \
-    static void along_##name(const heaps *h, const real *x, double sign, int64_t line, int64_t n,  \
-                             int64_t x_index)                                                      \
+/*
+** n elements from x on: of as many lines from `line` on, all of index x_index (is_across); or of
+** one line, of the indexes from x_index on.
+*/
+#define DEFINE_ELEMENTS(name, real, is_across)                                                     \
+    static void name(const heaps *h, const real *x, double sign, int64_t line, int64_t n,          \
+                     int64_t x_index)                                                              \
     {                                                                                              \
         enum { GROUP = 16 };                                                                       \
         for (int64_t i = 0; i < n; i += GROUP) {                                                   \
@@ -99,18 +84,21 @@ static void look_at(const heaps *h, int64_t line, double x, int64_t x_index)
             double root = h->root[line];                                                           \
             int better = 0;                                                                        \
             for (int64_t l = i; l < end; l++) {                                                    \
-                better |= !(sign * (double)x[l] <= root);                                          \
+                better |= !(sign * (double)x[l] <= ((is_across) ? h->root[line + l] : root));      \
             }                                                                                      \
             for (int64_t l = i; better && l < end; l++) {                                          \
-                if (!(sign * (double)x[l] <= h->root[line])) {                                     \
-                    look_at(h, line, sign *(double)x[l], x_index + l);                             \
+                int64_t at = (is_across) ? line + l : line;                                        \
+                if (!(sign * (double)x[l] <= h->root[at])) {                                       \
+                    look_at(h, at, sign *(double)x[l], (is_across) ? x_index : x_index + l);       \
                 }                                                                                  \
             }                                                                                      \
         }                                                                                          \
     }
 
-DEFINE_ACROSS(f64, double)
-DEFINE_ACROSS(f32, float)
+DEFINE_ELEMENTS(across_f64, double, true)
+DEFINE_ELEMENTS(across_f32, float, true)
+DEFINE_ELEMENTS(along_f64, double, false)
+DEFINE_ELEMENTS(along_f32, float, false)
 
 // The pass ----------------------------------------------------------------------------------------
 
@@ -184,9 +172,9 @@ static void fold(const scan *s, const heaps *h, const rectangle *r, int64_t j, i
         } else if (s->top->is_down) {
             along_f32(h, column, sign, j + c, r->at.m, r->at.i0);
         } else if (is_double) {
-            across_f64(h, column, sign, r->at.m, r->at.j0 + j + c);
+            across_f64(h, column, sign, 0, r->at.m, r->at.j0 + j + c);
         } else {
-            across_f32(h, column, sign, r->at.m, r->at.j0 + j + c);
+            across_f32(h, column, sign, 0, r->at.m, r->at.j0 + j + c);
         }
     }
 }
@@ -294,21 +282,15 @@ void gx_topk_predict(gx_run *run, const gx_mat *A, int64_t k, gx_cost *cost, gx_
 static void pass(gx_fn *fn, const gx_mat *A, topk *top)
 {
     scan s = {.run = &fn->run, .A = A, .top = top};
-    gx_err err = {0};
-    void *roots = NULL;
-    size_t bytes = (size_t)top->lines * sizeof(double);
     choose_way(&s);
-    gx_mem_alloc(fn->ctx->mem, bytes, "results", &roots, &err);
-    gx_run_fail(&fn->run, &err);
-    s.root = roots;
-    for (int64_t line = 0; line < top->lines && roots != NULL; line++) {
+    s.root = gx_fn_alloc(fn, (size_t)top->lines * sizeof(double), "results");
+    for (int64_t line = 0; line < top->lines && s.root != NULL; line++) {
         s.root[line] = (double)NAN;
     }
     pthread_mutex_init(&s.lock, NULL);
     gx_pass streamed = pass_of(&s);
     gx_pass_run(&fn->run, &streamed);
     pthread_mutex_destroy(&s.lock);
-    gx_mem_free(fn->ctx->mem, roots);
 }
 
 /* Heaps of entries that are worse than any element. */
@@ -317,14 +299,12 @@ static bool make_heaps(gx_fn *fn, topk *top)
     int64_t entries;
     size_t bytes;
     void *memory;
-    gx_err err = {0};
     if (!gx_mul_i64(top->lines, top->count, &entries) ||
         !gx_matrix_bytes(entries, 2, GX_F64, &bytes)) {
         return gx_fn_fail(fn, "%" PRId64 " of each of %" PRId64 " lines are too many", top->count,
                           top->lines);
     }
-    if (gx_mem_alloc(fn->ctx->mem, bytes, "results", &memory, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
+    if (!gx_fn_check(fn, gx_mem_alloc(fn->ctx->mem, bytes, "results", &memory, &fn->err))) {
         return false;
     }
     top->mem = fn->ctx->mem;
@@ -339,16 +319,6 @@ static bool make_heaps(gx_fn *fn, topk *top)
 
 // The table ---------------------------------------------------------------------------------------
 
-/* Down the columns when that is asked for, or when A is one. */
-static bool choose_axis(gx_fn *fn, const topk_options *opt, const gx_mat *A, bool *is_down)
-{
-    *is_down = opt->has_axis ? opt->axis == 0 : A->cols == 1;
-    return !opt->has_axis || opt->axis == 0 || opt->axis == 1 ||
-           gx_fn_fail(fn,
-                      "axis is %" PRId64 " but must be 0 (down the columns) or 1 (along the rows)",
-                      opt->axis);
-}
-
 static bool begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
 {
     topk *top = state;
@@ -357,16 +327,14 @@ static bool begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
     int64_t k;
     (void)used;
     if (!gx_fn_options(fn, topk_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !gx_fn_int(fn, 1, "k", &k) || !choose_axis(fn, &opt, &A, &top->is_down)) {
+        !gx_fn_size(fn, 1, "k", &k) || !gx_fn_is_ordered(fn, &A)) {
         return false;
     }
-    if (k < 0) {
-        return gx_fn_fail(fn, "k must not be negative, not %" PRId64, k);
+    if (opt.has_axis && opt.axis != 0 && opt.axis != 1) {
+        return gx_fn_fail(fn, "axis is %" PRId64 " but must be 0 (down the columns) or 1 (along "
+                              "the rows)", opt.axis);
     }
-    if (gx_number_is_complex(A.number)) {
-        return gx_fn_fail(fn, "%s is complex (%s): complex numbers have no order", A.label,
-                          gx_number_name(A.number));
-    }
+    top->is_down = opt.has_axis ? opt.axis == 0 : A.cols == 1;
     top->is_smallest = opt.is_smallest;
     top->lines = top->is_down ? A.cols : A.rows;
     top->count = gx_min(k, top->is_down ? A.rows : A.cols);
@@ -387,19 +355,16 @@ static bool begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
 
 enum { COL_I, COL_J, COL_VALUE, COL_RANK, COLUMNS };
 
-static void put_column(void *state, gx_ctx *ctx, int64_t row, int column, sqlite3_context *sql)
+static gx_cell cell(void *state, gx_ctx *ctx, int64_t row, int column)
 {
     const topk *top = state;
     int64_t line = row / top->count;
     (void)ctx;
     if (column == COL_VALUE) {
-        sqlite3_result_double(sql, top->is_smallest ? -top->value[row] : top->value[row]);
-    } else if (column == COL_RANK) {
-        sqlite3_result_int64(sql, row % top->count);
-    } else {
-        bool is_line = (column == COL_I) != top->is_down;
-        sqlite3_result_int64(sql, is_line ? line : top->index[row]);
+        return gx_cell_real(top->is_smallest ? -top->value[row] : top->value[row]);
     }
+    bool is_line = (column == COL_I) != top->is_down;
+    return gx_cell_int(column == COL_RANK ? row % top->count : is_line ? line : top->index[row]);
 }
 
 static void clear(void *state)
@@ -411,12 +376,12 @@ static void clear(void *state)
 }
 
 const gx_table_fn gx_table_topk = {
-    .def = {"gx_topk", 2, 3, false, NULL},
+    .def = {"gx_topk", 2, 3, 0, NULL, 0},
     .shape = "CREATE TABLE x(i INTEGER, j INTEGER, value REAL, rank INTEGER, a HIDDEN, k HIDDEN, "
              "options HIDDEN)",
     .columns = COLUMNS,
     .state_bytes = sizeof(topk),
     .begin = begin,
-    .column = put_column,
+    .cell = cell,
     .clear = clear,
 };

@@ -22,28 +22,6 @@ static const double TOL = 1e-8;
 static const char *const method_words[] = {"auto", "direct", "cg", "minres", "gmres", "lsqr"};
 static const char *const precond_words[] = {"auto", "none", "jacobi", "ilu0", "ic0"};
 
-bool gx_system_method_of(const char *word, gx_system_method *method)
-{
-    for (size_t k = 0; k < sizeof method_words / sizeof *method_words; k++) {
-        if (strcmp(word, method_words[k]) == 0) {
-            *method = (gx_system_method)k;
-            return true;
-        }
-    }
-    return false;
-}
-
-bool gx_precond_of(const char *word, gx_precond_kind *kind)
-{
-    for (size_t k = 0; k < sizeof precond_words / sizeof *precond_words; k++) {
-        if (strcmp(word, precond_words[k]) == 0) {
-            *kind = (gx_precond_kind)k;
-            return true;
-        }
-    }
-    return false;
-}
-
 // What goes together ------------------------------------------------------------------------------
 
 /* Which preconditioners a method takes, as bits of gx_precond_kind. */

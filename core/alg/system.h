@@ -29,10 +29,6 @@ typedef struct gx_system_args {
     int64_t restart; /* of gmres; 0: the default                            */
 } gx_system_args;
 
-/* "auto", "direct", "cg", ...; "none", "jacobi", ...: false where there is no such word. */
-bool gx_system_method_of(const char *word, gx_system_method *method);
-bool gx_precond_of(const char *word, gx_precond_kind *kind);
-
 /* Shape and dtype of X; GX_ARG where shapes do not fit or options do not go together. */
 gx_code gx_system_shape(const gx_system_args *args, int64_t *rows, int64_t *cols, gx_number *dtype,
                         gx_err *err);

@@ -13,21 +13,12 @@
 #define gx_check_NULL NULL
 #define gx_lower_NULL NULL
 
-#define ROW(ID, NAME, USAGE, LEAST, MOST, RESULTS, CHECK, RUN, HELP)                               \
-    {GX_OP_##ID,                                                                                   \
-     NAME,                                                                                         \
-     USAGE,                                                                                        \
-     HELP,                                                                                         \
-     LEAST,                                                                                        \
-     MOST,                                                                                         \
-     RESULTS,                                                                                      \
-     GX_OP_##ID < GX_OP_TAKE && GX_OP_##ID > GX_OP_PART && (RESULTS) == 1 &&                       \
-         GX_OP_##ID != GX_OP_REPEAT && GX_OP_##ID != GX_OP_WHILE && GX_OP_##ID != GX_OP_IF &&      \
-         GX_OP_##ID != GX_OP_NORM,                                                                 \
-     gx_check_##CHECK,                                                                             \
-     gx_lower_##RUN},
+#define OP(ID, NAME, USAGE, LEAST, MOST, RESULTS, CHECK, RUN, HELP)                                \
+    {GX_OP_##ID, NAME, USAGE, HELP, LEAST, MOST, RESULTS, false, gx_check_##CHECK, gx_lower_##RUN},
+#define SAFE(ID, NAME, USAGE, LEAST, MOST, RESULTS, CHECK, RUN, HELP)                              \
+    {GX_OP_##ID, NAME, USAGE, HELP, LEAST, MOST, RESULTS, true, gx_check_##CHECK, gx_lower_##RUN},
 
-static const gx_op rows[] = {GX_OPS(ROW)};
+static const gx_op rows[] = {GX_OPS(OP, SAFE)};
 
 const gx_op *gx_op_row(gx_op_id id)
 {

@@ -6,6 +6,7 @@
 **
 **   OP(ID, name, usage, least, most, results, check, run, help)
 **
+** SAFE in the place of OP: with operands that check lets pass it fails for want of memory alone.
 ** name NULL: not for programs.  least, most: arguments.  check: see shape.h; run: see values.h.
 */
 #ifndef GX_OPS_H
@@ -18,7 +19,7 @@ struct gx_exec;
 enum { GX_EINSUM_MOST = 12 }; /* operands of einsum */
 
 /* clang-format off */
-#define GX_OPS(OP)                                                                                 \
+#define GX_OPS(OP, SAFE)                                                                           \
     OP(NUMBER,    NULL, "", 0, 0, 1, NULL, number, "a number")                                     \
     OP(LITERAL,   NULL, "", 0, 0, 1, NULL, literal, "a matrix written out")                        \
     OP(OPERAND,   NULL, "", 0, 0, 1, NULL, NULL, "a stored matrix or an argument")                 \
@@ -27,50 +28,51 @@ enum { GX_EINSUM_MOST = 12 }; /* operands of einsum */
     OP(REPEAT,    NULL, "", 0, 0, 1, NULL, NULL, "a counted loop")                                 \
     OP(WHILE,     NULL, "", 0, 0, 1, NULL, NULL, "a conditional loop")                             \
     OP(IF,        NULL, "", 0, 0, 1, NULL, NULL, "a choice")                                       \
-    OP(MAP,       NULL, "", 1, 3, 1, NULL, map, "an elementwise function")                         \
-    OP(FUSED,     NULL, "", 1, 12, 1, NULL, fused, "elementwise functions in one pass")            \
-    OP(CAST,      NULL, "", 1, 1, 1, NULL, cast, "another dtype")                                  \
-    OP(SLICE,     NULL, "", 1, 3, 1, NULL, slice, "a part of a matrix")                            \
-    OP(ROWS,      "rows", "rows(A)", 1, 1, 1, rows, NULL, "number of rows")                        \
-    OP(COLS,      "cols", "cols(A)", 1, 1, 1, cols, NULL, "number of columns")                     \
-    OP(SIZE,      "size", "size(A)", 1, 1, 1, size, NULL, "number of elements")                    \
-    OP(MATMUL,    "matmul", "A @ B", 2, 2, 1, matmul, matmul, "matrix product")                    \
-    OP(TRANSPOSE, "transpose", "A.T", 1, 1, 1, transpose, transpose, "transpose")                  \
-    OP(ADJOINT,   "adjoint", "A.H", 1, 1, 1, transpose, transpose, "conjugate transpose")          \
-    OP(EYE,       "eye", "eye(n, m = n)", 1, 2, 1, eye, eye, "ones on the diagonal")               \
-    OP(ONES,      "ones", "ones(m, n)", 1, 2, 1, filled, filled, "a matrix of ones")               \
-    OP(ZEROS,     "zeros", "zeros(m, n)", 1, 2, 1, filled, filled, "a matrix of zeros")            \
-    OP(RANDOM,    "random", "random(m, n, seed = 0)", 2, 3, 1, random, random, "in [0, 1)") \
-    OP(RANDN,     "randn", "randn(m, n, seed = 0)", 2, 3, 1, random, random, "normal numbers")     \
-    OP(LINSPACE,  "linspace", "linspace(a, b, n)", 3, 3, 1, linspace, ramp, "n from a to b") \
-    OP(ARANGE,    "arange", "arange(a, b, step)", 1, 3, 1, arange, ramp, "below b") \
-    OP(SUM,       "sum", "sum(A, axis)", 1, 2, 1, reduce, reduce, "sum")                           \
-    OP(MEAN,      "mean", "mean(A, axis)", 1, 2, 1, reduce, reduce, "mean")                        \
-    OP(PROD,      "prod", "prod(A, axis)", 1, 2, 1, reduce, reduce, "product of the elements")     \
-    OP(MIN,       "min", "min(A, axis)", 1, 2, 1, reduce_order, reduce, "smallest element")        \
-    OP(MAX,       "max", "max(A, axis)", 1, 2, 1, reduce_order, reduce, "largest element")         \
-    OP(ANY,       "any", "any(A, axis)", 1, 2, 1, reduce_truth, reduce, "1 where one is not 0")    \
-    OP(ALL,       "all", "all(A, axis)", 1, 2, 1, reduce_truth, reduce, "1 where none is 0")       \
-    OP(VAR,       "var", "var(A, axis, ddof)", 1, 3, 1, reduce_real, reduce, "variance")          \
-    OP(STD,       "std", "std(A, axis, ddof)", 1, 3, 1, reduce_real, reduce, "its square root")   \
-    OP(ARGMIN,    "argmin", "argmin(A, axis)", 1, 2, 1, reduce_index, reduce, "its place") \
-    OP(ARGMAX,    "argmax", "argmax(A, axis)", 1, 2, 1, reduce_index, reduce, "its place") \
-    OP(MEDIAN,    "median", "median(A, axis)", 1, 2, 1, reduce_order, reduce, "median")            \
-    OP(LOGSUMEXP, "logsumexp", "logsumexp(A, axis)", 1, 2, 1, reduce_order, reduce, "log sum exp") \
-    OP(QUANTILE,  "quantile", "quantile(A, q, axis)", 2, 3, 1, quantile, reduce, "quantile") \
+    SAFE(MAP,       NULL, "", 1, 3, 1, NULL, map, "an elementwise function")                       \
+    SAFE(FUSED,     NULL, "", 1, 12, 1, NULL, fused, "elementwise functions in one pass")          \
+    SAFE(CAST,      NULL, "", 1, 1, 1, NULL, cast, "another dtype")                                \
+    SAFE(SLICE,     NULL, "", 1, 3, 1, NULL, slice, "a part of a matrix")                          \
+    SAFE(ROWS,      "rows", "rows(A)", 1, 1, 1, rows, NULL, "number of rows")                      \
+    SAFE(COLS,      "cols", "cols(A)", 1, 1, 1, cols, NULL, "number of columns")                   \
+    SAFE(SIZE,      "size", "size(A)", 1, 1, 1, size, NULL, "number of elements")                  \
+    SAFE(MATMUL,    "matmul", "A @ B", 2, 2, 1, matmul, matmul, "matrix product")                  \
+    SAFE(TRANSPOSE, "transpose", "A.T", 1, 1, 1, transpose, transpose, "transpose")                \
+    SAFE(ADJOINT,   "adjoint", "A.H", 1, 1, 1, transpose, transpose, "conjugate transpose")        \
+    SAFE(EYE,       "eye", "eye(n, m = n)", 1, 2, 1, eye, eye, "ones on the diagonal")             \
+    SAFE(ONES,      "ones", "ones(m, n)", 1, 2, 1, filled, filled, "a matrix of ones")             \
+    SAFE(ZEROS,     "zeros", "zeros(m, n)", 1, 2, 1, filled, filled, "a matrix of zeros")          \
+    SAFE(RANDOM,    "random", "random(m, n, seed = 0)", 2, 3, 1, random, random, "in [0, 1)")      \
+    SAFE(RANDN,     "randn", "randn(m, n, seed = 0)", 2, 3, 1, random, random, "normal numbers")   \
+    SAFE(LINSPACE,  "linspace", "linspace(a, b, n)", 3, 3, 1, linspace, ramp, "n from a to b")     \
+    SAFE(ARANGE,    "arange", "arange(a, b, step)", 1, 3, 1, arange, ramp, "below b")              \
+    SAFE(SUM,       "sum", "sum(A, axis)", 1, 2, 1, reduce, reduce, "sum")                         \
+    SAFE(MEAN,      "mean", "mean(A, axis)", 1, 2, 1, reduce, reduce, "mean")                      \
+    SAFE(PROD,      "prod", "prod(A, axis)", 1, 2, 1, reduce, reduce, "product of the elements")   \
+    SAFE(MIN,       "min", "min(A, axis)", 1, 2, 1, reduce_order, reduce, "smallest element")      \
+    SAFE(MAX,       "max", "max(A, axis)", 1, 2, 1, reduce_order, reduce, "largest element")       \
+    SAFE(ANY,       "any", "any(A, axis)", 1, 2, 1, reduce_truth, reduce, "1 where one is not 0")  \
+    SAFE(ALL,       "all", "all(A, axis)", 1, 2, 1, reduce_truth, reduce, "1 where none is 0")     \
+    SAFE(VAR,       "var", "var(A, axis, ddof)", 1, 3, 1, reduce_real, reduce, "variance")         \
+    SAFE(STD,       "std", "std(A, axis, ddof)", 1, 3, 1, reduce_real, reduce, "its square root")  \
+    SAFE(ARGMIN,    "argmin", "argmin(A, axis)", 1, 2, 1, reduce_index, reduce, "its place")       \
+    SAFE(ARGMAX,    "argmax", "argmax(A, axis)", 1, 2, 1, reduce_index, reduce, "its place")       \
+    SAFE(MEDIAN,    "median", "median(A, axis)", 1, 2, 1, reduce_order, reduce, "median")          \
+    SAFE(LOGSUMEXP, "logsumexp", "logsumexp(A, axis)", 1, 2, 1, reduce_order, reduce,              \
+       "log sum exp")                                                                              \
+    SAFE(QUANTILE,  "quantile", "quantile(A, q, axis)", 2, 3, 1, quantile, reduce, "quantile")     \
     OP(NORM,      "norm", "norm(A, kind = 'fro')", 1, 2, 1, norm, norm, "norm of a kind") \
-    OP(TRACE,     "trace", "trace(A)", 1, 1, 1, trace, trace, "sum of the diagonal")               \
-    OP(TRACE_PRODUCT, NULL, "", 2, 2, 1, NULL, trace_product, "trace of a product")                \
-    OP(DIAG,      "diag", "diag(x)", 1, 1, 1, diag, diag, "diagonal, made or taken") \
-    OP(TRIU,      "triu", "triu(A, k = 0)", 1, 2, 1, same_k, arrange, "upper triangle")            \
-    OP(TRIL,      "tril", "tril(A, k = 0)", 1, 2, 1, same_k, arrange, "lower triangle")            \
-    OP(RESHAPE,   "reshape", "reshape(A, m, n)", 3, 3, 1, reshape, arrange, "row by row") \
-    OP(FLIP,      "flip", "flip(A, axis)", 1, 2, 1, flip, arrange, "backwards")                    \
-    OP(ROLL,      "roll", "roll(A, k, axis)", 2, 3, 1, roll, arrange, "shifted by k, round")       \
-    OP(TILE,      "tile", "tile(A, m, n)", 3, 3, 1, tile, arrange, "A m x n times") \
-    OP(REPEATED,  "repeat", "repeat(A, n, axis)", 2, 3, 1, repeated, arrange, "each row n times") \
-    OP(BLOCK,     "block", "block([[A, B], [C, D]])", 1, 1, 1, NULL, NULL, "put together")         \
-    OP(EINSUM,    "einsum", "einsum('ij,jk->ik', A, B)", 2, 1 + GX_EINSUM_MOST, 1, NULL, NULL,     \
+    SAFE(TRACE,     "trace", "trace(A)", 1, 1, 1, trace, trace, "sum of the diagonal")             \
+    SAFE(TRACE_PRODUCT, NULL, "", 2, 2, 1, NULL, trace_product, "trace of a product")              \
+    SAFE(DIAG,      "diag", "diag(x)", 1, 1, 1, diag, diag, "diagonal, made or taken")             \
+    SAFE(TRIU,      "triu", "triu(A, k = 0)", 1, 2, 1, same_k, arrange, "upper triangle")          \
+    SAFE(TRIL,      "tril", "tril(A, k = 0)", 1, 2, 1, same_k, arrange, "lower triangle")          \
+    SAFE(RESHAPE,   "reshape", "reshape(A, m, n)", 3, 3, 1, reshape, arrange, "row by row")        \
+    SAFE(FLIP,      "flip", "flip(A, axis)", 1, 2, 1, flip, arrange, "backwards")                  \
+    SAFE(ROLL,      "roll", "roll(A, k, axis)", 2, 3, 1, roll, arrange, "shifted by k, round")     \
+    SAFE(TILE,      "tile", "tile(A, m, n)", 3, 3, 1, tile, arrange, "A m x n times")              \
+    SAFE(REPEATED, "repeat", "repeat(A, n, axis)", 2, 3, 1, repeated, arrange, "each row n times") \
+    SAFE(BLOCK,     "block", "block([[A, B], [C, D]])", 1, 1, 1, NULL, NULL, "put together")       \
+    SAFE(EINSUM,    "einsum", "einsum('ij,jk->ik', A, B)", 2, 1 + GX_EINSUM_MOST, 1, NULL, NULL,   \
        "by letters")                                                                               \
     OP(TAKE,      "take", "take(A, index, axis = 0)", 2, 3, 1, take, take, "rows by number") \
     OP(HSTACK,    "hstack", "hstack(A, B, ...)", 1, 100, 1, stack, stack, "side by side")          \
@@ -117,7 +119,7 @@ enum { GX_EINSUM_MOST = 12 }; /* operands of einsum */
 
 typedef enum gx_op_id {
 #define GX_OP_ENUM(ID, ...) GX_OP_##ID,
-    GX_OPS(GX_OP_ENUM)
+    GX_OPS(GX_OP_ENUM, GX_OP_ENUM)
 #undef GX_OP_ENUM
         GX_OP_COUNT
 } gx_op_id;

@@ -279,6 +279,20 @@ void gx_store_reread_schemas(struct sqlite3 *db);
 /* For the catalog's xCreate: the tables of sql/schema.sql.  No-op where they exist. */
 gx_code gx_store_make_tables(gx_store *store, const char *schema, gx_err *err);
 
+/* One token of an SQL text, without its quotes (store_named.c). */
+typedef struct gx_sql_token {
+    char kind; /* 'a': a word or number; '"': a name in quotes; '\'': a string; '\0': the end;
+                  else a sign, which is itself */
+    const char *text;
+    size_t bytes;
+} gx_sql_token;
+
+/* The first token of a text; returns what stands behind it. */
+const char *gx_sql_next(const char *text, gx_sql_token *token);
+
+/* Is it that word, in quotes or not, without regard to case? */
+bool gx_sql_is(const gx_sql_token *token, const char *word);
+
 /*
 ** Which database the running statement means by the table gx: main, or X by X.gx.  own: the
 ** database whose table SQLite has found (NULL: the eponymous one).  is_into: by INSERT INTO gx;

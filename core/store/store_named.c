@@ -27,22 +27,19 @@
 
 SQLITE_EXTENSION_INIT3
 
-// Words -------------------------------------------------------------------------------------------
+// Tokens ------------------------------------------------------------------------------------------
 
-typedef enum token_kind { END, WORD, NAME, SIGN } token_kind; /* NAME: a word in quotes */
+static bool is_letter(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '$' || (unsigned char)c >= 0x80;
+}
 
-typedef struct token {
-    token_kind kind;
-    char sign;                   /* of SIGN: ( , and the like              */
-    char text[GX_NAME_MAX + 1];  /* of WORD and NAME; "" where it is too long */
-} token;
-
+/* Behind blanks and comments. */
 static const char *skip_blanks(const char *at)
 {
     for (;;) {
-        if (isspace((unsigned char)*at)) {
-            at++;
-        } else if (strncmp(at, "--", 2) == 0) {
+        at += strspn(at, " \t\n\v\f\r");
+        if (strncmp(at, "--", 2) == 0) {
             at += strcspn(at, "\n");
         } else if (strncmp(at, "/*", 2) == 0) {
             const char *end = strstr(at + 2, "*/");
@@ -53,65 +50,56 @@ static const char *skip_blanks(const char *at)
     }
 }
 
-static void add(token *t, size_t *length, char letter)
+/* The closing quote of what begins at `at`; a doubled one is inside.  Without one, the end. */
+static const char *find_close(const char *at, char close)
 {
-    if (*length < GX_NAME_MAX) {
-        t->text[*length] = letter;
-    }
-    ++*length;
-}
-
-/* The word that begins after a quote, and where the text goes on. */
-static const char *take_quoted(const char *at, char end, token *t, size_t *length)
-{
-    for (; *at != '\0'; at++) {
-        if (*at == end && (at[1] != end || end == ']')) {
-            return at + 1;
-        }
-        at += *at == end; // doubled: one of it
-        add(t, length, *at);
+    for (; *at != '\0' && (*at != close || (at[1] == close && close != ']')); at++) {
+        at += *at == close;
     }
     return at;
 }
 
-static bool is_letter(char c)
+const char *gx_sql_next(const char *at, gx_sql_token *t)
 {
-    return isalnum((unsigned char)c) || c == '_' || c == '$' || (unsigned char)c >= 0x80;
-}
-
-static const char *take_token(const char *at, token *t)
-{
-    size_t length = 0;
     at = skip_blanks(at);
-    *t = (token){.kind = *at == '\0' ? END : SIGN, .sign = *at};
+    *t = (gx_sql_token){*at, at, 1};
     if (*at == '\0') {
         return at;
     }
     if (strchr("\"'`[", *at) != NULL) {
-        t->kind = NAME;
-        at = take_quoted(at + 1, *at == '[' ? ']' : *at, t, &length);
-    } else if (is_letter(*at)) {
-        t->kind = WORD;
-        for (; is_letter(*at); at++) {
-            add(t, &length, *at);
+        const char *end = find_close(at + 1, (char)(*at == '[' ? ']' : *at));
+        *t = (gx_sql_token){(char)(*at == '\'' ? '\'' : '"'), at + 1, (size_t)(end - at - 1)};
+        return *end == '\0' ? end : end + 1;
+    }
+    if (is_letter(*at)) {
+        t->kind = 'a';
+        while (is_letter(at[t->bytes])) {
+            t->bytes++;
         }
-    } else {
-        at++;
     }
-    if (length > GX_NAME_MAX) {
-        t->text[0] = '\0';
-    }
-    return at;
+    return at + t->bytes;
 }
 
-static bool is_word(const token *t, const char *word)
+bool gx_sql_is(const gx_sql_token *t, const char *word)
 {
-    return t->kind == WORD && sqlite3_stricmp(t->text, word) == 0;
+    return t->bytes == strlen(word) && sqlite3_strnicmp(t->text, word, (int)t->bytes) == 0;
 }
 
-static bool is_sign(const token *t, char sign)
+static bool is_word(const gx_sql_token *t, const char *word)
 {
-    return t->kind == SIGN && t->sign == sign;
+    return t->kind == 'a' && gx_sql_is(t, word);
+}
+
+/* The name of a database, without its quotes and with one of each doubled one; "": too long. */
+static void copy_name(const gx_sql_token *t, char name[GX_NAME_MAX + 1])
+{
+    char quote = (char)(t->kind == 'a' ? '\0' : t->text[-1]);
+    size_t used = 0;
+    for (size_t k = 0; k < t->bytes && used <= GX_NAME_MAX; k++) {
+        name[used++] = t->text[k];
+        k += t->text[k] == quote && quote != '['; // doubled: one of it
+    }
+    name[used <= GX_NAME_MAX ? used : 0] = '\0';
 }
 
 // Tables ------------------------------------------------------------------------------------------
@@ -160,11 +148,11 @@ static void note(looking *l, const char *schema)
 }
 
 /* Is what follows the word a table? */
-static bool leads(const token *t)
+static bool leads(const gx_sql_token *t)
 {
     static const char *const words[] = {"from", "join",  "into", "update", "in",    "rollback",
                                         "fail", "abort", "replace", "ignore"};
-    bool is_so = is_sign(t, ',') || is_sign(t, '(');
+    bool is_so = t->kind == ',' || t->kind == '(';
     for (size_t k = 0; k < sizeof words / sizeof words[0] && !is_so; k++) {
         is_so = is_word(t, words[k]);
     }
@@ -172,34 +160,38 @@ static bool leads(const token *t)
 }
 
 /* A name gx, what stands before it, behind a database's name or not, and after it. */
-static void look_at(looking *l, const token *lead, const token *qualifier, const token *after)
+static void look_at(looking *l, const gx_sql_token *lead, const gx_sql_token *qualifier,
+                    const gx_sql_token *after)
 {
+    char named[GX_NAME_MAX + 1] = "";
     bool is_into = is_word(lead, "into");
-    bool has_argument = is_sign(after, '(') && !is_into; // gx('aux') says it itself
-    if (!leads(lead) || is_into != l->is_into || has_argument || is_sign(after, '.')) {
+    bool has_argument = after->kind == '(' && !is_into; // gx('aux') says it itself
+    if (!leads(lead) || is_into != l->is_into || has_argument || after->kind == '.') {
         return;
     }
     if (qualifier == NULL) {
         note(l, NULL);
-    } else if (qualifier->text[0] == '\0' ||
-               sqlite3_db_readonly(l->store->db, qualifier->text) >= 0) {
-        note(l, qualifier->text);
-    } else if (lead->kind == WORD) { // else it may be a column
-        snprintf(l->missing, sizeof l->missing, "%s", qualifier->text);
+        return;
+    }
+    copy_name(qualifier, named);
+    if (named[0] == '\0' || sqlite3_db_readonly(l->store->db, named) >= 0) {
+        note(l, named);
+    } else if (lead->kind == 'a') { // else it may be a column
+        snprintf(l->missing, sizeof l->missing, "%s", named);
     }
 }
 
 static void look_through(looking *l, const char *text)
 {
-    token t[5] = {{.kind = END}}; // the last five, the latest behind
+    gx_sql_token t[5] = {{.kind = '\0'}}; // the last five, the latest behind
     do {
         memmove(t, t + 1, sizeof t - sizeof t[0]);
-        text = take_token(text, &t[4]);
-        if ((t[3].kind == WORD || t[3].kind == NAME) && sqlite3_stricmp(t[3].text, "gx") == 0) {
-            bool has_qualifier = is_sign(&t[2], '.');
+        text = gx_sql_next(text, &t[4]);
+        if (gx_sql_is(&t[3], "gx")) {
+            bool has_qualifier = t[2].kind == '.';
             look_at(l, has_qualifier ? &t[0] : &t[2], has_qualifier ? &t[1] : NULL, &t[4]);
         }
-    } while (t[4].kind != END);
+    } while (t[4].kind != '\0');
 }
 
 // Texts -------------------------------------------------------------------------------------------

@@ -313,7 +313,7 @@ def test_gaps_are_refused(db):
                 f"{call[:call.index('(')]}: row {missing} is missing: {len(set(indexes))} of {of} rows came{ways}")
     assert q(db, "SELECT count(*) FROM gx") == 0 and q(db, "PRAGMA page_count") < 20
     assert error(db, "SELECT gx_from_rows(0, 1, '{\"gaps\":\"none\"}')") == (
-        'gx_from_rows: option "gaps" must be "error", "zero" or "nan", not "none" (input row 1)')
+        'gx_from_rows: option "gaps" must be one of error, zero, nan, not "none" (input row 1)')
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -519,11 +519,11 @@ def test_schemas(db, tmp_path):
     ("gx_from_cells(1, 2, 3, '{\"rows\":5,\"cols\":2}')",
      "gx_from_cells: cell (1, 2) is outside a matrix of 5 rows and 2 columns (input row 1)"),
     ("gx_from_cells(1, 2, 3, '{\"rows\":-5}')",
-     "gx_from_cells: a shape of -5 rows and 0 columns is negative (input row 1)"),
+     'gx_from_cells: option "rows" must be at least 0, not -5 (input row 1)'),
     ("gx_from_cells(1, 2, 3, '{\"sparse\":true,\"rows\":4294967296}')",
      "gx_from_cells: a sparse matrix from cells has at most 4294967295 rows, not 4294967296 (input row 1)"),
     ("gx_from_cells(1, 2, 3, '{\"duplicates\":\"first\"}')",
-     'gx_from_cells: option "duplicates" must be "error", "sum" or "last", not "first" (input row 1)'),
+     'gx_from_cells: option "duplicates" must be one of error, sum, last, not "first" (input row 1)'),
     ("gx_from_cells(1, 2, 3, '{\"replace\":true}')",
      'gx_from_cells: unknown option "replace": the known ones are "rows", "cols", "dtype", "saturate", "duplicates" and "sparse" (input row 1)'),
     ("gx_from_cells(1, 2, 3, '{\"rows\":')", None),

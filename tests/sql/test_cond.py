@@ -104,8 +104,8 @@ def test_larger_than_memory(filedb):
 @pytest.mark.parametrize("sql,text", [
     ("SELECT gx_cond('[[1,2]]')",
      "gx_cond: A is 1x2, but only a square matrix has a condition number of this kind (kind 2: any)"),
-    ("SELECT gx_cond('[[1]]', 'fro')", "gx_cond: kind is 'fro' but must be one of 1, 2, 'inf'"),
-    ("SELECT gx_rcond('[[1]]', 1, '{\"norm\":-1}')", "gx_rcond: \"norm\" must be 0 or more and finite, not -1"),
+    ("SELECT gx_cond('[[1]]', 'fro')", "gx_cond: kind must be one of 1, inf, 2, not 'fro'"),
+    ("SELECT gx_rcond('[[1]]', 1, '{\"norm\":-1}')", "gx_rcond: option \"norm\" must be at least 0 and finite, not -1"),
     ("SELECT gx_cond('[[1]]', 2, '{\"norm\":1}')",
      "gx_cond: kind 2 is by singular values: it takes the matrix itself and no options"),
     ("SELECT gx_cond('[[1,2],[2,1]]', 1, '{\"assume\":\"positive\"}')",

@@ -109,3 +109,22 @@ def test_runner_can_fail(db):
     for bad in ("SELECT 1;\n-- 2\n", "SELECT 1;\n", "SELECT 1;\n-- Error: x\n", "SELECT nope();\n", "SELECT 1"):
         with pytest.raises((AssertionError, ValueError)):
             sqlscript.run(db, "bad", bad)
+
+
+def test_rows_of_facts():
+    """The destination in a function's row (gx_function in ext/gx_ext.h) is where its heading has it."""
+    rows = {}
+    for path in (ROOT / "ext").glob("*.c"):
+        text = path.read_text()
+        rows |= {row: None for row in re.findall(r'\{"(gx_\w+)", \d+, -?\d+, [^}]*\}', text)}
+        rows |= {row: int(k) for row, k in re.findall(r'\{"(gx_\w+)", \d+, -?\d+, GX_(?:MADE|DEST)\((\d)\)', text)}
+        rows |= {row: int(most) - 2 for row, most in re.findall(r'PROGRAM\("(gx_\w+)", \d, (\d)\)', text)}
+    assert len(rows) > 100 and rows["gx_matmul"] == 2 and rows["gx_store"] == 0 and rows["gx_roll"] == 3
+    for page in REFERENCE:
+        for heading in re.findall(r"^## (gx_.*)", page.read_text(), re.M):
+            for call in re.split(r", (?=gx_)", heading):
+                before = re.match(r"(gx_\w+)\((.*?destination|(?=name, ))", call)
+                if before and before[1] in rows:
+                    assert rows[before[1]] == before[2].count(","), call
+                elif call.split("(")[0] in rows:
+                    assert rows[call.split("(")[0]] is None, call

@@ -430,7 +430,7 @@ def test_refusals(db):
             (("E", "E", 1.5, "{}"), "k must be an integer, not 1.5"),
             (("E", "E", "nan", "{}"), "k must be an integer, not 'nan'"),
             (("E", "E", None, "{}"), "k must be an integer, not NULL"),
-            (("E", "E", 1, '{"metric":"cos"}'), "metric 'cos' is not known (cosine, dot, l2, sqeuclidean, l1, hamming)"),
+            (("E", "E", 1, '{"metric":"cos"}'), 'option "metric" must be one of cosine, l2, sqeuclidean, l1, hamming, dot, not "cos"'),
             (("E", "E", 1, '{"metrc":"l2"}'), 'unknown option "metrc": the known ones are "metric", "candidates", "exclude_self" and "dtype"'),
             (("E", "[[1,2,3,\"4i\"]]", 1, "{}"), "E is complex (c128): complex numbers have no order"),
             (("[[1,2,3,\"4i\"]]", "E", 1, "{}"), "Q is complex (c128): complex numbers have no order"),
@@ -496,8 +496,8 @@ def test_graph(db, metric):
                               (k, json.dumps(options | {"symmetric": way, "values": "one"}))).fetchall()
             assert {(i, j): x for i, j, x in ones} == {at: 1 for at in want}
     assert q(db, "SELECT format FROM gx WHERE name = 'G'") == "sparse"
-    for args, text in (("'E', -1", "k must not be negative, not -1"), ("'E', 1, '{\"symmetric\":\"yes\"}'", "symmetric 'yes' is not known (no, union, mutual)"),
-                       ("'E', 1, '{\"values\":\"two\"}'", "values 'two' is not known (score, one)"), ("'E', 1, '{\"metric\":\"x\"}'", "metric 'x' is not known")):
+    for args, text in (("'E', -1", "k must not be negative, not -1"), ("'E', 1, '{\"symmetric\":\"yes\"}'", "option \"symmetric\" must be one of no, union, mutual, not \"yes\""),
+                       ("'E', 1, '{\"values\":\"two\"}'", "option \"values\" must be one of score, one, not \"two\""), ("'E', 1, '{\"metric\":\"x\"}'", "option \"metric\" must be one of cosine, l2, sqeuclidean, l1, hamming, dot, not \"x\"")):
         assert error(db, f"SELECT gx_knn_graph({args})").startswith("gx_knn_graph: " + text)
 
 

@@ -130,7 +130,7 @@ def test_rcond(db):
         assert np.allclose(np.diag(p), want, rtol=1e-12, atol=1e-12)
     for rcond in ("1", "-0.5", "\"nan\""):
         text = error(db, f"SELECT gx_lstsq('[[1]]', '[1]', '{{\"rcond\":{rcond}}}')")
-        assert text.startswith("gx_lstsq: \"rcond\" must be at least 0 and below 1, not ")
+        assert text.startswith("gx_lstsq: option \"rcond\" must be at least 0 and below 1, not ")
 
 
 @pytest.mark.parametrize("kind", ["hilb", "kahan", "frank", "minij", "pascal", "lotkin", "cauchy"])

@@ -411,7 +411,7 @@ def test_refused(db):
         ("gx_lu('A', 'A')", "gx_lu: matrix 'A' already exists (use '{\"replace\":true}')"),
         ("gx_lu(NULL, 'F')", "gx_lu: A is NULL"),
         ("gx_lu('A', 'nowhere.F')", "gx_lu: no database named 'nowhere' for the matrix 'nowhere.F'"),
-        ("gx_lu('A', 'F', '{\"permutation\":\"list\"}')", "gx_lu: \"permutation\" is 'list' but must be matrix or vector"),
+        ("gx_lu('A', 'F', '{\"permutation\":\"list\"}')", "gx_lu: option \"permutation\" must be one of matrix, vector, not \"list\""),
         ("gx_part('A', 3)", "gx_part: part must be a text, not 3"),
     ]
     for call, text in cases:

@@ -333,9 +333,9 @@ def test_methods(db, rows, cols):
         assert np.abs(np.hstack([to_numpy(r[1]) for r in got]) - v[:, :4]).max() < 1e-9
     cases = {
         '{"method":"qr"}':
-            'option "method" is "qr" but must be one of "auto", "dense", "krylov", "randomized"',
+            'option "method" must be one of auto, dense, krylov, randomized, not "qr"',
         '{"method":"krylov","ncv":5}': "ncv must be from 9 to 120 for k = 4, not 5",
-        '{"tol":-1}': 'option "tol" is -1 but must be at least 0 and below 1',
+        '{"tol":-1}': 'option "tol" must be at least 0 and below 1, not -1',
         '{"seed":true}': 'option "seed" must be an integer',
     }
     for options, text in cases.items():

@@ -236,7 +236,7 @@ def test_errors(db):
                            "gx_qr(A) has them as values"),
             ("gx_qr('A', 'F', '{\"q\":\"Q\"}')", parts),
             ("gx_qr('A', 'F', '{\"mode\":\"full\"}')", "\"mode\" is of the parts: a packed factorisation has both"),
-            ("gx_qr('A', '{\"q\":\"Q\",\"mode\":\"thin\"}')", "\"mode\" must be \"economy\" or \"full\", not \"thin\""),
+            ("gx_qr('A', '{\"q\":\"Q\",\"mode\":\"thin\"}')", "option \"mode\" must be one of economy, full, not \"thin\""),
             ("gx_qr('A', '{\"q\":\"Q\",\"r\":\"Q\"}')", "\"q\" and \"r\" are both 'Q'"),
             ("gx_qr('A', '{\"q\":\"Q\",\"r\":\"A\"}')", "matrix 'A' already exists (use '{\"replace\":true}')"),
             ("gx_qr('A', 'A')", "matrix 'A' already exists (use '{\"replace\":true}')"),
@@ -246,7 +246,7 @@ def test_errors(db):
              "unknown option \"p\": the known ones are \"q\", \"r\", \"mode\", \"dtype\", \"saturate\" and \"replace\"")]:
         assert error(db, "SELECT " + sql) == "gx_qr: " + text, sql
     assert error(db, "SELECT * FROM gx_qr('A', '{\"mode\":\"thin\"}')") == (
-        "gx_qr: \"mode\" must be \"economy\" or \"full\", not \"thin\"")
+        "gx_qr: option \"mode\" must be one of economy, full, not \"thin\"")
     assert error(db, "SELECT * FROM gx_lstsq('A', '[1]')") == "gx_lstsq: A is 3x2 but B is 1x1"
     db.execute("SELECT gx_qr('[[1,2,3]]', 'W')")
     assert error(db, "SELECT gx_lstsq('W', '[1]')") == (

@@ -194,12 +194,12 @@ def test_kmeans_corners(db):
 
 def test_refusals(db):
     for sql, message in [
-            ("gx_normalize('[1,2]', 2)", "gx_normalize: axis is 2 but must be 0 (columns) or 1 (rows)"),
-            ("gx_normalize('[1,2]', 1, 'l3')", "gx_normalize: kind 'l3' is not known (l2, l1, max)"),
+            ("gx_normalize('[1,2]', 2)", "gx_normalize: axis must be 0 (down the columns) or 1 (along the rows), not 2"),
+            ("gx_normalize('[1,2]', 1, 'l3')", "gx_normalize: kind must be one of l2, l1, max, not 'l3'"),
             ("gx_normalize('[\"1i\"]')", "gx_normalize: A is complex (c128): rows of real numbers are compared"),
             ("gx_cosine('[1,2]', '[[1,2]]')", "gx_cosine: A is 2x1 but B is 1x2: rows of one length are compared"),
             ("gx_distance('[1]', '[\"1i\"]')", "gx_distance: B is complex (c128): rows of real numbers are compared"),
-            ("gx_distance('[1]', '[1]', '{\"metric\":\"dot\"}')", "gx_distance: metric 'dot' is not known (cosine, l2, sqeuclidean, l1, hamming)"),
+            ("gx_distance('[1]', '[1]', '{\"metric\":\"dot\"}')", "gx_distance: option \"metric\" must be one of cosine, l2, sqeuclidean, l1, hamming, not \"dot\""),
             ("gx_distance('[1]', '[[2]]', '{\"metric\":\"hamming\"}')",
              "gx_distance: B has 2 at (0, 0), but 'hamming' compares zeros and ones"),
             ("gx_kmeans('[1,2]', 3)", "gx_kmeans: k is 3 but A has 2 rows: from 1 to as many clusters"),
@@ -207,7 +207,7 @@ def test_refusals(db):
             ("gx_kmeans(gx_zeros(0, 2), 1)", "gx_kmeans: k is 1 but A has 0 rows: from 1 to as many clusters"),
             ("gx_kmeans('[[1,2],[3,\"nan\"]]', 1)", "gx_kmeans: A has NaN at (1, 1)"),
             ("gx_kmeans('[\"inf\",2]', 1)", "gx_kmeans: A has Inf at (0, 0)"),
-            ("gx_kmeans('[1,2]', 1, '{\"iterations\":-1}')", "gx_kmeans: iterations and tolerance must not be negative"),
-            ("gx_kmeans('[1,2]', 1, '{\"tolerance\":\"nan\"}')", "gx_kmeans: iterations and tolerance must not be negative"),
+            ("gx_kmeans('[1,2]', 1, '{\"iterations\":-1}')", "gx_kmeans: option \"iterations\" must be at least 0, not -1"),
+            ("gx_kmeans('[1,2]', 1, '{\"tolerance\":\"nan\"}')", "gx_kmeans: option \"tolerance\" must be at least 0, not \"nan\""),
     ]:
         assert error(db, "SELECT " + sql) == message

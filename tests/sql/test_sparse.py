@@ -115,7 +115,7 @@ def test_random(small, function):
     q(small, f"SELECT {function}(3000, 10, 'T', '{{\"density\":0.25}}')")
     assert 0.24 < q(small, "SELECT gx_nnz('T')") / 30000 < 0.26
     assert error(small, f"SELECT {function}(3, 3, '{{\"density\":1.5}}')") == \
-        f'{function}: option "density" must be from 0 to 1, not 1.5'
+        f'{function}: option "density" must be 0 to 1, not 1.5'
     assert q(small, f"SELECT gx_nnz({function}(3, 4, '{{\"density\":1}}'))") == 12
 
 
@@ -301,7 +301,7 @@ def test_extremes(small, name):
     if name.startswith("arg"):
         small.execute("SELECT gx_sparse('[[0,3],[4,0]]', 0, 'S', '{\"replace\":true}')").fetchall()
         assert q(small, f"SELECT gx_{name}('S', 0, 'P')") == "P" and q(small, "SELECT gx_shape('P')") == "[1,2]"
-        assert error(small, f"SELECT gx_{name}('S', 2)") == f"gx_{name}: axis must be 0 or 1, not 2"
+        assert error(small, f"SELECT gx_{name}('S', 2)") == f"gx_{name}: axis must be 0 (down the columns) or 1 (along the rows), not 2"
         assert "complex numbers have no order" in error(small, f"SELECT gx_{name}(gx_sparse('[[\"i\"]]'))")
 
 

@@ -243,7 +243,7 @@ def test_lists_of_rows_and_columns(db, dtype):
         assert "there is no row 300: there are 300" in error(db, "SELECT gx_take(?, '[1,300]')", name)
         assert "there is no column -171" in error(db, "SELECT gx_take(?, '[-171]', 1)", name)
         assert "1.5" in error(db, "SELECT gx_take(?, '[1.5]')", name)
-        assert "axis must be 0 or 1, not 2" in error(db, "SELECT gx_take(?, '[1]', 2)", name)
+        assert "axis must be 0 (down the columns) or 1 (along the rows), not 2" in error(db, "SELECT gx_take(?, '[1]', 2)", name)
     store(db, "I", np.array([[2.0], [9.0]]))
     assert np.array_equal(dense_of(db, "gx_take('S', gx_dense('I'))"), S[[2, 9]])
 
