@@ -36,6 +36,13 @@ gx_code gx_dense_alloc(gx_run *run, gx_number dtype, int64_t rows, int64_t cols,
     return gx_run_fail(run, &err);
 }
 
+void *gx_dense_take(gx_run *run, gx_number dtype, int64_t rows, int64_t cols, const char *what)
+{
+    void *ptr = NULL;
+    gx_dense_alloc(run, dtype, rows, cols, what, &ptr);
+    return ptr;
+}
+
 // Loading -----------------------------------------------------------------------------------------
 
 typedef struct loading {

@@ -17,6 +17,9 @@
 gx_code gx_dense_alloc(gx_run *run, gx_number dtype, int64_t rows, int64_t cols, const char *what,
                        void **ptr);
 
+/* The same, returned: NULL where the run has failed. */
+void *gx_dense_take(gx_run *run, gx_number dtype, int64_t rows, int64_t cols, const char *what);
+
 /*
 ** Fill dst (column-major, leading dimension ld) with all of mat, as dtype.  Helper threads read
 ** where they can.  Reads each tile once.

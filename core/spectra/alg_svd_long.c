@@ -33,7 +33,7 @@ typedef struct parts {
     gx_number dtype;
     gx_sink V, R;
     gx_tsqr_plan plan;
-    void *tau, *x, *yh, *values; /* values: n, real */
+    void *tau, *x, *yh;
 } parts;
 
 static void begin(parts *p, gx_sink *W)
@@ -57,35 +57,20 @@ static void begin(parts *p, gx_sink *W)
     }
 }
 
-/* R = X S Y^H, and the squares of S must add up to those of R's elements. */
+/* R = X S Y^H. */
 static void decompose(parts *p, double *sigma)
 {
     gx_run *run = p->run;
     int64_t n = p->n;
     gx_small_r r = {0};
     gx_mat source;
-    gx_dense_sums sums;
-    void *pairs = NULL;
-    gx_number real = gx_number_real(p->dtype);
     if (gx_ok(run)) {
         gx_sink_source(&p->R, p->T->label, &source);
         gx_small_r_take(run, &source, n, p->dtype, &r);
     }
     gx_dense_alloc(run, p->dtype, n, n, "left singular vectors", &p->x);
     gx_dense_alloc(run, p->dtype, n, n, "right singular vectors", &p->yh);
-    gx_dense_alloc(run, real, n, 1, "singular values", &p->values);
-    gx_dense_alloc(run, GX_C128, n, 1, "singular values", &pairs);
-    if (gx_ok(run)) {
-        gx_dense_sums_of(run, p->dtype, r.r, n, n, n, &sums);
-        gx_dense_svd(run, p->dtype, n, r.r, p->values, p->x, p->yh);
-    }
-    if (gx_ok(run)) {
-        gx_convert(real, p->values, n, GX_F64, sigma, n, n, 1);
-        gx_convert(real, p->values, n, GX_C128, pairs, n, n, 1);
-        gx_dense_check_sums(run, p->T->label, "singular values", p->dtype, &sums, pairs, n, false,
-                            true);
-    }
-    gx_mem_free(run->ctx->mem, pairs);
+    gx_svd_square(run, p->T->label, p->dtype, n, r.r, sigma, p->x, p->yh);
     gx_small_r_clear(&r);
 }
 
@@ -143,10 +128,9 @@ static void look(gx_svd_long *far, bool is_first, double *largest, bool *is_foun
 static void find_phases(gx_svd_long *far)
 {
     gx_run *run = far->run;
-    void *largest = NULL, *is_found = NULL;
     int64_t n = far->W.cols;
-    gx_dense_alloc(run, GX_F64, n, 1, "signs", &largest);
-    gx_dense_alloc(run, GX_F64, n, 1, "signs", &is_found);
+    double *largest = gx_dense_take(run, GX_F64, n, 1, "signs");
+    bool *is_found = gx_dense_take(run, GX_F64, n, 1, "signs");
     if (gx_ok(run)) {
         memset(largest, 0, (size_t)n * sizeof(double));
         memset(is_found, 0, (size_t)n * sizeof(bool));
@@ -167,15 +151,8 @@ static void take_short_side(gx_svd_long *far, const parts *p, gx_svd_result *r)
         return;
     }
     if (far->is_wide) {
-        gx_args args = {.transa = gx_adjoint(p->dtype),
-                        .m = n,
-                        .n = n,
-                        .a = p->yh,
-                        .lda = n,
-                        .c = to,
-                        .ldc = n};
         r->u = to;
-        gx_dense_call(run, GX_TRANSPOSE, p->dtype, &args);
+        gx_vectors_turned(run, p->dtype, n, n, p->yh, n, to);
     } else {
         r->vt = to;
         memcpy(to, p->yh, (size_t)(n * n) * gx_number_bytes(p->dtype));
@@ -225,11 +202,8 @@ gx_code gx_svd_long_find(gx_run *run, const gx_svd_args *args, gx_svd_result *re
     p.m = p.T->rows;
     p.n = p.T->cols;
     gx_mem *mem = result->mem = run->ctx->mem;
-    void *sigma = NULL, *phase = NULL;
-    gx_dense_alloc(run, GX_F64, p.n, 1, "singular values", &sigma);
-    gx_dense_alloc(run, GX_C128, p.n, 1, "signs", &phase);
-    result->sigma = sigma;
-    far->phase = phase;
+    result->sigma = gx_dense_take(run, GX_F64, p.n, 1, "singular values");
+    far->phase = gx_dense_take(run, GX_C128, p.n, 1, "signs");
     result->m = A->rows;
     result->n = A->cols;
     result->count = result->asked = result->u_cols = result->vt_rows = p.n;
@@ -242,7 +216,7 @@ gx_code gx_svd_long_find(gx_run *run, const gx_svd_args *args, gx_svd_result *re
     if (gx_ok(run)) {
         gx_tsqr_args tsqr = {.A = p.T, .R = &p.R, .V = &p.V, .tau = p.tau};
         gx_alg_tsqr(run, &tsqr, &p.plan);
-        decompose(&p, sigma);
+        decompose(&p, result->sigma);
     }
     gx_sink_drop(&p.R);
     multiply(&p, &far->W);
@@ -253,7 +227,6 @@ gx_code gx_svd_long_find(gx_run *run, const gx_svd_args *args, gx_svd_result *re
     gx_mem_free(mem, p.tau);
     gx_mem_free(mem, p.x);
     gx_mem_free(mem, p.yh);
-    gx_mem_free(mem, p.values);
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 

@@ -21,7 +21,8 @@
 #include "../alg/alg.h"
 #include "../alg/alg_lu.h"
 #include "../alg/dense.h"
-#include "krylov_inverse.h"
+#include "krylov.h"
+#include "spectrum_int.h"
 
 #include <math.h>
 #include <string.h>
@@ -92,7 +93,7 @@ typedef struct shifting {
     void *a, *b, *t; /* squares */
 } shifting;
 
-void gx_factors_shift_diagonal(const gx_oper *op, void *c, int64_t ld, int64_t n)
+void gx_oper_shift_diagonal(const gx_oper *op, void *c, int64_t ld, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         gx_scalar x = gx_number_get(op->dtype, c, i * ld + i);
@@ -133,14 +134,6 @@ static void write_square(const shifting *w, int64_t i, int64_t j, int64_t m, int
     }
 }
 
-/* to (n x m) = from^H. */
-static void turn(const shifting *w, const void *from, int64_t m, int64_t n, void *to)
-{
-    gx_args args = {
-        .transa = gx_adjoint(w->op->dtype), .m = n, .n = m, .a = from, .lda = m, .c = to, .ldc = n};
-    gx_dense_call(w->op->run, GX_TRANSPOSE, w->op->dtype, &args);
-}
-
 /* Square (i, j) of S and, of Hermitian matrices, the one across the diagonal. */
 static void make_square(const shifting *w, int64_t i, int64_t j)
 {
@@ -152,16 +145,16 @@ static void make_square(const shifting *w, int64_t i, int64_t j)
         read_square(w, w->B, i, j, m, n, w->b);
     }
     if (is_pair) {
-        turn(w, w->a, m, n, w->t);
+        gx_vectors_turned(op->run, op->dtype, m, n, w->a, m, w->t);
     }
     if (w->B != NULL) {
         subtract(w, w->a, w->b, m, n);
     } else if (i == j && gx_ok(op->run)) {
-        gx_factors_shift_diagonal(op, w->a, m, m);
+        gx_oper_shift_diagonal(op, w->a, m, m);
     }
     write_square(w, i, j, m, n, w->a);
     if (is_pair && w->B != NULL) {
-        turn(w, w->b, m, n, w->a);
+        gx_vectors_turned(op->run, op->dtype, m, n, w->b, m, w->a);
         subtract(w, w->t, w->a, n, m);
     }
     if (is_pair) {

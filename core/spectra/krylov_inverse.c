@@ -10,9 +10,9 @@
 ** that the drivers make and solve with: krylov_factors.c.  A is read once, whatever number of
 ** blocks of vectors are solved for.
 */
-#include "krylov_inverse.h"
 #include "../alg/alg_lu.h"
 #include "../alg/dense.h"
+#include "krylov.h"
 
 #include <math.h>
 #include <string.h>
@@ -107,7 +107,7 @@ static void shift(gx_oper *op, void *c, const void *b)
 {
     gx_scalar minus = {-op->sigma.re, -op->sigma.im};
     if (b == NULL) {
-        gx_factors_shift_diagonal(op, c, op->n, op->n);
+        gx_oper_shift_diagonal(op, c, op->n, op->n);
         return;
     }
     gx_dense_add(op->run, op->dtype, op->n, op->n, c, minus, b);

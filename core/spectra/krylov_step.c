@@ -49,19 +49,11 @@ static void expand_once(gx_kry *s)
     if (!gx_ok(s->run)) {
         return;
     }
-    for (int64_t j = 0; j < m; j++) { // C is the coupling of the old columns to F
-        memcpy(gx_kry_h_at(s, s->H, m, j), gx_at(s->C, s->wide, s->block, 0, j),
-               (size_t)f * gx_kry_wide_bytes(s));
-    }
-    for (int64_t j = 0; j < f; j++) {
-        memcpy(gx_kry_h_at(s, s->H, 0, m + j), gx_kry_h_at(s, s->h, 0, j),
-               (size_t)more * gx_kry_wide_bytes(s));
-    }
+    gx_number wide = s->wide; // C is the coupling of the old columns to F
+    gx_convert(wide, s->C, s->block, wide, gx_at(s->H, wide, s->ld, m, 0), s->ld, f, m);
+    gx_convert(wide, s->h, s->ld, wide, gx_at(s->H, wide, s->ld, 0, m), s->ld, more, f);
     memset(s->C, 0, (size_t)(s->block * more) * gx_kry_wide_bytes(s));
-    for (int64_t j = 0; j < f; j++) {
-        memcpy(gx_at(s->C, s->wide, s->block, 0, m + j), gx_at(s->s, s->wide, s->block, 0, j),
-               (size_t)next * gx_kry_wide_bytes(s));
-    }
+    gx_convert(wide, s->s, s->block, wide, gx_at(s->C, wide, s->block, 0, m), s->block, next, f);
     s->m = more;
     s->f = next;
     s->coupled = m;
