@@ -74,6 +74,19 @@ gx_code gx_dense_gemm(gx_run *run, gx_number dtype, gx_trans ta, gx_trans tb, in
                       int64_t k, double alpha, const void *a, int64_t lda, const void *b,
                       int64_t ldb, double beta, void *c, int64_t ldc);
 
+/*
+** x = op(a)^-1 x (TRSM), op(a) x (TRMM): cols columns of n numbers, a being a triangle, n x n.
+** lu_solve: x = a^-1 x by the factor and the pivots that GETRF left of a.  Leading dimensions n.
+*/
+gx_code gx_dense_triangle(gx_run *run, gx_kernel_id kernel, gx_number dtype, gx_uplo uplo,
+                          gx_trans trans, gx_diag diag, int64_t n, const void *a, int64_t cols,
+                          void *x);
+gx_code gx_dense_lu_solve(gx_run *run, gx_number dtype, int64_t n, const void *factor,
+                          int64_t *pivots, int64_t cols, void *x);
+
+/* c = L in its lower triangle, c = L L^H; GX_NUMERIC "LABEL is not positive definite (...)". */
+gx_code gx_dense_cholesky(gx_run *run, const char *label, gx_number dtype, int64_t n, void *c);
+
 /* The SVD of c, n x n, which is destroyed: all values and vectors; leading dimensions n. */
 gx_code gx_dense_svd(gx_run *run, gx_number dtype, int64_t n, void *c, void *values, void *left,
                      void *right);

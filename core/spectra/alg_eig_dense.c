@@ -132,7 +132,7 @@ static void factor_b(solving *s)
 {
     const gx_mat *B = s->args->B;
     bool is_said = (B->properties & GX_PROP_HERMITIAN) != 0;
-    int64_t ld = gx_max(1, s->n), info = 0;
+    int64_t ld = gx_max(1, s->n);
     if (gx_dense_alloc(s->run, s->dtype, s->n, s->n, "B", &s->b) != GX_OK ||
         load_whole(s, B, is_said, s->dtype, s->b) != GX_OK) {
         return;
@@ -142,14 +142,7 @@ static void factor_b(solving *s)
                      gx_number_is_complex(B->number) ? "Hermitian" : "symmetric");
         return;
     }
-    gx_dense_call(
-        s->run, GX_POTRF, s->dtype,
-        &(gx_args){.uplo = GX_LOWER, .m = s->n, .n = s->n, .c = s->b, .ldc = ld, .info = &info});
-    if (info > 0) {
-        gx_run_failf(s->run, GX_NUMERIC,
-                     "%s is not positive definite (leading minor of order %lld)", B->label,
-                     (long long)info);
-    }
+    gx_dense_cholesky(s->run, B->label, s->dtype, s->n, s->b);
 }
 
 /* c = op(L)^-1 c or c op(L)^-1, n x cols. */

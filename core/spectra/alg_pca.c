@@ -522,9 +522,7 @@ static void gram_of_triangle(columns *c, void *t, bool is_correlation, gx_sink *
                                  .lda = n,
                                  .c = gram,
                                  .ldc = n});
-        gx_dense_call(
-            run, GX_SYMMETRIZE, c->dtype,
-            &(gx_args){.uplo = GX_LOWER, .transa = trans, .m = n, .n = n, .c = gram, .ldc = n});
+        gx_dense_mirror(run, c->dtype, gram, n, n);
         if (is_complex) { // the mean of x_i conj(x_j), as statistics define it, not conj(x_i) x_j
             gx_dense_conj(run, c->dtype, n, n, gram);
         }

@@ -93,36 +93,29 @@ static void multiply(parts *p, gx_sink *W)
 static void look(gx_svd_long *far, bool is_first, double *largest, bool *is_found)
 {
     gx_run *run = far->run;
-    gx_mat source;
-    gx_reader *own = NULL;
-    gx_err err = {0};
-    void *piece = NULL;
+    gx_mat source, view;
+    gx_number dtype = far->W.number;
     int64_t h = far->W.tile_rows, w = far->W.tile_cols, m = far->W.rows, n = far->W.cols;
+    void *piece = gx_dense_take(run, dtype, h, w, "a piece of the vectors");
     gx_sink_source(&far->W, "W", &source);
-    if (gx_dense_alloc(run, far->W.number, h, w, "a piece of the vectors", &piece) == GX_OK) {
-        gx_reader_own(run->ctx->store, &own, &err);
-    }
-    for (int64_t i = 0; i < m && gx_ok(run) && err.code == GX_OK; i += h) {
-        int64_t rows = gx_min(h, m - i);
-        for (int64_t j = 0; j < n && err.code == GX_OK; j += w) {
-            int64_t cols = gx_min(w, n - j);
-            gx_mat_read(run, &source, own, i, j, rows, cols, far->W.number, piece, rows, &err);
-            for (int64_t c = 0; c < cols && err.code == GX_OK; c++) {
-                const void *x = gx_at(piece, far->W.number, rows, 0, c);
+    for (int64_t i = 0; i < m && gx_ok(run); i += h) {
+        for (int64_t j = 0; j < n && gx_ok(run); j += w) {
+            int64_t rows = gx_min(h, m - i), cols = gx_min(w, n - j);
+            gx_mat_view(&view, &source, GX_NO_TRANS, i, j, rows, cols);
+            gx_dense_load(run, &view, dtype, piece, rows);
+            for (int64_t c = 0; c < cols && gx_ok(run); c++) {
+                const void *x = gx_at(piece, dtype, rows, 0, c);
                 if (is_first) {
-                    largest[j + c] =
-                        fmax(largest[j + c], gx_vector_largest(far->W.number, x, rows));
+                    largest[j + c] = fmax(largest[j + c], gx_vector_largest(dtype, x, rows));
                 } else if (!is_found[j + c]) {
-                    is_found[j + c] = gx_vector_phase_of(far->W.number, x, rows, largest[j + c],
-                                                         &far->phase[j + c]);
+                    is_found[j + c] =
+                        gx_vector_phase_of(dtype, x, rows, largest[j + c], &far->phase[j + c]);
                 }
             }
         }
         gx_run_poll(run);
     }
-    gx_reader_close(own);
     gx_mem_free(run->ctx->mem, piece);
-    gx_run_fail(run, &err);
 }
 
 static void find_phases(gx_svd_long *far)

@@ -80,28 +80,6 @@ void gx_oper_end_sparse(gx_oper *op); /* gx_oper_end() calls it */
 /* A = A^H to the bit; false where the run has failed.  GX_BUDGET: A does not fit in memory. */
 bool gx_oper_sparse_is_hermitian(gx_run *run, const gx_mat *A);
 
-/* Inside of that.  c -= sigma I, n x n. */
-void gx_oper_shift_diagonal(const gx_oper *op, void *c, int64_t ld, int64_t n);
-
-/*
-** Whether A - sigma B whose pivots are from smallest to largest can be solved with.  false: op's
-** sigma has moved, and the factorisation is to be made again as the next attempt, counted from 0.
-** The last one fails the run instead.
-*/
-bool gx_oper_sigma_is_usable(gx_oper *op, int attempt, double smallest, double largest);
-
-/*
-** Factors that are intermediates (krylov_factors.c): L of B (NULL: none), and where op is an
-** inverse LU of A - sigma B.  Sticky; end() drops what there is, and is a no-op where there is
-** nothing.  solve: x = (A - sigma B)^-1 x.  triangle: x = op(L)^-1 x (TRSM), op(L) x (TRMM).  Each
-** is one pass over the factor.
-*/
-void gx_factors_begin(gx_oper *op, const gx_mat *B, size_t keep_bytes);
-void gx_factors_end(gx_oper *op);
-gx_code gx_factors_solve(gx_oper *op, void *x, int64_t cols);
-gx_code gx_factors_triangle(gx_oper *op, gx_kernel_id kernel, gx_trans trans, void *x,
-                            int64_t cols);
-
 /* x = L^-H x, and y = L L^H x: from transformed vectors to those of A X = B X diag(values). */
 gx_code gx_oper_back(gx_oper *op, void *x, int64_t cols);
 gx_code gx_oper_times_b(gx_oper *op, const void *x, int64_t cols, void *y);

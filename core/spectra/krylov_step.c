@@ -105,9 +105,7 @@ static void rotate(gx_kry *s, int64_t p)
     int64_t m = s->m, b = s->block;
     gx_trans adjoint = s->wide == GX_C128 ? GX_CONJ_TRANS : GX_TRANS;
     if (s->is_hermitian) { // its upper part is rounding's: H is what its lower triangle says
-        gx_args args = {
-            .uplo = GX_LOWER, .transa = adjoint, .m = m, .n = m, .c = s->H, .ldc = s->ld};
-        gx_dense_call(s->run, GX_SYMMETRIZE, s->wide, &args);
+        gx_dense_mirror(s->run, s->wide, s->H, s->ld, m);
     }
     gx_dense_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, m, p, m, 1, s->H, s->ld, s->W, m, 0,
                   s->small, m);
