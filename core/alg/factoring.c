@@ -301,26 +301,18 @@ static void exchange(gx_factor *f, bool is_backward, void *x, int64_t cols)
                            .is_backward = is_backward});
 }
 
-static void conjugate(gx_factor *f, void *x, int64_t cols)
-{
-    int64_t ld = gx_max(1, f->n);
-    gx_args args = {.m = f->n, .n = cols, .a = x, .lda = ld, .c = x, .ldc = ld};
-    args.map = GX_MAP_CONJ;
-    gx_run_call(f->run, GX_MAP, f->dtype, &args);
-}
-
 /* A = L L^H is Hermitian: A^T is its conjugate, and so conj(X) solves with conj(B). */
 static void apply_cholesky(gx_factor *f, gx_trans trans, void *x, int64_t cols)
 {
     bool is_conjugated = trans == GX_TRANS && gx_number_is_complex(f->dtype);
     gx_trans adjoint = gx_adjoint(f->dtype);
     if (is_conjugated) {
-        conjugate(f, x, cols);
+        gx_dense_conj(f->run, f->dtype, f->n, cols, x);
     }
     substitute(f, f->uplo, GX_NON_UNIT, f->uplo == GX_LOWER ? GX_NO_TRANS : adjoint, x, cols);
     substitute(f, f->uplo, GX_NON_UNIT, f->uplo == GX_LOWER ? adjoint : GX_NO_TRANS, x, cols);
     if (is_conjugated) {
-        conjugate(f, x, cols);
+        gx_dense_conj(f->run, f->dtype, f->n, cols, x);
     }
 }
 

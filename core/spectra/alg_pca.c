@@ -106,10 +106,8 @@ static void choose_shift(columns *c, int64_t most)
 {
     const gx_mat *A = c->A;
     int64_t rows = gx_min(A->rows, most);
-    void *head = NULL;
-    if (gx_dense_alloc(c->run, c->dtype, rows, A->cols, "the first rows", &head) == GX_OK) {
-        gx_dense_load_rows(c->run, A, 0, rows, c->dtype, head, rows);
-    }
+    void *head = gx_dense_take(c->run, c->dtype, rows, A->cols, "the first rows");
+    gx_dense_load_rows(c->run, A, 0, rows, c->dtype, head, rows);
     for (int64_t j = 0; j < A->cols && gx_ok(c->run); j++) {
         c->shift[j] = shift_of(c->dtype, gx_at(head, c->dtype, rows, 0, j), rows);
     }
@@ -178,11 +176,11 @@ static void standardize(columns *c, void *t)
 static void find_means(columns *c)
 {
     int64_t n = c->A->cols;
-    void *means = NULL;
     gx_mat shifted;
     choose_shift(c, 1);
     gx_mat_centred(&shifted, c->A, c->dtype, c->shift, NULL, false);
-    if (gx_dense_alloc(c->run, c->dtype, n, 1, "means of columns", &means) == GX_OK) {
+    void *means = gx_dense_take(c->run, c->dtype, n, 1, "means of columns");
+    if (gx_ok(c->run)) {
         gx_alg_sums(c->run, &shifted, false, (double)c->A->rows, means);
     }
     for (int64_t j = 0; j < n && gx_ok(c->run); j++) {
@@ -471,10 +469,9 @@ static void clip(gx_number dtype, void *x, int64_t ld, int64_t i0, int64_t j0, i
 static gx_code write_clipped(gx_run *run, const gx_sink *S, gx_sink *C)
 {
     gx_mat source, part;
-    void *tile = NULL;
     int64_t n = C->rows, height = gx_min(n, C->tile_rows), width = gx_min(n, C->tile_cols);
     gx_sink_source(S, "correlations", &source);
-    gx_dense_alloc(run, C->number, height, width, "a tile", &tile);
+    void *tile = gx_dense_take(run, C->number, height, width, "a tile");
     for (int64_t j = 0; j < n; j += width) {
         for (int64_t i = 0; i < n && gx_ok(run); i += height) {
             gx_err err = {0};
@@ -496,7 +493,6 @@ static void gram_of_triangle(columns *c, void *t, bool is_correlation, gx_sink *
 {
     int64_t n = c->A->cols;
     gx_run *run = c->run;
-    void *gram = NULL, *narrow = NULL;
     bool is_complex = gx_number_is_complex(c->dtype);
     if (is_correlation) {
         standardize(c, t);
@@ -508,24 +504,17 @@ static void gram_of_triangle(columns *c, void *t, bool is_correlation, gx_sink *
             }
         }
     }
-    if (gx_dense_alloc(run, c->dtype, n, n, "the covariance", &gram) == GX_OK &&
-        gx_dense_alloc(run, C->number, n, n, "the covariance", &narrow) == GX_OK) {
-        gx_trans trans = is_complex ? GX_CONJ_TRANS : GX_TRANS;
-        gx_dense_call(run, is_complex ? GX_HERK : GX_SYRK, c->dtype,
-                      &(gx_args){.uplo = GX_LOWER,
-                                 .transa = trans,
-                                 .m = n,
-                                 .n = n,
-                                 .k = n,
-                                 .alpha = {1 / c->divisor, 0},
-                                 .a = t,
-                                 .lda = n,
-                                 .c = gram,
-                                 .ldc = n});
-        gx_dense_mirror(run, c->dtype, gram, n, n);
-        if (is_complex) { // the mean of x_i conj(x_j), as statistics define it, not conj(x_i) x_j
-            gx_dense_conj(run, c->dtype, n, n, gram);
-        }
+    void *gram = gx_dense_take(run, c->dtype, n, n, "the covariance");
+    void *narrow = gx_dense_take(run, C->number, n, n, "the covariance");
+    gx_args args = {.uplo = GX_LOWER, .transa = gx_adjoint(c->dtype), .m = n, .n = n, .k = n};
+    args.alpha.re = 1 / c->divisor;
+    args.a = t;
+    args.c = gram;
+    args.lda = args.ldc = n;
+    gx_dense_call(run, is_complex ? GX_HERK : GX_SYRK, c->dtype, &args);
+    gx_dense_mirror(run, c->dtype, gram, n, n);
+    gx_dense_conj(run, c->dtype, n, n, gram); // the mean of x_i conj(x_j), not conj(x_i) x_j
+    if (gx_ok(run)) {
         gx_convert(c->dtype, gram, n, C->number, narrow, n, n, n);
         if (is_correlation) {
             clip(C->number, narrow, n, 0, 0, n, n);

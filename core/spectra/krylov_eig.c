@@ -232,7 +232,7 @@ static bool can_lock(gx_kry *s)
     while (gx_kry_splits_pair(s, p)) {
         p++;
     }
-    size_t bytes = (size_t)(m * m) * gx_kry_wide_bytes(s);
+    size_t bytes = (size_t)(m * m) * gx_number_bytes(s->wide);
     void *T = s->T, *Q = s->Q;
     memcpy(s->W, T, bytes);
     memcpy(s->small, Q, bytes);
@@ -261,7 +261,7 @@ static void lock(gx_kry *s)
     gx_kry_restart(s, s->k);
     s->f = gx_min(s->block, s->n - s->m);
     if (gx_ok(s->run) && s->f > 0) {
-        memset(s->C, 0, (size_t)(s->block * s->m) * gx_kry_wide_bytes(s));
+        memset(s->C, 0, (size_t)(s->block * s->m) * gx_number_bytes(s->wide));
         gx_ortho_block(&s->ortho, s->V, s->m, gx_kry_column(s, s->m), 0, s->f, NULL, 0, NULL, 0);
     }
 }

@@ -11,11 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-size_t gx_kry_wide_bytes(const gx_kry *s)
-{
-    return gx_number_bytes(s->wide);
-}
-
 static gx_scalar back(const gx_kry *s, gx_scalar theta)
 {
     if (!s->is_inverse) {

@@ -193,8 +193,7 @@ static void *picked(gx_run *run, gx_number dtype, int64_t b, const void *X, cons
                     int64_t count)
 {
     gx_number wide = gx_number_wide(dtype);
-    void *out = NULL;
-    gx_dense_alloc(run, dtype, b, count, "singular vectors", &out);
+    void *out = gx_dense_take(run, dtype, b, count, "singular vectors");
     for (int64_t j = 0; j < count && gx_ok(run); j++) {
         gx_convert(wide, gx_at(X, wide, b, 0, pick[j]), b, dtype, gx_at(out, dtype, b, 0, j), b, b,
                    1);
@@ -222,23 +221,15 @@ gx_code gx_svd_give_vectors(gx_run *run, gx_svd_result *r, int64_t b, const void
 
 // Residuals ---------------------------------------------------------------------------------------
 
-/* ||y - sigma x|| of count columns into out, where it is larger than what is there. */
-static void take_residuals(const gx_svd_result *r, int64_t rows, void *y, const void *x)
+/* ||y - sigma x|| of the columns, where it is larger than the residual that is there. */
+static void take_residuals(gx_run *run, const gx_svd_result *r, int64_t rows, void *y,
+                           const void *x)
 {
-    gx_number dtype = r->dtype;
-    int64_t parts = gx_number_is_complex(dtype) ? 2 : 1;
     for (int64_t j = 0; j < r->count; j++) {
-        void *column = gx_at(y, dtype, rows, 0, j);
-        const void *other = gx_at(x, dtype, rows, 0, j);
-        for (int64_t i = 0; i < parts * rows; i++) {
-            if (gx_number_is_double(dtype)) {
-                ((double *)column)[i] -= r->sigma[j] * ((const double *)other)[i];
-            } else {
-                float *at = (float *)column + i;
-                *at = (float)((double)*at - r->sigma[j] * (double)((const float *)other)[i]);
-            }
-        }
-        double norm = gx_small_norm(dtype, column, gx_max(1, rows), rows, 1);
+        void *column = gx_at(y, r->dtype, rows, 0, j);
+        gx_dense_add(run, r->dtype, rows, 1, column, (gx_scalar){-r->sigma[j], 0},
+                     gx_at(x, r->dtype, rows, 0, j));
+        double norm = gx_kry_norm(r->dtype, column, rows);
         r->residuals[j] = fmax(r->residuals[j], norm);
     }
 }
@@ -254,10 +245,10 @@ gx_code gx_svd_find_residuals(gx_oper *op, const gx_mat *A, gx_svd_result *r)
     }
     gx_vectors_turned(run, r->dtype, r->count, r->n, r->vt, r->vt_rows, v);
     if (r->count > 0 && gx_svd_product(op, A, false, v, r->count, y) == GX_OK) {
-        take_residuals(r, r->m, y, r->u);
+        take_residuals(run, r, r->m, y, r->u);
     }
     if (r->count > 0 && gx_svd_product(op, A, true, r->u, r->count, y) == GX_OK) {
-        take_residuals(r, r->n, y, v);
+        take_residuals(run, r, r->n, y, v);
     }
     gx_mem_free(run->ctx->mem, v);
     gx_mem_free(run->ctx->mem, y);

@@ -208,20 +208,10 @@ void gx_vector_scale(gx_number dtype, void *x, int64_t n, int64_t stride, gx_sca
     for (int64_t i = 0; dtype == GX_F64 && i < n; i++) {
         ((double *)x)[i * stride] *= s.re;
     }
-    for (int64_t i = 0; dtype == GX_F32 && i < n; i++) {
-        float *at = (float *)x + i * stride;
-        *at = (float)((double)*at * s.re);
-    }
-    for (int64_t i = 0; gx_number_is_complex(dtype) && i < n; i++) {
+    for (int64_t i = 0; dtype != GX_F64 && i < n; i++) {
         gx_scalar e = gx_number_get(dtype, x, i * stride);
-        gx_scalar product = {e.re * s.re - e.im * s.im, e.re * s.im + e.im * s.re};
-        if (dtype == GX_C128) {
-            ((gx_scalar *)x)[i * stride] = product;
-        } else {
-            float *at = (float *)x + 2 * i * stride;
-            at[0] = (float)product.re;
-            at[1] = (float)product.im;
-        }
+        gx_number_put(dtype, x, i * stride,
+                      (gx_scalar){e.re * s.re - e.im * s.im, e.re * s.im + e.im * s.re});
     }
 }
 
