@@ -194,13 +194,9 @@ gx_code gx_svd_long_find(gx_run *run, const gx_svd_args *args, gx_svd_result *re
     parts p = {.run = run, .T = far->is_wide ? &view : A, .dtype = A->number};
     p.m = p.T->rows;
     p.n = p.T->cols;
-    gx_mem *mem = result->mem = run->ctx->mem;
-    result->sigma = gx_dense_take(run, GX_F64, p.n, 1, "singular values");
+    gx_mem *mem = run->ctx->mem;
+    gx_svd_reserve(run, result, A->rows, A->cols, p.n, A->number, GX_SVD_VALUES);
     far->phase = gx_dense_take(run, GX_C128, p.n, 1, "signs");
-    result->m = A->rows;
-    result->n = A->cols;
-    result->count = result->asked = result->u_cols = result->vt_rows = p.n;
-    result->dtype = A->number;
     result->driver = "tsqr";
     result->passes = 1;
     if (gx_ok(run)) {
@@ -233,10 +229,9 @@ gx_code gx_svd_long_write(gx_svd_long *far, gx_sink *sink)
     if (gx_dense_alloc(run, dtype, n, 1, "signs", &row) != GX_OK) {
         return run->err.code;
     }
-    gx_number from = gx_number_wide(dtype);
     for (int64_t j = 0; j < n; j++) {
-        double pair[2] = {far->phase[j].re, far->is_wide ? -far->phase[j].im : far->phase[j].im};
-        gx_convert(from, pair, 1, dtype, gx_at(row, dtype, 1, j, 0), 1, 1, 1);
+        gx_scalar phase = far->phase[j];
+        gx_number_put(dtype, row, j, (gx_scalar){phase.re, far->is_wide ? -phase.im : phase.im});
     }
     gx_sink_source(&far->W, "W", &W);
     if (far->is_wide) {

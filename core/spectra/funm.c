@@ -260,8 +260,8 @@ static void function_of_triangle(const evaluation *e, const gx_funm_work *wide, 
 static void *real_part(const gx_funm_work *w, void *z)
 {
     void *x = gx_funm_matrix(w);
-    for (int64_t i = 0; x != NULL && i < w->n * w->n; i++) {
-        ((double *)x)[i] = ((const gx_scalar *)z)[i].re;
+    if (x != NULL) {
+        gx_convert(GX_C128, z, w->n, GX_F64, x, w->n, w->n, w->n);
     }
     gx_funm_free(w, z);
     return x;

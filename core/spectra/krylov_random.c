@@ -65,18 +65,17 @@ static void end(finder *f)
 static void orthonormalise(finder *f, void *Y, int64_t rows, void *R)
 {
     gx_ortho o = {.run = f->run, .dtype = f->dtype, .n = rows, .seed = f->seed, .work = f->work};
-    size_t element = gx_number_bytes(f->wide);
     f->seed += UINT64_C(1) << 32; // other columns the next time
     for (int64_t j = 0; j < f->l && gx_ok(f->run); j += GX_SVD_PANEL) {
         int64_t cols = gx_min(GX_SVD_PANEL, f->l - j);
         gx_ortho_block(&o, Y, j, gx_at(Y, f->dtype, rows, 0, j), cols, cols, f->h, f->l, f->s,
                        GX_SVD_PANEL);
-        for (int64_t c = 0; c < cols && R != NULL; c++) {
-            char *to = gx_at(R, f->wide, f->l, 0, j + c);
-            memset(to, 0, (size_t)f->l * element);
-            memcpy(to, gx_at(f->h, f->wide, f->l, 0, c), (size_t)j * element);
-            memcpy(to + (size_t)j * element, gx_at(f->s, f->wide, GX_SVD_PANEL, 0, c),
-                   (size_t)cols * element);
+        if (R != NULL) {
+            gx_number wide = f->wide;
+            void *to = gx_at(R, wide, f->l, 0, j), *square = gx_at(R, wide, f->l, j, j);
+            memset(to, 0, (size_t)(f->l * cols) * gx_number_bytes(wide));
+            gx_convert(wide, f->h, f->l, wide, to, f->l, j, cols);
+            gx_convert(wide, f->s, GX_SVD_PANEL, wide, square, f->l, cols, cols);
         }
     }
 }
