@@ -34,6 +34,13 @@ gx_code gx_dense_alloc(gx_run *run, gx_number dtype, int64_t rows, int64_t cols,
     return gx_run_fail(run, &err);
 }
 
+void *gx_dense_take(gx_run *run, gx_number dtype, int64_t rows, int64_t cols, const char *what)
+{
+    void *ptr = NULL;
+    gx_dense_alloc(run, dtype, rows, cols, what, &ptr);
+    return ptr;
+}
+
 // Loading -----------------------------------------------------------------------------------------
 
 typedef struct loading {
@@ -358,6 +365,42 @@ gx_code gx_dense_gemm(gx_run *run, gx_number dtype, gx_trans ta, gx_trans tb, in
     args.ldb = gx_max(1, ldb);
     args.ldc = gx_max(1, ldc);
     return gx_dense_call(run, GX_GEMM, dtype, &args);
+}
+
+gx_code gx_dense_triangle(gx_run *run, gx_kernel_id kernel, gx_number dtype, gx_uplo uplo,
+                          gx_trans trans, gx_diag diag, int64_t n, const void *a, int64_t cols,
+                          void *x)
+{
+    gx_args args = {.side = GX_LEFT, .uplo = uplo, .transa = trans, .diag = diag, .alpha = GX_ONE};
+    args.m = n;
+    args.n = cols;
+    args.a = a;
+    args.c = x;
+    args.lda = args.ldc = gx_max(1, n);
+    return gx_dense_call(run, kernel, dtype, &args);
+}
+
+gx_code gx_dense_lu_solve(gx_run *run, gx_number dtype, int64_t n, const void *factor,
+                          int64_t *pivots, int64_t cols, void *x)
+{
+    gx_args swap = {.m = n, .n = cols, .c = x, .ldc = gx_max(1, n), .pivots = pivots};
+    swap.pivot_last = n;
+    gx_dense_call(run, GX_LASWP, dtype, &swap);
+    gx_dense_triangle(run, GX_TRSM, dtype, GX_LOWER, GX_NO_TRANS, GX_UNIT, n, factor, cols, x);
+    return gx_dense_triangle(run, GX_TRSM, dtype, GX_UPPER, GX_NO_TRANS, GX_NON_UNIT, n, factor,
+                             cols, x);
+}
+
+gx_code gx_dense_cholesky(gx_run *run, const char *label, gx_number dtype, int64_t n, void *c)
+{
+    int64_t info = 0;
+    gx_args args = {.uplo = GX_LOWER, .m = n, .n = n, .c = c, .ldc = gx_max(1, n), .info = &info};
+    gx_dense_call(run, GX_POTRF, dtype, &args);
+    if (gx_ok(run) && info > 0) {
+        gx_run_failf(run, GX_NUMERIC, "%s is not positive definite (leading minor of order %lld)",
+                     label, (long long)info);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
 }
 
 gx_code gx_dense_svd(gx_run *run, gx_number dtype, int64_t n, void *c, void *values, void *left,

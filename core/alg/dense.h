@@ -17,6 +17,9 @@
 gx_code gx_dense_alloc(gx_run *run, gx_number dtype, int64_t rows, int64_t cols, const char *what,
                        void **ptr);
 
+/* The same, returned: NULL where the run has failed. */
+void *gx_dense_take(gx_run *run, gx_number dtype, int64_t rows, int64_t cols, const char *what);
+
 /*
 ** Fill dst (column-major, leading dimension ld) with all of mat, as dtype.  Helper threads read
 ** where they can.  Reads each tile once.
@@ -77,6 +80,19 @@ gx_code gx_dense_call(gx_run *run, gx_kernel_id kernel, gx_number dtype, const g
 gx_code gx_dense_gemm(gx_run *run, gx_number dtype, gx_trans ta, gx_trans tb, int64_t m, int64_t n,
                       int64_t k, double alpha, const void *a, int64_t lda, const void *b,
                       int64_t ldb, double beta, void *c, int64_t ldc);
+
+/*
+** x = op(a)^-1 x (TRSM), op(a) x (TRMM): cols columns of n numbers, a being a triangle, n x n.
+** lu_solve: x = a^-1 x by the factor and the pivots that GETRF left of a.  Leading dimensions n.
+*/
+gx_code gx_dense_triangle(gx_run *run, gx_kernel_id kernel, gx_number dtype, gx_uplo uplo,
+                          gx_trans trans, gx_diag diag, int64_t n, const void *a, int64_t cols,
+                          void *x);
+gx_code gx_dense_lu_solve(gx_run *run, gx_number dtype, int64_t n, const void *factor,
+                          int64_t *pivots, int64_t cols, void *x);
+
+/* c = L in its lower triangle, c = L L^H; GX_NUMERIC "LABEL is not positive definite (...)". */
+gx_code gx_dense_cholesky(gx_run *run, const char *label, gx_number dtype, int64_t n, void *c);
 
 /* The SVD of c, n x n, which is destroyed: all values and vectors; leading dimensions n. */
 gx_code gx_dense_svd(gx_run *run, gx_number dtype, int64_t n, void *c, void *values, void *left,

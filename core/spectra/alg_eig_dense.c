@@ -132,7 +132,7 @@ static void factor_b(solving *s)
 {
     const gx_mat *B = s->args->B;
     bool is_said = (B->properties & GX_PROP_HERMITIAN) != 0;
-    int64_t ld = gx_max(1, s->n), info = 0;
+    int64_t ld = gx_max(1, s->n);
     if (gx_dense_alloc(s->run, s->dtype, s->n, s->n, "B", &s->b) != GX_OK ||
         load_whole(s, B, is_said, s->dtype, s->b) != GX_OK) {
         return;
@@ -142,14 +142,7 @@ static void factor_b(solving *s)
                      gx_number_is_complex(B->number) ? "Hermitian" : "symmetric");
         return;
     }
-    gx_dense_call(
-        s->run, GX_POTRF, s->dtype,
-        &(gx_args){.uplo = GX_LOWER, .m = s->n, .n = s->n, .c = s->b, .ldc = ld, .info = &info});
-    if (info > 0) {
-        gx_run_failf(s->run, GX_NUMERIC,
-                     "%s is not positive definite (leading minor of order %lld)", B->label,
-                     (long long)info);
-    }
+    gx_dense_cholesky(s->run, B->label, s->dtype, s->n, s->b);
 }
 
 /* c = op(L)^-1 c or c op(L)^-1, n x cols. */
@@ -342,14 +335,6 @@ static void give(solving *s)
 
 // Residuals ---------------------------------------------------------------------------------------
 
-/* y = M x for cols columns. */
-static void multiply(const solving *s, const void *m, const void *x, void *y, int64_t cols)
-{
-    int64_t n = s->n;
-    gx_dense_gemm(s->run, s->result->dtype, GX_NO_TRANS, GX_NO_TRANS, n, cols, n, 1, m, n, x, n, 0,
-                  y, n);
-}
-
 /* ||y - value x||. */
 static double distance(gx_number dtype, const void *y, gx_scalar value, const void *x, int64_t n)
 {
@@ -369,22 +354,22 @@ static void find_residuals(const solving *s)
     gx_eig_result *r = s->result;
     gx_run *run = s->run;
     gx_mem *mem = run->ctx->mem;
-    void *a = NULL, *b = NULL, *y = NULL, *z = NULL;
-    int64_t width = gx_min(RESIDUAL_COLUMNS, s->count);
-    gx_dense_alloc(run, r->dtype, s->n, s->n, args->A->label, &a);
-    gx_dense_alloc(run, r->dtype, s->n, width, "residuals", &y);
+    int64_t n = s->n, width = gx_min(RESIDUAL_COLUMNS, s->count);
+    void *b = NULL, *z = NULL, *a = gx_dense_take(run, r->dtype, n, n, args->A->label);
+    void *y = gx_dense_take(run, r->dtype, n, width, "residuals");
     load_whole(s, args->A, args->is_hermitian, r->dtype, a);
     if (args->B != NULL) {
-        gx_dense_alloc(run, r->dtype, s->n, s->n, args->B->label, &b);
-        gx_dense_alloc(run, r->dtype, s->n, width, "residuals", &z);
+        b = gx_dense_take(run, r->dtype, n, n, args->B->label);
+        z = gx_dense_take(run, r->dtype, n, width, "residuals");
         load_whole(s, args->B, (args->B->properties & GX_PROP_HERMITIAN) != 0, r->dtype, b);
     }
     for (int64_t j = 0; j < s->count && gx_ok(run); j += width) {
         int64_t cols = gx_min(width, s->count - j);
         const void *x = gx_at(r->right, r->dtype, s->n, 0, j);
-        multiply(s, a, x, y, cols);
+        gx_dense_gemm(run, r->dtype, GX_NO_TRANS, GX_NO_TRANS, n, cols, n, 1, a, n, x, n, 0, y, n);
         if (b != NULL) {
-            multiply(s, b, x, z, cols);
+            gx_dense_gemm(run, r->dtype, GX_NO_TRANS, GX_NO_TRANS, n, cols, n, 1, b, n, x, n, 0, z,
+                          n);
         }
         for (int64_t q = 0; q < cols && gx_ok(run); q++) {
             r->residuals[j + q] =
@@ -412,15 +397,11 @@ gx_code gx_eig_dense(gx_run *run, const gx_eig_args *args, gx_eig_result *result
                  .dtype = dtype,
                  .wide = gx_number_promote(dtype, GX_C64),
                  .is_hermitian = !args->is_general}; // until A is known
-    void *all = NULL, *order = NULL;
-    if (refuse_what_is_too_large(&s) == GX_OK &&
-        gx_dense_alloc(run, GX_C128, s.n, 1, "eigenvalues", &all) == GX_OK &&
-        gx_dense_alloc(run, GX_F64, s.n, 1, "eigenvalues", &order) == GX_OK) {
-        s.all = all;
-        s.order = order;
-        s.is_hermitian = args->is_hermitian;
-        load_operands(&s);
-    }
+    refuse_what_is_too_large(&s);
+    s.all = gx_dense_take(run, GX_C128, s.n, 1, "eigenvalues");
+    s.order = gx_dense_take(run, GX_F64, s.n, 1, "eigenvalues");
+    s.is_hermitian = args->is_hermitian;
+    load_operands(&s);
     if (gx_ok(run)) {
         gx_dense_sums_of(run, s.dtype, s.a, gx_max(1, s.n), s.n, s.n, &s.sums);
         if (s.is_hermitian) {
@@ -435,7 +416,7 @@ gx_code gx_eig_dense(gx_run *run, const gx_eig_args *args, gx_eig_result *result
     if (gx_ok(run) && args->wants_residuals && s.n > 0) {
         find_residuals(&s);
     }
-    void *done[] = {s.a, s.b, s.values, s.right, s.left, all, order};
+    void *done[] = {s.a, s.b, s.values, s.right, s.left, s.all, s.order};
     for (int i = 0; i < 7; i++) {
         gx_mem_free(mem, done[i]);
     }

@@ -65,13 +65,9 @@ static gx_code begin_columns(columns *c, gx_run *run, const gx_mat *A, int64_t d
                             (long long)A->rows, A->rows == 1 ? "" : "s", (long long)ddof);
     }
     c->divisor = (double)(A->rows - ddof);
-    void *shift = NULL, *rest = NULL, *scale = NULL;
-    gx_dense_alloc(run, GX_C128, A->cols, 1, "shifts of columns", &shift);
-    gx_dense_alloc(run, GX_C128, A->cols, 1, "means of columns", &rest);
-    gx_dense_alloc(run, GX_F64, A->cols, 1, "deviations of columns", &scale);
-    c->shift = shift;
-    c->rest = rest;
-    c->scale = scale;
+    c->shift = gx_dense_take(run, GX_C128, A->cols, 1, "shifts of columns");
+    c->rest = gx_dense_take(run, GX_C128, A->cols, 1, "means of columns");
+    c->scale = gx_dense_take(run, GX_F64, A->cols, 1, "deviations of columns");
     for (int64_t j = 0; j < A->cols && gx_ok(run); j++) {
         c->scale[j] = 1;
     }
@@ -110,10 +106,8 @@ static void choose_shift(columns *c, int64_t most)
 {
     const gx_mat *A = c->A;
     int64_t rows = gx_min(A->rows, most);
-    void *head = NULL;
-    if (gx_dense_alloc(c->run, c->dtype, rows, A->cols, "the first rows", &head) == GX_OK) {
-        gx_dense_load_rows(c->run, A, 0, rows, c->dtype, head, rows);
-    }
+    void *head = gx_dense_take(c->run, c->dtype, rows, A->cols, "the first rows");
+    gx_dense_load_rows(c->run, A, 0, rows, c->dtype, head, rows);
     for (int64_t j = 0; j < A->cols && gx_ok(c->run); j++) {
         c->shift[j] = shift_of(c->dtype, gx_at(head, c->dtype, rows, 0, j), rows);
     }
@@ -182,11 +176,11 @@ static void standardize(columns *c, void *t)
 static void find_means(columns *c)
 {
     int64_t n = c->A->cols;
-    void *means = NULL;
     gx_mat shifted;
     choose_shift(c, 1);
     gx_mat_centred(&shifted, c->A, c->dtype, c->shift, NULL, false);
-    if (gx_dense_alloc(c->run, c->dtype, n, 1, "means of columns", &means) == GX_OK) {
+    void *means = gx_dense_take(c->run, c->dtype, n, 1, "means of columns");
+    if (gx_ok(c->run)) {
         gx_alg_sums(c->run, &shifted, false, (double)c->A->rows, means);
     }
     for (int64_t j = 0; j < n && gx_ok(c->run); j++) {
@@ -281,17 +275,14 @@ static void find_moments(columns *c)
     int64_t tile = gx_max(1, gx_min(A->rows, A->tile_rows));
     int64_t tiles = PANEL_BYTES / (tile * width * (int64_t)gx_number_bytes(c->dtype));
     int64_t height = gx_min(A->rows, tile * gx_max(1, tiles));
-    void *piece = NULL, *strip = NULL;
-    if (gx_dense_alloc(c->run, c->dtype, height, width, "a piece of the matrix", &piece) == GX_OK &&
-        gx_dense_alloc(c->run, GX_C128, 2, width, "moments of columns", &strip) == GX_OK) {
-        c->strip = strip;
-        gx_run_progress(c->run, (double)A->rows * (double)A->cols);
-    }
+    void *piece = gx_dense_take(c->run, c->dtype, height, width, "a piece of the matrix");
+    c->strip = gx_dense_take(c->run, GX_C128, 2, width, "moments of columns");
+    gx_run_progress(c->run, (double)A->rows * (double)A->cols);
     for (int64_t j = 0; j < A->cols && gx_ok(c->run); j += width) {
         look_at_columns(c, j, gx_min(width, A->cols - j), height, piece);
     }
     gx_mem_free(c->run->ctx->mem, piece);
-    gx_mem_free(c->run->ctx->mem, strip);
+    gx_mem_free(c->run->ctx->mem, c->strip);
 }
 
 // Components --------------------------------------------------------------------------------------
@@ -312,14 +303,9 @@ static void take_svd(const columns *c, const gx_svd_result *svd, gx_pca_result *
 {
     for (int64_t i = 0; i < r->count; i++) {
         r->variance[i] = svd->sigma[i] * svd->sigma[i] / c->divisor;
-        void *v = gx_at(r->vectors, r->dtype, r->n, 0, i);
-        const void *row = gx_at(svd->vt, svd->dtype, svd->vt_rows, i, 0);
-        gx_convert(svd->dtype, row, svd->vt_rows, r->dtype, v, 1, 1, r->n);
-        for (int64_t j = 0; j < r->n && r->dtype == GX_C128; j++) {
-            ((double *)v)[2 * j + 1] = -((double *)v)[2 * j + 1];
-        }
-        gx_vector_scale(r->dtype, v, r->n, 1, gx_vector_phase(r->dtype, v, r->n));
     }
+    gx_vectors_turned(c->run, r->dtype, r->count, r->n, svd->vt, svd->vt_rows, r->vectors);
+    gx_eig_fix_sign(c->run, r->dtype, r->vectors, r->n, r->count);
 }
 
 gx_svd_args gx_pca_svd_args(const gx_pca_args *asked, const gx_mat *X, int64_t count)
@@ -401,17 +387,12 @@ size_t gx_pca_held_bytes(const gx_mat *A, int64_t count)
     return bytes < 1e18 ? (size_t)bytes : SIZE_MAX / 4;
 }
 
-static gx_code reserve(gx_run *run, gx_pca_result *r, const gx_mat *A)
+static gx_code reserve(gx_run *run, gx_pca_result *r)
 {
-    void *mean = NULL, *scale = NULL, *variance = NULL;
-    gx_dense_alloc(run, GX_C128, r->n, 1, "means of columns", &mean);
-    gx_dense_alloc(run, GX_F64, r->n, 1, "deviations of columns", &scale);
-    gx_dense_alloc(run, GX_F64, r->count, 1, "variances", &variance);
-    gx_dense_alloc(run, r->dtype, r->n, r->count, "components", &r->vectors);
-    r->mean = mean;
-    r->scale = scale;
-    r->variance = variance;
-    (void)A;
+    r->mean = gx_dense_take(run, GX_C128, r->n, 1, "means of columns");
+    r->scale = gx_dense_take(run, GX_F64, r->n, 1, "deviations of columns");
+    r->variance = gx_dense_take(run, GX_F64, r->count, 1, "variances");
+    r->vectors = gx_dense_take(run, r->dtype, r->n, r->count, "components");
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
@@ -429,7 +410,7 @@ gx_code gx_alg_pca(gx_run *run, const gx_pca_args *args, gx_pca_result *result)
     columns c = {.run = run};
     result->count = args->k > 0 ? args->k : most;
     if (gx_ok(run) && begin_columns(&c, run, A, args->ddof) == GX_OK &&
-        reserve(run, result, A) == GX_OK) {
+        reserve(run, result) == GX_OK) {
         gx_tsqr_plan plan;
         if (args->how.method <= GX_SVD_DENSE && gx_pca_is_one_pass(run, A, &plan)) {
             pca_in_one_pass(&c, args, &plan, result);
@@ -488,10 +469,9 @@ static void clip(gx_number dtype, void *x, int64_t ld, int64_t i0, int64_t j0, i
 static gx_code write_clipped(gx_run *run, const gx_sink *S, gx_sink *C)
 {
     gx_mat source, part;
-    void *tile = NULL;
     int64_t n = C->rows, height = gx_min(n, C->tile_rows), width = gx_min(n, C->tile_cols);
     gx_sink_source(S, "correlations", &source);
-    gx_dense_alloc(run, C->number, height, width, "a tile", &tile);
+    void *tile = gx_dense_take(run, C->number, height, width, "a tile");
     for (int64_t j = 0; j < n; j += width) {
         for (int64_t i = 0; i < n && gx_ok(run); i += height) {
             gx_err err = {0};
@@ -513,7 +493,6 @@ static void gram_of_triangle(columns *c, void *t, bool is_correlation, gx_sink *
 {
     int64_t n = c->A->cols;
     gx_run *run = c->run;
-    void *gram = NULL, *narrow = NULL;
     bool is_complex = gx_number_is_complex(c->dtype);
     if (is_correlation) {
         standardize(c, t);
@@ -525,26 +504,17 @@ static void gram_of_triangle(columns *c, void *t, bool is_correlation, gx_sink *
             }
         }
     }
-    if (gx_dense_alloc(run, c->dtype, n, n, "the covariance", &gram) == GX_OK &&
-        gx_dense_alloc(run, C->number, n, n, "the covariance", &narrow) == GX_OK) {
-        gx_trans trans = is_complex ? GX_CONJ_TRANS : GX_TRANS;
-        gx_dense_call(run, is_complex ? GX_HERK : GX_SYRK, c->dtype,
-                      &(gx_args){.uplo = GX_LOWER,
-                                 .transa = trans,
-                                 .m = n,
-                                 .n = n,
-                                 .k = n,
-                                 .alpha = {1 / c->divisor, 0},
-                                 .a = t,
-                                 .lda = n,
-                                 .c = gram,
-                                 .ldc = n});
-        gx_dense_call(
-            run, GX_SYMMETRIZE, c->dtype,
-            &(gx_args){.uplo = GX_LOWER, .transa = trans, .m = n, .n = n, .c = gram, .ldc = n});
-        if (is_complex) { // the mean of x_i conj(x_j), as statistics define it, not conj(x_i) x_j
-            gx_dense_conj(run, c->dtype, n, n, gram);
-        }
+    void *gram = gx_dense_take(run, c->dtype, n, n, "the covariance");
+    void *narrow = gx_dense_take(run, C->number, n, n, "the covariance");
+    gx_args args = {.uplo = GX_LOWER, .transa = gx_adjoint(c->dtype), .m = n, .n = n, .k = n};
+    args.alpha.re = 1 / c->divisor;
+    args.a = t;
+    args.c = gram;
+    args.lda = args.ldc = n;
+    gx_dense_call(run, is_complex ? GX_HERK : GX_SYRK, c->dtype, &args);
+    gx_dense_mirror(run, c->dtype, gram, n, n);
+    gx_dense_conj(run, c->dtype, n, n, gram); // the mean of x_i conj(x_j), not conj(x_i) x_j
+    if (gx_ok(run)) {
         gx_convert(c->dtype, gram, n, C->number, narrow, n, n, n);
         if (is_correlation) {
             clip(C->number, narrow, n, 0, 0, n, n);

@@ -25,8 +25,7 @@ typedef struct solving {
     gx_svd_result *result;
     int64_t m, n, least;
     gx_number dtype;
-    void *a;      /* A, or R                          */
-    void *values; /* least, real numbers of a's dtype */
+    void *a; /* A, or R */
 } solving;
 
 static solving solving_of(gx_run *run, const gx_svd_args *args, gx_svd_result *result)
@@ -52,7 +51,6 @@ static gx_args kernel_args(const solving *s, int64_t m, int64_t n)
                      .n = n,
                      .c = s->a,
                      .ldc = gx_max(1, m),
-                     .values = s->values,
                      .left = r->u,
                      .ldleft = gx_max(1, m),
                      .right = r->vt,
@@ -143,25 +141,38 @@ static gx_code refuse_what_is_too_large(const solving *s)
     return gx_dense_fits(s->run, needed_bytes(s), what, args->A, advice);
 }
 
-/* The values, whose squares must add up to those of A's elements. */
-static void take_values(const solving *s, const gx_dense_sums *sums, double *sigma)
+/*
+** GESDD of args->c, which is destroyed: sigma, min(m, n) values, whose squares must add up to those
+** of c's elements.  is_whole: it is all of a problem, which may go to a device.
+*/
+static gx_code decompose(gx_run *run, const char *label, gx_number dtype, const gx_args *args,
+                         bool is_whole, double *sigma)
 {
-    gx_number real = gx_number_real(s->dtype);
-    int64_t count = s->least;
+    gx_args call = *args;
+    gx_number real = gx_number_real(dtype);
+    int64_t count = gx_min(call.m, call.n), ld = gx_max(1, count);
+    gx_dense_sums sums;
     void *pairs = NULL;
-    if (gx_dense_alloc(s->run, GX_C128, count, 1, "singular values", &pairs) == GX_OK) {
-        gx_convert(real, s->values, gx_max(1, count), GX_F64, sigma, gx_max(1, count), count, 1);
-        gx_convert(real, s->values, gx_max(1, count), GX_C128, pairs, gx_max(1, count), count, 1);
-        gx_dense_check_sums(s->run, s->args->A->label, "singular values", s->dtype, sums, pairs,
-                            count, false, true);
+    gx_dense_alloc(run, real, count, 1, "singular values", &call.values);
+    gx_dense_alloc(run, GX_C128, count, 1, "singular values", &pairs);
+    gx_dense_sums_of(run, dtype, call.c, call.ldc, call.m, call.n, &sums);
+    if ((is_whole ? gx_dense_spectrum : gx_dense_call)(run, GX_GESDD, dtype, &call) == GX_OK) {
+        gx_convert(real, call.values, ld, GX_F64, sigma, ld, count, 1);
+        gx_convert(real, call.values, ld, GX_C128, pairs, ld, count, 1);
+        gx_dense_check_sums(run, label, "singular values", dtype, &sums, pairs, count, false, true);
     }
-    gx_mem_free(s->run->ctx->mem, pairs);
+    gx_mem_free(run->ctx->mem, call.values);
+    gx_mem_free(run->ctx->mem, pairs);
+    return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-static gx_code alloc_values(solving *s)
+gx_code gx_svd_square(gx_run *run, const char *label, gx_number dtype, int64_t n, void *r,
+                      double *sigma, void *x, void *yh)
 {
-    gx_number real = gx_number_real(s->dtype);
-    return gx_dense_alloc(s->run, real, s->least, 1, "singular values", &s->values);
+    gx_args args = {.m = n, .n = n, .c = r, .left = x, .right = yh};
+    args.ldc = args.ldleft = args.ldright = gx_max(1, n);
+    args.wants_left = args.wants_right = true;
+    return decompose(run, label, dtype, &args, false, sigma);
 }
 
 // Values of a tall matrix -------------------------------------------------------------------------
@@ -242,32 +253,21 @@ static gx_code long_values(solving *s, double *sigma)
     gx_mat view;
     const gx_mat *T = tall_view(s->args->A, &view);
     reduce_to_triangle(s, T);
-    if (gx_ok(s->run) && alloc_values(s) == GX_OK) {
-        gx_args call = kernel_args(s, s->least, s->least);
-        gx_dense_sums sums;
-        gx_dense_sums_of(s->run, s->dtype, s->a, s->least, s->least, s->least, &sums);
-        gx_dense_spectrum(s->run, GX_GESDD, s->dtype, &call);
-        take_values(s, &sums, sigma);
-    }
-    return gx_ok(s->run) ? GX_OK : s->run->err.code;
+    gx_args call = kernel_args(s, s->least, s->least);
+    return decompose(s->run, s->args->A->label, s->dtype, &call, true, sigma);
 }
 
 // The driver --------------------------------------------------------------------------------------
 
 static void load_and_call(solving *s, double *sigma)
 {
-    gx_dense_sums sums;
     const gx_mat *A = s->args->A;
     int64_t ld = gx_max(1, s->m);
-    if (gx_dense_alloc(s->run, s->dtype, s->m, s->n, A->label, &s->a) == GX_OK &&
-        alloc_values(s) == GX_OK) {
-        gx_dense_load(s->run, A, s->dtype, s->a, ld);
-        gx_dense_finite(s->run, A->label, s->dtype, s->a, ld, s->m, s->n);
-        gx_args call = kernel_args(s, s->m, s->n);
-        gx_dense_sums_of(s->run, s->dtype, s->a, ld, s->m, s->n, &sums);
-        gx_dense_spectrum(s->run, GX_GESDD, s->dtype, &call);
-        take_values(s, &sums, sigma);
-    }
+    gx_dense_alloc(s->run, s->dtype, s->m, s->n, A->label, &s->a);
+    gx_dense_load(s->run, A, s->dtype, s->a, ld);
+    gx_dense_finite(s->run, A->label, s->dtype, s->a, ld, s->m, s->n);
+    gx_args call = kernel_args(s, s->m, s->n);
+    decompose(s->run, A->label, s->dtype, &call, true, sigma);
 }
 
 bool gx_svd_dense_fits(gx_run *run, const gx_svd_args *args)
@@ -332,7 +332,6 @@ gx_code gx_svd_dense(gx_run *run, const gx_svd_args *args, gx_svd_result *result
         load_and_call(&s, result->sigma);
     }
     gx_mem_free(run->ctx->mem, s.a);
-    gx_mem_free(run->ctx->mem, s.values);
     if (gx_ok(run)) {
         result->driver = "gesdd";
         result->passes = 1;

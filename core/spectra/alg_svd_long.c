@@ -33,7 +33,7 @@ typedef struct parts {
     gx_number dtype;
     gx_sink V, R;
     gx_tsqr_plan plan;
-    void *tau, *x, *yh, *values; /* values: n, real */
+    void *tau, *x, *yh;
 } parts;
 
 static void begin(parts *p, gx_sink *W)
@@ -58,35 +58,20 @@ static void begin(parts *p, gx_sink *W)
     }
 }
 
-/* R = X S Y^H, and the squares of S must add up to those of R's elements. */
+/* R = X S Y^H. */
 static void decompose(parts *p, double *sigma)
 {
     gx_run *run = p->run;
     int64_t n = p->n;
     gx_small_r r = {0};
     gx_mat source;
-    gx_dense_sums sums;
-    void *pairs = NULL;
-    gx_number real = gx_number_real(p->dtype);
     if (gx_ok(run)) {
         gx_sink_source(&p->R, p->T->label, &source);
         gx_small_r_take(run, &source, n, p->dtype, &r);
     }
     gx_dense_alloc(run, p->dtype, n, n, "left singular vectors", &p->x);
     gx_dense_alloc(run, p->dtype, n, n, "right singular vectors", &p->yh);
-    gx_dense_alloc(run, real, n, 1, "singular values", &p->values);
-    gx_dense_alloc(run, GX_C128, n, 1, "singular values", &pairs);
-    if (gx_ok(run)) {
-        gx_dense_sums_of(run, p->dtype, r.r, n, n, n, &sums);
-        gx_dense_svd(run, p->dtype, n, r.r, p->values, p->x, p->yh);
-    }
-    if (gx_ok(run)) {
-        gx_convert(real, p->values, n, GX_F64, sigma, n, n, 1);
-        gx_convert(real, p->values, n, GX_C128, pairs, n, n, 1);
-        gx_dense_check_sums(run, p->T->label, "singular values", p->dtype, &sums, pairs, n, false,
-                            true);
-    }
-    gx_mem_free(run->ctx->mem, pairs);
+    gx_svd_square(run, p->T->label, p->dtype, n, r.r, sigma, p->x, p->yh);
     gx_small_r_clear(&r);
 }
 
@@ -109,45 +94,37 @@ static void multiply(parts *p, gx_sink *W)
 static void look(gx_svd_long *far, bool is_first, double *largest, bool *is_found)
 {
     gx_run *run = far->run;
-    gx_mat source;
-    gx_reader *own = NULL;
-    gx_err err = {0};
-    void *piece = NULL;
+    gx_mat source, view;
+    gx_number dtype = far->W.number;
     int64_t h = far->W.tile_rows, w = far->W.tile_cols, m = far->W.rows, n = far->W.cols;
+    void *piece = gx_dense_take(run, dtype, h, w, "a piece of the vectors");
     gx_sink_source(&far->W, "W", &source);
-    if (gx_dense_alloc(run, far->W.number, h, w, "a piece of the vectors", &piece) == GX_OK) {
-        gx_reader_own(run->ctx->store, &own, &err);
-    }
-    for (int64_t i = 0; i < m && gx_ok(run) && err.code == GX_OK; i += h) {
-        int64_t rows = gx_min(h, m - i);
-        for (int64_t j = 0; j < n && err.code == GX_OK; j += w) {
-            int64_t cols = gx_min(w, n - j);
-            gx_mat_read(run, &source, own, i, j, rows, cols, far->W.number, piece, rows, &err);
-            for (int64_t c = 0; c < cols && err.code == GX_OK; c++) {
-                const void *x = gx_at(piece, far->W.number, rows, 0, c);
+    for (int64_t i = 0; i < m && gx_ok(run); i += h) {
+        for (int64_t j = 0; j < n && gx_ok(run); j += w) {
+            int64_t rows = gx_min(h, m - i), cols = gx_min(w, n - j);
+            gx_mat_view(&view, &source, GX_NO_TRANS, i, j, rows, cols);
+            gx_dense_load(run, &view, dtype, piece, rows);
+            for (int64_t c = 0; c < cols && gx_ok(run); c++) {
+                const void *x = gx_at(piece, dtype, rows, 0, c);
                 if (is_first) {
-                    largest[j + c] =
-                        fmax(largest[j + c], gx_vector_largest(far->W.number, x, rows));
+                    largest[j + c] = fmax(largest[j + c], gx_vector_largest(dtype, x, rows));
                 } else if (!is_found[j + c]) {
-                    is_found[j + c] = gx_vector_phase_of(far->W.number, x, rows, largest[j + c],
-                                                         &far->phase[j + c]);
+                    is_found[j + c] =
+                        gx_vector_phase_of(dtype, x, rows, largest[j + c], &far->phase[j + c]);
                 }
             }
         }
         gx_run_poll(run);
     }
-    gx_reader_close(own);
     gx_mem_free(run->ctx->mem, piece);
-    gx_run_fail(run, &err);
 }
 
 static void find_phases(gx_svd_long *far)
 {
     gx_run *run = far->run;
-    void *largest = NULL, *is_found = NULL;
     int64_t n = far->W.cols;
-    gx_dense_alloc(run, GX_F64, n, 1, "signs", &largest);
-    gx_dense_alloc(run, GX_F64, n, 1, "signs", &is_found);
+    double *largest = gx_dense_take(run, GX_F64, n, 1, "signs");
+    bool *is_found = gx_dense_take(run, GX_F64, n, 1, "signs");
     if (gx_ok(run)) {
         memset(largest, 0, (size_t)n * sizeof(double));
         memset(is_found, 0, (size_t)n * sizeof(bool));
@@ -168,15 +145,8 @@ static void take_short_side(gx_svd_long *far, const parts *p, gx_svd_result *r)
         return;
     }
     if (far->is_wide) {
-        gx_args args = {.transa = gx_adjoint(p->dtype),
-                        .m = n,
-                        .n = n,
-                        .a = p->yh,
-                        .lda = n,
-                        .c = to,
-                        .ldc = n};
         r->u = to;
-        gx_dense_call(run, GX_TRANSPOSE, p->dtype, &args);
+        gx_vectors_turned(run, p->dtype, n, n, p->yh, n, to);
     } else {
         r->vt = to;
         memcpy(to, p->yh, (size_t)(n * n) * gx_number_bytes(p->dtype));
@@ -225,16 +195,9 @@ gx_code gx_svd_long_find(gx_run *run, const gx_svd_args *args, gx_svd_result *re
     parts p = {.run = run, .T = far->is_wide ? &view : A, .dtype = A->number};
     p.m = p.T->rows;
     p.n = p.T->cols;
-    gx_mem *mem = result->mem = run->ctx->mem;
-    void *sigma = NULL, *phase = NULL;
-    gx_dense_alloc(run, GX_F64, p.n, 1, "singular values", &sigma);
-    gx_dense_alloc(run, GX_C128, p.n, 1, "signs", &phase);
-    result->sigma = sigma;
-    far->phase = phase;
-    result->m = A->rows;
-    result->n = A->cols;
-    result->count = result->asked = result->u_cols = result->vt_rows = p.n;
-    result->dtype = A->number;
+    gx_mem *mem = run->ctx->mem;
+    gx_svd_reserve(run, result, A->rows, A->cols, p.n, A->number, GX_SVD_VALUES);
+    far->phase = gx_dense_take(run, GX_C128, p.n, 1, "signs");
     result->driver = "tsqr";
     result->passes = 1;
     if (gx_ok(run)) {
@@ -243,7 +206,7 @@ gx_code gx_svd_long_find(gx_run *run, const gx_svd_args *args, gx_svd_result *re
     if (gx_ok(run)) {
         gx_tsqr_args tsqr = {.A = p.T, .R = &p.R, .V = &p.V, .tau = p.tau};
         gx_alg_tsqr(run, &tsqr, &p.plan);
-        decompose(&p, sigma);
+        decompose(&p, result->sigma);
     }
     gx_sink_drop(&p.R);
     multiply(&p, &far->W);
@@ -254,7 +217,6 @@ gx_code gx_svd_long_find(gx_run *run, const gx_svd_args *args, gx_svd_result *re
     gx_mem_free(mem, p.tau);
     gx_mem_free(mem, p.x);
     gx_mem_free(mem, p.yh);
-    gx_mem_free(mem, p.values);
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
@@ -268,10 +230,9 @@ gx_code gx_svd_long_write(gx_svd_long *far, gx_sink *sink)
     if (gx_dense_alloc(run, dtype, n, 1, "signs", &row) != GX_OK) {
         return run->err.code;
     }
-    gx_number from = gx_number_wide(dtype);
     for (int64_t j = 0; j < n; j++) {
-        double pair[2] = {far->phase[j].re, far->is_wide ? -far->phase[j].im : far->phase[j].im};
-        gx_convert(from, pair, 1, dtype, gx_at(row, dtype, 1, j, 0), 1, 1, 1);
+        gx_scalar phase = far->phase[j];
+        gx_number_put(dtype, row, j, (gx_scalar){phase.re, far->is_wide ? -phase.im : phase.im});
     }
     gx_sink_source(&far->W, "W", &W);
     if (far->is_wide) {

@@ -19,12 +19,10 @@
 #include "../alg/dense.h"
 #include "krylov_svd.h"
 
+#include <string.h>
+
 /* No column of A stays in memory: there is one pass. */
 static const size_t ONE_PASS = SIZE_MAX / 4;
-
-typedef struct spectrum {
-    void *r, *x, *yh, *values; /* l x l; l x l; l x l; l, real */
-} spectrum;
 
 bool gx_svd_short_is_due(gx_run *run, const gx_svd_args *args)
 {
@@ -32,36 +30,24 @@ bool gx_svd_short_is_due(gx_run *run, const gx_svd_args *args)
            !gx_svd_dense_fits(run, args);
 }
 
-/* R = X S Y^H, and the squares of S must add up to those of R's elements. */
-static void decompose(gx_run *run, const gx_svd_args *args, spectrum *s, gx_svd_result *result)
+/* R = X S Y^H: *yh, which the caller frees, and the result's values. */
+static void decompose(gx_run *run, const gx_svd_args *args, void **yh, gx_svd_result *result)
 {
     const gx_mat *A = args->A;
     int64_t l = gx_min(A->rows, A->cols);
-    gx_number real = gx_number_real(A->number);
-    gx_dense_sums sums;
-    void *pairs = NULL;
-    gx_svd_triangle(run, args, &s->r);
-    gx_dense_alloc(run, A->number, l, l, "singular vectors", &s->x);
-    gx_dense_alloc(run, A->number, l, l, "singular vectors", &s->yh);
-    gx_dense_alloc(run, real, l, 1, "singular values", &s->values);
-    gx_dense_alloc(run, GX_C128, l, 1, "singular values", &pairs);
-    if (gx_ok(run)) {
-        gx_dense_sums_of(run, A->number, s->r, l, l, l, &sums);
-        gx_dense_svd(run, A->number, l, s->r, s->values, s->x, s->yh);
-        gx_convert(real, s->values, l, GX_C128, pairs, l, l, 1);
-    }
-    if (gx_ok(run)) {
-        gx_dense_check_sums(run, A->label, "singular values", A->number, &sums, pairs, l, false,
-                            true);
-    }
-    gx_mem_free(run->ctx->mem, pairs);
-    gx_mem_free(run->ctx->mem, s->r);
-    gx_mem_free(run->ctx->mem, s->x);
-    s->r = s->x = NULL;
+    void *r = NULL, *x = NULL, *sigma = NULL;
+    gx_svd_triangle(run, args, &r);
+    gx_dense_alloc(run, A->number, l, l, "singular vectors", &x);
+    gx_dense_alloc(run, A->number, l, l, "singular vectors", yh);
+    gx_dense_alloc(run, GX_F64, l, 1, "singular values", &sigma);
+    gx_svd_square(run, A->label, A->number, l, r, sigma, x, *yh);
+    gx_mem_free(run->ctx->mem, r);
+    gx_mem_free(run->ctx->mem, x);
     if (gx_ok(run) && gx_svd_reserve(run, result, A->rows, A->cols, args->k, A->number,
                                      GX_SVD_ECONOMY) == GX_OK) {
-        gx_convert(real, s->values, l, GX_F64, result->sigma, args->k, args->k, 1);
+        memcpy(result->sigma, sigma, (size_t)args->k * sizeof *result->sigma);
     }
+    gx_mem_free(run->ctx->mem, sigma);
 }
 
 /* W, most x k: made orthonormal. */
@@ -79,15 +65,6 @@ static void orthonormalise(gx_run *run, const gx_svd_args *args, double norm, vo
     gx_mem_free(run->ctx->mem, o.work);
 }
 
-/* to = from^H, from m x n with leading dimension ld. */
-static void adjoint(gx_run *run, gx_number dtype, int64_t m, int64_t n, const void *from,
-                    int64_t ld, void *to)
-{
-    gx_args args = {
-        .transa = gx_adjoint(dtype), .m = n, .n = m, .a = from, .lda = ld, .c = to, .ldc = n};
-    gx_dense_call(run, GX_TRANSPOSE, dtype, &args);
-}
-
 /* The short side's vectors from Y^H, the long side's by a pass. */
 static void find_vectors(gx_run *run, const gx_svd_args *args, const void *yh, gx_svd_result *r)
 {
@@ -99,7 +76,7 @@ static void find_vectors(gx_run *run, const gx_svd_args *args, const void *yh, g
     void *y = r->u, *w = r->u; // the short side's, the long side's
     gx_dense_alloc(run, dtype, is_wide ? A->cols : l, k, "singular vectors", is_wide ? &w : &y);
     if (gx_ok(run)) {
-        adjoint(run, dtype, k, l, yh, l, y);
+        gx_vectors_turned(run, dtype, k, l, yh, l, y);
     }
     if (gx_ok(run) && gx_oper_begin(run, A, dtype, false, ONE_PASS, &op) == GX_OK) {
         gx_svd_product(&op, A, is_wide, y, k, w);
@@ -107,24 +84,19 @@ static void find_vectors(gx_run *run, const gx_svd_args *args, const void *yh, g
     gx_oper_end(&op);
     orthonormalise(run, args, r->sigma == NULL ? 0 : r->sigma[0], w);
     if (gx_ok(run)) {
-        adjoint(run, dtype, is_wide ? A->cols : l, k, is_wide ? w : y, is_wide ? A->cols : l,
-                r->vt);
+        gx_vectors_turned(run, dtype, A->cols, k, is_wide ? w : y, A->cols, r->vt);
     }
     gx_mem_free(run->ctx->mem, is_wide ? w : y);
 }
 
 gx_code gx_svd_short(gx_run *run, const gx_svd_args *args, gx_svd_result *result)
 {
-    spectrum s = {0};
-    gx_mem *mem = run->ctx->mem;
-    decompose(run, args, &s, result);
+    void *yh = NULL;
+    decompose(run, args, &yh, result);
     if (gx_ok(run)) {
-        find_vectors(run, args, s.yh, result);
+        find_vectors(run, args, yh, result);
     }
-    gx_mem_free(mem, s.r);
-    gx_mem_free(mem, s.x);
-    gx_mem_free(mem, s.yh);
-    gx_mem_free(mem, s.values);
+    gx_mem_free(run->ctx->mem, yh);
     result->driver = "tsqr";
     result->passes = 2;
     return gx_ok(run) ? GX_OK : run->err.code;

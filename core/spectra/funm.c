@@ -163,9 +163,8 @@ static void put_together(evaluation *e, const double complex *f, bool is_real)
 static void by_eigenvalues(evaluation *e)
 {
     gx_run *run = e->w.run;
-    void *values = NULL, *f = NULL;
-    gx_dense_alloc(run, GX_F64, e->w.n, 1, "eigenvalues", &values);
-    gx_dense_alloc(run, GX_C128, e->w.n, 1, "eigenvalues", &f);
+    void *values = gx_dense_take(run, GX_F64, e->w.n, 1, "eigenvalues");
+    void *f = gx_dense_take(run, GX_C128, e->w.n, 1, "eigenvalues");
     gx_args args = gx_funm_square_args(&e->w);
     args.uplo = GX_LOWER;
     args.wants_right = true;
@@ -261,8 +260,8 @@ static void function_of_triangle(const evaluation *e, const gx_funm_work *wide, 
 static void *real_part(const gx_funm_work *w, void *z)
 {
     void *x = gx_funm_matrix(w);
-    for (int64_t i = 0; x != NULL && i < w->n * w->n; i++) {
-        ((double *)x)[i] = ((const gx_scalar *)z)[i].re;
+    if (x != NULL) {
+        gx_convert(GX_C128, z, w->n, GX_F64, x, w->n, w->n, w->n);
     }
     gx_funm_free(w, z);
     return x;
@@ -273,10 +272,9 @@ static void by_schur(evaluation *e)
     gx_run *run = e->w.run;
     gx_funm_work wide = e->w;
     wide.dtype = GX_C128;
-    void *values = NULL;
     e->a = complex_of(&e->w, e->a, e->w.dtype);
     void *q = gx_funm_matrix(&wide);
-    gx_dense_alloc(run, GX_C128, e->w.n, 1, "eigenvalues", &values);
+    void *values = gx_dense_take(run, GX_C128, e->w.n, 1, "eigenvalues");
     gx_args args = gx_funm_square_args(&wide);
     args.c = e->a;
     args.right = q;

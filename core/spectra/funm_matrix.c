@@ -14,9 +14,7 @@
 
 void *gx_funm_matrix(const gx_funm_work *w)
 {
-    void *x = NULL;
-    gx_dense_alloc(w->run, w->dtype, w->n, w->n, "a function of a matrix", &x);
-    return x;
+    return gx_dense_take(w->run, w->dtype, w->n, w->n, "a function of a matrix");
 }
 
 void gx_funm_free(const gx_funm_work *w, void *x)
@@ -99,28 +97,14 @@ static void *copy_to(void *arg)
 
 void gx_funm_solve(const gx_funm_work *w, const void *a, void *x, const char *why)
 {
-    void *pivots = NULL, *factor = gx_funm_matrix(w);
+    void *factor = gx_funm_matrix(w), *pivots = gx_dense_take(w->run, GX_F64, w->n, 1, "pivots");
     int64_t info = 0;
-    gx_dense_alloc(w->run, GX_F64, w->n, 1, "pivots", &pivots);
     gx_lu_in_memory(w->run, w->dtype, w->n, copy_to, &(copying){w, a, factor}, pivots, &info);
     if (info > 0) {
         gx_run_failf(w->run, GX_NUMERIC, "%s is singular (pivot %lld is zero): %s", w->label,
                      (long long)info, why);
     }
-    gx_args args = gx_funm_square_args(w);
-    args.c = x;
-    args.pivots = pivots;
-    args.pivot_last = w->n;
-    gx_dense_call(w->run, GX_LASWP, w->dtype, &args);
-    args.pivots = NULL;
-    args.a = factor;
-    args.alpha.re = 1;
-    args.uplo = GX_LOWER;
-    args.diag = GX_UNIT;
-    gx_dense_call(w->run, GX_TRSM, w->dtype, &args);
-    args.uplo = GX_UPPER;
-    args.diag = GX_NON_UNIT;
-    gx_dense_call(w->run, GX_TRSM, w->dtype, &args);
+    gx_dense_lu_solve(w->run, w->dtype, w->n, factor, pivots, w->n, x);
     gx_mem_free(w->run->ctx->mem, pivots);
     gx_funm_free(w, factor);
 }

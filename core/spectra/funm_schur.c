@@ -147,15 +147,8 @@ static int take_roots(const gx_funm_work *w, gx_scalar *t, const gx_scalar *diag
 /* c = (upper triangle of a)^-1 c. */
 static void solve_triangle(const gx_funm_work *w, const void *a, void *c)
 {
-    gx_dense_call(w->run, GX_TRSM, GX_C128,
-                  &(gx_args){.uplo = GX_UPPER,
-                             .alpha = {1, 0},
-                             .m = w->n,
-                             .n = w->n,
-                             .a = a,
-                             .lda = gx_max(1, w->n),
-                             .c = c,
-                             .ldc = gx_max(1, w->n)});
+    gx_dense_triangle(w->run, GX_TRSM, GX_C128, GX_UPPER, GX_NO_TRANS, GX_NON_UNIT, w->n, a, w->n,
+                      c);
 }
 
 static void add_to_diagonal(const gx_funm_work *w, gx_scalar *x, double value)
@@ -168,15 +161,12 @@ static void add_to_diagonal(const gx_funm_work *w, gx_scalar *x, double value)
 /* T's diagonal, n numbers, and behind it the n - 1 above it. */
 static gx_scalar *save_diagonals(const gx_funm_work *w, const gx_scalar *t)
 {
-    void *memory = NULL;
-    if (gx_dense_alloc(w->run, GX_C128, 2, w->n, "diagonals", &memory) == GX_OK) {
-        gx_scalar *saved = memory;
-        for (int64_t i = 0; i < w->n; i++) {
-            saved[i] = t[i * w->n + i];
-            saved[w->n + i] = i + 1 < w->n ? t[(i + 1) * w->n + i] : (gx_scalar){0, 0};
-        }
+    gx_scalar *saved = gx_dense_take(w->run, GX_C128, 2, w->n, "diagonals");
+    for (int64_t i = 0; i < w->n && saved != NULL; i++) {
+        saved[i] = t[i * w->n + i];
+        saved[w->n + i] = i + 1 < w->n ? t[(i + 1) * w->n + i] : (gx_scalar){0, 0};
     }
-    return memory;
+    return saved;
 }
 
 /*

@@ -147,6 +147,13 @@ int64_t gx_oper_device_foresee(gx_oper *op, int64_t cols, gx_oper_plan *plan);
 uint64_t gx_oper_search_key(const gx_mat *A, int kind, int64_t k, int64_t ncv, int64_t block,
                             double tol);
 
+/* What is asked of a basis of vectors of n elements for k values: 0 where nothing is. */
+gx_code gx_kry_check_sizes(gx_run *run, int64_t n, int64_t k, int64_t ncv, int64_t block);
+static inline int64_t gx_kry_chosen(int64_t asked, int64_t otherwise)
+{
+    return asked > 0 ? asked : otherwise;
+}
+
 /*
 ** Bytes that passes take at least, for refusals: one thread's, and what readers have of tiles.
 ** Its part in krylov_pass.c: one thread's and the list of pieces.

@@ -51,15 +51,13 @@ static void add_wide(gx_number dtype, const void *from, int64_t rows, int64_t co
                      void *h, int64_t ldh)
 {
     gx_number wide = gx_number_wide(dtype);
-    int64_t parts = wide == GX_C128 ? 2 : 1;
     for (int64_t j = 0; j < cols && h != NULL; j++) {
         for (int64_t i = 0; i < rows; i++) {
-            double x[2];
-            gx_convert(dtype, gx_at(from, dtype, rows, i, j), 1, wide, x, 1, 1, 1);
-            double *to = gx_at(h, wide, ldh, i, j);
-            for (int64_t p = 0; p < parts; p++) {
-                to[p] += factor * x[p];
-            }
+            gx_scalar x = gx_number_get(dtype, from, j * rows + i);
+            gx_scalar sum = gx_number_get(wide, h, j * ldh + i);
+            sum.re += factor * x.re;
+            sum.im += factor * x.im;
+            gx_number_put(wide, h, j * ldh + i, sum);
         }
     }
 }

@@ -48,9 +48,7 @@ static gx_code take_over(struct gx_kry_device *d, int share, gx_err *err)
     size_t element = gx_number_bytes(op->dtype);
     for (int k = 0; k < share; k++) {
         const gx_kry_share *from = &d->share[k];
-        if (!gx_kry_is_open(d, from)) {
-            return gx_fail(err, GX_DEVICE, "the device was lost");
-        }
+        GX_TRY(gx_kry_check_open(d, from, err));
         size_t column = (size_t)from->cols * element;
         int64_t most = (int64_t)(s->other.bytes / column);
         for (int64_t j = 0; j < s->cols; j += most) {
@@ -123,9 +121,7 @@ static gx_code fill(struct gx_kry_device *d, int share, gx_err *err)
     int64_t rows = d->has_whole_rows ? op->n : op->m - gx_kry_top(op, s);
     size_t bytes = (size_t)(rows * s->cols) * gx_number_bytes(op->dtype);
     gx_block_key key;
-    if (!gx_kry_is_open(d, s)) {
-        return gx_fail(err, GX_DEVICE, "the device was lost");
-    }
+    GX_TRY(gx_kry_check_open(d, s, err));
     if (gx_kry_key(d, s, &key)) {
         s->a = (gx_kry_buffer){gx_pool_claim(s->accel->pool, &key, bytes), bytes};
         s->is_sound = s->a.data != NULL;

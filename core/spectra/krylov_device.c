@@ -149,11 +149,6 @@ static void choose_adding(struct gx_kry_device *d)
     }
 }
 
-static gx_code check_open(const struct gx_kry_device *d, const gx_kry_share *s, gx_err *err)
-{
-    return gx_kry_is_open(d, s) ? GX_OK : gx_fail(err, GX_DEVICE, "the device was lost");
-}
-
 static gx_code make_mark(const gx_kry_share *s, gx_mark **mark, gx_err *err)
 {
     return *mark != NULL ? GX_OK : s->accel->backend->mark_create(s->accel->dev, mark, err);
@@ -166,7 +161,7 @@ static gx_code make_room(struct gx_kry_device *d, int share, gx_err *err)
     const gx_kry_layout *l = layout_of(d, share);
     size_t element = gx_number_bytes(d->op->dtype);
     size_t down = (size_t)(own_part(l, 0)->ld * d->count) * element;
-    GX_TRY(check_open(d, s, err));
+    GX_TRY(gx_kry_check_open(d, s, err));
     GX_TRY(gx_kry_take(s, &s->x, (size_t)(l->x * d->count) * element, err));
     GX_TRY(gx_kry_take(s, &s->y, (size_t)(l->y * d->count) * element, err));
     if (l->work > 0) {
@@ -213,6 +208,19 @@ static int64_t find_piece(const ranges *r, int64_t cols, int64_t piece, int64_t 
     return piece / high % cols;
 }
 
+/* By the team, or by the caller: after an interrupt nobody looks at what has been copied. */
+static void take_pieces(gx_run *run, gx_team *team, int64_t pieces, gx_team_fn fn, void *arg)
+{
+    gx_err err = {0};
+    if (team != NULL) {
+        gx_team_run(team, pieces, fn, arg, &err);
+    }
+    for (int64_t piece = 0; team == NULL && piece < pieces; piece++) {
+        fn(arg, piece, 0, &err);
+    }
+    gx_run_fail(run, &err);
+}
+
 /* Vectors that are copied to the buffer that they go up from. */
 typedef struct staging {
     const struct gx_kry_device *d;
@@ -245,7 +253,6 @@ static gx_code stage_piece(void *arg, int64_t piece, int member, gx_err *err)
 static void stage_part(struct gx_kry_device *d, int part_x)
 {
     staging s = {.d = d};
-    gx_err err = {0};
     for (int k = 0; k < d->shares; k++) {
         const gx_kry_layout *l = layout_of(d, k);
         int64_t first = part_x < l->x_parts ? l->x0 + l->x_at[part_x] : 0;
@@ -258,14 +265,7 @@ static void stage_part(struct gx_kry_device *d, int part_x)
     int64_t pieces = count_pieces(&s.rows, d->count);
     gx_team *team = gx_device_copiers(d->op->run, bytes, false);
     s.is_shared = team != NULL;
-    if (team != NULL) {
-        gx_team_run(team, pieces, stage_piece, &s, &err);
-        gx_run_fail(d->op->run, &err); // an interrupt: what was copied is not looked at any more
-        return;
-    }
-    for (int64_t piece = 0; piece < pieces; piece++) {
-        stage_piece(&s, piece, 0, &err);
-    }
+    take_pieces(d->op->run, team, pieces, stage_piece, &s);
 }
 
 /* A part of x goes up to a share, enqueued: the first before products, the others beside them. */
@@ -280,7 +280,7 @@ static gx_code send(struct gx_kry_device *d, int share, int part_x, gx_err *err)
     int64_t first = l->x_at[part_x], last = l->x_at[part_x + 1];
     int64_t length = length_of_x(d);
     size_t element = gx_number_bytes(dtype), column = (size_t)(last - first) * element;
-    GX_TRY(check_open(d, s, err));
+    GX_TRY(gx_kry_check_open(d, s, err));
     GX_TRY(backend->upload(dev, queue, gx_at(s->x.data, dtype, l->x, first, 0),
                            (size_t)l->x * element,
                            gx_at(d->up.data, dtype, length, l->x0 + first, 0),
@@ -409,7 +409,7 @@ static gx_code enqueue(struct gx_kry_device *d)
         }
     }
     for (int k = 0; k < d->shares; k++) { // after all that may have been told of progress
-        GX_TRY(gx_kry_fail_of(d, k, check_open(d, &d->share[k], &d->err)));
+        GX_TRY(gx_kry_fail_of(d, k, gx_kry_check_open(d, &d->share[k], &d->err)));
     }
     GX_TRY(multiply_rest(d));
     for (int which = 0; which < HALVES; which++) {
@@ -482,7 +482,6 @@ static void sum_up(struct gx_kry_device *d, int which)
     summing a = {.d = d, .which = which, .is_apart = d->is_added || d->has_whole_rows};
     a.is_apart = a.is_apart || (d->is_adjoint && !op->is_hermitian);
     int64_t low = INT64_MAX, high = 0;
-    gx_err err = {0};
     a.y = gx_at(d->y, op->dtype, length_of_y(d), 0, d->from);
     for (int k = 0; k < d->shares; k++) {
         const gx_kry_layout *l = a.layout[k] = layout_of(d, k);
@@ -499,22 +498,14 @@ static void sum_up(struct gx_kry_device *d, int which)
     }
     size_t bytes = (size_t)(a.rows.rows * d->count) * gx_number_bytes(op->dtype);
     int64_t pieces = count_pieces(&a.rows, d->count);
-    gx_team *team = gx_device_copiers(op->run, bytes, false);
-    if (team != NULL) {
-        gx_team_run(team, pieces, sum_piece, &a, &err);
-        gx_run_fail(op->run, &err);
-        return;
-    }
-    for (int64_t piece = 0; piece < pieces; piece++) {
-        sum_piece(&a, piece, 0, &err);
-    }
+    take_pieces(op->run, gx_device_copiers(op->run, bytes, false), pieces, sum_piece, &a);
 }
 
 /* A part of a share's y has come down. */
 static gx_code wait_for(struct gx_kry_device *d, int share, int which)
 {
     const gx_kry_share *s = &d->share[share];
-    GX_TRY(gx_kry_fail_of(d, share, check_open(d, s, &d->err)));
+    GX_TRY(gx_kry_fail_of(d, share, gx_kry_check_open(d, s, &d->err)));
     const gx_backend *backend = s->accel->backend;
     return gx_kry_fail_of(d, share,
                           own_part(layout_of(d, share), which + 1) != NULL

@@ -113,6 +113,7 @@ void gx_kry_cut(struct gx_kry_device *d);
 
 /* Is the device still there?  Another call, one of a progress report, may have lost it. */
 bool gx_kry_is_open(const struct gx_kry_device *d, const gx_kry_share *s);
+gx_code gx_kry_check_open(const struct gx_kry_device *d, const gx_kry_share *s, gx_err *err);
 
 /* code, with the share whose failure it is. */
 gx_code gx_kry_fail_of(struct gx_kry_device *d, int culprit, gx_code code);

@@ -36,11 +36,6 @@ enum { RESTARTS = 300 };
 
 // Sizes -------------------------------------------------------------------------------------------
 
-static int64_t chosen(int64_t asked, int64_t otherwise)
-{
-    return asked > 0 ? asked : otherwise;
-}
-
 static gx_number dtype_of(const gx_eig_args *args)
 {
     gx_number dtype = args->A->number;
@@ -66,16 +61,16 @@ void gx_krylov_eig_sizes(const gx_eig_args *args, gx_krylov_sizes *sizes)
     enum { SHORT = 2, BESIDE = 10 };
     bool is_short = args->A->is_sparse && is_inverse(args);
     int64_t usual = is_short ? SHORT : k >= FEW && args->is_hermitian ? WIDE : NARROW;
-    int64_t block = chosen(args->block, usual);
+    int64_t block = gx_kry_chosen(args->block, usual);
     sizes->block = gx_max(1, gx_min(gx_min(block, GX_KRY_BLOCK_MOST), n));
     int64_t blocks = args->is_hermitian ? BLOCKS : BLOCKS_GENERAL;
     int64_t beside = args->is_hermitian ? 4 : 8;
     int64_t ncv = gx_max(2 * k + beside * sizes->block, blocks * sizes->block);
     ncv = is_short ? 2 * k + gx_max(BESIDE, beside * sizes->block) : ncv;
-    sizes->ncv = gx_min(n, chosen(args->ncv, ncv));
+    sizes->ncv = gx_min(n, gx_kry_chosen(args->ncv, ncv));
     // Two blocks at least beside the wanted ones.
     sizes->block = gx_max(1, gx_min(sizes->block, (sizes->ncv - k) / 2));
-    sizes->maxiter = chosen(args->maxiter, RESTARTS);
+    sizes->maxiter = gx_kry_chosen(args->maxiter, RESTARTS);
     double rounding = gx_number_is_double(dtype_of(args)) ? 1e-14 : 2e-6;
     sizes->tol = args->tol > 0 ? args->tol : rounding;
 }
@@ -109,15 +104,9 @@ size_t gx_krylov_eig_bytes(const gx_eig_args *args)
 
 static gx_code check(gx_run *run, const gx_eig_args *args)
 {
-    int64_t n = args->A->rows, least = gx_min(n, 2 * args->k + 1);
-    if (args->ncv != 0 && (args->ncv < least || args->ncv > n)) {
-        return gx_run_failf(run, GX_ARG, "ncv must be from %lld to %lld for k = %lld, not %lld",
-                            (long long)least, (long long)n, (long long)args->k,
-                            (long long)args->ncv);
-    }
-    if (args->block < 0 || args->block > GX_KRY_BLOCK_MOST) {
-        return gx_run_failf(run, GX_ARG, "block must be from 1 to %d, not %lld", GX_KRY_BLOCK_MOST,
-                            (long long)args->block);
+    int64_t n = args->A->rows;
+    if (gx_kry_check_sizes(run, n, args->k, args->ncv, args->block) != GX_OK) {
+        return run->err.code;
     }
     if (args->start != NULL && args->start->rows != n) {
         return gx_run_failf(run, GX_ARG,
@@ -139,37 +128,25 @@ static void reserve(gx_kry *s)
 {
     gx_run *run = s->run;
     int64_t M = s->ld, n = s->n, b = s->block;
-    void *theta = NULL, *value = NULL, *residual = NULL, *order = NULL, *joined = NULL;
-    void *is_wanted = NULL, *vectors = NULL, *W = NULL, *small = NULL, *locked = NULL;
-    gx_dense_alloc(run, s->dtype, n, s->ncv + 2 * b, "the Krylov basis", &s->V);
-    gx_dense_alloc(run, s->dtype, gx_ortho_work(s->dtype, n, M, b), 1, "inner products",
-                   &s->ortho.work);
-    gx_dense_alloc(run, s->wide, M, M, "the projected matrix", &s->H);
-    gx_dense_alloc(run, s->wide, b, M, "the projected matrix", &s->C);
-    gx_dense_alloc(run, s->wide, M, b, "the projected matrix", &s->h);
-    gx_dense_alloc(run, s->wide, b, b, "the projected matrix", &s->s);
-    gx_dense_alloc(run, s->wide, M, M, "a Schur form", &s->T);
-    gx_dense_alloc(run, s->wide, M, M, "a Schur form", &s->Q);
-    gx_dense_alloc(run, GX_C128, M, M, "Ritz vectors", &vectors);
-    gx_dense_alloc(run, GX_C128, M, 1, "Ritz values", &theta);
-    gx_dense_alloc(run, GX_C128, M, 1, "Ritz values", &value);
-    gx_dense_alloc(run, GX_F64, M, 1, "residuals", &residual);
-    gx_dense_alloc(run, GX_F64, M, 1, "an order", &order);
-    gx_dense_alloc(run, GX_F64, M, 1, "an order", &joined);
-    gx_dense_alloc(run, GX_F64, M, 1, "an order", &is_wanted);
-    gx_dense_alloc(run, s->wide, M, M, "a rotation", &W);
-    gx_dense_alloc(run, s->wide, M, M, "a rotation", &small);
-    gx_dense_alloc(run, GX_C128, s->k, 1, "eigenvalues", &locked);
-    s->theta = theta;
-    s->value = value;
-    s->residual = residual;
-    s->order = order;
-    s->joined = joined;
-    s->is_wanted = is_wanted;
-    s->vectors = vectors;
-    s->W = W;
-    s->small = small;
-    s->locked = locked;
+    s->V = gx_dense_take(run, s->dtype, n, s->ncv + 2 * b, "the Krylov basis");
+    s->ortho.work =
+        gx_dense_take(run, s->dtype, gx_ortho_work(s->dtype, n, M, b), 1, "inner products");
+    s->H = gx_dense_take(run, s->wide, M, M, "the projected matrix");
+    s->C = gx_dense_take(run, s->wide, b, M, "the projected matrix");
+    s->h = gx_dense_take(run, s->wide, M, b, "the projected matrix");
+    s->s = gx_dense_take(run, s->wide, b, b, "the projected matrix");
+    s->T = gx_dense_take(run, s->wide, M, M, "a Schur form");
+    s->Q = gx_dense_take(run, s->wide, M, M, "a Schur form");
+    s->vectors = gx_dense_take(run, GX_C128, M, M, "Ritz vectors");
+    s->theta = gx_dense_take(run, GX_C128, M, 1, "Ritz values");
+    s->value = gx_dense_take(run, GX_C128, M, 1, "Ritz values");
+    s->residual = gx_dense_take(run, GX_F64, M, 1, "residuals");
+    s->order = gx_dense_take(run, GX_F64, M, 1, "an order");
+    s->joined = gx_dense_take(run, GX_F64, M, 1, "an order");
+    s->is_wanted = gx_dense_take(run, GX_F64, M, 1, "an order");
+    s->W = gx_dense_take(run, s->wide, M, M, "a rotation");
+    s->small = gx_dense_take(run, s->wide, M, M, "a rotation");
+    s->locked = gx_dense_take(run, GX_C128, s->k, 1, "eigenvalues");
 }
 
 static void end(gx_kry *s)
@@ -255,7 +232,7 @@ static bool can_lock(gx_kry *s)
     while (gx_kry_splits_pair(s, p)) {
         p++;
     }
-    size_t bytes = (size_t)(m * m) * gx_kry_wide_bytes(s);
+    size_t bytes = (size_t)(m * m) * gx_number_bytes(s->wide);
     void *T = s->T, *Q = s->Q;
     memcpy(s->W, T, bytes);
     memcpy(s->small, Q, bytes);
@@ -284,7 +261,7 @@ static void lock(gx_kry *s)
     gx_kry_restart(s, s->k);
     s->f = gx_min(s->block, s->n - s->m);
     if (gx_ok(s->run) && s->f > 0) {
-        memset(s->C, 0, (size_t)(s->block * s->m) * gx_kry_wide_bytes(s));
+        memset(s->C, 0, (size_t)(s->block * s->m) * gx_number_bytes(s->wide));
         gx_ortho_block(&s->ortho, s->V, s->m, gx_kry_column(s, s->m), 0, s->f, NULL, 0, NULL, 0);
     }
 }

@@ -48,10 +48,6 @@ typedef struct gx_kry {
 /* Column j of the basis, of dtype. */
 void *gx_kry_column(const gx_kry *s, int64_t j);
 
-/* Element (i, j) of a wide matrix with the leading dimension of H. */
-void *gx_kry_h_at(const gx_kry *s, void *x, int64_t i, int64_t j);
-size_t gx_kry_wide_bytes(const gx_kry *s);
-
 /*
 ** Values and vectors of H, its Schur form, values of A, their order, residuals of the first k + 2,
 ** how many of k have converged.

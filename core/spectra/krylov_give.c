@@ -42,10 +42,9 @@ static void find_residuals(gx_kry *s, gx_number dtype)
 {
     gx_eig_result *r = s->result;
     int64_t n = s->n, parts = dtype != s->dtype ? 2 : 1, cols = r->count * parts;
-    void *x = NULL, *y = NULL, *z = NULL;
-    gx_dense_alloc(s->run, s->dtype, n, cols, "residuals", &x);
-    gx_dense_alloc(s->run, s->dtype, n, cols, "residuals", &y);
-    gx_dense_alloc(s->run, s->dtype, n, cols, "residuals", &z);
+    void *x = gx_dense_take(s->run, s->dtype, n, cols, "residuals");
+    void *y = gx_dense_take(s->run, s->dtype, n, cols, "residuals");
+    void *z = gx_dense_take(s->run, s->dtype, n, cols, "residuals");
     size_t half = gx_number_bytes(s->dtype), step = gx_number_bytes(dtype);
     for (int64_t j = 0; j < cols && gx_ok(s->run); j++) {
         const char *from = gx_at(r->right, dtype, n, 0, j / parts);

@@ -103,7 +103,6 @@ static void find_left_vectors(gx_run *run, const gx_eig_args *args, gx_eig_resul
 {
     gx_mat adjoint;
     const gx_mat *A = args->A;
-    void *taken = NULL;
     gx_mat_view(&adjoint, A, gx_adjoint(A->number), 0, 0, A->cols, A->rows);
     gx_eig_args again = *args;
     again.A = &adjoint;
@@ -113,16 +112,15 @@ static void find_left_vectors(gx_run *run, const gx_eig_args *args, gx_eig_resul
     again.wants_right = true;
     matching m = {.run = run, .args = args, .right = result};
     gx_kry_find_right(run, &again, &m.left);
-    gx_dense_alloc(run, GX_F64, gx_max(1, m.left.count), 1, "a matching", &taken);
-    gx_dense_alloc(run, result->dtype, result->n, result->count, "left eigenvectors",
-                   &result->left);
+    m.is_taken = gx_dense_take(run, GX_F64, gx_max(1, m.left.count), 1, "a matching");
+    result->left =
+        gx_dense_take(run, result->dtype, result->n, result->count, "left eigenvectors");
     if (gx_ok(run)) {
-        m.is_taken = taken;
-        memset(taken, 0, (size_t)m.left.count * sizeof *m.is_taken);
+        memset(m.is_taken, 0, (size_t)m.left.count * sizeof *m.is_taken);
         match(&m);
     }
     result->passes += m.left.passes;
-    gx_mem_free(run->ctx->mem, taken);
+    gx_mem_free(run->ctx->mem, m.is_taken);
     m.left.mem = run->ctx->mem;
     gx_eig_clear(&m.left);
 }

@@ -261,3 +261,17 @@ uint64_t gx_oper_search_key(const gx_mat *A, int kind, int64_t k, int64_t ncv, i
     }
     return A->kind == GX_MAT_STORED ? key : 0;
 }
+
+gx_code gx_kry_check_sizes(gx_run *run, int64_t n, int64_t k, int64_t ncv, int64_t block)
+{
+    int64_t least = gx_min(n, 2 * k + 1);
+    if (ncv != 0 && (ncv < least || ncv > n)) {
+        return gx_run_failf(run, GX_ARG, "ncv must be from %lld to %lld for k = %lld, not %lld",
+                            (long long)least, (long long)n, (long long)k, (long long)ncv);
+    }
+    if (block < 0 || block > GX_KRY_BLOCK_MOST) {
+        return gx_run_failf(run, GX_ARG, "block must be from 1 to %d, not %lld", GX_KRY_BLOCK_MOST,
+                            (long long)block);
+    }
+    return GX_OK;
+}

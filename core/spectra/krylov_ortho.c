@@ -337,11 +337,8 @@ static bool factorise(const block *b, double shift)
 static double least_eigenvalue(const block *b)
 {
     make_unit(b, b->T);
-    gx_args args = {.side = GX_LEFT, .uplo = GX_UPPER, .m = b->cols, .n = b->cols, .alpha = {1, 0}};
-    args.a = b->R;
-    args.c = b->T;
-    args.lda = args.ldc = b->cols;
-    gx_dense_call(b->run, GX_TRSM, b->wide, &args);
+    gx_dense_triangle(b->run, GX_TRSM, b->wide, GX_UPPER, GX_NO_TRANS, GX_NON_UNIT, b->cols, b->R,
+                      b->cols, b->T);
     const double *inverse = b->T;
     double squares = 0;
     for (int64_t k = 0; k < b->cols * b->cols * (b->wide == GX_C128 ? 2 : 1); k++) {
@@ -391,11 +388,8 @@ static void add_taken(const block *b, int64_t given, void *h, int64_t ldh)
 /* S := R S. */
 static void add_triangle(const block *b)
 {
-    gx_args args = {.side = GX_LEFT, .uplo = GX_UPPER, .m = b->cols, .n = b->cols, .alpha = {1, 0}};
-    args.a = b->R;
-    args.c = b->S;
-    args.lda = args.ldc = b->cols;
-    gx_dense_call(b->run, GX_TRMM, b->wide, &args);
+    gx_dense_triangle(b->run, GX_TRMM, b->wide, GX_UPPER, GX_NO_TRANS, GX_NON_UNIT, b->cols, b->R,
+                      b->cols, b->S);
 }
 
 /*

@@ -40,20 +40,17 @@ typedef struct finder {
 static void reserve(finder *f)
 {
     gx_run *run = f->run;
-    int64_t l = f->l;
-    void *sigma = NULL;
-    gx_dense_alloc(run, f->dtype, f->op->m, l, "a basis of the range", &f->Y);
-    gx_dense_alloc(run, f->dtype, f->op->n, l, "a basis of the rows", &f->Z);
-    gx_dense_alloc(run, f->dtype,
-                   gx_ortho_work(f->dtype, gx_max(f->op->m, f->op->n), l, GX_SVD_PANEL), 1,
-                   "inner products", &f->work);
-    gx_dense_alloc(run, f->wide, l, GX_SVD_PANEL, "inner products", &f->h);
-    gx_dense_alloc(run, f->wide, GX_SVD_PANEL, GX_SVD_PANEL, "inner products", &f->s);
-    gx_dense_alloc(run, f->wide, l, l, "the projected matrix", &f->R);
-    gx_dense_alloc(run, f->wide, l, l, "its singular vectors", &f->W);
-    gx_dense_alloc(run, f->wide, l, l, "its singular vectors", &f->Xh);
-    gx_dense_alloc(run, GX_F64, l, 1, "singular values", &sigma);
-    f->sigma = sigma;
+    int64_t l = f->l, m = f->op->m, n = f->op->n;
+    int64_t work = gx_ortho_work(f->dtype, gx_max(m, n), l, GX_SVD_PANEL);
+    f->Y = gx_dense_take(run, f->dtype, m, l, "a basis of the range");
+    f->Z = gx_dense_take(run, f->dtype, n, l, "a basis of the rows");
+    f->work = gx_dense_take(run, f->dtype, work, 1, "inner products");
+    f->h = gx_dense_take(run, f->wide, l, GX_SVD_PANEL, "inner products");
+    f->s = gx_dense_take(run, f->wide, GX_SVD_PANEL, GX_SVD_PANEL, "inner products");
+    f->R = gx_dense_take(run, f->wide, l, l, "the projected matrix");
+    f->W = gx_dense_take(run, f->wide, l, l, "its singular vectors");
+    f->Xh = gx_dense_take(run, f->wide, l, l, "its singular vectors");
+    f->sigma = gx_dense_take(run, GX_F64, l, 1, "singular values");
 }
 
 static void end(finder *f)
@@ -68,18 +65,17 @@ static void end(finder *f)
 static void orthonormalise(finder *f, void *Y, int64_t rows, void *R)
 {
     gx_ortho o = {.run = f->run, .dtype = f->dtype, .n = rows, .seed = f->seed, .work = f->work};
-    size_t element = gx_number_bytes(f->wide);
     f->seed += UINT64_C(1) << 32; // other columns the next time
     for (int64_t j = 0; j < f->l && gx_ok(f->run); j += GX_SVD_PANEL) {
         int64_t cols = gx_min(GX_SVD_PANEL, f->l - j);
         gx_ortho_block(&o, Y, j, gx_at(Y, f->dtype, rows, 0, j), cols, cols, f->h, f->l, f->s,
                        GX_SVD_PANEL);
-        for (int64_t c = 0; c < cols && R != NULL; c++) {
-            char *to = gx_at(R, f->wide, f->l, 0, j + c);
-            memset(to, 0, (size_t)f->l * element);
-            memcpy(to, gx_at(f->h, f->wide, f->l, 0, c), (size_t)j * element);
-            memcpy(to + (size_t)j * element, gx_at(f->s, f->wide, GX_SVD_PANEL, 0, c),
-                   (size_t)cols * element);
+        if (R != NULL) {
+            gx_number wide = f->wide;
+            void *to = gx_at(R, wide, f->l, 0, j), *square = gx_at(R, wide, f->l, j, j);
+            memset(to, 0, (size_t)(f->l * cols) * gx_number_bytes(wide));
+            gx_convert(wide, f->h, f->l, wide, to, f->l, j, cols);
+            gx_convert(wide, f->s, GX_SVD_PANEL, wide, square, f->l, cols, cols);
         }
     }
 }
@@ -108,40 +104,22 @@ static void solve(finder *f)
     gx_dense_svd(f->run, f->wide, l, f->R, f->sigma, f->W, f->Xh);
 }
 
-/* X from X^H, over R. */
-static void transpose(finder *f)
-{
-    int64_t l = f->l;
-    for (int64_t j = 0; j < l; j++) {
-        for (int64_t i = 0; i < l; i++) {
-            const double *from = gx_at(f->Xh, f->wide, l, j, i);
-            double *to = gx_at(f->R, f->wide, l, i, j);
-            to[0] = from[0];
-            if (f->wide == GX_C128) {
-                to[1] = -from[1];
-            }
-        }
-    }
-}
-
 static void give(finder *f, gx_svd_result *r)
 {
     const gx_svd_args *args = f->args;
     int64_t k = args->k;
-    void *memory = NULL;
     gx_svd_reserve(f->run, r, f->op->m, f->op->n, k, f->dtype, args->mode);
-    gx_dense_alloc(f->run, GX_F64, k, 1, "an order", &memory);
-    int64_t *pick = memory;
+    int64_t *pick = gx_dense_take(f->run, GX_F64, k, 1, "an order");
     for (int64_t i = 0; i < k && gx_ok(f->run); i++) {
         r->sigma[i] = f->sigma[i];
         pick[i] = i;
     }
     if (gx_ok(f->run)) {
-        transpose(f);
+        gx_vectors_turned(f->run, f->wide, f->l, f->l, f->Xh, f->l, f->R);
         gx_svd_give_vectors(f->run, r, f->l, f->Y, f->R, f->Z, f->W, pick);
         r->driver = "randomized";
     }
-    gx_mem_free(f->run->ctx->mem, memory);
+    gx_mem_free(f->run->ctx->mem, pick);
 }
 
 gx_code gx_svd_randomized(gx_run *run, gx_oper *op, const gx_svd_args *args, gx_svd_result *result)

@@ -11,16 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-size_t gx_kry_wide_bytes(const gx_kry *s)
-{
-    return gx_number_bytes(s->wide);
-}
-
-void *gx_kry_h_at(const gx_kry *s, void *x, int64_t i, int64_t j)
-{
-    return gx_at(x, s->wide, s->ld, i, j);
-}
-
 static gx_scalar back(const gx_kry *s, gx_scalar theta)
 {
     if (!s->is_inverse) {
@@ -38,10 +28,7 @@ static gx_scalar back(const gx_kry *s, gx_scalar theta)
 static void solve_hermitian(gx_kry *s)
 {
     int64_t m = s->m;
-    for (int64_t j = 0; j < m; j++) {
-        memcpy(gx_at(s->W, s->wide, m, 0, j), gx_kry_h_at(s, s->H, 0, j),
-               (size_t)m * gx_kry_wide_bytes(s));
-    }
+    gx_convert(s->wide, s->H, s->ld, s->wide, s->W, m, m, m);
     gx_args args = {.uplo = GX_LOWER,
                     .m = m,
                     .n = m,
@@ -60,10 +47,7 @@ static void solve_hermitian(gx_kry *s)
 static void solve_general(gx_kry *s)
 {
     int64_t m = s->m;
-    for (int64_t j = 0; j < m; j++) {
-        memcpy(gx_at(s->T, s->wide, m, 0, j), gx_kry_h_at(s, s->H, 0, j),
-               (size_t)m * gx_kry_wide_bytes(s));
-    }
+    gx_convert(s->wide, s->H, s->ld, s->wide, s->T, m, m, m);
     gx_args args = {.m = m, .n = m, .c = s->T, .values = s->theta, .right = s->Q};
     args.left = s->vectors;
     args.ldc = args.ldleft = args.ldright = gx_max(1, m);

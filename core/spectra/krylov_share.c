@@ -54,6 +54,11 @@ bool gx_kry_is_open(const struct gx_kry_device *d, const gx_kry_share *s)
     return gx_fleet_has(d->op->run->ctx, s->accel);
 }
 
+gx_code gx_kry_check_open(const struct gx_kry_device *d, const gx_kry_share *s, gx_err *err)
+{
+    return gx_kry_is_open(d, s) ? GX_OK : gx_fail(err, GX_DEVICE, "the device was lost");
+}
+
 gx_code gx_kry_fail_of(struct gx_kry_device *d, int culprit, gx_code code)
 {
     d->culprit = code == GX_OK ? d->culprit : culprit;

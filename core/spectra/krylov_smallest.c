@@ -66,31 +66,20 @@ static gx_code begin(gx_run *run, gx_svd_args *args, inverse *s)
 }
 
 /* From those of A^-1, V diag(1 / sigma) U^H, to those of A. */
-static void turn_round(gx_svd_result *r)
+static void turn_round(gx_run *run, gx_svd_result *r)
 {
-    size_t es = gx_number_bytes(r->dtype);
-    int64_t n = r->n;
+    void *v = r->u, *uh = r->vt;
     for (int64_t j = 0; j < r->count; j++) {
         r->sigma[j] = 1 / r->sigma[j];
-        for (int64_t i = 0; i < n && r->u != NULL; i++) {
-            char kept[2 * sizeof(double)];
-            void *u = gx_at(r->u, r->dtype, n, i, j), *vt = gx_at(r->vt, r->dtype, r->count, j, i);
-            memcpy(kept, u, es);
-            memcpy(u, vt, es);
-            memcpy(vt, kept, es);
-        }
     }
-    int64_t count = r->u == NULL ? 0 : n * r->count;
-    void *both[] = {r->u, r->vt};
-    for (int p = 0; p < 2 && gx_number_is_complex(r->dtype); p++) {
-        for (int64_t i = 0; i < count; i++) {
-            if (r->dtype == GX_C128) {
-                ((double *)both[p])[2 * i + 1] *= -1;
-            } else {
-                ((float *)both[p])[2 * i + 1] *= -1;
-            }
-        }
+    if (v != NULL) {
+        r->u = gx_dense_take(run, r->dtype, r->n, r->count, "left singular vectors");
+        r->vt = gx_dense_take(run, r->dtype, r->count, r->n, "right singular vectors");
+        gx_vectors_turned(run, r->dtype, r->count, r->n, uh, r->count, r->u);
+        gx_vectors_turned(run, r->dtype, r->n, r->count, v, r->n, r->vt);
     }
+    gx_mem_free(run->ctx->mem, v);
+    gx_mem_free(run->ctx->mem, uh);
 }
 
 gx_code gx_svd_smallest(gx_run *run, const gx_svd_args *asked, gx_svd_result *result,
@@ -102,7 +91,7 @@ gx_code gx_svd_smallest(gx_run *run, const gx_svd_args *asked, gx_svd_result *re
     args.method = GX_SVD_KRYLOV;
     *is_singular = begin(run, &args, &s) == GX_NUMERIC;
     if (gx_ok(run) && gx_svd_krylov(run, &s.op, &args, result) == GX_OK) {
-        turn_round(result);
+        turn_round(run, result);
         result->driver = "golub-kahan of the inverse";
     }
     gx_factor_clear(&s.factor);

@@ -7,7 +7,7 @@
 **
 ** (A - sigma I)^-1 is a sparse factorisation (core/alg/direct.h) of A - sigma I: by CHOLMOD where
 ** that is symmetric positive definite, else by UMFPACK.  A sigma that is an eigenvalue, to the bit,
-** moves a little, as for dense matrices (krylov_factors.c).
+** moves a little, as for dense matrices (krylov_inverse.c).
 */
 #include "../alg/dense.h"
 #include "../alg/direct.h"

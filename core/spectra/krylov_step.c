@@ -49,19 +49,11 @@ static void expand_once(gx_kry *s)
     if (!gx_ok(s->run)) {
         return;
     }
-    for (int64_t j = 0; j < m; j++) { // C is the coupling of the old columns to F
-        memcpy(gx_kry_h_at(s, s->H, m, j), gx_at(s->C, s->wide, s->block, 0, j),
-               (size_t)f * gx_kry_wide_bytes(s));
-    }
-    for (int64_t j = 0; j < f; j++) {
-        memcpy(gx_kry_h_at(s, s->H, 0, m + j), gx_kry_h_at(s, s->h, 0, j),
-               (size_t)more * gx_kry_wide_bytes(s));
-    }
-    memset(s->C, 0, (size_t)(s->block * more) * gx_kry_wide_bytes(s));
-    for (int64_t j = 0; j < f; j++) {
-        memcpy(gx_at(s->C, s->wide, s->block, 0, m + j), gx_at(s->s, s->wide, s->block, 0, j),
-               (size_t)next * gx_kry_wide_bytes(s));
-    }
+    gx_number wide = s->wide; // C is the coupling of the old columns to F
+    gx_convert(wide, s->C, s->block, wide, gx_at(s->H, wide, s->ld, m, 0), s->ld, f, m);
+    gx_convert(wide, s->h, s->ld, wide, gx_at(s->H, wide, s->ld, 0, m), s->ld, more, f);
+    memset(s->C, 0, (size_t)(s->block * more) * gx_number_bytes(s->wide));
+    gx_convert(wide, s->s, s->block, wide, gx_at(s->C, wide, s->block, 0, m), s->block, next, f);
     s->m = more;
     s->f = next;
     s->coupled = m;
@@ -103,7 +95,7 @@ static int64_t choose_span(gx_kry *s, int64_t p)
         return p;
     }
     p = gx_kry_order_span(s, p);
-    memcpy(s->W, s->Q, (size_t)(m * p) * gx_kry_wide_bytes(s));
+    memcpy(s->W, s->Q, (size_t)(m * p) * gx_number_bytes(s->wide));
     return p;
 }
 
@@ -113,9 +105,7 @@ static void rotate(gx_kry *s, int64_t p)
     int64_t m = s->m, b = s->block;
     gx_trans adjoint = s->wide == GX_C128 ? GX_CONJ_TRANS : GX_TRANS;
     if (s->is_hermitian) { // its upper part is rounding's: H is what its lower triangle says
-        gx_args args = {
-            .uplo = GX_LOWER, .transa = adjoint, .m = m, .n = m, .c = s->H, .ldc = s->ld};
-        gx_dense_call(s->run, GX_SYMMETRIZE, s->wide, &args);
+        gx_dense_mirror(s->run, s->wide, s->H, s->ld, m);
     }
     gx_dense_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, m, p, m, 1, s->H, s->ld, s->W, m, 0,
                   s->small, m);
@@ -124,7 +114,7 @@ static void rotate(gx_kry *s, int64_t p)
     gx_dense_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, b, p, m, 1, s->C, b, s->W, m, 0,
                   s->small, b);
     if (gx_ok(s->run)) {
-        memcpy(s->C, s->small, (size_t)(b * p) * gx_kry_wide_bytes(s));
+        memcpy(s->C, s->small, (size_t)(b * p) * gx_number_bytes(s->wide));
     }
     gx_kry_rotate(s->run, s->dtype, s->V, s->n, m, s->W, m, p);
     if (gx_ok(s->run)) {

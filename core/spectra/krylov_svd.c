@@ -71,26 +71,21 @@ static void reserve(lanczos *s)
 {
     gx_run *run = s->run;
     int64_t ncv = s->ncv, b = s->block;
-    void *sigma = NULL, *residual = NULL, *locked = NULL;
-    gx_dense_alloc(run, s->dtype, s->M, ncv, "the left Krylov basis", &s->U);
-    gx_dense_alloc(run, s->dtype, s->n, ncv + b, "the right Krylov basis", &s->V);
-    gx_dense_alloc(run, s->dtype, gx_ortho_work(s->dtype, s->M, ncv, b), 1, "inner products",
-                   &s->left.work);
-    gx_dense_alloc(run, s->wide, ncv, ncv, "the projected matrix", &s->B);
-    gx_dense_alloc(run, s->wide, b, ncv, "the projected matrix", &s->C);
-    gx_dense_alloc(run, s->wide, ncv, b, "the projected matrix", &s->h);
-    gx_dense_alloc(run, s->wide, b, b, "the projected matrix", &s->s);
-    gx_dense_alloc(run, s->wide, ncv, ncv, "its singular vectors", &s->X);
-    gx_dense_alloc(run, s->wide, ncv, ncv, "its singular vectors", &s->Wh);
-    gx_dense_alloc(run, s->wide, ncv, ncv, "its singular vectors", &s->small);
-    gx_dense_alloc(run, s->wide, ncv, gx_max(b, s->k), "inner products", &s->h2);
-    gx_dense_alloc(run, GX_F64, ncv, 1, "singular values", &sigma);
-    gx_dense_alloc(run, GX_F64, s->k, 1, "residuals", &residual);
-    gx_dense_alloc(run, GX_F64, s->k, 1, "singular values", &locked);
-    s->right.work = s->left.work;
-    s->sigma = sigma;
-    s->residual = residual;
-    s->locked = locked;
+    s->U = gx_dense_take(run, s->dtype, s->M, ncv, "the left Krylov basis");
+    s->V = gx_dense_take(run, s->dtype, s->n, ncv + b, "the right Krylov basis");
+    s->left.work = s->right.work =
+        gx_dense_take(run, s->dtype, gx_ortho_work(s->dtype, s->M, ncv, b), 1, "inner products");
+    s->B = gx_dense_take(run, s->wide, ncv, ncv, "the projected matrix");
+    s->C = gx_dense_take(run, s->wide, b, ncv, "the projected matrix");
+    s->h = gx_dense_take(run, s->wide, ncv, b, "the projected matrix");
+    s->s = gx_dense_take(run, s->wide, b, b, "the projected matrix");
+    s->X = gx_dense_take(run, s->wide, ncv, ncv, "its singular vectors");
+    s->Wh = gx_dense_take(run, s->wide, ncv, ncv, "its singular vectors");
+    s->small = gx_dense_take(run, s->wide, ncv, ncv, "its singular vectors");
+    s->h2 = gx_dense_take(run, s->wide, ncv, gx_max(b, s->k), "inner products");
+    s->sigma = gx_dense_take(run, GX_F64, ncv, 1, "singular values");
+    s->residual = gx_dense_take(run, GX_F64, s->k, 1, "residuals");
+    s->locked = gx_dense_take(run, GX_F64, s->k, 1, "singular values");
 }
 
 static void end(lanczos *s)
@@ -144,16 +139,6 @@ static void *right_column(const lanczos *s, int64_t j)
     return gx_at(s->V, s->dtype, s->n, 0, j);
 }
 
-/* cols columns of rows numbers in doubles, from one matrix to another. */
-static void copy_wide(const lanczos *s, const void *from, int64_t ld_from, void *to, int64_t ld_to,
-                      int64_t rows, int64_t cols)
-{
-    for (int64_t j = 0; j < cols && rows > 0; j++) {
-        memcpy(gx_at(to, s->wide, ld_to, 0, j), gx_at(from, s->wide, ld_from, 0, j),
-               (size_t)rows * wide_bytes(s));
-    }
-}
-
 /* Two passes: F joins the right basis, what A makes of it the left one. */
 static void expand_once(lanczos *s)
 {
@@ -170,14 +155,14 @@ static void expand_once(lanczos *s)
     for (int64_t j = 0; j < m; j++) { // A V = U B is of the old columns alone
         memset(gx_at(s->B, s->wide, ncv, m, j), 0, (size_t)f * wide_bytes(s));
     }
-    copy_wide(s, s->h, ncv, gx_at(s->B, s->wide, ncv, 0, m), ncv, m, f);
-    copy_wide(s, s->s, b, gx_at(s->B, s->wide, ncv, m, m), ncv, f, f);
+    gx_convert(s->wide, s->h, ncv, s->wide, gx_at(s->B, s->wide, ncv, 0, m), ncv, m, f);
+    gx_convert(s->wide, s->s, b, s->wide, gx_at(s->B, s->wide, ncv, m, m), ncv, f, f);
     int64_t next = gx_min(gx_min(b, s->n - more), f);
     s->right.first = m; // A^H P is coupled to F alone
     gx_ortho_block(&s->right, s->V, more, z, f, next, NULL, 0, s->s, b);
     s->right.first = 0;
     memset(s->C, 0, (size_t)(b * more) * wide_bytes(s));
-    copy_wide(s, s->s, b, gx_at(s->C, s->wide, b, 0, m), b, next, f);
+    gx_convert(s->wide, s->s, b, s->wide, gx_at(s->C, s->wide, b, 0, m), b, next, f);
     s->m = more;
     s->f = next;
     s->coupled = m;
@@ -220,7 +205,8 @@ static void find_triplets(lanczos *s)
 {
     int64_t m = s->m - s->first;
     s->converged = 0;
-    copy_wide(s, gx_at(s->B, s->wide, s->ncv, s->first, s->first), s->ncv, s->small, m, m, m);
+    const void *rest = gx_at(s->B, s->wide, s->ncv, s->first, s->first);
+    gx_convert(s->wide, rest, s->ncv, s->wide, s->small, m, m, m);
     gx_dense_svd(s->run, s->wide, m, s->small, s->sigma, s->X, s->Wh);
     for (int64_t i = 0; i < gx_min(s->k, m) && s->first == 0 && gx_ok(s->run); i++) {
         s->residual[i] = residual_of(s, i);
@@ -259,22 +245,6 @@ static void expand(lanczos *s)
     }
 }
 
-/* W's first p columns from W^H: out, m x p. */
-static void take_right(const lanczos *s, int64_t p, void *out)
-{
-    int64_t m = s->m - s->first, parts = s->wide == GX_C128 ? 2 : 1;
-    for (int64_t j = 0; j < p; j++) {
-        for (int64_t i = 0; i < m; i++) {
-            const double *from = gx_at(s->Wh, s->wide, m, j, i);
-            double *to = gx_at(out, s->wide, m, i, j);
-            to[0] = from[0];
-            if (parts == 2) {
-                to[1] = -from[1];
-            }
-        }
-    }
-}
-
 /* x (rows x m) = x Z, Z m x p, for coefficients. */
 static void rotate_small(lanczos *s, void *x, int64_t ld, int64_t rows, int64_t m, const void *Z,
                          int64_t p)
@@ -282,7 +252,7 @@ static void rotate_small(lanczos *s, void *x, int64_t ld, int64_t rows, int64_t 
     gx_dense_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, rows, p, m, 1, x, ld, Z, m, 0, s->h2,
                   rows);
     if (gx_ok(s->run)) {
-        copy_wide(s, s->h2, rows, x, ld, rows, p);
+        gx_convert(s->wide, s->h2, rows, s->wide, x, ld, rows, p);
     }
 }
 
@@ -291,7 +261,7 @@ static void restart(lanczos *s, int64_t p)
 {
     int64_t first = s->first, m = s->m - first, ncv = s->ncv, b = s->block;
     assert(p >= 0 && p <= m);
-    take_right(s, p, s->small);
+    gx_vectors_turned(s->run, s->wide, p, m, s->Wh, m, s->small); // p columns of W
     gx_kry_rotate(s->run, s->dtype, right_column(s, first), s->n, m, s->small, m, p);
     gx_kry_rotate(s->run, s->dtype, left_column(s, first), s->M, m, s->X, m, p);
     rotate_small(s, gx_at(s->B, s->wide, ncv, 0, first), ncv, first, m, s->small, p);
@@ -420,7 +390,7 @@ static void give(lanczos *s)
     for (int64_t i = 0; i < count; i++) {
         r->sigma[i] = s->sigma[pick[i]];
     }
-    take_right(s, s->m, s->small);
+    gx_vectors_turned(s->run, s->wide, s->m, s->m, s->Wh, s->m, s->small);
     if (s->is_swapped) {
         gx_svd_give_vectors(s->run, r, s->m, s->V, s->small, s->U, s->X, pick);
     } else {

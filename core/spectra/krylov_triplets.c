@@ -24,23 +24,18 @@ enum { SHORT_MOST = 2048 };
 
 enum { RESTARTS = 300, OVERSAMPLE = 10, POWER = 2 };
 
-static int64_t chosen(int64_t asked, int64_t otherwise)
-{
-    return asked > 0 ? asked : otherwise;
-}
-
 void gx_svd_choose_sizes(const gx_svd_args *args, gx_svd_sizes *sizes)
 {
     int64_t n = gx_min(args->A->rows, args->A->cols), k = args->k;
     enum { WIDE = 8, NARROW = 4, FEW = 4, BLOCKS = 12 };
-    int64_t block = chosen(args->block, k >= FEW ? WIDE : NARROW);
+    int64_t block = gx_kry_chosen(args->block, k >= FEW ? WIDE : NARROW);
     sizes->block = gx_max(1, gx_min(gx_min(block, GX_KRY_BLOCK_MOST), n));
     int64_t ncv = gx_max(2 * k + 4 * sizes->block, BLOCKS * sizes->block);
-    sizes->ncv = gx_min(n, chosen(args->ncv, ncv));
+    sizes->ncv = gx_min(n, gx_kry_chosen(args->ncv, ncv));
     if (sizes->ncv < n) { // a few blocks beside the wanted ones
         sizes->block = gx_max(1, gx_min(sizes->block, (sizes->ncv - k) / 4));
     }
-    sizes->maxiter = chosen(args->maxiter, RESTARTS);
+    sizes->maxiter = gx_kry_chosen(args->maxiter, RESTARTS);
     sizes->width = gx_min(n, k + (args->oversample < 0 ? OVERSAMPLE : args->oversample));
     sizes->power = args->power < 0 ? POWER : args->power;
     double rounding = gx_number_is_double(args->A->number) ? 1e-12 : 2e-6;
@@ -198,8 +193,7 @@ static void *picked(gx_run *run, gx_number dtype, int64_t b, const void *X, cons
                     int64_t count)
 {
     gx_number wide = gx_number_wide(dtype);
-    void *out = NULL;
-    gx_dense_alloc(run, dtype, b, count, "singular vectors", &out);
+    void *out = gx_dense_take(run, dtype, b, count, "singular vectors");
     for (int64_t j = 0; j < count && gx_ok(run); j++) {
         gx_convert(wide, gx_at(X, wide, b, 0, pick[j]), b, dtype, gx_at(out, dtype, b, 0, j), b, b,
                    1);
@@ -227,23 +221,15 @@ gx_code gx_svd_give_vectors(gx_run *run, gx_svd_result *r, int64_t b, const void
 
 // Residuals ---------------------------------------------------------------------------------------
 
-/* ||y - sigma x|| of count columns into out, where it is larger than what is there. */
-static void take_residuals(const gx_svd_result *r, int64_t rows, void *y, const void *x)
+/* ||y - sigma x|| of the columns, where it is larger than the residual that is there. */
+static void take_residuals(gx_run *run, const gx_svd_result *r, int64_t rows, void *y,
+                           const void *x)
 {
-    gx_number dtype = r->dtype;
-    int64_t parts = gx_number_is_complex(dtype) ? 2 : 1;
     for (int64_t j = 0; j < r->count; j++) {
-        void *column = gx_at(y, dtype, rows, 0, j);
-        const void *other = gx_at(x, dtype, rows, 0, j);
-        for (int64_t i = 0; i < parts * rows; i++) {
-            if (gx_number_is_double(dtype)) {
-                ((double *)column)[i] -= r->sigma[j] * ((const double *)other)[i];
-            } else {
-                float *at = (float *)column + i;
-                *at = (float)((double)*at - r->sigma[j] * (double)((const float *)other)[i]);
-            }
-        }
-        double norm = gx_small_norm(dtype, column, gx_max(1, rows), rows, 1);
+        void *column = gx_at(y, r->dtype, rows, 0, j);
+        gx_dense_add(run, r->dtype, rows, 1, column, (gx_scalar){-r->sigma[j], 0},
+                     gx_at(x, r->dtype, rows, 0, j));
+        double norm = gx_kry_norm(r->dtype, column, rows);
         r->residuals[j] = fmax(r->residuals[j], norm);
     }
 }
@@ -251,25 +237,18 @@ static void take_residuals(const gx_svd_result *r, int64_t rows, void *y, const 
 gx_code gx_svd_find_residuals(gx_oper *op, const gx_mat *A, gx_svd_result *r)
 {
     gx_run *run = op->run;
-    void *residuals = NULL, *v = NULL, *y = NULL;
-    gx_dense_alloc(run, GX_F64, r->count, 1, "residuals", &residuals);
-    gx_dense_alloc(run, r->dtype, r->n, r->count, "residuals", &v);
-    gx_dense_alloc(run, r->dtype, gx_max(r->m, r->n), r->count, "residuals", &y);
-    r->residuals = residuals;
+    r->residuals = gx_dense_take(run, GX_F64, r->count, 1, "residuals");
+    void *v = gx_dense_take(run, r->dtype, r->n, r->count, "residuals");
+    void *y = gx_dense_take(run, r->dtype, gx_max(r->m, r->n), r->count, "residuals");
     for (int64_t j = 0; j < r->count && gx_ok(run); j++) {
-        void *to = gx_at(v, r->dtype, r->n, 0, j);
         r->residuals[j] = 0;
-        for (int64_t i = 0; i < r->n; i++) {
-            memcpy(gx_at(to, r->dtype, 1, i, 0), gx_at(r->vt, r->dtype, r->vt_rows, j, i),
-                   gx_number_bytes(r->dtype));
-        }
     }
-    gx_dense_conj(run, r->dtype, r->n, r->count, v);
+    gx_vectors_turned(run, r->dtype, r->count, r->n, r->vt, r->vt_rows, v);
     if (r->count > 0 && gx_svd_product(op, A, false, v, r->count, y) == GX_OK) {
-        take_residuals(r, r->m, y, r->u);
+        take_residuals(run, r, r->m, y, r->u);
     }
     if (r->count > 0 && gx_svd_product(op, A, true, r->u, r->count, y) == GX_OK) {
-        take_residuals(r, r->n, y, v);
+        take_residuals(run, r, r->n, y, v);
     }
     gx_mem_free(run->ctx->mem, v);
     gx_mem_free(run->ctx->mem, y);
@@ -277,22 +256,6 @@ gx_code gx_svd_find_residuals(gx_oper *op, const gx_mat *A, gx_svd_result *r)
 }
 
 // The entry ---------------------------------------------------------------------------------------
-
-static gx_code check(gx_run *run, const gx_svd_args *args)
-{
-    int64_t n = gx_min(args->A->rows, args->A->cols), least = gx_min(n, 2 * args->k + 1);
-    bool is_random = args->method == GX_SVD_RANDOMIZED;
-    if (args->ncv != 0 && !is_random && (args->ncv < least || args->ncv > n)) {
-        return gx_run_failf(run, GX_ARG, "ncv must be from %lld to %lld for k = %lld, not %lld",
-                            (long long)least, (long long)n, (long long)args->k,
-                            (long long)args->ncv);
-    }
-    if (args->block > GX_KRY_BLOCK_MOST && !is_random) {
-        return gx_run_failf(run, GX_ARG, "block must be from 1 to %d, not %lld", GX_KRY_BLOCK_MOST,
-                            (long long)args->block);
-    }
-    return GX_OK;
-}
 
 /* With k of them, and the smallest basis where that can be chosen. */
 static bool fits_with(gx_run *run, const gx_svd_args *args, int64_t k)
@@ -372,7 +335,11 @@ static void fit_basis(gx_run *run, gx_svd_args *args, size_t keep_bytes)
 
 gx_code gx_svd_check_sizes(gx_run *run, gx_svd_args *args, size_t keep_bytes)
 {
-    if (!gx_ok(run) || check(run, args) != GX_OK) {
+    int64_t n = gx_min(args->A->rows, args->A->cols);
+    if (gx_ok(run) && args->method != GX_SVD_RANDOMIZED) {
+        gx_kry_check_sizes(run, n, args->k, args->ncv, args->block);
+    }
+    if (!gx_ok(run)) {
         return run->err.code;
     }
     fit_basis(run, args, keep_bytes);

@@ -53,6 +53,14 @@ gx_code gx_svd_dense(gx_run *run, const gx_svd_args *args, gx_svd_result *result
 gx_code gx_svd_reserve(gx_run *run, gx_svd_result *result, int64_t m, int64_t n, int64_t count,
                        gx_number dtype, gx_svd_mode mode);
 
+/* r = x diag(sigma) yh, n x n numbers, by the host; r is destroyed.  The values are checked. */
+gx_code gx_svd_square(gx_run *run, const char *label, gx_number dtype, int64_t n, void *r,
+                      double *sigma, void *x, void *yh);
+
+/* to (n x m) = from^H, of m x n numbers with leading dimension ld. */
+void gx_vectors_turned(gx_run *run, gx_number dtype, int64_t m, int64_t n, const void *from,
+                       int64_t ld, void *to);
+
 /* Is one side at least twice the other? */
 bool gx_svd_is_long(const gx_mat *A);
 

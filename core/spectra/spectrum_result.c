@@ -33,18 +33,15 @@ gx_code gx_eig_reserve(gx_run *run, gx_eig_result *result, int64_t n, int64_t co
     result->n = n;
     result->count = result->asked = count;
     result->dtype = dtype;
-    void *values = NULL, *residuals = NULL;
-    gx_dense_alloc(run, GX_C128, count, 1, "eigenvalues", &values);
-    result->values = values;
+    result->values = gx_dense_take(run, GX_C128, count, 1, "eigenvalues");
     if (wants_residuals) {
-        gx_dense_alloc(run, GX_F64, count, 1, "residuals", &residuals);
-        result->residuals = residuals;
+        result->residuals = gx_dense_take(run, GX_F64, count, 1, "residuals");
     }
     if (wants_right) {
-        gx_dense_alloc(run, dtype, n, count, "eigenvectors", &result->right);
+        result->right = gx_dense_take(run, dtype, n, count, "eigenvectors");
     }
     if (wants_left) {
-        gx_dense_alloc(run, dtype, n, count, "left eigenvectors", &result->left);
+        result->left = gx_dense_take(run, dtype, n, count, "left eigenvectors");
     }
     return gx_ok(run) ? GX_OK : run->err.code;
 }
@@ -64,7 +61,6 @@ void gx_svd_clear(gx_svd_result *result)
 gx_code gx_svd_reserve(gx_run *run, gx_svd_result *result, int64_t m, int64_t n, int64_t count,
                        gx_number dtype, gx_svd_mode mode)
 {
-    void *sigma = NULL;
     result->mem = run->ctx->mem;
     result->m = m;
     result->n = n;
@@ -72,8 +68,7 @@ gx_code gx_svd_reserve(gx_run *run, gx_svd_result *result, int64_t m, int64_t n,
     result->dtype = dtype;
     result->u_cols = mode == GX_SVD_FULL ? m : count;
     result->vt_rows = mode == GX_SVD_FULL ? n : count;
-    gx_dense_alloc(run, GX_F64, count, 1, "singular values", &sigma);
-    result->sigma = sigma;
+    result->sigma = gx_dense_take(run, GX_F64, count, 1, "singular values");
     if (mode != GX_SVD_VALUES) {
         gx_dense_alloc(run, dtype, m, result->u_cols, "left singular vectors", &result->u);
         gx_dense_alloc(run, dtype, result->vt_rows, n, "right singular vectors", &result->vt);
@@ -213,21 +208,20 @@ void gx_vector_scale(gx_number dtype, void *x, int64_t n, int64_t stride, gx_sca
     for (int64_t i = 0; dtype == GX_F64 && i < n; i++) {
         ((double *)x)[i * stride] *= s.re;
     }
-    for (int64_t i = 0; dtype == GX_F32 && i < n; i++) {
-        float *at = (float *)x + i * stride;
-        *at = (float)((double)*at * s.re);
-    }
-    for (int64_t i = 0; gx_number_is_complex(dtype) && i < n; i++) {
+    for (int64_t i = 0; dtype != GX_F64 && i < n; i++) {
         gx_scalar e = gx_number_get(dtype, x, i * stride);
-        gx_scalar product = {e.re * s.re - e.im * s.im, e.re * s.im + e.im * s.re};
-        if (dtype == GX_C128) {
-            ((gx_scalar *)x)[i * stride] = product;
-        } else {
-            float *at = (float *)x + 2 * i * stride;
-            at[0] = (float)product.re;
-            at[1] = (float)product.im;
-        }
+        gx_number_put(dtype, x, i * stride,
+                      (gx_scalar){e.re * s.re - e.im * s.im, e.re * s.im + e.im * s.re});
     }
+}
+
+void gx_vectors_turned(gx_run *run, gx_number dtype, int64_t m, int64_t n, const void *from,
+                       int64_t ld, void *to)
+{
+    gx_args args = {.transa = gx_adjoint(dtype), .m = n, .n = m, .a = from, .lda = gx_max(1, ld)};
+    args.c = to;
+    args.ldc = gx_max(1, n);
+    gx_dense_call(run, GX_TRANSPOSE, dtype, &args);
 }
 
 /* Columns that get their sign, some at a time; of V^H the elements of a column, each its row's. */
@@ -290,13 +284,12 @@ void gx_eig_fix_sign(gx_run *run, gx_number dtype, void *vectors, int64_t n, int
 
 void gx_svd_fix_sign(gx_run *run, gx_svd_result *r)
 {
-    void *phases = NULL;
     int64_t most = gx_max(r->u_cols, r->vt_rows);
-    if (r->u == NULL ||
-        gx_dense_alloc(run, GX_C128, most, 1, "signs of vectors", &phases) != GX_OK) {
+    gx_scalar *phase =
+        r->u == NULL ? NULL : gx_dense_take(run, GX_C128, most, 1, "signs of vectors");
+    if (phase == NULL) {
         return;
     }
-    gx_scalar *phase = phases;
     for (int64_t j = 0; j < most; j++) {
         phase[j] = (gx_scalar){1, 0}; // rows of V^H without a column of U
     }
@@ -309,5 +302,5 @@ void gx_svd_fix_sign(gx_run *run, gx_svd_result *r)
     signing right = {
         .dtype = r->dtype, .x = r->vt, .rows = r->vt_rows, .cols = r->n, .phase = phase};
     sign(run, &right, sign_rows);
-    gx_mem_free(run->ctx->mem, phases);
+    gx_mem_free(run->ctx->mem, phase);
 }
