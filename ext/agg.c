@@ -3,8 +3,8 @@
 **
 ** Each row of the query is one call of the step function, which must cost little: the state is in
 ** SQLite's aggregate context, options and name are read at the first row only (the name is compared
-** at every row, since a group must have one), and collecting is core's (cell_scatter.h,
-** row_stack.h). The matrix is built, and stored, in the final function, within one run.
+** at every row, since a group must have one), and collecting is core's (assembly.h). The matrix is
+** built, and stored, in the final function, within one run.
 **
 ** SQLite calls the final function also when the statement fails half-way, so that memory is freed.
 ** After a failure of ours the state says so; for other failures see agg_undo.c.

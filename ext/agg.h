@@ -7,7 +7,7 @@
 
 #include "gx_ext.h"
 
-#include "../core/mat/cell_scatter.h"
+#include "../core/mat/assembly.h"
 
 typedef struct gx_agg gx_agg;
 

@@ -2,7 +2,7 @@
 ** gx_from_cells(i, j, value[, imag][, options]) and gx_store_cells(name, i, j, ...): a matrix from
 ** rows of (i, j, value).
 **
-** The values go as they come into a gx_scatter (cell_scatter.h), which keeps within the memory
+** The values go as they come into a gx_scatter (assembly.h), which keeps within the memory
 ** limit; the matrix is built at the end.
 */
 #include "agg.h"

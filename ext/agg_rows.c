@@ -2,14 +2,14 @@
 ** gx_from_rows(i, row[, options]) and gx_store_rows(name, i, row[, options]): a matrix from its
 ** rows, each a JSON list, a matrix value or raw elements.
 **
-** The rows go as they come into a gx_stack (row_stack.h), which keeps within the memory limit; the
+** The rows go as they come into a gx_stack (assembly.h), which keeps within the memory limit; the
 ** matrix is built at the end.  Raw elements are what the option "dtype" says, or what rows of the
 ** known length can only be (gx_raw_dtype).  Of rows that are numbered, "ids" names the matrix that
 ** keeps which index became which row.
 */
 #include "agg.h"
 
-#include "../core/mat/row_stack.h"
+#include "../core/mat/assembly.h"
 
 #include <stdio.h>
 

@@ -11,7 +11,7 @@
 #include "parts.h"
 #include "table_fn.h"
 
-#include "../core/alg/alg_det.h"
+#include "../core/alg/alg_lu.h"
 
 #include <math.h>
 

@@ -9,10 +9,9 @@
 
 #include "../core/alg/alg_lu.h"
 #include "../core/alg/alg_qr.h"
-#include "../core/alg/alg_stack.h"
+#include "../core/alg/narrow.h"
 #include "../core/alg/factoring.h"
 #include "../core/alg/knn.h"
-#include "../core/alg/narrow.h"
 #include "../core/alg/spmm.h"
 #include "../core/device/fleet.h"
 #include "../core/spectra/plan_spectrum.h"
