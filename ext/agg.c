@@ -7,8 +7,8 @@
 **
 ** Each row of the query is one call of the step function, which must cost little: the state is in
 ** SQLite's aggregate context, options and name are read at the first row only (the name is compared
-** at every row, since a group must have one), and collecting is core's (cell_scatter.h,
-** row_stack.h), which keeps within the memory limit.  The matrix is built, and stored, in the final
+** at every row, since a group must have one), and collecting is core's (assembly.h),
+** which keeps within the memory limit.  The matrix is built, and stored, in the final
 ** function, within one run.
 **
 ** SQLite calls the final function also when the statement fails half-way, so that memory is freed.
@@ -17,8 +17,7 @@
 #include "agg.h"
 #include "help.h"
 
-#include "../core/mat/cell_scatter.h"
-#include "../core/mat/row_stack.h"
+#include "../core/mat/assembly.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 */
 #include "table_fn.h"
 
-#include "../core/alg/alg_det.h"
+#include "../core/alg/alg_lu.h"
 
 /* gx_det(A), gx_logdet(A) */
 static void det(gx_fn *fn)

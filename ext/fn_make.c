@@ -12,7 +12,6 @@
 #include "../core/base/random.h"
 #include "../core/mat/gallery.h"
 #include "../core/mat/simple.h"
-#include "../core/mat/sparse_make.h"
 
 #include <math.h>
 

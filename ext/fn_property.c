@@ -3,7 +3,7 @@
 */
 #include "gx_ext.h"
 
-#include "../core/alg/property.h"
+#include "../core/alg/alg.h"
 
 // Setting -----------------------------------------------------------------------------------------
 

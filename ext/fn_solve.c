@@ -4,7 +4,7 @@
 */
 #include "gx_ext.h"
 
-#include "../core/alg/solve.h"
+#include "../core/alg/factoring.h"
 #include "../core/alg/system.h"
 #include "../core/spectra/alg_eig.h"
 

@@ -6,7 +6,7 @@
 ** store's (store_table.c).  They go into a gx_stack as those of gx_store_rows do, within the memory
 ** limit.
 */
-#include "../core/mat/row_stack.h"
+#include "../core/mat/assembly.h"
 #include "gx_ext.h"
 
 #include <string.h>

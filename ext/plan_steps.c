@@ -9,8 +9,8 @@
 
 #include "../core/alg/alg_lu.h"
 #include "../core/alg/alg_qr.h"
-#include "../core/alg/alg_stack.h"
 #include "../core/alg/dense.h"
+#include "../core/alg/factoring.h"
 #include "../core/alg/knn.h"
 #include "../core/alg/narrow.h"
 #include "../core/alg/solve.h"

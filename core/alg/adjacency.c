@@ -12,7 +12,8 @@
 
 #include "alg.h"
 #include "graph_device.h"
-#include "sparse_held.h"
+#include "csr_matrix.h"
+#include "dense.h"
 #include "spmm.h"
 #include "spmm_device.h"
 
@@ -33,18 +34,12 @@ static gx_code check(gx_run *run, const gx_mat *G)
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-/* `count` vectors of n numbers; false: failed. */
+/* `count` vectors of n numbers; NULL: failed. */
 static double *vectors(gx_run *run, int64_t n, int64_t count)
 {
-    gx_err err = {0};
-    void *memory = NULL;
-    size_t bytes = 0;
-    if (gx_ok(run)) {
-        gx_matrix_bytes(gx_max(1, n), count, GX_F64, &bytes);
-        gx_mem_alloc(run->ctx->mem, bytes, "numbers of a graph's nodes", &memory, &err);
-        gx_run_fail(run, &err);
-    }
-    return memory;
+    double *numbers;
+    gx_dense_alloc(run, GX_F64, gx_max(1, n), count, "numbers of a graph's nodes", &numbers);
+    return numbers;
 }
 
 /* G in memory where it fits beside a product's own; what fails is the run's. */

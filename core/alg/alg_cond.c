@@ -14,7 +14,7 @@
 ** 1988.
 */
 #include "dense.h"
-#include "solve.h"
+#include "factoring.h"
 
 #include <math.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 ** The right-hand sides of an inverse are the identity, which is generated as it is wanted.  The
 ** intermediate factor is n^2 elements beside the result, in memory or in the temp database.
 */
-#include "alg_det.h"
+#include "alg_lu.h"
 
 #include "../mat/simple.h"
 #include "dense.h"

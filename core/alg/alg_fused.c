@@ -48,11 +48,6 @@ typedef struct rectangle {
     int64_t i, j, m, n;
 } rectangle;
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 // Operands ----------------------------------------------------------------------------------------
 
 /* An operand of one row (column) where there are more is the same for all of them. */
@@ -262,14 +257,15 @@ static size_t lay_out_work(fusion *x, int64_t elements, size_t kernel_bytes)
         x->read_at[k] = at;
         at += find_in_memory(x, x->source[k], &there)
                   ? 0
-                  : rounded((size_t)(need.m * need.n) * element);
+                  : gx_round_up((size_t)(need.m * need.n) * element, 64);
     }
     for (int k = 0; k < x->f->outputs; k++) {
         x->lines_at[k] = at;
-        at += rounded((size_t)doubles_of(x, k, x->chunk_rows, x->chunk_cols) * sizeof(double));
+        at += gx_round_up((size_t)doubles_of(x, k, x->chunk_rows, x->chunk_cols) * sizeof(double),
+                          64);
     }
     x->kernel_at = at;
-    return at + rounded(kernel_bytes);
+    return at + gx_round_up(kernel_bytes, 64);
 }
 
 static size_t lay_out_part(fusion *x)
@@ -278,8 +274,9 @@ static size_t lay_out_part(fusion *x)
     int64_t m = gx_min(x->unit_rows, x->rows), n = gx_min(x->unit_cols, x->cols);
     for (int k = 0; k < x->f->outputs; k++) {
         x->part_at[k] = at;
-        at += is_tile(x, k) ? rounded((size_t)(m * n) * gx_number_bytes(x->sink[k]->number)) : 0;
-        at += rounded((size_t)doubles_of(x, k, m, n) * sizeof(double));
+        at += is_tile(x, k) ? gx_round_up((size_t)(m * n) * gx_number_bytes(x->sink[k]->number), 64)
+                            : 0;
+        at += gx_round_up((size_t)doubles_of(x, k, m, n) * sizeof(double), 64);
     }
     return at;
 }

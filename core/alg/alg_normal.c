@@ -157,27 +157,24 @@ gx_code gx_normal_make(gx_run *run, const gx_mat *A, bool by_row, gx_line_norm k
 {
     norms x = {.run = run, .A = A, .by_row = by_row, .kind = kind};
     int64_t lines = by_row ? A->rows : A->cols;
-    void *sums = NULL, *scale = NULL, *zeros = NULL;
     *normal = (gx_normal){0};
-    gx_dense_alloc(run, GX_F64, lines, 2, "norms", &sums);
-    gx_dense_alloc(run, GX_F64, lines, 1, "norms", &scale);
-    gx_dense_alloc(run, GX_C128, lines, 1, "norms", &zeros);
+    gx_dense_alloc(run, GX_F64, lines, 2, "norms", &x.sum);
+    gx_dense_alloc(run, GX_F64, lines, 1, "norms", &normal->scale);
+    gx_dense_alloc(run, GX_C128, lines, 1, "norms", &normal->zeros);
     if (gx_ok(run)) {
-        memset(sums, 0, (size_t)lines * 2 * sizeof(double));
-        memset(zeros, 0, (size_t)lines * sizeof(gx_scalar));
-        x.sum = sums;
+        memset(x.sum, 0, (size_t)lines * 2 * sizeof(double));
+        memset(normal->zeros, 0, (size_t)lines * sizeof(gx_scalar));
         x.most = x.sum + lines;
         if (A->rows > 0 && A->cols > 0) {
             pass_over(&x);
         }
-        finish(&x, lines, scale);
+        finish(&x, lines, normal->scale);
     }
-    gx_mem_free(run->ctx->mem, sums);
-    normal->scale = scale;
-    normal->zeros = zeros;
+    gx_mem_free(run->ctx->mem, x.sum);
     gx_mat_view(&normal->turned, A, by_row ? GX_TRANS : GX_NO_TRANS, 0, 0,
                 by_row ? A->cols : A->rows, by_row ? A->rows : A->cols);
-    gx_mat_centred(&normal->scaled, &normal->turned, A->number, zeros, scale, false);
+    gx_mat_centred(&normal->scaled, &normal->turned, A->number, normal->zeros, normal->scale,
+                   false);
     gx_mat_view(&normal->as_a, &normal->scaled, by_row ? GX_TRANS : GX_NO_TRANS, 0, 0, A->rows,
                 A->cols);
     normal->mat = &normal->as_a;

@@ -1,5 +1,5 @@
 /*
-** Properties: what follows from what, and a look at the elements (property.h).
+** Properties: what follows from what, and a look at the elements (alg.h).
 **
 ** The look is one pass over pairs of blocks (i, j), (j, i), i >= j:
 **
@@ -14,9 +14,8 @@
 ** I/O: A once; tol > 0 takes one more pass for max|a|.  G and the factor are intermediates
 ** (gx_sink_begin_scratch).
 */
-#include "property.h"
-
 #include "alg.h"
+
 #include "alg_qr.h"
 #include "factoring.h"
 

@@ -12,6 +12,7 @@
 */
 #include "../exec/pass.h"
 #include "alg.h"
+#include "dense.h"
 #include "sparse_alg.h"
 
 #include <errno.h>
@@ -77,21 +78,9 @@ static void start_partial(gx_reduce_kind kind, double *acc, int64_t width)
 /* acc takes part in; part begins `offset` rows or columns into acc and has width doubles. */
 static void fold(const scan *s, double *acc, int64_t offset, const double *part, int64_t width)
 {
-    switch (s->kind) {
-    case GX_REDUCE_SUMSQ:
-        gx_fold_add(GX_FOLD_NORM, 1, acc, part);
-        break;
-    case GX_REDUCE_MAX_ABS:
-    case GX_REDUCE_MAX:
-        acc[0] = isnan(part[0]) || part[0] > acc[0] ? part[0] : acc[0];
-        break;
-    case GX_REDUCE_MIN:
-        acc[0] = isnan(part[0]) || part[0] < acc[0] ? part[0] : acc[0];
-        break;
-    default:
-        for (int64_t p = 0; p < width; p++) {
-            acc[offset * doubles_per_item(s) + p] += part[p];
-        }
+    gx_fold_add(gx_reduce_fold(s->kind), 1, acc, part);
+    for (int64_t p = 0; p < width && gx_reduce_fold(s->kind) == GX_FOLD_NONE; p++) {
+        acc[offset * doubles_per_item(s) + p] += part[p];
     }
 }
 
@@ -242,12 +231,8 @@ static gx_code sums_of_sparse(gx_run *run, const gx_mat *A, bool is_by_row, doub
                               double *out)
 {
     int64_t count = is_by_row ? A->rows : A->cols, parts = gx_number_is_complex(A->number) ? 2 : 1;
-    gx_err err = {0};
     double *pair;
-    if (gx_mem_alloc(run->ctx->mem, (size_t)count * 2 * sizeof(double), "sums", &pair, &err) !=
-        GX_OK) {
-        return gx_run_fail(run, &err);
-    }
+    GX_TRY(gx_dense_alloc(run, GX_F64, count, 2, "sums", &pair));
     gx_sparse_reduce(run, A, is_by_row ? GX_REDUCE_ROW_SUM : GX_REDUCE_COL_SUM, pair);
     for (int64_t k = 0; k < count * parts && gx_ok(run); k++) {
         out[k] = pair[parts == 2 ? k : 2 * k] / divisor;
@@ -300,11 +285,7 @@ gx_code gx_alg_norm(gx_run *run, const gx_mat *A, char kind, double *norm)
                                           : GX_REDUCE_MAX_ABS;
     int64_t width = gx_reduce_width(reduce, A->rows, A->cols);
     double *out;
-    gx_err err = {0};
-    if (gx_mem_alloc(run->ctx->mem, (size_t)width * sizeof(double), "a norm", &out, &err) !=
-        GX_OK) {
-        return gx_run_fail(run, &err);
-    }
+    GX_TRY(gx_dense_alloc(run, GX_F64, width, 1, "a norm", &out));
     if (gx_alg_reduce(run, A, reduce, out) == GX_OK) {
         if (kind == 'F') {
             *norm = out[1] == 0 ? 0 : out[0] * sqrt(out[1]);

@@ -14,8 +14,9 @@
 ** What is kept between the steps, X, R and D of B's size, are intermediates: in memory, or in the
 ** temp database.  I/O of a step: A once, the factor once, and these three.
 */
-#include "solve.h"
+#include "factoring.h"
 
+#include "dense.h"
 #include "probe.h"
 
 #include <float.h>
@@ -190,10 +191,7 @@ static bool improve(const refinement *s, int64_t most, gx_sink *X)
 static bool measure(refinement *s)
 {
     gx_run *run = s->run;
-    gx_err err = {0};
-    size_t bytes = (size_t)s->cols * 3 * sizeof(double);
-    if (gx_mem_alloc(run->ctx->mem, bytes, "norms of columns", &s->norm_b, &err) != GX_OK) {
-        gx_run_fail(run, &err);
+    if (gx_dense_alloc(run, GX_F64, s->cols, 3, "norms of columns", &s->norm_b) != GX_OK) {
         return false;
     }
     s->norm_x = s->norm_b + s->cols;

@@ -37,7 +37,7 @@
 ** panel, and two triangles.  Pieces and panels follow from shapes: the same bits for every budget
 ** and number of threads.
 */
-#include "alg_stack.h"
+#include "narrow.h"
 
 #include "small_r.h"
 
@@ -89,7 +89,7 @@ static void choose_heights(gx_stack *s)
 
 static size_t rounded(int64_t elements, gx_number dtype)
 {
-    return ((size_t)elements * gx_number_bytes(dtype) + 63) / 64 * 64;
+    return gx_round_up((size_t)elements * gx_number_bytes(dtype), 64);
 }
 
 /* Where the parts of a thread's memory begin; the last is its size. */

@@ -26,7 +26,7 @@
 #include "alg_qr.h"
 
 #include "../exec/place.h"
-#include "alg_stack.h"
+#include "narrow.h"
 #include "dense.h"
 #include "small_r.h"
 

@@ -18,11 +18,11 @@
 #include <string.h>
 
 gx_code gx_dense_alloc(gx_run *run, gx_number dtype, int64_t rows, int64_t cols, const char *what,
-                       void **ptr)
+                       void *ptr)
 {
     gx_err err = {0};
     size_t bytes = 0;
-    *ptr = NULL;
+    memset(ptr, 0, sizeof(void *)); // NULL
     if (!gx_ok(run)) {
         return run->err.code;
     }

@@ -12,10 +12,10 @@
 
 /*
 ** Memory of rows x cols elements of dtype, however they are used: the product is checked here, so
-** callers give its factors.  *ptr NULL on failure.  Freed with gx_mem_free(run->ctx->mem, ptr).
+** callers give its factors.  ptr: as for gx_mem_alloc(); NULL on failure.  Freed by gx_mem_free().
 */
 gx_code gx_dense_alloc(gx_run *run, gx_number dtype, int64_t rows, int64_t cols, const char *what,
-                       void **ptr);
+                       void *ptr);
 
 /* The same, returned: NULL where the run has failed. */
 void *gx_dense_take(gx_run *run, gx_number dtype, int64_t rows, int64_t cols, const char *what);

@@ -49,10 +49,9 @@ static void scale_rows(const checking *k, gx_number dtype, gx_number value_dtype
 {
     for (int64_t j = 0; j < VECTORS; j++) {
         for (int64_t i = 0; i < k->least; i++) {
-            gx_scalar v = gx_number_get(value_dtype, k->args->values, i), e;
-            e = gx_number_get(dtype, x, j * k->most + i);
-            gx_number_put(dtype, x, j * k->most + i,
-                (gx_scalar){v.re * e.re - v.im * e.im, v.re * e.im + v.im * e.re});
+            gx_scalar v = gx_number_get(value_dtype, k->args->values, i);
+            gx_scalar e = gx_number_get(dtype, x, j * k->most + i);
+            gx_number_put(dtype, x, j * k->most + i, gx_scalar_times(v, e));
         }
     }
 }

@@ -9,7 +9,7 @@
 #ifndef GX_DIRECT_H
 #define GX_DIRECT_H
 
-#include "whole.h"
+#include "csr_matrix.h"
 
 typedef enum gx_direct_kind {
     GX_DIRECT_UMFPACK, /* P R A Q = L U, any square A                                */
@@ -19,11 +19,11 @@ typedef enum gx_direct_kind {
 typedef struct gx_direct {
     gx_run *run;
     gx_direct_kind kind;
-    const gx_whole *A; /* borrowed; UMFPACK refines with it     */
+    const gx_csr_matrix *A; /* borrowed; UMFPACK refines with it     */
     void *library;     /* of dlopen()                           */
     int64_t *index;    /* A's columns in 64 bits                */
     size_t reserved;   /* of the budget, for SuiteSparse's own  */
-    void *state;       /* of direct_umfpack.c, direct_cholmod.c */
+    void *state;       /* of the library's, in direct.c */
 } gx_direct;
 
 /* Is it installed?  GX_UNSUPPORTED with a line that names the package. */
@@ -33,7 +33,7 @@ gx_code gx_direct_look(gx_run *run, gx_direct_kind kind, gx_err *err);
 ** A square.  GX_NUMERIC: singular, or not positive definite; GX_BUDGET: the factor does not fit.
 ** An interrupt is seen between analysis, factorisation and solves.
 */
-gx_code gx_direct_make(gx_run *run, gx_direct_kind kind, const gx_whole *A, gx_direct *F);
+gx_code gx_direct_make(gx_run *run, gx_direct_kind kind, const gx_csr_matrix *A, gx_direct *F);
 
 /* x = A^-1 b, or A^-T b, not conjugated: n x cols of A's dtype, leading dimensions n. */
 gx_code gx_direct_solve(gx_direct *F, bool is_transposed, int64_t cols, const void *b, void *x);

@@ -1,5 +1,6 @@
 /*
-** Products with few columns (or rows): the large operand is streamed, each tile read once.
+** Products with few columns (or rows), and the triangle of a narrow matrix: the large operand is
+** streamed, each tile read once.
 */
 #ifndef GX_NARROW_H
 #define GX_NARROW_H
@@ -43,5 +44,27 @@ void gx_narrow_predict(gx_run *run, const gx_narrow *plan, const gx_sink *C, gx_
                        gx_terms *terms);
 
 gx_code gx_narrow_run(gx_run *run, const gx_narrow *plan, gx_sink *C);
+
+// The triangle of a tall, narrow matrix in one streamed pass (alg_stack.c) ------------------------
+
+typedef struct gx_stack {
+    const gx_mat *A, *B; /* B NULL: none                                            */
+    gx_number dtype;     /* computed in                                             */
+    int64_t cols;        /* of [A B]                                                */
+    int64_t height;      /* rows of a unit                                          */
+    int64_t panel;       /* rows that are factored together                         */
+    bool is_piecewise;   /* a unit's rows are read as they are stored, and then cut */
+    double flops;
+    const gx_backend *backend;
+    gx_dev *dev;
+} gx_stack;
+
+/* Is this the way for [A B] on the host?  Narrow, tall, and one thread's memory is free. */
+bool gx_stack_plan(gx_run *run, const gx_mat *A, const gx_mat *B, gx_number dtype, gx_stack *plan);
+
+void gx_stack_predict(gx_run *run, const gx_stack *plan, gx_cost *cost, gx_terms *terms);
+
+/* r: cols x cols elements (rounded up to 64 bytes), R in the upper triangle, zeros below. */
+gx_code gx_stack_run(gx_run *run, const gx_stack *plan, void *r);
 
 #endif

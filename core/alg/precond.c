@@ -1,5 +1,5 @@
 /*
-** Preconditioners: see precond.h.
+** Preconditioners: see system.h.
 **
 **   ILU(0)  Gaussian elimination by rows that keeps the entries of A and drops all others
 **           (Meijerink and van der Vorst 1977): row i less multiples of the rows k < i that it
@@ -9,7 +9,7 @@
 **
 ** Both solves are sweeps over rows, each of which waits for those before it: one thread.
 */
-#include "precond.h"
+#include "system.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -19,7 +19,7 @@ enum { POLL_ROWS = 1 << 14 };
 
 // The diagonal ------------------------------------------------------------------------------------
 
-static gx_code make_jacobi(const gx_whole *A, bool is_by_column, gx_precond *M, gx_err *err)
+static gx_code make_jacobi(const gx_csr_matrix *A, bool is_by_column, gx_precond *M, gx_err *err)
 {
     const double *value = A->value;
     GX_TRY(gx_mem_calloc(M->mem, (size_t)A->cols * sizeof *M->inverse, "a preconditioner",
@@ -28,7 +28,7 @@ static gx_code make_jacobi(const gx_whole *A, bool is_by_column, gx_precond *M, 
         M->inverse[A->index[e]] += value[e] * value[e];
     }
     for (int64_t j = 0; j < A->cols; j++) {
-        int64_t e = is_by_column ? -1 : gx_whole_diagonal(A, j);
+        int64_t e = is_by_column ? -1 : gx_csr_matrix_diagonal(A, j);
         double d = is_by_column ? sqrt(M->inverse[j]) : e < 0 ? 0 : fabs(value[e]);
         M->inverse[j] = d > 0 && isfinite(1 / d) ? 1 / d : 1;
     }
@@ -37,7 +37,7 @@ static gx_code make_jacobi(const gx_whole *A, bool is_by_column, gx_precond *M, 
 
 // ILU(0) ------------------------------------------------------------------------------------------
 
-static gx_code breaks_down(const char *which, const gx_whole *A, int64_t i, gx_err *err)
+static gx_code breaks_down(const char *which, const gx_csr_matrix *A, int64_t i, gx_err *err)
 {
     return gx_fail(err, GX_NUMERIC,
                    "%s of %s breaks down at row %" PRId64 ": take another \"precond\"", which,
@@ -54,10 +54,10 @@ static gx_code poll(gx_run *run, int64_t i, gx_err *err)
 /* place: of each column the entry of row i, or -1; all -1 between rows. */
 static gx_code eliminate(gx_run *run, gx_precond *M, int64_t *place, gx_err *err)
 {
-    const gx_whole *A = M->A;
+    const gx_csr_matrix *A = M->A;
     double *value = M->value;
     for (int64_t i = 0; i < A->rows; i++) {
-        M->diagonal[i] = gx_whole_diagonal(A, i);
+        M->diagonal[i] = gx_csr_matrix_diagonal(A, i);
         if (M->diagonal[i] < 0) {
             return breaks_down("ilu0", A, i, err);
         }
@@ -85,7 +85,7 @@ static gx_code eliminate(gx_run *run, gx_precond *M, int64_t *place, gx_err *err
     return GX_OK;
 }
 
-static gx_code make_ilu0(gx_run *run, const gx_whole *A, gx_precond *M, gx_err *err)
+static gx_code make_ilu0(gx_run *run, const gx_csr_matrix *A, gx_precond *M, gx_err *err)
 {
     const char *what = "a preconditioner";
     GX_TRY(gx_mem_alloc(M->mem, (size_t)A->entries * sizeof *M->value, what, &M->value, err));
@@ -103,7 +103,7 @@ static gx_code make_ilu0(gx_run *run, const gx_whole *A, gx_precond *M, gx_err *
 
 static void apply_ilu0(const gx_precond *M, const double *r, double *z)
 {
-    const gx_whole *A = M->A;
+    const gx_csr_matrix *A = M->A;
     for (int64_t i = 0; i < A->rows; i++) {
         double sum = r[i];
         for (int64_t e = A->start[i]; e < M->diagonal[i]; e++) {
@@ -138,7 +138,7 @@ static double common(const gx_precond *M, int64_t e, int64_t e_end, int64_t f, i
 }
 
 /* A's lower triangle: rows that end with their diagonal. */
-static gx_code copy_lower(const gx_whole *A, gx_precond *M, gx_err *err)
+static gx_code copy_lower(const gx_csr_matrix *A, gx_precond *M, gx_err *err)
 {
     const char *what = "a preconditioner";
     const double *value = A->value;
@@ -146,7 +146,7 @@ static gx_code copy_lower(const gx_whole *A, gx_precond *M, gx_err *err)
     GX_TRY(
         gx_mem_alloc(M->mem, ((size_t)A->rows + 1) * sizeof *M->diagonal, what, &M->diagonal, err));
     for (int64_t i = 0; i < A->rows; i++) {
-        int64_t d = gx_whole_diagonal(A, i);
+        int64_t d = gx_csr_matrix_diagonal(A, i);
         M->diagonal[i] = count;
         if (d < 0) {
             return breaks_down("ic0", A, i, err);
@@ -164,7 +164,7 @@ static gx_code copy_lower(const gx_whole *A, gx_precond *M, gx_err *err)
     return GX_OK;
 }
 
-static gx_code make_ic0(gx_run *run, const gx_whole *A, gx_precond *M, gx_err *err)
+static gx_code make_ic0(gx_run *run, const gx_csr_matrix *A, gx_precond *M, gx_err *err)
 {
     GX_TRY(copy_lower(A, M, err));
     const int64_t *start = M->diagonal;
@@ -208,8 +208,8 @@ static void apply_ic0(const gx_precond *M, const double *r, double *z)
 
 // Any ---------------------------------------------------------------------------------------------
 
-gx_code gx_precond_make(gx_run *run, gx_precond_kind kind, const gx_whole *A, bool is_by_column,
-                        gx_precond *M)
+gx_code gx_precond_make(gx_run *run, gx_precond_kind kind, const gx_csr_matrix *A,
+                        bool is_by_column, gx_precond *M)
 {
     gx_err err = {0};
     *M = (gx_precond){.kind = kind, .mem = run->ctx->mem, .A = A};

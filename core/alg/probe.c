@@ -7,17 +7,17 @@
 ** cancels is nil (Freivalds 1977).  So a kernel, a copy or a disk that lies is found for the price
 ** of reading operands and result once more, which beside n^3 work is little.
 **
-** Each multiplication is a program of its own: block rows of M against w, read in the order of the
-** rows, three blocks in memory.  The norms that the ratio divides by are estimated as well: for a
-** random vector s of independent elements of mean 0, E ||M s||^2 is about ||M||_F^2, and such
-** vectors ride along.
+** Each multiplication is a streamed pass (pass.h) over rectangles of M.  The norms that the ratio
+** divides by are estimated as well: for a random vector s of independent elements of mean 0,
+** E ||M s||^2 is about ||M||_F^2, and such vectors ride along.
 **
-** I/O: each operand once (the lower triangle of a Hermitian one twice).  Memory: three blocks and
-** a few columns.
+** I/O: each operand once.  Memory: a few columns, and a rectangle for each thread.
 */
 #include "probe.h"
 
+#include "../exec/pass.h"
 #include "alg_lu.h"
+#include "dense.h"
 #include "plan.h"
 #include "small_r.h"
 
@@ -33,148 +33,168 @@ static const double WORTH_A_THOUGHT = 1e9;
 
 // Multiplying -------------------------------------------------------------------------------------
 
-/* One program Y = op(M) W. */
+/* The columns of every product: signs to compare by, and as many looks to estimate a norm by. */
+enum { COLUMNS = 2 * GX_PROBE_VECTORS };
+
+/* As many columns in memory; x NULL: none. */
+typedef struct block {
+    int64_t rows;
+    void *x;
+} block;
+
+/* One pass Y = op(M) W, in rectangles of M. */
 typedef struct multiplication {
-    gx_prog *prog;
+    const gx_mat *M;
     gx_probe_part part;
     gx_trans trans;
-    const gx_opnd *M, *W, *Y;
-    const gx_opnd *T; /* triangles: a block of W on its way; Hermitian: a diagonal block */
+    gx_number dtype;
+    const block *W, *Y;
+    int64_t rows, cols; /* of a rectangle */
+    const gx_backend *backend;
+    gx_dev *dev;
 } multiplication;
 
-/* Y[i] += op(M[r,c]) W[j]. */
-static void add_block(const multiplication *p, int64_t r, int64_t c, gx_trans trans, int64_t i,
-                      int64_t j)
+static bool is_lower(const multiplication *p)
 {
-    gx_prog_call(p->prog, &(gx_call){.kernel = GX_GEMM,
-                                     .transa = trans,
-                                     .alpha = GX_ONE,
-                                     .beta = GX_ONE,
-                                     .keeps_c = true,
-                                     .a = gx_blk(p->M, r, c),
-                                     .b = gx_blk(p->W, j, 0),
-                                     .c = gx_blk(p->Y, i, 0)});
+    return p->part != GX_PART_WHOLE && p->part != GX_PART_UPPER;
 }
 
-/* A diagonal block of a triangle: T = W[i]; T = op(M[i,i]) T; Y[i] += T. */
-static void add_triangle(const multiplication *p, int64_t i)
+/* Has a rectangle nothing of the part? */
+static bool is_outside(const multiplication *p, const gx_tile_place *t)
 {
-    gx_block t = gx_blk(p->T, i, 0), y = gx_blk(p->Y, i, 0);
-    gx_prog_call(p->prog, &(gx_call){.kernel = GX_COPY, .a = gx_blk(p->W, i, 0), .c = t});
-    gx_prog_call(p->prog, &(gx_call){.kernel = GX_TRMM,
-                                     .side = GX_LEFT,
-                                     .transa = p->trans,
-                                     .uplo = p->part == GX_PART_UPPER ? GX_UPPER : GX_LOWER,
-                                     .diag = p->part == GX_PART_LOWER_UNIT ? GX_UNIT : GX_NON_UNIT,
-                                     .alpha = GX_ONE,
-                                     .a = gx_blk(p->M, i, i),
-                                     .c = t,
-                                     .keeps_c = true});
-    gx_prog_call(p->prog, &(gx_call){.kernel = GX_MAP,
-                                     .map = GX_MAP_ADD,
-                                     .alpha = GX_ONE,
-                                     .beta = GX_ONE,
-                                     .a = y,
-                                     .b = t,
-                                     .c = y,
-                                     .keeps_c = true});
+    return is_lower(p) ? t->i0 + t->m <= t->j0 : p->part == GX_PART_UPPER && t->j0 + t->n <= t->i0;
 }
 
-/*
-** T = the whole diagonal block of a Hermitian matrix; Y[i] += (T + T^H) / 2 W[i], so that what is
-** stored as imaginary parts on the diagonal does not count.
-*/
-static void add_mirrored(const multiplication *p, int64_t i)
+/* Zeros where the part has none of a rectangle's elements; what its diagonal counts as. */
+static void cut_out(const multiplication *p, const gx_tile_place *t, void *a)
 {
-    int64_t edge = gx_min(p->M->block_rows, p->M->rows - i * p->M->block_rows);
-    gx_block t = gx_blk_part(p->T, i, 0, 0, 0, edge, edge);
-    gx_trans mirror = gx_adjoint(p->M->dtype);
-    gx_prog_call(p->prog, &(gx_call){.kernel = GX_COPY, .a = gx_blk(p->M, i, i), .c = t});
-    gx_prog_call(
-        p->prog,
-        &(gx_call){
-            .kernel = GX_SYMMETRIZE, .transa = mirror, .uplo = GX_LOWER, .c = t, .keeps_c = true});
-    for (int half = 0; half < 2; half++) {
-        gx_prog_call(p->prog, &(gx_call){.kernel = GX_GEMM,
-                                         .transa = half == 0 ? GX_NO_TRANS : mirror,
-                                         .alpha = {0.5, 0},
-                                         .beta = GX_ONE,
-                                         .a = t,
-                                         .b = gx_blk(p->W, i, 0),
-                                         .c = gx_blk(p->Y, i, 0),
-                                         .keeps_c = true});
-    }
-}
-
-/* Block row i of op(M) times W. */
-static void add_row(const multiplication *p, int64_t i)
-{
-    bool is_plain = p->trans == GX_NO_TRANS;
-    bool is_triangle = p->part != GX_PART_WHOLE && p->part != GX_PART_HERMITIAN;
-    bool is_lower = (p->part == GX_PART_UPPER) != is_plain; // of op(M)
-    gx_trans mirror = gx_adjoint(p->M->dtype);
-    gx_prog_call(p->prog, &(gx_call){.kernel = GX_FILL, .c = gx_blk(p->Y, i, 0)});
-    for (int64_t j = 0; j < p->W->grid_rows; j++) {
-        if (p->part == GX_PART_WHOLE) {
-            add_block(p, is_plain ? i : j, is_plain ? j : i, p->trans, i, j);
-        } else if (i == j) {
-            (is_triangle ? add_triangle : add_mirrored)(p, i);
-        } else if (is_triangle && (j < i) == is_lower) {
-            add_block(p, is_plain ? i : j, is_plain ? j : i, p->trans, i, j);
-        } else if (!is_triangle) { // op(M) is M
-            bool is_stored = j < i;
-            add_block(p, is_stored ? i : j, is_stored ? j : i, is_stored ? GX_NO_TRANS : mirror, i,
-                      j);
+    size_t element = gx_number_bytes(p->dtype);
+    for (int64_t j = 0; j < t->n && p->part != GX_PART_WHOLE; j++) {
+        int64_t at = gx_max(-1, gx_min(t->j0 + j - t->i0, t->m)); // the diagonal's row
+        int64_t first = is_lower(p) ? 0 : gx_min(at + 1, t->m);
+        int64_t end = is_lower(p) ? gx_max(0, at) : t->m;
+        memset(gx_at(a, p->dtype, t->m, first, j), 0, (size_t)(end - first) * element);
+        if (at >= 0 && at < t->m && p->part == GX_PART_LOWER_UNIT) {
+            gx_number_put(p->dtype, a, j * t->m + at, GX_ONE);
+        } else if (at >= 0 && at < t->m && p->part == GX_PART_HERMITIAN) {
+            double d = gx_number_get(p->dtype, a, j * t->m + at).re;
+            gx_number_put(p->dtype, a, j * t->m + at, (gx_scalar){d, 0});
         }
     }
 }
 
-/* Tiles, or what lets three of them fit into half of the memory. */
-static int64_t choose_edge(gx_run *run, const gx_mat *M, gx_number dtype)
+static void clear_diagonal(const multiplication *p, const gx_tile_place *t, void *a)
 {
-    double elements = (double)(gx_mem_available(run->ctx->mem) / 8 / gx_number_bytes(dtype));
-    int64_t tile = gx_max(M->tile_rows, M->tile_cols);
-    return gx_max(1, gx_min(tile, (int64_t)sqrt(elements)));
+    for (int64_t j = 0; j < t->n; j++) {
+        int64_t at = t->j0 + j - t->i0;
+        if (at >= 0 && at < t->m) {
+            gx_number_put(p->dtype, a, j * t->m + at, (gx_scalar){0, 0});
+        }
+    }
 }
 
-/* Y = op(M) W into memory; Y is begun here and dropped by the caller. */
-static void multiply(gx_run *run, const gx_mat *M, gx_probe_part part, gx_trans trans,
-                     const gx_mat *W, gx_number dtype, gx_sink *Y)
+/* out = op(a) W, a being a rectangle of M. */
+static gx_code apply(const multiplication *p, gx_trans trans, const gx_tile_place *t, const void *a,
+                     void *out, gx_err *err)
 {
-    int64_t rows = trans == GX_NO_TRANS ? M->rows : M->cols;
-    int64_t edge = choose_edge(run, M, dtype);
-    int64_t blocks = gx_ceil_div(gx_max(1, M->rows), edge) * gx_ceil_div(gx_max(1, M->cols), edge);
-    multiplication p = {.part = part, .trans = trans};
-    if (gx_sink_begin_scratch(run, rows, W->cols, dtype, 0, Y) != GX_OK) {
+    bool is_plain = trans == GX_NO_TRANS;
+    gx_args args = {.transa = trans,
+                    .m = is_plain ? t->m : t->n,
+                    .n = COLUMNS,
+                    .k = is_plain ? t->n : t->m,
+                    .alpha = GX_ONE,
+                    .a = a,
+                    .lda = t->m,
+                    .b = gx_at(p->W->x, p->dtype, 1, is_plain ? t->j0 : t->i0, 0),
+                    .ldb = p->W->rows,
+                    .c = out};
+    args.ldc = args.m;
+    return p->backend->kernel[GX_GEMM][p->dtype](p->dev, NULL, &args, err);
+}
+
+/* Of a Hermitian part a rectangle is that of its mirror, too: behind the first product in part. */
+static gx_code multiply_unit(void *arg, int64_t unit, gx_pass_thread *thread, void *work,
+                             void *part, gx_err *err)
+{
+    const multiplication *p = arg;
+    gx_tile_place t = gx_tile_at(p->M->rows, p->M->cols, p->rows, p->cols, unit);
+    if (is_outside(p, &t)) {
+        return GX_OK;
+    }
+    GX_TRY(gx_pass_read(thread, p->M, t.i0, t.j0, t.m, t.n, p->dtype, work, t.m, err));
+    cut_out(p, &t, work);
+    if (p->part != GX_PART_HERMITIAN) {
+        return apply(p, p->trans, &t, work, part, err);
+    }
+    GX_TRY(apply(p, GX_NO_TRANS, &t, work, part, err));
+    clear_diagonal(p, &t, work);
+    return apply(p, gx_adjoint(p->dtype), &t, work, gx_at(part, p->dtype, t.m, 0, COLUMNS), err);
+}
+
+/* Rows of Y from `row` on += count rows. */
+static gx_code add_rows(const multiplication *p, int64_t row, int64_t count, const void *from,
+                        gx_err *err)
+{
+    void *to = gx_at(p->Y->x, p->dtype, 1, row, 0);
+    gx_args args = {.map = GX_MAP_ADD,
+                    .m = count,
+                    .n = COLUMNS,
+                    .alpha = GX_ONE,
+                    .beta = GX_ONE,
+                    .a = to,
+                    .lda = p->Y->rows,
+                    .b = from,
+                    .ldb = count,
+                    .c = to,
+                    .ldc = p->Y->rows};
+    return p->backend->kernel[GX_MAP][p->dtype](p->dev, NULL, &args, err);
+}
+
+static gx_code fold_unit(void *arg, int64_t unit, void *part, gx_err *err)
+{
+    const multiplication *p = arg;
+    gx_tile_place t = gx_tile_at(p->M->rows, p->M->cols, p->rows, p->cols, unit);
+    if (is_outside(p, &t)) {
+        return GX_OK;
+    }
+    if (p->part != GX_PART_HERMITIAN) {
+        return p->trans == GX_NO_TRANS ? add_rows(p, t.i0, t.m, part, err)
+                                       : add_rows(p, t.j0, t.n, part, err);
+    }
+    GX_TRY(add_rows(p, t.i0, t.m, part, err));
+    return add_rows(p, t.j0, t.n, gx_at(part, p->dtype, t.m, 0, COLUMNS), err);
+}
+
+/* Y = op(M) W into memory, the caller's to free. */
+static void multiply(gx_run *run, const gx_mat *M, gx_probe_part part, gx_trans trans,
+                     const block *W, gx_number dtype, block *Y)
+{
+    multiplication p = {.M = M, .part = part, .trans = trans, .dtype = dtype, .W = W, .Y = Y};
+    int64_t element = (int64_t)gx_number_bytes(dtype);
+    Y->rows = trans == GX_NO_TRANS ? M->rows : M->cols;
+    gx_dense_alloc(run, dtype, Y->rows, COLUMNS, "a probe", &Y->x);
+    if (!gx_ok(run) || gx_run_device(run, &p.backend, &p.dev) != GX_OK) {
         return;
     }
-    if (Y->is_stored) { // a few columns, and not even they fit
-        gx_run_failf(run, GX_BUDGET, "no memory for a probe");
-        return;
-    }
-    if (gx_prog_create(run, 4 * blocks, &p.prog) != GX_OK) {
-        return;
-    }
-    p.M = gx_prog_operand(p.prog, M, NULL, dtype, M->rows, M->cols, edge, edge);
-    p.W = gx_prog_operand(p.prog, W, NULL, dtype, W->rows, W->cols, edge, W->cols);
-    p.Y = gx_prog_operand(p.prog, NULL, Y, dtype, rows, W->cols, edge, W->cols);
-    if (part == GX_PART_HERMITIAN) {
-        p.T = gx_prog_operand(p.prog, NULL, NULL, dtype, M->rows, edge, edge, edge);
-    } else if (part != GX_PART_WHOLE) {
-        p.T = gx_prog_operand(p.prog, NULL, NULL, dtype, rows, W->cols, edge, W->cols);
-    }
-    gx_prog_lookahead(p.prog, gx_max(4, 2 * run->ctx->config.number[GX_SET_READERS]));
-    for (int64_t i = 0; i < p.Y->grid_rows && gx_ok(run); i++) {
-        add_row(&p, i);
-    }
-    gx_prog_run(p.prog);
-    gx_prog_free(p.prog);
+    memset(Y->x, 0, (size_t)(Y->rows * COLUMNS * element));
+    // Columns that stay in a core's cache, of less than half of the memory.
+    int64_t room = (int64_t)(gx_mem_available(run->ctx->mem) / 4) / element;
+    p.rows = gx_max(1, gx_min(gx_min(M->tile_rows, M->rows), room / (4 * COLUMNS)));
+    p.cols = gx_min(GX_PASS_CHUNK_BYTES / element, room / 2) / p.rows;
+    p.cols = gx_max(1, gx_min(p.cols, gx_min(M->tile_cols, M->cols)));
+    gx_pass pass = {.sources = &p.M,
+                    .source_count = 1,
+                    .units = gx_ceil_div(M->rows, p.rows) * gx_ceil_div(M->cols, p.cols),
+                    .bytes = (double)M->rows * (double)M->cols * (double)element,
+                    .work_bytes = (size_t)(p.rows * p.cols * element),
+                    .part_bytes = (size_t)((p.rows + p.cols) * COLUMNS * element),
+                    .work = multiply_unit,
+                    .fold = fold_unit,
+                    .arg = &p};
+    gx_pass_run(run, &pass);
 }
 
 // Vectors -----------------------------------------------------------------------------------------
-
-/* The columns of every product: signs to compare by, and as many looks to estimate a norm by. */
-enum { COLUMNS = 2 * GX_PROBE_VECTORS };
 
 /*
 ** Vectors that depend on (i, j) alone (splitmix64: Steele, Lea & Flood 2014).  Signs, or for looks
@@ -191,55 +211,30 @@ static double vector_at(int64_t i, int64_t j)
     return (z & 1) != 0 ? size : -size;
 }
 
-static void generate_vectors(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
-                             gx_number dtype, void *dst, int64_t ld)
+/* Columns from `first` on become such vectors: signs and looks, or looks again. */
+static void draw(gx_number dtype, const block *b, int64_t first)
 {
-    (void)arg;
-    for (int64_t j = 0; j < n; j++) {
-        for (int64_t i = 0; i < m; i++) {
-            gx_number_put(dtype, dst, j * ld + i, (gx_scalar){vector_at(i0 + i, j0 + j), 0});
+    for (int64_t j = first; j < COLUMNS; j++) {
+        for (int64_t i = 0; i < b->rows; i++) {
+            gx_number_put(dtype, b->x, j * b->rows + i, (gx_scalar){vector_at(i, j), 0});
         }
     }
 }
 
-static void start_vectors(gx_mat *W, int64_t rows, gx_number dtype)
+static double column_norm(gx_number dtype, const block *b, int64_t j)
 {
-    gx_mat_generated(W, "random vectors", dtype, rows, COLUMNS, generate_vectors, NULL);
-}
-
-/* The latter half of the columns become looks again. */
-static void renew_looks(const gx_sink *z)
-{
-    int64_t half = GX_PROBE_VECTORS, ld = gx_max(1, z->rows);
-    generate_vectors(NULL, 0, half, z->rows, half, z->number,
-                     gx_at(z->value.data, z->number, ld, 0, half), ld);
-}
-
-static gx_scalar element(const gx_sink *x, int64_t i, int64_t j)
-{
-    return gx_number_get(x->number, x->value.data, j * gx_max(1, x->rows) + i);
-}
-
-static double column_norm(const gx_sink *x, int64_t j)
-{
-    int64_t ld = gx_max(1, x->rows);
-    return gx_small_norm(x->number, gx_at(x->value.data, x->number, ld, 0, j), ld, x->rows, 1);
+    return gx_small_norm(dtype, gx_at(b->x, dtype, b->rows, 0, j), gx_max(1, b->rows), b->rows, 1);
 }
 
 /* The norm of the M in x = M [signs, looks], from the latter columns.  NaN where one has a NaN. */
-static double estimate_norm(const gx_sink *x)
+static double estimate_norm(gx_number dtype, const block *x)
 {
     double norm = 0;
     for (int64_t j = GX_PROBE_VECTORS; j < COLUMNS; j++) {
-        double of_column = column_norm(x, j);
+        double of_column = column_norm(dtype, x, j);
         norm = isnan(of_column) || of_column > norm ? of_column : norm;
     }
     return norm;
-}
-
-static gx_scalar times(gx_scalar a, gx_scalar b)
-{
-    return (gx_scalar){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
 // Comparing ---------------------------------------------------------------------------------------
@@ -249,7 +244,7 @@ typedef struct comparison {
     gx_run *run;
     gx_number dtype;
     int64_t n; /* of the ratio's n eps */
-    gx_sink z, left, right, more;
+    block z, left, right, more;
     gx_scalar alpha, beta;
     bool is_left_given;            /* left comes from what was given, right from the result */
     bool is_norm_given;            /* M was given                                           */
@@ -259,12 +254,12 @@ typedef struct comparison {
 static double difference(const comparison *c, int64_t j)
 {
     double apart = 0;
-    bool has_more = c->more.run != NULL;
     for (int64_t i = 0; i < c->left.rows; i++) {
-        gx_scalar l = element(&c->left, i, j), r = times(c->alpha, element(&c->right, i, j));
-        gx_scalar m = {0, 0};
-        if (has_more) {
-            m = times(c->beta, element(&c->more, i, j));
+        int64_t at = j * c->left.rows + i;
+        gx_scalar l = gx_number_get(c->dtype, c->left.x, at), m = {0, 0};
+        gx_scalar r = gx_scalar_times(c->alpha, gx_number_get(c->dtype, c->right.x, at));
+        if (c->more.x != NULL) {
+            m = gx_scalar_times(c->beta, gx_number_get(c->dtype, c->more.x, at));
         }
         apart = hypot(apart, hypot(l.re - r.re - m.re, l.im - r.im - m.im));
     }
@@ -276,9 +271,10 @@ static double scale_of(const comparison *c, int64_t j)
 {
     double eps = gx_number_eps(c->dtype), least = gx_number_least(c->dtype);
     double outer = hypot(c->alpha.re, c->alpha.im) * c->outer_norm;
-    double scale = outer * fmax(c->inner_norm, column_norm(&c->z, j)) + column_norm(&c->left, j);
-    if (c->more.run != NULL) {
-        scale += hypot(c->beta.re, c->beta.im) * column_norm(&c->more, j);
+    double inner = fmax(c->inner_norm, column_norm(c->dtype, &c->z, j));
+    double scale = outer * inner + column_norm(c->dtype, &c->left, j);
+    if (c->more.x != NULL) {
+        scale += hypot(c->beta.re, c->beta.im) * column_norm(c->dtype, &c->more, j);
     }
     return scale + least / eps * (1 + outer);
 }
@@ -288,9 +284,10 @@ static double find_ratio(comparison *c)
 {
     double eps = gx_number_eps(c->dtype) / 2, worst = 0;
     double most = gx_number_is_double(c->dtype) ? DBL_MAX : (double)FLT_MAX;
-    c->outer_norm = estimate_norm(&c->right);
+    c->outer_norm = estimate_norm(c->dtype, &c->right);
     for (int64_t j = 0; j < GX_PROBE_VECTORS; j++) {
-        double left = column_norm(&c->left, j), right = column_norm(&c->right, j);
+        double left = column_norm(c->dtype, &c->left, j);
+        double right = column_norm(c->dtype, &c->right, j);
         bool is_given_finite = isfinite(c->is_left_given ? left : right) &&
                                (!c->is_norm_given || isfinite(c->outer_norm));
         // A solution is at least this long: its elements, or what led to them, may overflow.
@@ -314,10 +311,11 @@ static gx_code finish(comparison *c)
 {
     gx_run *run = c->run;
     double ratio = gx_ok(run) ? find_ratio(c) : -1;
-    gx_sink_drop(&c->z);
-    gx_sink_drop(&c->left);
-    gx_sink_drop(&c->right);
-    gx_sink_drop(&c->more);
+    gx_mem *mem = run->ctx->mem;
+    gx_mem_free(mem, c->z.x);
+    gx_mem_free(mem, c->left.x);
+    gx_mem_free(mem, c->right.x);
+    gx_mem_free(mem, c->more.x);
     if (gx_run_forgive(run, GX_BUDGET)) {
         gx_stats_note(&run->ctx->stats, "residual check: no memory for it");
         return GX_OK;
@@ -341,23 +339,24 @@ static comparison begin(gx_run *run, gx_number dtype, int64_t n)
     return (comparison){.run = run, .dtype = dtype, .n = n, .alpha = GX_ONE};
 }
 
-/* z = op(M) [signs, looks]. */
-static void first(comparison *c, const gx_mat *M, gx_probe_part part, gx_trans trans, gx_sink *to)
+/* to = op(M) [signs, looks]. */
+static void first(comparison *c, const gx_mat *M, gx_probe_part part, gx_trans trans, block *to)
 {
-    gx_mat W;
-    start_vectors(&W, trans == GX_NO_TRANS ? M->cols : M->rows, c->dtype);
-    multiply(c->run, M, part, trans, &W, c->dtype, to);
+    block W = {.rows = trans == GX_NO_TRANS ? M->cols : M->rows};
+    if (gx_dense_alloc(c->run, c->dtype, W.rows, COLUMNS, "a probe", &W.x) == GX_OK) {
+        draw(c->dtype, &W, 0);
+        multiply(c->run, M, part, trans, &W, c->dtype, to);
+    }
+    gx_mem_free(c->run->ctx->mem, W.x);
 }
 
 /* right = op(M) [z, looks]. */
 static void second(comparison *c, const gx_mat *M, gx_probe_part part, gx_trans trans)
 {
-    gx_mat z;
     if (gx_ok(c->run)) {
-        c->inner_norm = estimate_norm(&c->z);
-        renew_looks(&c->z);
-        gx_sink_source(&c->z, "z", &z);
-        multiply(c->run, M, part, trans, &z, c->dtype, &c->right);
+        c->inner_norm = estimate_norm(c->dtype, &c->z);
+        draw(c->dtype, &c->z, GX_PROBE_VECTORS);
+        multiply(c->run, M, part, trans, &c->z, c->dtype, &c->right);
     }
 }
 
@@ -398,10 +397,8 @@ gx_code gx_probe_product(gx_run *run, const gx_matmul_args *args, const gx_mat *
     c.is_norm_given = true;
     first(&c, args->B, GX_PART_WHOLE, args->transb, &c.z);
     second(&c, args->A, GX_PART_WHOLE, args->transa);
-    if (gx_ok(run)) {
-        first(&c, C, GX_PART_WHOLE, GX_NO_TRANS, &c.left);
-    }
-    if (gx_ok(run) && args->C0 != NULL && (args->beta.re != 0 || args->beta.im != 0)) {
+    first(&c, C, GX_PART_WHOLE, GX_NO_TRANS, &c.left);
+    if (args->C0 != NULL && (args->beta.re != 0 || args->beta.im != 0)) {
         first(&c, args->C0, GX_PART_WHOLE, GX_NO_TRANS, &c.more);
     }
     return finish(&c);
@@ -410,14 +407,12 @@ gx_code gx_probe_product(gx_run *run, const gx_matmul_args *args, const gx_mat *
 gx_code gx_probe_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, const gx_mat *F)
 {
     comparison c = begin(run, F->number, A->rows);
-    bool is_lower = uplo == GX_LOWER;
-    gx_probe_part part = is_lower ? GX_PART_LOWER : GX_PART_UPPER;
+    bool is_low = uplo == GX_LOWER;
+    gx_probe_part part = is_low ? GX_PART_LOWER : GX_PART_UPPER;
     c.is_left_given = true;
-    first(&c, F, part, is_lower ? gx_adjoint(F->number) : GX_NO_TRANS, &c.z);
-    second(&c, F, part, is_lower ? GX_NO_TRANS : gx_adjoint(F->number));
-    if (gx_ok(run)) {
-        first(&c, A, GX_PART_HERMITIAN, GX_NO_TRANS, &c.left);
-    }
+    first(&c, F, part, is_low ? gx_adjoint(F->number) : GX_NO_TRANS, &c.z);
+    second(&c, F, part, is_low ? GX_NO_TRANS : gx_adjoint(F->number));
+    first(&c, A, GX_PART_HERMITIAN, GX_NO_TRANS, &c.left);
     return finish(&c);
 }
 
@@ -431,7 +426,7 @@ gx_code gx_probe_lu(gx_run *run, const gx_mat *A, const gx_mat *F, const gx_aux 
     gx_mat b, x;
     first(&c, A, GX_PART_WHOLE, GX_NO_TRANS, &c.z);
     if (gx_ok(run)) {
-        gx_sink_source(&c.z, "A W", &b);
+        gx_mat_value(&b, "A W", F->number, A->rows, COLUMNS, c.z.x, A->rows);
         gx_sink_begin_scratch(run, A->rows, COLUMNS, F->number, 0, &X);
     }
     if (gx_ok(run) && gx_alg_lu_solve(run, F, aux, GX_NO_TRANS, &b, &X) == GX_OK) {
@@ -439,7 +434,7 @@ gx_code gx_probe_lu(gx_run *run, const gx_mat *A, const gx_mat *F, const gx_aux 
         gx_probe_solve(run, A, GX_PART_WHOLE, GX_NO_TRANS, &x, &b);
     }
     gx_sink_drop(&X);
-    gx_sink_drop(&c.z);
+    gx_mem_free(run->ctx->mem, c.z.x);
     gx_run_forgive(run, GX_BUDGET);
     return gx_ok(run) ? GX_OK : run->err.code;
 }
@@ -450,20 +445,17 @@ gx_code gx_probe_qr(gx_run *run, const gx_mat *A, const gx_mat *F)
         return gx_ok(run) ? GX_OK : run->err.code;
     }
     comparison c = begin(run, F->number, A->rows);
-    gx_mat R, z;
-    gx_sink Rw = {0};
+    gx_mat R;
+    block Rw = {0};
     c.is_norm_given = true;
     gx_mat_view(&R, F, GX_NO_TRANS, 0, 0, A->cols, A->cols);
     first(&c, A, GX_PART_WHOLE, GX_NO_TRANS, &c.z);
     second(&c, A, GX_PART_WHOLE, gx_adjoint(F->number));
+    first(&c, &R, GX_PART_UPPER, GX_NO_TRANS, &Rw);
     if (gx_ok(run)) {
-        first(&c, &R, GX_PART_UPPER, GX_NO_TRANS, &Rw);
+        multiply(run, &R, GX_PART_UPPER, gx_adjoint(F->number), &Rw, c.dtype, &c.left);
     }
-    if (gx_ok(run)) {
-        gx_sink_source(&Rw, "R w", &z);
-        multiply(run, &R, GX_PART_UPPER, gx_adjoint(F->number), &z, c.dtype, &c.left);
-    }
-    gx_sink_drop(&Rw);
+    gx_mem_free(run->ctx->mem, Rw.x);
     return finish(&c);
 }
 
@@ -475,8 +467,6 @@ gx_code gx_probe_solve(gx_run *run, const gx_mat *A, gx_probe_part part, gx_tran
     c.is_norm_given = true;
     first(&c, X, GX_PART_WHOLE, GX_NO_TRANS, &c.z);
     second(&c, A, part, trans);
-    if (gx_ok(run)) {
-        first(&c, B, GX_PART_WHOLE, GX_NO_TRANS, &c.left);
-    }
+    first(&c, B, GX_PART_WHOLE, GX_NO_TRANS, &c.left);
     return finish(&c);
 }

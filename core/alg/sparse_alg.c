@@ -7,21 +7,16 @@
 */
 #include "sparse_alg.h"
 
-#include "../mat/cell_scatter.h"
+#include "../mat/assembly.h"
 #include "../run/call.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static gx_scalar product(gx_scalar x, gx_scalar y)
-{
-    return (gx_scalar){x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
-}
-
 /* By a real number part by part, as the reference has it. */
 static gx_scalar scaled(gx_scalar s, gx_scalar x)
 {
-    return s.im == 0 ? (gx_scalar){s.re * x.re, s.re * x.im} : product(s, x);
+    return s.im == 0 ? (gx_scalar){s.re * x.re, s.re * x.im} : gx_scalar_times(s, x);
 }
 
 // Transposes --------------------------------------------------------------------------------------
@@ -38,23 +33,31 @@ static gx_code put_turned(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err *
     return gx_scatter_add(t->cells, j, i, x, err);
 }
 
+/* Entries of A, as put() hands them to *cells, sorted: arg is put's, and holds cells. */
+static gx_code sort_entries(gx_run *run, const gx_mat *A, const gx_scatter_spec *spec,
+                            gx_sparse_visit put, void *arg, gx_scatter **cells, const gx_dest *dest,
+                            gx_sink *sink)
+{
+    gx_err err = {0};
+    *sink = (gx_sink){.run = run};
+    if (gx_ok(run) && gx_scatter_create(run->ctx, spec, cells, &err) == GX_OK &&
+        gx_sparse_each(run, A, put, arg, &err) == GX_OK) {
+        gx_scatter_finish(*cells, run, dest, sink);
+    }
+    gx_scatter_free(*cells);
+    return gx_run_fail(run, &err);
+}
+
 gx_code gx_sparse_transpose(gx_run *run, const gx_mat *A, gx_trans op, const gx_dest *dest,
                             uint32_t properties, gx_sink *sink)
 {
-    gx_err err = {0};
     turning t = {.is_conjugated = op == GX_CONJ_TRANS};
     const gx_scatter_spec spec = {.rows = A->cols,
                                   .cols = A->rows,
                                   .dtype = A->number,
                                   .is_sparse = true,
                                   .properties = properties};
-    *sink = (gx_sink){.run = run};
-    if (gx_ok(run) && gx_scatter_create(run->ctx, &spec, &t.cells, &err) == GX_OK &&
-        gx_sparse_each(run, A, put_turned, &t, &err) == GX_OK) {
-        gx_scatter_finish(t.cells, run, dest, sink);
-    }
-    gx_scatter_free(t.cells);
-    return gx_run_fail(run, &err);
+    return sort_entries(run, A, &spec, put_turned, &t, &t.cells, dest, sink);
 }
 
 // Slices ------------------------------------------------------------------------------------------
@@ -144,13 +147,9 @@ gx_code gx_sparse_pick(gx_run *run, const gx_mat *A, bool is_rows, const int64_t
     if (count > 0) {
         qsort(p.wish, (size_t)count, sizeof *p.wish, compare_wishes);
     }
-    if (gx_scatter_create(run->ctx, &spec, &p.cells, &err) == GX_OK &&
-        gx_sparse_each(run, A, put_picked, &p, &err) == GX_OK) {
-        gx_scatter_finish(p.cells, run, dest, sink);
-    }
-    gx_scatter_free(p.cells);
+    sort_entries(run, A, &spec, put_picked, &p, &p.cells, dest, sink);
     gx_mem_free(run->ctx->mem, p.wish);
-    return gx_run_fail(run, &err);
+    return run->err.code;
 }
 
 // Rows of two operands ----------------------------------------------------------------------------
@@ -209,7 +208,7 @@ static gx_code merge_row(merging *m, int64_t i, gx_err *err)
         x = ja == j ? scaled(m->alpha, gx_csr_value(&m->A.csr, a++)) : x;
         y = jb == j ? gx_csr_value(&m->B.csr, b++) : y;
         if (m->is_product && ja == jb) {
-            GX_TRY(gx_sparse_put(&m->out, i, j, product(x, y), err));
+            GX_TRY(gx_sparse_put(&m->out, i, j, gx_scalar_times(x, y), err));
         } else if (!m->is_product) {
             y = scaled(m->beta, y);
             GX_TRY(gx_sparse_put(&m->out, i, j, (gx_scalar){x.re + y.re, x.im + y.im}, err));

@@ -89,48 +89,14 @@ static gx_code work(void *arg, int64_t unit, gx_pass_thread *thread, void *memor
     return s->backend->kernel[GX_REDUCE][s->A->number](s->dev, NULL, &args, err);
 }
 
-/* scale^2 ssq of two parts as one. */
-static void add_squares(double out[2], const double part[2])
-{
-    if (part[1] == 0 || out[1] == 0) { // nothing yet has no scale
-        out[0] = part[1] == 0 ? out[0] : part[0];
-        out[1] = part[1] == 0 ? out[1] : part[1];
-        return;
-    }
-    bool is_larger = part[0] > out[0];
-    double scale = is_larger ? part[0] : out[0], less = is_larger ? out[0] : part[0];
-    double a = is_larger ? part[1] : out[1], b = is_larger ? out[1] : part[1];
-    out[0] = scale;
-    out[1] = a + b * (less / scale) * (less / scale);
-}
-
 static gx_code fold(void *arg, int64_t unit, void *part, gx_err *err)
 {
     const scan *s = arg;
     const piece *p = part;
-    const double *x = p->result;
     (void)unit, (void)err;
-    switch (s->kind) {
-    case GX_REDUCE_SUM:
-        s->out[0] += x[0];
-        s->out[1] += x[1];
-        break;
-    case GX_REDUCE_SUMSQ:
-        add_squares(s->out, x);
-        break;
-    case GX_REDUCE_MAX_ABS:
-    case GX_REDUCE_MAX:
-        s->out[0] = isnan(x[0]) || x[0] > s->out[0] ? x[0] : s->out[0];
-        break;
-    case GX_REDUCE_MIN:
-        s->out[0] = isnan(x[0]) || x[0] < s->out[0] ? x[0] : s->out[0];
-        break;
-    case GX_REDUCE_COL_ABS:
-    case GX_REDUCE_COL_SUM:
+    gx_fold_add(gx_reduce_fold(s->kind), 1, s->out, p->result);
+    if (is_by_column(s->kind)) {
         add_lines(s, &p->csr, 0);
-        break;
-    default:
-        break;
     }
     return GX_OK;
 }

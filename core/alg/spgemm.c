@@ -150,11 +150,9 @@ static gx_code multiply_panel(void *arg, const gx_csr *A, int64_t row0, gx_err *
 {
     enum { POLL_ROWS = 64 };
     product *p = arg;
-    gx_scalar s = p->alpha;
     for (int64_t i = 0; i < A->rows; i++) {
         for (int64_t e = A->start[i]; e < A->start[i + 1]; e++) {
-            gx_scalar a = gx_csr_value(A, e);
-            a = (gx_scalar){s.re * a.re - s.im * a.im, s.re * a.im + s.im * a.re};
+            gx_scalar a = gx_scalar_times(p->alpha, gx_csr_value(A, e));
             add_row(p, row0 + i, gx_csr_column(A, e), a);
         }
         GX_TRY(put_row(p, row0 + i, err));

@@ -5,14 +5,14 @@
 ** Rounds of as many lines as memory holds.  In each, the lines of the dense operand are brought by
 ** a streamed pass, the engine runs, and what is to be stored is written.
 **
-** What has been read stays: the panels of S as one (sparse_held.h), and, where all lines are one
+** What has been read stays: the panels of S as one (csr_matrix.h), and, where all lines are one
 ** round, the lines of D as the engine wants them.  They stand by in memory that would stand idle
 ** anyhow, and while neither matrix nor the file changes the next product reads nothing.
 */
 #include "spmm_int.h"
 
 #include "../exec/pass.h"
-#include "sparse_held.h"
+#include "csr_matrix.h"
 #include "spmm_device.h"
 
 #include <string.h>

@@ -19,7 +19,6 @@
 
 static const double TOL = 1e-8;
 
-static const char *const method_words[] = {"auto", "direct", "cg", "minres", "gmres", "lsqr"};
 static const char *const precond_words[] = {"auto", "none", "jacobi", "ilu0", "ic0"};
 
 // What goes together ------------------------------------------------------------------------------
@@ -43,7 +42,7 @@ static unsigned takes(gx_system_method method)
 
 static gx_code check_options(const gx_system_args *args, gx_err *err)
 {
-    const char *word = method_words[args->method];
+    const char *word = gx_system_methods[args->method];
     bool is_iterative = args->method > GX_SYSTEM_DIRECT;
     if ((takes(args->method) >> args->precond & 1) == 0) {
         return gx_fail(err, GX_ARG, "\"precond\":\"%s\" is not for \"method\":\"%s\"",
@@ -101,7 +100,7 @@ gx_code gx_system_shape(const gx_system_args *args, int64_t *rows, int64_t *cols
 typedef struct system {
     gx_run *run;
     const gx_system_args *args;
-    gx_whole A; /* op(A), but for conjugation  */
+    gx_csr_matrix A; /* op(A), but for conjugation  */
     gx_number dtype;
     int64_t m, n, cols;
     bool is_hermitian, is_positive; /* found, told, or (positive) perhaps         */
@@ -109,27 +108,14 @@ typedef struct system {
     void *b, *x;                    /* m x cols and n x cols of dtype             */
 } system_t;
 
-/* op(A), in b's dtype. */
+/* op(A), in b's dtype: a complex B makes A complex. */
 static void load_matrix(system_t *s)
 {
-    gx_whole loaded;
-    gx_whole_load(s->run, s->args->A, &loaded);
-    if (gx_ok(s->run) && loaded.dtype != s->dtype) { // a complex B makes A complex
-        gx_err err = {0};
-        void *value;
-        if (gx_mem_alloc(loaded.mem, (size_t)loaded.entries * gx_number_bytes(s->dtype),
-                         "a sparse matrix as a whole", &value, &err) == GX_OK) {
-            gx_convert(loaded.dtype, loaded.value, gx_max(1, loaded.entries), s->dtype, value,
-                       gx_max(1, loaded.entries), loaded.entries, 1);
-            gx_mem_free(loaded.mem, loaded.value);
-            loaded.value = value;
-            loaded.dtype = s->dtype;
-        }
-        gx_run_fail(s->run, &err);
-    }
+    gx_csr_matrix loaded;
+    gx_csr_matrix_load(s->run, s->args->A, s->dtype, &loaded);
     if (gx_ok(s->run) && s->args->trans != GX_NO_TRANS) {
-        gx_whole_transpose(s->run, &loaded, &s->A);
-        gx_whole_clear(&loaded);
+        gx_csr_matrix_transpose(s->run, &loaded, &s->A);
+        gx_csr_matrix_clear(&loaded);
     } else {
         s->A = loaded;
     }
@@ -145,12 +131,12 @@ static void look(system_t *s)
         return;
     }
     s->is_told = s->args->assume == GX_FACTOR_CHOLESKY || (known & GX_PROP_POSITIVE) != 0;
-    s->is_hermitian = gx_whole_is_hermitian(s->run, &s->A);
+    s->is_hermitian = gx_csr_matrix_is_hermitian(s->run, &s->A);
     if (gx_ok(s->run) && s->is_told && !s->is_hermitian) {
         gx_run_failf(s->run, GX_ARG, "%s is said to be positive definite but is not %s", s->A.label,
                      gx_number_is_complex(s->dtype) ? "Hermitian" : "symmetric");
     }
-    s->is_positive = s->is_hermitian && (s->is_told || gx_whole_has_positive_diagonal(&s->A));
+    s->is_positive = s->is_hermitian && (s->is_told || gx_csr_matrix_has_positive_diagonal(&s->A));
 }
 
 static void *column(const system_t *s, void *base, int64_t rows, int64_t j)
@@ -164,7 +150,7 @@ static void *column(const system_t *s, void *base, int64_t rows, int64_t j)
 static void check_residual(system_t *s)
 {
     int64_t length = s->n * (gx_number_is_complex(s->dtype) ? 2 : 1);
-    double norm_a = gx_whole_norm(&s->A), worst = 0;
+    double norm_a = gx_csr_matrix_norm(&s->A), worst = 0;
     gx_err err = {0};
     double *r;
     if (!gx_ok(s->run) || s->run->ctx->config.number[GX_SET_PROBE] == GX_PROBE_OFF) {
@@ -177,7 +163,7 @@ static void check_residual(system_t *s)
     for (int64_t j = 0; j < s->cols && gx_ok(s->run); j++) {
         const double *b = column(s, s->b, s->m, j), *x = column(s, s->x, s->n, j);
         double rr = 0, bb = 0, xx = 0;
-        gx_whole_times(s->run, &s->A, x, r);
+        gx_csr_matrix_times(s->run, &s->A, x, r);
         for (int64_t i = 0; i < length; i++) {
             rr += (b[i] - r[i]) * (b[i] - r[i]);
             bb += b[i] * b[i];
@@ -228,18 +214,18 @@ static void solve_direct(system_t *s)
 
 // Iterative ---------------------------------------------------------------------------------------
 
-static gx_precond_kind usual_precond(gx_iterate_kind kind)
+static gx_precond_kind usual_precond(gx_system_method method)
 {
-    return kind == GX_ITERATE_CG      ? GX_PRECOND_JACOBI
-           : kind == GX_ITERATE_GMRES ? GX_PRECOND_ILU0
-                                      : GX_PRECOND_NONE;
+    return method == GX_SYSTEM_CG      ? GX_PRECOND_JACOBI
+           : method == GX_SYSTEM_GMRES ? GX_PRECOND_ILU0
+                                       : GX_PRECOND_NONE;
 }
 
 /* The usual preconditioner, or a simpler one where it breaks down and nobody asked for it. */
 static void begin(system_t *s, gx_iterate *it)
 {
     gx_precond_kind asked = s->args->precond;
-    gx_iterate_begin(s->run, asked == GX_PRECOND_AUTO ? usual_precond(it->kind) : asked, it);
+    gx_iterate_begin(s->run, asked == GX_PRECOND_AUTO ? usual_precond(it->method) : asked, it);
     if (asked == GX_PRECOND_AUTO && gx_run_forgive(s->run, GX_NUMERIC)) {
         gx_iterate_end(it);
         gx_stats_note(&s->run->ctx->stats, "sparse systems: ilu0 breaks down: jacobi");
@@ -247,24 +233,25 @@ static void begin(system_t *s, gx_iterate *it)
     }
 }
 
-static void solve_iterative(system_t *s, gx_iterate_kind kind)
+static void solve_iterative(system_t *s, gx_system_method method)
 {
     const gx_system_args *args = s->args;
-    gx_whole T = {.mem = NULL};
+    gx_csr_matrix T = {.mem = NULL};
     int64_t usual = gx_max(100, s->n <= INT64_MAX / 10 ? 10 * s->n : INT64_MAX);
-    gx_iterate it = {.kind = kind,
+    gx_iterate it = {.method = method,
                      .A = &s->A,
                      .tol = args->tol > 0 ? args->tol : TOL,
                      .most = args->most > 0 ? args->most : usual,
                      .restart = args->restart > 0 ? args->restart : GX_ITERATE_RESTART};
     it.restart = gx_min(it.restart, gx_max(s->n, 1));
-    if (gx_ok(s->run) && !s->is_hermitian && (kind == GX_ITERATE_CG || kind == GX_ITERATE_MINRES)) {
+    if (gx_ok(s->run) && !s->is_hermitian &&
+        (method == GX_SYSTEM_CG || method == GX_SYSTEM_MINRES)) {
         gx_run_failf(s->run, GX_ARG, "%s is not symmetric, and %s is for symmetric matrices",
-                     s->A.label, gx_iterate_name(kind));
+                     s->A.label, gx_system_methods[method]);
     }
-    if (kind == GX_ITERATE_LSQR && gx_whole_transpose(s->run, &s->A, &T) == GX_OK) {
+    if (method == GX_SYSTEM_LSQR && gx_csr_matrix_transpose(s->run, &s->A, &T) == GX_OK) {
         it.T = &T;
-        it.norm = gx_whole_norm(&s->A);
+        it.norm = gx_csr_matrix_norm(&s->A);
     }
     begin(s, &it);
     gx_span span = gx_stats_open(&s->run->ctx->stats);
@@ -273,7 +260,7 @@ static void solve_iterative(system_t *s, gx_iterate_kind kind)
     }
     gx_stats_close(&s->run->ctx->stats, GX_STAT_COMPUTE_NS, span);
     gx_iterate_end(&it);
-    gx_whole_clear(&T);
+    gx_csr_matrix_clear(&T);
 }
 
 /* Direct, else what suits A: said in gx_stats. */
@@ -286,62 +273,39 @@ static void solve_auto(system_t *s)
     if (!is_missing && !(is_real && gx_run_forgive(run, GX_BUDGET))) {
         return;
     }
-    gx_iterate_kind kind = s->is_positive    ? GX_ITERATE_CG
-                           : s->is_hermitian ? GX_ITERATE_MINRES
-                                             : GX_ITERATE_GMRES;
-    gx_stats_note(&run->ctx->stats, "sparse systems: %s, since %s", gx_iterate_name(kind),
+    gx_system_method method = s->is_positive    ? GX_SYSTEM_CG
+                              : s->is_hermitian ? GX_SYSTEM_MINRES
+                                                : GX_SYSTEM_GMRES;
+    gx_stats_note(&run->ctx->stats, "sparse systems: %s, since %s", gx_system_methods[method],
                   is_missing ? "SuiteSparse is not installed"
                              : "the factor does not fit memory_limit");
     size_t bytes = (size_t)(s->n * s->cols) * gx_number_bytes(s->dtype);
     memset(s->x, 0, bytes);
-    solve_iterative(s, kind);
-    if (kind == GX_ITERATE_CG && !s->is_told && gx_run_forgive(run, GX_NUMERIC)) {
+    solve_iterative(s, method);
+    if (method == GX_SYSTEM_CG && !s->is_told && gx_run_forgive(run, GX_NUMERIC)) {
         gx_stats_note(&run->ctx->stats,
                       "sparse systems: minres, since cg finds no positive definite matrix");
         memset(s->x, 0, bytes);
-        solve_iterative(s, GX_ITERATE_MINRES);
+        solve_iterative(s, GX_SYSTEM_MINRES);
     }
 }
 
 static void solve(system_t *s)
 {
-    switch (s->args->method) {
-    case GX_SYSTEM_AUTO:
-        solve_auto(s);
-        break;
-    case GX_SYSTEM_DIRECT:
+    gx_system_method method = s->args->method;
+    if (method > GX_SYSTEM_DIRECT) {
+        solve_iterative(s, method);
+    } else if (method == GX_SYSTEM_DIRECT) {
         solve_direct(s);
-        break;
-    case GX_SYSTEM_CG:
-        solve_iterative(s, GX_ITERATE_CG);
-        break;
-    case GX_SYSTEM_MINRES:
-        solve_iterative(s, GX_ITERATE_MINRES);
-        break;
-    case GX_SYSTEM_GMRES:
-        solve_iterative(s, GX_ITERATE_GMRES);
-        break;
-    case GX_SYSTEM_LSQR:
-        solve_iterative(s, GX_ITERATE_LSQR);
-        break;
+    } else {
+        solve_auto(s);
     }
-}
-
-/* x into the sink, in its dtype. */
-static void deliver(system_t *s, gx_sink *X)
-{
-    void *narrow = NULL;
-    if (X->number != s->dtype &&
-        gx_dense_alloc(s->run, X->number, s->n, s->cols, "X", &narrow) == GX_OK) {
-        gx_convert(s->dtype, s->x, s->n, X->number, narrow, s->n, s->n, s->cols);
-    }
-    gx_dense_write(s->run, X, narrow == NULL ? s->x : narrow, s->n);
-    gx_mem_free(s->run->ctx->mem, narrow);
 }
 
 gx_code gx_alg_system(gx_run *run, const gx_system_args *args, gx_sink *X)
 {
     bool is_turned = args->trans != GX_NO_TRANS;
+    gx_mat x;
     system_t s = {.run = run,
                   .args = args,
                   .dtype = gx_number_wide(X->number),
@@ -372,10 +336,11 @@ gx_code gx_alg_system(gx_run *run, const gx_system_args *args, gx_sink *X)
         gx_dense_conj(run, s.dtype, s.n, s.cols, s.x);
     }
     if (gx_ok(run)) {
-        deliver(&s, X);
+        gx_mat_value(&x, "X", s.dtype, s.n, s.cols, s.x, s.n);
+        gx_copy_to_sink(run, &x, X);
     }
     gx_mem_free(run->ctx->mem, s.b);
     gx_mem_free(run->ctx->mem, s.x);
-    gx_whole_clear(&s.A);
+    gx_csr_matrix_clear(&s.A);
     return gx_ok(run) ? GX_OK : run->err.code;
 }

@@ -56,6 +56,15 @@ int64_t gx_reduce_width(gx_reduce_kind kind, int64_t m, int64_t n)
     return 0;
 }
 
+gx_fold gx_reduce_fold(gx_reduce_kind kind)
+{
+    return kind == GX_REDUCE_SUM                                ? GX_FOLD_SUM
+           : kind == GX_REDUCE_SUMSQ                            ? GX_FOLD_NORM
+           : kind == GX_REDUCE_MIN                              ? GX_FOLD_MIN
+           : kind == GX_REDUCE_MAX_ABS || kind == GX_REDUCE_MAX ? GX_FOLD_MAX
+                                                                : GX_FOLD_NONE;
+}
+
 /* Multiply-adds of the kernels of LAPACK, to the two highest powers. */
 static double lapack_pairs(gx_kernel_id kernel, const gx_args *args)
 {

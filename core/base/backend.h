@@ -172,6 +172,9 @@ typedef enum gx_reduce_kind {
 /* Doubles that GX_REDUCE writes for an m x n block. */
 int64_t gx_reduce_width(gx_reduce_kind kind, int64_t m, int64_t n);
 
+/* How what two blocks come to becomes one; GX_FOLD_NONE: they are sums of lines. */
+gx_fold gx_reduce_fold(gx_reduce_kind kind);
+
 /* Arguments of every kernel: LAPACK names, sizes and leading dimensions in elements. */
 typedef struct gx_args {
     gx_trans transa, transb;

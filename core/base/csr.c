@@ -10,11 +10,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static size_t padded(size_t bytes)
-{
-    return (bytes + 7) / 8 * 8;
-}
-
 bool gx_csr_lay_out(int64_t rows, int64_t cols, int64_t entries, gx_number dtype,
                     gx_csr_layout *layout)
 {
@@ -22,9 +17,10 @@ bool gx_csr_lay_out(int64_t rows, int64_t cols, int64_t entries, gx_number dtype
     if (rows < 0 || entries < 0 || rows >= most / 4 || entries > most / 8) {
         return false;
     }
-    layout->index = padded(((size_t)rows + 1) * sizeof(uint32_t));
-    layout->value = layout->index + padded((size_t)entries * (size_t)gx_csr_index_bytes(cols));
-    layout->bytes = layout->value + padded((size_t)entries * gx_number_bytes(dtype));
+    layout->index = gx_round_up(((size_t)rows + 1) * sizeof(uint32_t), 8);
+    layout->value =
+        layout->index + gx_round_up((size_t)entries * (size_t)gx_csr_index_bytes(cols), 8);
+    layout->bytes = layout->value + gx_round_up((size_t)entries * gx_number_bytes(dtype), 8);
     return layout->bytes <= GX_CSR_BYTES_MAX;
 }
 

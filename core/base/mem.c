@@ -248,11 +248,6 @@ void gx_mem_return(gx_mem *mem, size_t bytes)
 
 // Blocks ------------------------------------------------------------------------------------------
 
-static size_t rounded(size_t bytes, size_t align)
-{
-    return (bytes + align - 1) / align * align;
-}
-
 /* Where the system has no memory: once more, without what stands idle. */
 static void *ask_system(size_t align, size_t room)
 {
@@ -269,7 +264,7 @@ static idle take_block(size_t total)
 {
     bool is_huge = total >= HUGE_BYTES;
     size_t align = is_huge ? HUGE_PAGE : HEADER_BYTES;
-    size_t room = rounded(total + OVERREAD_BYTES + (is_huge ? 0 : HEADER_BYTES), align);
+    size_t room = gx_round_up(total + OVERREAD_BYTES + (is_huge ? 0 : HEADER_BYTES), align);
     idle block = take_idle(room);
     if (block.base == NULL) {
         block = (idle){.base = ask_system(align, room), .room = room};

@@ -33,6 +33,16 @@ typedef struct gx_scalar {
 #define GX_ONE ((gx_scalar){1, 0})
 #define GX_MINUS_ONE ((gx_scalar){-1, 0})
 
+static inline size_t gx_round_up(size_t bytes, size_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+static inline gx_scalar gx_scalar_times(gx_scalar a, gx_scalar b)
+{
+    return (gx_scalar){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+
 /* Properties of a matrix, as bits of gx_meta.properties.  Part of the file format. */
 enum {
     GX_PROP_SYMMETRIC = 1 << 0,  /* A = A^T (real) or A = A^T, not conjugated (complex) */

@@ -427,14 +427,9 @@ static void run_here(job *x)
 
 // Memory ------------------------------------------------------------------------------------------
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 size_t gx_pass_least_bytes(const gx_pass *pass)
 {
-    return rounded(pass->work_bytes) + rounded(pass->part_bytes) + THREAD_BYTES;
+    return gx_round_up(pass->work_bytes, 64) + gx_round_up(pass->part_bytes, 64) + THREAD_BYTES;
 }
 
 static int parts_wanted(const gx_pass *pass)
@@ -444,7 +439,8 @@ static int parts_wanted(const gx_pass *pass)
 
 size_t gx_pass_thread_bytes(const gx_pass *pass)
 {
-    return gx_pass_least_bytes(pass) + (size_t)(parts_wanted(pass) - 1) * rounded(pass->part_bytes);
+    return gx_pass_least_bytes(pass) +
+           (size_t)(parts_wanted(pass) - 1) * gx_round_up(pass->part_bytes, 64);
 }
 
 static int64_t threads_wanted(const gx_run *run, const gx_pass *pass)
@@ -472,7 +468,8 @@ int64_t gx_pass_threads(gx_run *run, const gx_pass *pass)
 
 static gx_code reserve_thread(job *x, gx_pass_thread *t, int parts, gx_err *err)
 {
-    size_t work = rounded(x->pass->work_bytes), bytes = rounded(x->pass->part_bytes);
+    size_t work = gx_round_up(x->pass->work_bytes, 64),
+           bytes = gx_round_up(x->pass->part_bytes, 64);
     GX_TRY(gx_mem_alloc(x->run->ctx->mem, work + (size_t)parts * bytes, "a pass over the matrix",
                         &t->memory, err));
     t->job = x;

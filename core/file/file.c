@@ -7,7 +7,7 @@
 ** I/O: an export reads each element once.  How often an import passes over its file is said in
 ** the essays of the readers.
 */
-#include "../mat/cell_scatter.h"
+#include "../mat/assembly.h"
 #include "../mat/sparse.h"
 #include "../mat/stream.h"
 #include "file_int.h"

@@ -1,6 +1,7 @@
 /*
-** What cells (cell_scatter.c) and rows (row_stack.c) have in common on their way to a matrix: the
-** sorted runs that full buffers become, and the tiles that are put together from them.
+** From cells or rows to a matrix, within the memory limit: create, add each one, finish (or free at
+** any time).  Behind that what both have in common on their way: the sorted runs that full buffers
+** become, and the tiles that are put together from them.
 */
 #ifndef GX_ASSEMBLY_H
 #define GX_ASSEMBLY_H
@@ -35,6 +36,58 @@ typedef struct gx_scatter_spec {
     bool is_sparse;      /* cells: the result is sparse (gx_scatter_finish)     */
     uint32_t properties; /* of a sparse result                              */
 } gx_scatter_spec;
+
+// Cells: (i, j, value) records in any order, any number (cell_scatter.c) --------------------------
+
+typedef struct gx_scatter gx_scatter;
+
+/*
+** Takes up to half of the memory that is available now.  *scatter: owned by the caller; NULL on
+** failure.  GX_ARG: a sparse matrix of more rows than GX_SCATTER_INDEX_END.
+*/
+gx_code gx_scatter_create(gx_ctx *ctx, const gx_scatter_spec *spec, gx_scatter **scatter,
+                          gx_err *err);
+void gx_scatter_free(gx_scatter *scatter); /* NULL is a no-op */
+
+/*
+** One cell.  GX_ARG: an index that is negative, past the shape or past GX_SCATTER_INDEX_END.
+** Amortised about 10 ns; writes temporary data when its memory is full.
+*/
+gx_code gx_scatter_add(gx_scatter *scatter, int64_t i, int64_t j, gx_scalar value, gx_err *err);
+
+/*
+** Build the matrix in a sink that is begun here; the caller ends it, also on failure.  Cells that
+** did not come are 0, or not there where the spec says sparse.  Each tile is written once, in
+** ascending order.  Sticky, as a driver.
+*/
+gx_code gx_scatter_finish(gx_scatter *scatter, gx_run *run, const gx_dest *dest, gx_sink *sink);
+
+// Whole rows in any order, any number (row_stack.c) -----------------------------------------------
+
+typedef struct gx_stack gx_stack;
+
+/* spec.cols -1: the length of the first row.  Takes up to half of the memory available now. */
+gx_code gx_stack_create(gx_ctx *ctx, const gx_scatter_spec *spec, gx_stack **stack, gx_err *err);
+void gx_stack_free(gx_stack *stack); /* NULL is a no-op */
+
+/*
+** One row: count elements of the matrix's dtype, copied.  GX_ARG: a length that is not the
+** others'; an index that is negative, past spec.rows or past GX_SCATTER_INDEX_END, unless rows are
+** numbered.
+*/
+gx_code gx_stack_add(gx_stack *stack, int64_t i, const void *row, int64_t count, gx_err *err);
+
+/* The length of the rows; -1: none has come, and spec has none. */
+int64_t gx_stack_cols(const gx_stack *stack);
+
+/* As gx_scatter_finish().  GX_ARG, before anything is written: a gap that spec.gaps refuses. */
+gx_code gx_stack_finish(gx_stack *stack, gx_run *run, const gx_dest *dest, gx_sink *sink);
+
+/*
+** After that, and once, of numbered rows: the indexes of rows 0, 1, ..., count of them; lent by the
+** stack.  GX_ARG: one is past 2^53.
+*/
+gx_code gx_stack_ids(gx_stack *stack, const double **ids, int64_t *count, gx_err *err);
 
 // Sorted runs -------------------------------------------------------------------------------------
 

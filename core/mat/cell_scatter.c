@@ -1,5 +1,5 @@
 /*
-** From cells to a matrix: see cell_scatter.h.
+** From cells to a matrix: see assembly.h.
 **
 ** Method: an external sort by place, ended by a distribution.
 **
@@ -32,7 +32,7 @@
 ** I/O: nothing but the result when the records fit; else each record is written once and read once
 ** (once more for each merge).  The caller's thread does everything.
 */
-#include "cell_scatter.h"
+#include "assembly.h"
 #include "sparse.h"
 
 #include <assert.h>
@@ -226,10 +226,8 @@ static bool grow(gx_scatter *s, gx_err *err)
     gx_mem_return(s->runs.ctx->mem, s->reserved);
     size_t before = s->reserved;
     s->reserved = 0;
-    void *buffer = s->buffer;
-    gx_code rc = gx_mem_realloc(s->runs.ctx->mem, bytes, "cells", &buffer, &ignored);
+    gx_code rc = gx_mem_realloc(s->runs.ctx->mem, bytes, "cells", &s->buffer, &ignored);
     if (rc == GX_OK) {
-        s->buffer = buffer;
         s->capacity = capacity;
     } else if (rc == GX_NOMEM && s->count == 0) {
         *err = ignored; // the system has none, whatever memory_limit says
@@ -389,9 +387,12 @@ static cursor *smallest(cursor *cursors, int64_t count)
     return best;
 }
 
-/* Merge count runs into the spill: the same records, sorted, equal places in the order of runs. */
+/* What a merge gives its records to, sorted, those of equal places in the order of runs. */
+typedef gx_code (*take_fn)(void *arg, const unsigned char *record, gx_err *err);
+
 static gx_code merge_into(gx_scatter *s, gx_run *run, const gx_sorted_run *runs, cursor *cursors,
-                          int64_t count, int64_t buffer_records, gx_err *err)
+                          int64_t count, int64_t buffer_records, take_fn take, void *arg,
+                          gx_err *err)
 {
     const unsigned char *record;
     for (int64_t k = 0; k < count; k++) {
@@ -405,7 +406,7 @@ static gx_code merge_into(gx_scatter *s, gx_run *run, const gx_sorted_run *runs,
     for (int64_t merged = 0; (c = smallest(cursors, count)) != NULL; merged++) {
         const gx_sorted_run *info = &runs[c - cursors];
         GX_TRY(peek(s, info, buffer_records, c, &record, err));
-        GX_TRY(gx_spill_append(s->runs.spill, record, s->stride, err));
+        GX_TRY(take(arg, record, err));
         if (++c->next < c->end) {
             GX_TRY(peek(s, info, buffer_records, c, &record, err));
             c->place = place_at(s, record);
@@ -417,35 +418,50 @@ static gx_code merge_into(gx_scatter *s, gx_run *run, const gx_sorted_run *runs,
     return GX_OK;
 }
 
-/* One merge of up to FAN runs, from runs[first], into one that replaces them. */
+/* One merge of count runs, FAN at most, from number `first` on. */
+static gx_code merge(gx_scatter *s, gx_run *run, int64_t first, int64_t count, take_fn take,
+                     void *arg, gx_err *err)
+{
+    gx_mem *mem = s->runs.ctx->mem;
+    size_t room = gx_mem_available(mem) / 4 / FAN;
+    int64_t records = gx_max(1, gx_min((int64_t)(room / s->stride), 16384));
+    int64_t buffered = s->runs.spill == NULL ? 0 : count;
+    cursor *cursors = NULL;
+    unsigned char *buffers = NULL;
+    gx_code rc = gx_mem_calloc(mem, FAN * sizeof(cursor), "merging cells", &cursors, err);
+    if (rc == GX_OK) {
+        rc = gx_mem_alloc(mem, (size_t)(buffered * records) * s->stride, "merging cells", &buffers,
+                          err);
+    }
+    if (rc == GX_OK) {
+        for (int64_t k = 0; k < buffered; k++) {
+            cursors[k].buffer = buffers + (size_t)(k * records) * s->stride;
+        }
+        rc = merge_into(s, run, s->runs.list + first, cursors, count, records, take, arg, err);
+    }
+    gx_mem_free(mem, buffers);
+    gx_mem_free(mem, cursors);
+    return rc;
+}
+
+static gx_code append_record(void *arg, const unsigned char *record, gx_err *err)
+{
+    const gx_scatter *s = arg;
+    return gx_spill_append(s->runs.spill, record, s->stride, err);
+}
+
+/* count runs from runs[first] on become one, which takes the place of the first of them. */
 static gx_code merge_group(gx_scatter *s, gx_run *run, int64_t first, int64_t count, gx_err *err)
 {
-    size_t room = gx_mem_available(s->runs.ctx->mem) / 2 / FAN;
-    int64_t buffer_records = gx_max(1, gx_min((int64_t)(room / s->stride), 16384));
-    void *memory = NULL, *buffers = NULL;
     gx_sorted_run info = {0};
-    gx_code rc =
-        gx_mem_calloc(s->runs.ctx->mem, FAN * sizeof(cursor), "merging cells", &memory, err);
-    if (rc == GX_OK) {
-        rc = gx_mem_alloc(s->runs.ctx->mem, FAN * (size_t)buffer_records * s->stride,
-                          "merging cells", &buffers, err);
+    for (int64_t k = 0; k < count; k++) {
+        info.count += s->runs.list[first + k].count;
     }
-    if (rc == GX_OK) {
-        cursor *cursors = memory;
-        for (int64_t k = 0; k < count; k++) {
-            cursors[k].buffer = (unsigned char *)buffers + (size_t)(k * buffer_records) * s->stride;
-            info.count += s->runs.list[first + k].count;
-        }
-        gx_spill_begin(s->runs.spill, &info.stream[0]);
-        rc = merge_into(s, run, s->runs.list + first, cursors, count, buffer_records, err);
-    }
-    if (rc == GX_OK) {
-        rc = gx_spill_end(s->runs.spill, err);
-    }
-    gx_mem_free(s->runs.ctx->mem, buffers);
-    gx_mem_free(s->runs.ctx->mem, memory);
+    gx_spill_begin(s->runs.spill, &info.stream[0]);
+    GX_TRY(merge(s, run, first, count, append_record, s, err));
+    GX_TRY(gx_spill_end(s->runs.spill, err));
     s->runs.list[first] = info;
-    return rc;
+    return GX_OK;
 }
 
 /* Merge neighbouring runs until there are at most `most`. */
@@ -599,7 +615,6 @@ static gx_code close_buffer(gx_scatter *s, bool is_one_tile, bool is_spilled, gx
     return GX_OK;
 }
 
-/* Shape, sink, memory, tiles. */
 /*
 ** A shape that comes of the largest index alone, beside which the cells are nothing: an index that
 ** is no place in a matrix, a key.  rows x cols are written out (of a sparse one: rows x 1).
@@ -627,6 +642,7 @@ static gx_code check_shape(const gx_scatter *s, int64_t rows, int64_t cols, gx_e
                    spec->is_sparse ? "" : ", \"sparse\":true keeps the cells alone");
 }
 
+/* Shape, sink, memory, tiles. */
 static gx_code finish(gx_scatter *s, assembly *a, gx_err *err)
 {
     gx_assembly *t = &a->t;
@@ -662,8 +678,9 @@ static gx_code put_pending(pending *p, gx_err *err)
 }
 
 /* Cells come in ascending order of place, equal ones in the order of arrival. */
-static gx_code take_next(pending *p, const unsigned char *record, gx_err *err)
+static gx_code take_next(void *arg, const unsigned char *record, gx_err *err)
 {
+    pending *p = arg;
     cell it = load(p->s, record);
     if (!p->is_there || it.i != p->it.i || it.j != p->it.j) {
         GX_TRY(put_pending(p, err));
@@ -685,60 +702,13 @@ static gx_code take_next(pending *p, const unsigned char *record, gx_err *err)
     return GX_OK;
 }
 
-/* The last merge: at most FAN runs. */
-static gx_code merge_out(pending *p, gx_run *run, cursor *cursors, int64_t buffer_records,
-                         gx_err *err)
-{
-    gx_scatter *s = p->s;
-    const unsigned char *record;
-    for (int64_t k = 0; k < s->runs.count; k++) {
-        cursors[k].end = s->runs.list[k].count;
-        if (cursors[k].end > 0) {
-            GX_TRY(peek(s, &s->runs.list[k], buffer_records, &cursors[k], &record, err));
-            cursors[k].place = place_at(s, record);
-        }
-    }
-    cursor *c;
-    for (int64_t merged = 0; (c = smallest(cursors, s->runs.count)) != NULL; merged++) {
-        const gx_sorted_run *info = &s->runs.list[c - cursors];
-        GX_TRY(peek(s, info, buffer_records, c, &record, err));
-        GX_TRY(take_next(p, record, err));
-        if (++c->next < c->end) {
-            GX_TRY(peek(s, info, buffer_records, c, &record, err));
-            c->place = place_at(s, record);
-        }
-        if (merged % 65536 == 0 && gx_run_poll(run) != GX_OK) {
-            return run->err.code;
-        }
-    }
-    return put_pending(p, err);
-}
-
 static gx_code merge_sparse(pending *p, gx_run *run, gx_err *err)
 {
     gx_scatter *s = p->s;
-    gx_mem *mem = s->runs.ctx->mem;
     GX_TRY(close_buffer(s, false, s->runs.spill != NULL, err));
     GX_TRY(merge_runs(s, run, FAN, err));
-    size_t room = gx_mem_available(mem) / 4 / FAN;
-    int64_t records = gx_max(1, gx_min((int64_t)(room / s->stride), 16384));
-    int64_t buffered = s->runs.spill == NULL ? 0 : s->runs.count;
-    void *cursors = NULL, *buffers = NULL;
-    gx_code rc = gx_mem_calloc(mem, FAN * sizeof(cursor), "merging cells", &cursors, err);
-    if (rc == GX_OK) {
-        rc = gx_mem_alloc(mem, (size_t)(buffered * records) * s->stride, "merging cells", &buffers,
-                          err);
-    }
-    if (rc == GX_OK) {
-        for (int64_t k = 0; k < buffered; k++) {
-            ((cursor *)cursors)[k].buffer =
-                (unsigned char *)buffers + (size_t)(k * records) * s->stride;
-        }
-        rc = merge_out(p, run, cursors, records, err);
-    }
-    gx_mem_free(mem, buffers);
-    gx_mem_free(mem, cursors);
-    return rc;
+    GX_TRY(merge(s, run, 0, s->runs.count, take_next, p, err));
+    return put_pending(p, err);
 }
 
 static gx_code finish_sparse(gx_scatter *s, gx_run *run, const gx_dest *dest, gx_sink *sink)

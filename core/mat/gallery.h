@@ -8,9 +8,8 @@
 #ifndef GX_GALLERY_H
 #define GX_GALLERY_H
 
-#include "../base/err.h"
-#include "../base/mem.h"
-#include "../base/types.h"
+#include "../base/random.h"
+#include "sparse.h"
 
 /* Parameters of the families; each family has a few of them. */
 typedef enum gx_gallery_param {
@@ -64,5 +63,19 @@ void gx_gallery_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int
 
 /* "alpha", "c", ... */
 const char *gx_gallery_param_name(gx_gallery_param param);
+
+// Sparse ones, never dense (sparse_make.c) --------------------------------------------------------
+
+/*
+** A random matrix: each row has density * cols entries, or one more with the probability that makes
+** this exact in the mean; their columns lie one in each of as many equal stretches, so that they
+** spread over the row; an entry has the value that the dense matrix of that seed has there.
+*/
+gx_code gx_sparse_random(gx_run *run, const gx_random *random, int64_t rows, int64_t cols,
+                         double density, const gx_dest *dest, gx_sink *sink);
+
+/* A family of the gallery that has few entries a row: poisson, tridiag, ...; GX_ARG for others. */
+gx_code gx_sparse_gallery(gx_run *run, const gx_gallery *g, const char *kind, gx_number dtype,
+                          const gx_dest *dest, gx_sink *sink);
 
 #endif

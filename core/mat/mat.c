@@ -437,16 +437,13 @@ gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i
     if (m == 0 || n == 0) {
         return GX_OK;
     }
+    if (mat->is_sparse) {
+        return gx_sparse_fill(mat, reader, i0, j0, m, n, dtype, dst, ld, err);
+    }
     switch (mat->kind) {
     case GX_MAT_STORED:
-        if (mat->is_sparse) {
-            return gx_sparse_fill(mat, reader, i0, j0, m, n, dtype, dst, ld, err);
-        }
         return read_stored(mat, reader, i0, j0, m, n, gx_dtype_of(dtype), dst, ld, err);
     case GX_MAT_VALUE:
-        if (mat->is_sparse) {
-            return gx_sparse_fill(mat, reader, i0, j0, m, n, dtype, dst, ld, err);
-        }
         gx_convert(mat->number, gx_at(mat->data, mat->number, mat->ld, i0, j0), mat->ld, dtype, dst,
                    ld, m, n);
         return GX_OK;

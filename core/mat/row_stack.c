@@ -1,5 +1,5 @@
 /*
-** From rows to a matrix: see row_stack.h.
+** From rows to a matrix: see assembly.h.
 **
 **   collect   Rows are copied into a buffer, one after the other, with their indexes beside them.
 **   spill     When the buffer is full, its rows are written in the order of their indexes as a run
@@ -23,7 +23,7 @@
 ** (in pieces of a tile's width), each index read once for each tile column, and once by the look.
 ** The caller's thread does everything.
 */
-#include "row_stack.h"
+#include "assembly.h"
 
 #include <assert.h>
 #include <math.h>

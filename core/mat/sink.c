@@ -27,6 +27,21 @@ static bool may_be_committed(const gx_run *run, const gx_dest *dest)
            run->ctx->config.number[GX_SET_PROGRESS] == GX_PROGRESS_CALLBACK;
 }
 
+/* The matrix under construction, which says what its tiles are. */
+static gx_code create(gx_sink *sink, const char *over, gx_err *err)
+{
+    gx_meta *meta = &sink->meta;
+    meta->rows = sink->rows;
+    meta->cols = sink->cols;
+    meta->dtype = sink->dtype;
+    meta->tile_rows = sink->tile_rows;
+    meta->tile_cols = sink->tile_cols;
+    GX_TRY(gx_store_create(sink->run->ctx->store, meta, over, err));
+    sink->tile_rows = meta->tile_rows;
+    sink->tile_cols = meta->tile_cols;
+    return GX_OK;
+}
+
 static gx_code begin_stored(gx_run *run, const gx_dest *dest, uint32_t properties, gx_sink *sink)
 {
     gx_store *store = run->ctx->store;
@@ -38,20 +53,18 @@ static gx_code begin_stored(gx_run *run, const gx_dest *dest, uint32_t propertie
         return gx_run_fail(run, &err);
     }
     sink->is_begun = true;
-    meta->rows = sink->rows;
-    meta->cols = sink->cols;
-    meta->dtype = sink->dtype;
     meta->properties = properties;
-    meta->tile_rows = sink->tile_rows;
-    meta->tile_cols = sink->tile_cols;
     memcpy(meta->name, sink->name, sizeof meta->name);
     bool may_write_over = dest->replace && !may_be_committed(run, dest);
-    if (gx_store_create(store, meta, may_write_over ? sink->name : NULL, &err) != GX_OK) {
-        return gx_run_fail(run, &err);
-    }
-    sink->tile_rows = meta->tile_rows;
-    sink->tile_cols = meta->tile_cols;
-    return GX_OK;
+    create(sink, may_write_over ? sink->name : NULL, &err);
+    return gx_run_fail(run, &err);
+}
+
+/* A sink of numbers that is not begun yet: an intermediate, or dropped. */
+static gx_sink sink_of(gx_run *run, int64_t rows, int64_t cols, gx_number number)
+{
+    return (gx_sink){
+        .run = run, .rows = rows, .cols = cols, .number = number, .dtype = gx_dtype_of(number)};
 }
 
 /* The application's memory takes the result as it is. */
@@ -120,14 +133,10 @@ static gx_code begin_both(gx_run *run, const gx_dest *dest, uint32_t properties,
 gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t cols, gx_number dtype,
                       uint32_t properties, int64_t tile_rows, int64_t tile_cols, gx_sink *sink)
 {
-    memset(sink, 0, sizeof *sink);
-    sink->run = run;
+    *sink = sink_of(run, rows, cols, dtype);
     if (!gx_ok(run)) {
         return run->err.code;
     }
-    sink->rows = rows;
-    sink->cols = cols;
-    sink->number = dtype;
     sink->tile_rows = tile_rows;
     sink->tile_cols = tile_cols;
     sink->is_stored = dest != NULL && dest->name != NULL;
@@ -160,12 +169,11 @@ gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t co
 gx_code gx_sink_begin_sparse(gx_run *run, const gx_dest *dest, int64_t rows, int64_t cols,
                              gx_number dtype, uint32_t properties, gx_sink *sink)
 {
-    *sink = (gx_sink){.run = run};
+    *sink = sink_of(run, rows, cols, dtype);
+    sink->is_sparse = true;
     if (!gx_ok(run)) {
         return run->err.code;
     }
-    *sink = (gx_sink){.run = run, .rows = rows, .cols = cols, .number = dtype, .is_sparse = true};
-    sink->dtype = gx_dtype_of(dtype);
     sink->is_stored = dest != NULL && dest->name != NULL;
     sink->replace = dest != NULL && dest->replace;
     gx_err err = {0};
@@ -294,17 +302,9 @@ static gx_code begin_in_temp(gx_sink *sink, gx_err *err)
     gx_meta *meta = &sink->meta;
     sink->is_stored = true;
     snprintf(meta->schema, sizeof meta->schema, "temp");
-    meta->rows = sink->rows;
-    meta->cols = sink->cols;
-    meta->dtype = sink->dtype;
-    meta->tile_rows = sink->tile_rows;
-    meta->tile_cols = sink->tile_cols;
     GX_TRY(gx_store_begin(store, meta->schema, err));
     sink->is_begun = true;
-    GX_TRY(gx_store_create(store, meta, NULL, err));
-    sink->tile_rows = meta->tile_rows;
-    sink->tile_cols = meta->tile_cols;
-    return GX_OK;
+    return create(sink, NULL, err);
 }
 
 bool gx_scratch_fits(gx_run *run, int64_t rows, int64_t cols, gx_number dtype, size_t keep_bytes)
@@ -455,14 +455,10 @@ gx_code gx_sink_begin_scratch_tiles(gx_run *run, int64_t rows, int64_t cols, gx_
     if (!gx_ok(run)) {
         return run->err.code;
     }
-    *sink = (gx_sink){.run = run,
-                      .rows = rows,
-                      .cols = cols,
-                      .number = dtype,
-                      .dtype = gx_dtype_of(dtype),
-                      .tile_rows = tile_rows,
-                      .tile_cols = tile_cols,
-                      .is_scratch = true};
+    *sink = sink_of(run, rows, cols, dtype);
+    sink->tile_rows = tile_rows;
+    sink->tile_cols = tile_cols;
+    sink->is_scratch = true;
     gx_err err = {0};
     begin_scratch(sink, keep_bytes, &err);
     return gx_run_fail(run, &err);
@@ -471,13 +467,8 @@ gx_code gx_sink_begin_scratch_tiles(gx_run *run, int64_t rows, int64_t cols, gx_
 void gx_sink_begin_resident(gx_run *run, int64_t rows, int64_t cols, gx_number dtype, gx_sink *sink)
 {
     gx_err err = {0};
-    *sink = (gx_sink){.run = run,
-                      .rows = rows,
-                      .cols = cols,
-                      .number = dtype,
-                      .dtype = gx_dtype_of(dtype),
-                      .is_scratch = true,
-                      .is_resident = true};
+    *sink = sink_of(run, rows, cols, dtype);
+    sink->is_scratch = sink->is_resident = true;
     gx_tile_shape(rows, cols, sink->dtype, gx_store_max_tile_bytes(run->ctx->store),
                   &sink->tile_rows, &sink->tile_cols, &err);
     gx_run_fail(run, &err);
@@ -502,14 +493,10 @@ gx_code gx_sink_begin_lent(gx_run *run, const gx_landing *place, gx_number dtype
 void gx_sink_begin_nowhere(gx_run *run, int64_t rows, int64_t cols, gx_number dtype,
                            int64_t tile_rows, int64_t tile_cols, gx_sink *sink)
 {
-    *sink = (gx_sink){.run = run,
-                      .rows = rows,
-                      .cols = cols,
-                      .number = dtype,
-                      .dtype = gx_dtype_of(dtype),
-                      .tile_rows = tile_rows,
-                      .tile_cols = tile_cols,
-                      .is_dropped = true};
+    *sink = sink_of(run, rows, cols, dtype);
+    sink->tile_rows = tile_rows;
+    sink->tile_cols = tile_cols;
+    sink->is_dropped = true;
 }
 
 void gx_sink_source(const gx_sink *sink, const char *label, gx_mat *mat)

@@ -44,14 +44,10 @@ gx_code gx_sparse_read(const gx_mat *A, gx_reader *reader, int64_t piece, void *
 ** Then its values from the first-th on, as they are stored: a reader that goes on in a panel finds
 ** its place at once.
 */
-size_t gx_sparse_head_bytes(const gx_mat *A, int64_t panel);
 gx_code gx_sparse_read_head(const gx_mat *A, gx_reader *reader, int64_t panel, void *block,
                             gx_csr *csr, gx_err *err);
 gx_code gx_sparse_read_values(const gx_mat *A, gx_reader *reader, int64_t panel, int64_t first,
                               int64_t count, void *values, gx_err *err);
-
-/* A panel of a stored matrix that is in block already, looked through. */
-gx_code gx_sparse_take(const gx_mat *A, int64_t panel, const void *block, gx_csr *csr, gx_err *err);
 
 /* For gx_mat_read(): the rectangle, zeros included.  Reads only its rows. */
 gx_code gx_sparse_fill(const gx_mat *A, gx_reader *reader, int64_t i0, int64_t j0, int64_t m,

@@ -1,12 +1,10 @@
 /*
-** Sparse matrices by formula: see sparse_make.h.
+** Sparse matrices by formula: see gallery.h.
 **
 ** Random places are drawn with integers alone (Philox words, halves of products), so that they are
 ** the same bits everywhere: with k entries in a row of n columns, number s lies in the columns from
 ** floor(s n / k) to floor((s + 1) n / k), which come in ascending order by themselves.
 */
-#include "sparse_make.h"
-
 #include "gallery_forms.h"
 
 #include <math.h>

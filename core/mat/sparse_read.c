@@ -106,16 +106,6 @@ static gx_csr_layout layout_of(const gx_mat *A, int64_t panel)
     return layout;
 }
 
-static size_t panel_bytes(const gx_mat *A, int64_t panel)
-{
-    return layout_of(A, panel).bytes;
-}
-
-size_t gx_sparse_head_bytes(const gx_mat *A, int64_t panel)
-{
-    return layout_of(A, panel).value;
-}
-
 size_t gx_sparse_bytes(const gx_mat *A)
 {
     gx_csr_layout layout = {0};
@@ -125,7 +115,7 @@ size_t gx_sparse_bytes(const gx_mat *A)
         return layout.bytes;
     }
     for (int64_t p = 0; p < A->meta.panels->count; p++) {
-        bytes += panel_bytes(A, p);
+        bytes += layout_of(A, p).bytes;
     }
     return bytes;
 }
@@ -134,7 +124,7 @@ size_t gx_sparse_block_bytes(const gx_mat *A)
 {
     size_t most = 0;
     for (int64_t p = 0; is_stored(A) && p < A->meta.panels->count; p++) {
-        size_t bytes = panel_bytes(A, p);
+        size_t bytes = layout_of(A, p).bytes;
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -146,7 +136,8 @@ static const char *panel_name(const gx_mat *A, int64_t panel, char name[2 * GX_N
     return name;
 }
 
-gx_code gx_sparse_take(const gx_mat *A, int64_t panel, const void *block, gx_csr *csr, gx_err *err)
+/* A panel that is in block already, looked through. */
+static gx_code take(const gx_mat *A, int64_t panel, const void *block, gx_csr *csr, gx_err *err)
 {
     char name[2 * GX_NAME_MAX];
     gx_csr_map(csr, gx_meta_panel_rows(&A->meta, panel), A->cols,
@@ -161,16 +152,15 @@ gx_code gx_sparse_read(const gx_mat *A, gx_reader *reader, int64_t piece, void *
         *csr = gx_csr_cut(&A->csr, gx_sparse_piece_row(A, piece), gx_sparse_piece_rows(A, piece));
         return GX_OK;
     }
-    GX_TRY(gx_reader_read(reader, &A->meta, piece, 0, panel_bytes(A, piece), block, err));
-    return gx_sparse_take(A, piece, block, csr, err);
+    GX_TRY(gx_reader_read(reader, &A->meta, piece, 0, layout_of(A, piece).bytes, block, err));
+    return take(A, piece, block, csr, err);
 }
 
 gx_code gx_sparse_read_head(const gx_mat *A, gx_reader *reader, int64_t panel, void *block,
                             gx_csr *csr, gx_err *err)
 {
-    size_t bytes = gx_sparse_head_bytes(A, panel);
-    GX_TRY(gx_reader_read(reader, &A->meta, panel, 0, bytes, block, err));
-    GX_TRY(gx_sparse_take(A, panel, block, csr, err)); // which looks at no value
+    GX_TRY(gx_reader_read(reader, &A->meta, panel, 0, layout_of(A, panel).value, block, err));
+    GX_TRY(take(A, panel, block, csr, err)); // which looks at no value
     csr->value = NULL;
     return GX_OK;
 }
@@ -224,10 +214,7 @@ static gx_code fill_row(const gx_mat *A, gx_reader *reader, int64_t panel, int64
 {
     char name[2 * GX_NAME_MAX];
     _Alignas(16) char index[STRETCH * 8], value[STRETCH * 16];
-    gx_csr_layout layout = {0};
-    const gx_panel_place *place = &A->meta.panels->place[panel];
-    (void)gx_csr_lay_out(gx_meta_panel_rows(&A->meta, panel), A->cols, place->entries, A->number,
-                         &layout);
+    gx_csr_layout layout = layout_of(A, panel);
     size_t index_bytes = (size_t)gx_csr_index_bytes(A->cols), element = gx_number_bytes(A->number);
     for (int64_t e = first; e < end; e += STRETCH) {
         int64_t count = gx_min(STRETCH, end - e);

@@ -2,9 +2,9 @@
 ** Systems and factorisations: the drivers of core/alg on sources and intermediates (see lower.h).
 */
 #include "../alg/alg.h"
-#include "../alg/alg_det.h"
+#include "../alg/alg_lu.h"
 #include "../alg/alg_qr.h"
-#include "../alg/solve.h"
+#include "../alg/factoring.h"
 #include "../spectra/alg_eig.h"
 #include "lower.h"
 #include "values.h"

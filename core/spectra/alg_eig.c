@@ -2,7 +2,7 @@
 ** Eigenvalues: what is asked is checked, and a driver chosen.  See alg_eig.h.
 */
 #include "spectrum_int.h"
-#include "../alg/property.h"
+#include "../alg/alg.h"
 #include "../mat/sparse.h"
 #include "krylov_eig.h"
 

@@ -12,7 +12,7 @@
 ** good as from any method that works on A.  A singular A has no inverse and is refused.
 */
 #include "../alg/dense.h"
-#include "../alg/solve.h"
+#include "../alg/factoring.h"
 #include "krylov_svd.h"
 
 #include <math.h>

@@ -11,7 +11,7 @@
 */
 #include "../alg/dense.h"
 #include "../alg/direct.h"
-#include "../alg/sparse_held.h"
+#include "../alg/csr_matrix.h"
 #include "../alg/spmm.h"
 #include "../alg/spmm_device.h"
 #include "krylov.h"
@@ -21,7 +21,7 @@
 
 struct gx_kry_sparse {
     gx_sparse_held held; /* A, of products              */
-    gx_whole shifted;    /* A - sigma I, of an inverse  */
+    gx_csr_matrix shifted; /* A - sigma I, of an inverse  */
     gx_direct factor;
 };
 
@@ -80,10 +80,10 @@ gx_code gx_oper_begin_sparse(gx_run *run, const gx_mat *A, gx_number dtype, bool
 
 bool gx_oper_sparse_is_hermitian(gx_run *run, const gx_mat *A)
 {
-    gx_whole W;
-    gx_whole_load(run, A, &W);
-    bool is_hermitian = gx_whole_is_hermitian(run, &W);
-    gx_whole_clear(&W);
+    gx_csr_matrix W;
+    gx_csr_matrix_load(run, A, gx_number_wide(A->number), &W);
+    bool is_hermitian = gx_csr_matrix_is_hermitian(run, &W);
+    gx_csr_matrix_clear(&W);
     return is_hermitian;
 }
 
@@ -117,12 +117,12 @@ static void factor(gx_oper *op)
 {
     struct gx_kry_sparse *s = op->sparse;
     gx_run *run = op->run;
-    gx_whole_clear(&s->shifted);
-    gx_whole_load(run, op->inner->A, &s->shifted);
-    gx_whole_shift(run, &s->shifted, op->sigma);
+    gx_csr_matrix_clear(&s->shifted);
+    gx_csr_matrix_load(run, op->inner->A, gx_number_wide(op->inner->A->number), &s->shifted);
+    gx_csr_matrix_shift(run, &s->shifted, op->sigma);
     bool is_definite = gx_ok(run) && op->inner->is_hermitian &&
                        !gx_number_is_complex(s->shifted.dtype) &&
-                       gx_whole_has_positive_diagonal(&s->shifted);
+                       gx_csr_matrix_has_positive_diagonal(&s->shifted);
     if (is_definite) {
         gx_direct_make(run, GX_DIRECT_CHOLMOD, &s->shifted, &s->factor);
         if (!gx_run_forgive(run, GX_NUMERIC) && !gx_run_forgive(run, GX_UNSUPPORTED)) {
@@ -154,7 +154,7 @@ gx_code gx_oper_begin_sparse_inverse(gx_run *run, gx_oper *inner, gx_scalar sigm
             break;
         }
         gx_direct_clear(&op->sparse->factor);
-        double size = gx_whole_norm(&op->sparse->shifted) / sqrt((double)op->n);
+        double size = gx_csr_matrix_norm(&op->sparse->shifted) / sqrt((double)op->n);
         op->sigma.re -= fmax(1e-6 * size, 1e-300) * attempt;
     }
     return gx_ok(run) ? GX_OK : run->err.code;
@@ -164,7 +164,7 @@ void gx_oper_end_sparse(gx_oper *op)
 {
     if (op->sparse != NULL) {
         gx_direct_clear(&op->sparse->factor);
-        gx_whole_clear(&op->sparse->shifted);
+        gx_csr_matrix_clear(&op->sparse->shifted);
         gx_sparse_held_end(op->run, &op->sparse->held);
         gx_mem_free(op->run->ctx->mem, op->sparse);
         op->sparse = NULL;

@@ -4,7 +4,6 @@
 ** The same choices as alg_pca.c's, from shapes alone: one streamed pass (alg_stack.c) where a row's
 ** triangle is small, else a pass for the means, or moments, and what a product, or an SVD, takes.
 */
-#include "../alg/alg_stack.h"
 #include "../alg/narrow.h"
 #include "../alg/plan.h"
 #include "alg_pca.h"

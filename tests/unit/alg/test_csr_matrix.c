@@ -1,5 +1,5 @@
 /*
-** Sparse matrices in memory, preconditioners and iterative methods (whole.h, precond.h, iterate.h).
+** Sparse matrices in memory, preconditioners and iterative methods (csr_matrix.h, system.h).
 **
 ** Plan, with a tridiagonal matrix whose solutions are known, and small ones written out:
 **   1. loading: all entries, pieces that cover the rows; NaN is named; products; the norm
@@ -9,7 +9,7 @@
 **   5. without memory each fails in words, and nothing is left behind
 */
 #include "connection.h"
-#include "alg/iterate.h"
+#include "alg/system.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -56,9 +56,9 @@ static void make(tridiagonal *t, double low, double high)
     gx_mat_sparse_value(&t->mat, "T", &t->csr);
 }
 
-static void load(fixture *f, tridiagonal *t, gx_whole *W)
+static void load(fixture *f, tridiagonal *t, gx_csr_matrix *W)
 {
-    assert_int_equal(gx_whole_load(&f->run, &t->mat, W), GX_OK);
+    assert_int_equal(gx_csr_matrix_load(&f->run, &t->mat, GX_F64, W), GX_OK);
 }
 
 /* 1. */
@@ -66,7 +66,7 @@ static void loads(void **state)
 {
     fixture *f = *state;
     tridiagonal t;
-    gx_whole W;
+    gx_csr_matrix W;
     double x[N], y[N], sum = 0;
     gx_run_begin(&f->run, f->ctx, "test");
     make(&t, -1, -2);
@@ -77,7 +77,7 @@ static void loads(void **state)
     for (int i = 0; i < N; i++) {
         x[i] = i + 1;
     }
-    assert_int_equal(gx_whole_times(&f->run, &W, x, y), GX_OK);
+    assert_int_equal(gx_csr_matrix_times(&f->run, &W, x, y), GX_OK);
     for (int i = 0; i < N; i++) {
         double expected = 4 * x[i] - (i > 0 ? x[i - 1] : 0) - (i + 1 < N ? 2 * x[i + 1] : 0);
         assert_true(y[i] == expected);
@@ -85,12 +85,12 @@ static void loads(void **state)
     for (int64_t e = 0; e < W.entries; e++) {
         sum += t.value[e] * t.value[e];
     }
-    assert_true(fabs(gx_whole_norm(&W) - sqrt(sum)) < 1e-12);
-    gx_whole_clear(&W);
+    assert_true(fabs(gx_csr_matrix_norm(&W) - sqrt(sum)) < 1e-12);
+    gx_csr_matrix_clear(&W);
     t.value[4] = NAN;
-    assert_int_equal(gx_whole_load(&f->run, &t.mat, &W), GX_ARG);
+    assert_int_equal(gx_csr_matrix_load(&f->run, &t.mat, GX_F64, &W), GX_ARG);
     assert_string_equal(f->run.err.text, "T[1,2] is NaN");
-    gx_whole_clear(&W);
+    gx_csr_matrix_clear(&W);
     gx_run_end(&f->run);
 }
 
@@ -99,23 +99,23 @@ static void looks(void **state)
 {
     fixture *f = *state;
     tridiagonal t;
-    gx_whole W, T;
+    gx_csr_matrix W, T;
     gx_run_begin(&f->run, f->ctx, "test");
     make(&t, -1, -1);
     load(f, &t, &W);
-    assert_true(gx_whole_is_hermitian(&f->run, &W) && gx_whole_has_positive_diagonal(&W));
-    gx_whole_clear(&W);
+    assert_true(gx_csr_matrix_is_hermitian(&f->run, &W) && gx_csr_matrix_has_positive_diagonal(&W));
+    gx_csr_matrix_clear(&W);
     make(&t, -1, -2);
     load(f, &t, &W);
-    assert_false(gx_whole_is_hermitian(&f->run, &W));
-    assert_int_equal(gx_whole_transpose(&f->run, &W, &T), GX_OK);
+    assert_false(gx_csr_matrix_is_hermitian(&f->run, &W));
+    assert_int_equal(gx_csr_matrix_transpose(&f->run, &W, &T), GX_OK);
     for (int64_t i = 0; i + 1 < N; i++) {
-        int64_t e = gx_whole_diagonal(&T, i);
+        int64_t e = gx_csr_matrix_diagonal(&T, i);
         assert_int_equal(T.index[e + 1], i + 1);
         assert_true(((double *)T.value)[e + 1] == -1 && ((double *)T.value)[e] == 4);
     }
-    gx_whole_clear(&T);
-    gx_whole_clear(&W);
+    gx_csr_matrix_clear(&T);
+    gx_csr_matrix_clear(&W);
     const uint32_t start[] = {0, 1, 2, 2};
     const int32_t index[] = {2, 0};
     const double value[] = {5, 6};
@@ -129,15 +129,15 @@ static void looks(void **state)
                            .value = value};
     gx_mat mat;
     gx_mat_sparse_value(&mat, "H", &hollow);
-    assert_int_equal(gx_whole_load(&f->run, &mat, &W), GX_OK);
-    assert_int_equal(gx_whole_diagonal(&W, 1), -1);
-    assert_int_equal(gx_whole_shift(&f->run, &W, (gx_scalar){7, 0}), GX_OK);
+    assert_int_equal(gx_csr_matrix_load(&f->run, &mat, GX_F64, &W), GX_OK);
+    assert_int_equal(gx_csr_matrix_diagonal(&W, 1), -1);
+    assert_int_equal(gx_csr_matrix_shift(&f->run, &W, (gx_scalar){7, 0}), GX_OK);
     const int32_t columns[] = {0, 2, 0, 1, 2};
     const double values[] = {-7, 5, 6, -7, -7};
     assert_int_equal(W.entries, 5);
     assert_memory_equal(W.index, columns, sizeof columns);
     assert_memory_equal(W.value, values, sizeof values);
-    gx_whole_clear(&W);
+    gx_csr_matrix_clear(&W);
     gx_run_end(&f->run);
 }
 
@@ -147,7 +147,7 @@ static void factors(void **state)
     fixture *f = *state;
     for (int k = 0; k < 2; k++) {
         tridiagonal t;
-        gx_whole W;
+        gx_csr_matrix W;
         gx_precond M;
         double x[N], b[N], z[N];
         gx_run_begin(&f->run, f->ctx, "test");
@@ -156,7 +156,7 @@ static void factors(void **state)
         for (int i = 0; i < N; i++) {
             x[i] = sin(i);
         }
-        gx_whole_times(&f->run, &W, x, b);
+        gx_csr_matrix_times(&f->run, &W, x, b);
         gx_precond_kind kind = k == 0 ? GX_PRECOND_ILU0 : GX_PRECOND_IC0;
         assert_int_equal(gx_precond_make(&f->run, kind, &W, false, &M), GX_OK);
         gx_precond_apply(&M, b, z);
@@ -164,26 +164,26 @@ static void factors(void **state)
             assert_true(fabs(z[i] - x[i]) < 1e-13);
         }
         gx_precond_clear(&M);
-        gx_whole_clear(&W);
+        gx_csr_matrix_clear(&W);
         assert_int_equal(gx_run_end(&f->run), GX_OK);
     }
 }
 
 /* A method on the matrix, with so many iterations at most; the run's code. */
-static gx_code iterate(fixture *f, tridiagonal *t, gx_iterate_kind kind, int64_t most, double *x)
+static gx_code iterate(fixture *f, tridiagonal *t, gx_system_method method, int64_t most, double *x)
 {
-    gx_whole W, T = {.mem = NULL};
+    gx_csr_matrix W, T = {.mem = NULL};
     double b[N];
     gx_run_begin(&f->run, f->ctx, "test");
-    if (gx_whole_load(&f->run, &t->mat, &W) == GX_OK &&
-        gx_whole_transpose(&f->run, &W, &T) == GX_OK) {
-        gx_iterate it = {.kind = kind,
+    if (gx_csr_matrix_load(&f->run, &t->mat, GX_F64, &W) == GX_OK &&
+        gx_csr_matrix_transpose(&f->run, &W, &T) == GX_OK) {
+        gx_iterate it = {.method = method,
                          .A = &W,
                          .T = &T,
                          .tol = 1e-12,
                          .most = most,
                          .restart = 10,
-                         .norm = gx_whole_norm(&W)};
+                         .norm = gx_csr_matrix_norm(&W)};
         for (int i = 0; i < N; i++) {
             b[i] = 1 + i % 3;
             x[i] = 0;
@@ -193,13 +193,13 @@ static gx_code iterate(fixture *f, tridiagonal *t, gx_iterate_kind kind, int64_t
         }
         gx_iterate_end(&it);
     }
-    gx_whole_clear(&T);
-    gx_whole_clear(&W);
+    gx_csr_matrix_clear(&T);
+    gx_csr_matrix_clear(&W);
     return gx_run_end(&f->run);
 }
 
-static const gx_iterate_kind KINDS[] = {GX_ITERATE_CG, GX_ITERATE_MINRES, GX_ITERATE_GMRES,
-                                        GX_ITERATE_LSQR};
+static const gx_system_method KINDS[] = {GX_SYSTEM_CG, GX_SYSTEM_MINRES, GX_SYSTEM_GMRES,
+                                         GX_SYSTEM_LSQR};
 
 /* 4. */
 static void methods(void **state)
@@ -215,7 +215,7 @@ static void methods(void **state)
         }
         assert_int_equal(iterate(f, &t, KINDS[k], 2, x), GX_NUMERIC);
         assert_non_null(strstr(f->run.err.text, "after 2 iterations"));
-        assert_non_null(strstr(f->run.err.text, gx_iterate_name(KINDS[k])));
+        assert_non_null(strstr(f->run.err.text, gx_system_methods[KINDS[k]]));
     }
 }
 

@@ -1,5 +1,5 @@
 /*
-** A sparse matrix in memory: see whole.h.
+** Sparse matrices in memory: see csr_matrix.h.
 **
 ** Loading is one pass over the panels.  Rows are cut into pieces of about equal weight once, so
 ** that a team shares them whatever the rows are like; a product sums each row by itself, in the
@@ -7,9 +7,15 @@
 **
 ** Is A Hermitian?  A cursor stands in each row; entry (i, j), taken row by row, must be met by the
 ** cursor of row j at column i, since columns ascend: one look at each entry, no transpose.
+**
+** What is read again and again is read once by the threads of a streamed pass, each of which puts
+** what it has looked through to its place in one panel of all rows: where that is says the catalog,
+** which counts each panel's entries.  When the call is over the copy stands by, within
+** memory_limit, until the matrix or the file changes or somebody needs the memory.
 */
-#include "whole.h"
+#include "csr_matrix.h"
 
+#include "../exec/pass.h"
 #include "../run/call.h"
 
 #include <inttypes.h>
@@ -20,7 +26,7 @@ enum { PIECE_WEIGHT = 1 << 16 /* rows and entries of a piece */ };
 
 // Loading -----------------------------------------------------------------------------------------
 
-static gx_code allocate(gx_whole *W, gx_err *err)
+static gx_code allocate(gx_csr_matrix *W, gx_err *err)
 {
     const char *what = "a sparse matrix as a whole";
     size_t element = gx_number_bytes(W->dtype);
@@ -32,7 +38,7 @@ static gx_code allocate(gx_whole *W, gx_err *err)
     return GX_OK;
 }
 
-static void cut_into_pieces(gx_whole *W)
+static void cut_into_pieces(gx_csr_matrix *W)
 {
     int64_t i = 0;
     for (int64_t p = 0; p < W->pieces; p++) {
@@ -47,7 +53,7 @@ static void cut_into_pieces(gx_whole *W)
 /* Entries of a panel, whose first row is row0, to their places. */
 static gx_code take_panel(void *arg, const gx_csr *csr, int64_t row0, gx_err *err)
 {
-    gx_whole *W = arg;
+    gx_csr_matrix *W = arg;
     int64_t base = W->start[row0], first = csr->start[0];
     size_t element = gx_number_bytes(W->dtype), from = gx_number_bytes(csr->dtype);
     for (int64_t i = 0; i < csr->rows; i++) {
@@ -79,14 +85,14 @@ static gx_code take_panel(void *arg, const gx_csr *csr, int64_t row0, gx_err *er
                    (int64_t)W->index[base + e], isnan(x[bad]) ? "NaN" : "Inf");
 }
 
-gx_code gx_whole_load(gx_run *run, const gx_mat *A, gx_whole *W)
+gx_code gx_csr_matrix_load(gx_run *run, const gx_mat *A, gx_number dtype, gx_csr_matrix *W)
 {
     gx_err err = {0};
-    *W = (gx_whole){.mem = run->ctx->mem,
-                    .dtype = gx_number_wide(A->number),
-                    .rows = A->rows,
-                    .cols = A->cols,
-                    .entries = gx_sparse_entries(A)};
+    *W = (gx_csr_matrix){.mem = run->ctx->mem,
+                         .dtype = dtype,
+                         .rows = A->rows,
+                         .cols = A->cols,
+                         .entries = gx_sparse_entries(A)};
     memcpy(W->label, A->label, sizeof W->label);
     if (!gx_ok(run)) {
         return run->err.code;
@@ -106,21 +112,21 @@ gx_code gx_whole_load(gx_run *run, const gx_mat *A, gx_whole *W)
     return gx_run_fail(run, &err);
 }
 
-void gx_whole_clear(gx_whole *W)
+void gx_csr_matrix_clear(gx_csr_matrix *W)
 {
     gx_mem_free(W->mem, W->start);
     gx_mem_free(W->mem, W->index);
     gx_mem_free(W->mem, W->value);
     gx_mem_free(W->mem, W->cut);
-    *W = (gx_whole){.mem = NULL};
+    *W = (gx_csr_matrix){.mem = NULL};
 }
 
 // Looking -----------------------------------------------------------------------------------------
 
-gx_code gx_whole_transpose(gx_run *run, const gx_whole *A, gx_whole *T)
+gx_code gx_csr_matrix_transpose(gx_run *run, const gx_csr_matrix *A, gx_csr_matrix *T)
 {
     gx_err err = {0};
-    *T = (gx_whole){
+    *T = (gx_csr_matrix){
         .mem = A->mem, .dtype = A->dtype, .rows = A->cols, .cols = A->rows, .entries = A->entries};
     memcpy(T->label, A->label, sizeof T->label);
     if (!gx_ok(run) || allocate(T, &err) != GX_OK) {
@@ -149,12 +155,12 @@ gx_code gx_whole_transpose(gx_run *run, const gx_whole *A, gx_whole *T)
 }
 
 /* B gets A with a diagonal entry in each row: 0 where there was none. */
-static void fill_diagonal(const gx_whole *A, gx_whole *B)
+static void fill_diagonal(const gx_csr_matrix *A, gx_csr_matrix *B)
 {
     size_t bytes = gx_number_bytes(A->dtype);
     int64_t to = 0;
     for (int64_t i = 0; i < A->rows; i++) {
-        bool is_there = gx_whole_diagonal(A, i) >= 0;
+        bool is_there = gx_csr_matrix_diagonal(A, i) >= 0;
         B->start[i] = to;
         for (int64_t e = A->start[i]; e <= A->start[i + 1]; e++) {
             bool is_end = e == A->start[i + 1];
@@ -174,32 +180,32 @@ static void fill_diagonal(const gx_whole *A, gx_whole *B)
     cut_into_pieces(B);
 }
 
-gx_code gx_whole_shift(gx_run *run, gx_whole *A, gx_scalar sigma)
+gx_code gx_csr_matrix_shift(gx_run *run, gx_csr_matrix *A, gx_scalar sigma)
 {
     gx_err err = {0};
     int64_t missing = 0, step = gx_number_is_complex(A->dtype) ? 2 : 1;
     for (int64_t i = 0; gx_ok(run) && i < A->rows; i++) {
-        missing += gx_whole_diagonal(A, i) < 0;
+        missing += gx_csr_matrix_diagonal(A, i) < 0;
     }
     if (gx_ok(run) && missing > 0) {
-        gx_whole filled = {.mem = A->mem,
-                           .dtype = A->dtype,
-                           .rows = A->rows,
-                           .cols = A->cols,
-                           .entries = A->entries + missing};
+        gx_csr_matrix filled = {.mem = A->mem,
+                                .dtype = A->dtype,
+                                .rows = A->rows,
+                                .cols = A->cols,
+                                .entries = A->entries + missing};
         memcpy(filled.label, A->label, sizeof filled.label);
         if (allocate(&filled, &err) == GX_OK) {
             fill_diagonal(A, &filled);
-            gx_whole old = *A;
+            gx_csr_matrix old = *A;
             *A = filled;
             filled = old;
         }
-        gx_whole_clear(&filled);
+        gx_csr_matrix_clear(&filled);
         gx_run_fail(run, &err);
     }
     double *x = A->value;
     for (int64_t i = 0; gx_ok(run) && i < A->rows; i++) {
-        int64_t e = gx_whole_diagonal(A, i);
+        int64_t e = gx_csr_matrix_diagonal(A, i);
         x[step * e] -= sigma.re;
         if (step == 2) {
             x[2 * e + 1] -= sigma.im;
@@ -208,7 +214,7 @@ gx_code gx_whole_shift(gx_run *run, gx_whole *A, gx_scalar sigma)
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-bool gx_whole_is_hermitian(gx_run *run, const gx_whole *A)
+bool gx_csr_matrix_is_hermitian(gx_run *run, const gx_csr_matrix *A)
 {
     gx_err err = {0};
     int64_t *cursor;
@@ -237,7 +243,7 @@ bool gx_whole_is_hermitian(gx_run *run, const gx_whole *A)
     return is_hermitian;
 }
 
-int64_t gx_whole_diagonal(const gx_whole *A, int64_t i)
+int64_t gx_csr_matrix_diagonal(const gx_csr_matrix *A, int64_t i)
 {
     int64_t low = A->start[i], end = A->start[i + 1], high = end;
     while (low < high) {
@@ -251,10 +257,10 @@ int64_t gx_whole_diagonal(const gx_whole *A, int64_t i)
     return low < end && A->index[low] == i ? low : -1;
 }
 
-bool gx_whole_has_positive_diagonal(const gx_whole *A)
+bool gx_csr_matrix_has_positive_diagonal(const gx_csr_matrix *A)
 {
     for (int64_t i = 0; i < A->rows; i++) {
-        int64_t e = gx_whole_diagonal(A, i);
+        int64_t e = gx_csr_matrix_diagonal(A, i);
         if (e < 0 || !(gx_number_get(A->dtype, A->value, e).re > 0) ||
             gx_number_get(A->dtype, A->value, e).im != 0) {
             return false;
@@ -263,7 +269,7 @@ bool gx_whole_has_positive_diagonal(const gx_whole *A)
     return true;
 }
 
-double gx_whole_norm(const gx_whole *A)
+double gx_csr_matrix_norm(const gx_csr_matrix *A)
 {
     const double *x = A->value;
     int64_t count = A->entries * (gx_number_is_complex(A->dtype) ? 2 : 1);
@@ -280,7 +286,7 @@ double gx_whole_norm(const gx_whole *A)
 // Products ----------------------------------------------------------------------------------------
 
 typedef struct product {
-    const gx_whole *A;
+    const gx_csr_matrix *A;
     const double *x;
     double *y;
 } product;
@@ -288,7 +294,7 @@ typedef struct product {
 static gx_code times_real(void *arg, int64_t piece, int member, gx_err *err)
 {
     const product *p = arg;
-    const gx_whole *A = p->A;
+    const gx_csr_matrix *A = p->A;
     const double *value = A->value;
     (void)member;
     (void)err;
@@ -305,7 +311,7 @@ static gx_code times_real(void *arg, int64_t piece, int member, gx_err *err)
 static gx_code times_complex(void *arg, int64_t piece, int member, gx_err *err)
 {
     const product *p = arg;
-    const gx_whole *A = p->A;
+    const gx_csr_matrix *A = p->A;
     const double *value = A->value;
     (void)member;
     (void)err;
@@ -322,9 +328,127 @@ static gx_code times_complex(void *arg, int64_t piece, int member, gx_err *err)
     return GX_OK;
 }
 
-gx_code gx_whole_times(gx_run *run, const gx_whole *A, const void *x, void *y)
+gx_code gx_csr_matrix_times(gx_run *run, const gx_csr_matrix *A, const void *x, void *y)
 {
     product p = {.A = A, .x = x, .y = y};
     return gx_run_pieces(run, (double)(A->rows + A->entries), A->pieces,
                          gx_number_is_complex(A->dtype) ? times_complex : times_real, &p);
+}
+
+// Read again and again ----------------------------------------------------------------------------
+
+typedef struct loading {
+    const gx_mat *A;
+    gx_csr_layout layout;
+    char *to;
+} loading;
+
+/* Entries before a piece, of which there are few. */
+static int64_t entries_before(const gx_mat *A, int64_t piece)
+{
+    int64_t entries = 0;
+    for (int64_t p = 0; p < piece; p++) {
+        entries += gx_sparse_piece_entries(A, p);
+    }
+    return entries;
+}
+
+/* One piece, to its place. */
+static gx_code place_piece(void *arg, int64_t unit, gx_pass_thread *thread, void *memory,
+                           void *part, gx_err *err)
+{
+    const loading *l = arg;
+    const gx_mat *A = l->A;
+    size_t index_bytes = (size_t)gx_csr_index_bytes(A->cols), element = gx_number_bytes(A->number);
+    gx_csr csr;
+    (void)part;
+    GX_TRY(gx_pass_read_piece(thread, A, unit, memory, &csr, err));
+    int64_t before = entries_before(A, unit);
+    uint32_t *start = (uint32_t *)(void *)l->to + gx_sparse_piece_row(A, unit);
+    for (int64_t i = 0; i < csr.rows; i++) {
+        start[i + 1] = (uint32_t)before + csr.start[i + 1];
+    }
+    memcpy(l->to + l->layout.index + (size_t)before * index_bytes, csr.index,
+           (size_t)csr.entries * index_bytes);
+    memcpy(l->to + l->layout.value + (size_t)before * element, csr.value,
+           (size_t)csr.entries * element);
+    return GX_OK;
+}
+
+/* Into memory; what fails is the run's. */
+static void load(gx_run *run, const gx_mat *A, const gx_csr_layout *layout, gx_sparse_held *held)
+{
+    gx_err err = {0};
+    const gx_mat *const sources[1] = {A};
+    if (gx_mem_alloc(run->ctx->mem, layout->bytes, "a sparse matrix", &held->memory, &err) !=
+        GX_OK) {
+        gx_run_fail(run, &err);
+        return;
+    }
+    loading l = {.A = A, .layout = *layout, .to = held->memory};
+    gx_pass pass = {.sources = sources,
+                    .source_count = 1,
+                    .units = gx_sparse_pieces(A),
+                    .bytes = (double)gx_sparse_bytes(A),
+                    .work_bytes = gx_sparse_block_bytes(A),
+                    .work = place_piece,
+                    .arg = &l};
+    *(uint32_t *)held->memory = 0;
+    gx_pass_run(run, &pass);
+}
+
+bool gx_sparse_held_key(gx_run *run, const gx_mat *A, int64_t first, int64_t count, int64_t form,
+                        gx_mem_key *key)
+{
+    bool is_stored = A->kind == GX_MAT_STORED;
+    *key = (gx_mem_key){.file = is_stored ? gx_store_stamp(run->ctx->store, A->meta.schema) : 0};
+    if (key->file != 0) {
+        key->id = A->meta.id;
+        key->generation = A->meta.generation;
+        key->part[0] = first;
+        key->part[1] = count;
+        key->part[2] = form;
+    }
+    return key->file != 0;
+}
+
+gx_code gx_sparse_held_begin(gx_run *run, const gx_mat *A, size_t beside, bool is_read_once,
+                             gx_sparse_held *held)
+{
+    gx_mem *mem = run->ctx->mem;
+    gx_csr_layout layout;
+    *held = (gx_sparse_held){.A = A};
+    if (!gx_ok(run) || !A->is_sparse || A->kind != GX_MAT_STORED || A->rows == 0 || A->cols == 0 ||
+        !gx_csr_lay_out(A->rows, A->cols, gx_sparse_entries(A), A->number, &layout)) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    held->is_kept = gx_sparse_held_key(run, A, 0, A->cols, 0, &held->key);
+    double wanted = (double)beside + (double)gx_sparse_block_bytes(A) + (double)layout.bytes;
+    bool has_room = wanted <= (double)gx_mem_available(mem);
+    if (has_room && held->is_kept) {
+        held->memory = gx_mem_claim(mem, &held->key, layout.bytes);
+    }
+    bool is_worth_it = !is_read_once || (held->is_kept && layout.bytes <= gx_mem_keeps(mem) / 2);
+    if (has_room && held->memory == NULL && is_worth_it) {
+        load(run, A, &layout, held);
+    }
+    if (held->memory != NULL && gx_ok(run)) {
+        gx_csr csr;
+        gx_csr_map(&csr, A->rows, A->cols, gx_sparse_entries(A), A->number, held->memory);
+        gx_mat_sparse_value(&held->copy, A->label, &csr);
+        held->copy.properties = A->properties;
+        held->A = &held->copy;
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+void gx_sparse_held_end(gx_run *run, gx_sparse_held *held)
+{
+    bool is_whole = held->A == &held->copy;
+    if (is_whole && held->is_kept) {
+        gx_mem_keep(run->ctx->mem, held->memory, &held->key);
+    } else {
+        gx_mem_free(run->ctx->mem, held->memory);
+    }
+    *held = (gx_sparse_held){.A = NULL};
 }
