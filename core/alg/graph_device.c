@@ -152,7 +152,7 @@ static bool choose(spreading *x, gx_terms *here)
     bool is_ordered = x->run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
     foresee(x, false, &host, NULL);
     *here = host;
-    x->accel = gx_place_for(x->run, host.seconds);
+    x->accel = gx_place_for(x->run, host.seconds, NULL);
     if (x->accel == NULL || (is_ordered && x->op == GX_NO_TRANS) ||
         !gx_sparse_device_offers(x->accel, x->G, GX_F64) ||
         !gx_accel_offers(x->accel, GX_FUSED, GX_F64) || !write_step(x) || !write_inverse(x)) {

@@ -188,7 +188,7 @@ static bool choose(spmm *x, gx_terms *here)
     gx_terms host, now, later;
     foresee_host(x, &cost, &host);
     *here = host;
-    x->accel = gx_place_for(x->run, host.seconds);
+    x->accel = gx_place_for(x->run, host.seconds, NULL);
     if (!is_offered(x)) {
         return false;
     }
