@@ -19,7 +19,6 @@
 ** A's blocks follow A's tiles and X's blocks X's (a tall, narrow X has tall ones); a call works on
 ** the part of each that the other one leaves.
 */
-#include "alg_tri.h"
 #include "alg.h"
 #include "plan.h"
 
@@ -31,12 +30,27 @@ static bool is_zero(gx_scalar x, gx_number dtype)
 // Sweeps ------------------------------------------------------------------------------------------
 
 /*
+** A is n x n in square blocks.  X has n rows (side LEFT) or n columns (RIGHT), in blocks of any
+** size.  Its blocks along the other side are strips, which do not depend on one another.
+*/
+typedef struct sweep {
+    gx_prog *prog;
+    const gx_opnd *A, *X; /* X: in place; holds B when the sweep begins               */
+    gx_side side;
+    gx_uplo uplo; /* of A as it is stored                                    */
+    gx_trans trans;
+    gx_diag diag;
+    gx_scalar alpha;
+    int64_t super; /* X's blocks along the triangle that stay in memory, >= 1 */
+} sweep;
+
+/*
 ** What the loops need to know of a sweep.  The triangle's side is cut where a block of A or of X
 ** ends, so that a call has one block of each: its pieces are spans.  A place is a position between
 ** two elements; in the order of the solve the side begins at start and ends at stop.
 */
 typedef struct order {
-    const gx_sweep *s;
+    const sweep *s;
     int64_t n, edge_a, edge_x; /* the side, A's and X's blocks along it */
     int64_t groups;            /* of X's blocks, super at a time        */
     bool is_ascending;
@@ -48,7 +62,7 @@ typedef struct span {
     int64_t low, high; /* elements [low, high) */
 } span;
 
-static order order_of(const gx_sweep *s, int64_t first, int64_t last)
+static order order_of(const sweep *s, int64_t first, int64_t last)
 {
     bool is_left = s->side == GX_LEFT;
     bool is_lower = (s->uplo == GX_LOWER) == (s->trans == GX_NO_TRANS); // op(A)
@@ -141,7 +155,7 @@ static gx_block unknown_at(const order *o, span t, int64_t strip)
 /* X[t] = alpha op(A)[t,u] X[u] + beta X[t]. */
 static void update(const order *o, span t, span u, gx_scalar alpha, gx_scalar beta)
 {
-    const gx_sweep *s = o->s;
+    const sweep *s = o->s;
     bool is_left = s->side == GX_LEFT;
     for (int64_t strip = o->first; strip < o->last; strip++) {
         gx_block triangle = triangle_at(o, t, u), other = unknown_at(o, u, strip);
@@ -160,7 +174,7 @@ static void update(const order *o, span t, span u, gx_scalar alpha, gx_scalar be
 /* X[t] = alpha op(A)[t,t]^-1 X[t] (TRSM), alpha op(A)[t,t] X[t] (TRMM). */
 static void on_diagonal(const order *o, gx_kernel_id kernel, span t, gx_scalar alpha)
 {
-    const gx_sweep *s = o->s;
+    const sweep *s = o->s;
     for (int64_t strip = o->first; strip < o->last; strip++) {
         gx_prog_call(s->prog, &(gx_call){.kernel = kernel,
                                          .side = s->side,
@@ -226,7 +240,8 @@ static void multiply_group(const order *o, int64_t from, int64_t to)
     }
 }
 
-void gx_sweep_solve(const gx_sweep *sweep, int64_t first, int64_t last)
+/* Append X := alpha op(A)^-1 X (LEFT), alpha X op(A)^-1 (RIGHT) of X's strips first .. last - 1. */
+static void append_solve(const sweep *sweep, int64_t first, int64_t last)
 {
     order o = order_of(sweep, first, last);
     int64_t from, to;
@@ -240,7 +255,8 @@ void gx_sweep_solve(const gx_sweep *sweep, int64_t first, int64_t last)
     }
 }
 
-void gx_sweep_multiply(const gx_sweep *sweep, int64_t first, int64_t last)
+/* Append X := alpha op(A) X, alpha X op(A), likewise. */
+static void append_product(const sweep *sweep, int64_t first, int64_t last)
 {
     order o = order_of(sweep, first, last);
     int64_t from, to;
@@ -278,7 +294,7 @@ gx_code gx_tri_shape(const gx_tri_args *args, gx_number *dtype, gx_err *err)
 
 /* A sweep over all of X, or two of them. */
 typedef struct sweeps {
-    gx_sweep sweep[2];
+    sweep sweep[2];
     int count;
     bool multiplies;
 } sweeps;
@@ -291,9 +307,9 @@ static void write_down(const sweeps *w, const gx_tri_plan *plan)
         int64_t last = gx_min(strips, first + plan->strip);
         for (int k = 0; k < w->count; k++) {
             if (w->multiplies) {
-                gx_sweep_multiply(&w->sweep[k], first, last);
+                append_product(&w->sweep[k], first, last);
             } else {
-                gx_sweep_solve(&w->sweep[k], first, last);
+                append_solve(&w->sweep[k], first, last);
             }
         }
     }
@@ -383,9 +399,8 @@ gx_code gx_alg_cholesky_solve(gx_run *run, const gx_mat *F, gx_uplo uplo, const 
                               gx_sink *X)
 {
     bool is_lower = uplo == GX_LOWER;
-    gx_sweep down = {
-        .uplo = uplo, .trans = is_lower ? GX_NO_TRANS : GX_CONJ_TRANS, .alpha = GX_ONE};
-    gx_sweep up = {.uplo = uplo, .trans = is_lower ? GX_CONJ_TRANS : GX_NO_TRANS, .alpha = GX_ONE};
+    sweep down = {.uplo = uplo, .trans = is_lower ? GX_NO_TRANS : GX_CONJ_TRANS, .alpha = GX_ONE};
+    sweep up = {.uplo = uplo, .trans = is_lower ? GX_CONJ_TRANS : GX_NO_TRANS, .alpha = GX_ONE};
     sweeps w = {.sweep = {down, up}, .count = 2};
     gx_tri_args args = {.A = F, .B = B, .uplo = uplo, .alpha = GX_ONE};
     gx_err err = {0};
