@@ -44,7 +44,7 @@ typedef struct plan_rule {
 struct expression {
     const plan_rule *rule;
     operand a, b;
-    int64_t k; /* svd, eig, pca, topk, knn: how many; 0: all */
+    int64_t k;                  /* svd, eig, pca, topk, knn: how many; 0: all */
     gx_eig_options eig_options; /* eig */
     gx_eig_args eig;
     gx_mat mats[2];             /* what eig.B and eig.start point to */

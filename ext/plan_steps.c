@@ -84,10 +84,10 @@ static void describe_shares(gx_prog *prog, const gx_fleet *fleet, plan_row *row)
     gx_prog_shares(prog, fleet, share);
     used = 0;
     for (int d = 0; d < fleet->count && used < sizeof row->shares; d++) {
-        used += (size_t)snprintf(row->shares + used, sizeof row->shares - used,
-                                 "%s\"cuda:%d\":%.3f%s", d == 0 ? "{" : ",",
-                                 fleet->accel[d]->ordinal, share[d],
-                                 d + 1 == fleet->count ? "}" : "");
+        used +=
+            (size_t)snprintf(row->shares + used, sizeof row->shares - used, "%s\"cuda:%d\":%.3f%s",
+                             d == 0 ? "{" : ",", fleet->accel[d]->ordinal, share[d],
+                             d + 1 == fleet->count ? "}" : "");
     }
 }
 
@@ -164,9 +164,8 @@ static void plan_sparse_product(gx_run *run, const gx_matmul_args *args, int64_t
     int64_t rounds = gx_ceil_div(plan.lines, gx_max(1, plan.round));
     tell(row, "sparse", is_left ? m : plan.round, is_left ? plan.round : n);
     add_shape(row, m, n, dtype);
-    add(row, "%lld panel%s of %.60s, %lld time%s", (long long)plan.panels,
-        plural(plan.panels, "s"), (is_left ? args->A : args->B)->label, (long long)rounds,
-        plural(rounds, "s"));
+    add(row, "%lld panel%s of %.60s, %lld time%s", (long long)plan.panels, plural(plan.panels, "s"),
+        (is_left ? args->A : args->B)->label, (long long)rounds, plural(rounds, "s"));
 }
 
 static void plan_product(gx_run *run, expression *e, plan_row *row)
@@ -223,8 +222,7 @@ static void plan_pass(gx_run *run, expression *e, plan_row *row)
     cost->bytes_written = cost->bytes_down =
         is_reduction ? 0 : bytes_of((double)rows, (double)cols, dtype);
     cost->flops = is_turned ? 0 : (double)A->rows * (double)A->cols * (is_norm ? 2 : 1);
-    cost->calls =
-        gx_ceil_div(rows, gx_max(1, tile_rows)) * gx_ceil_div(cols, gx_max(1, tile_cols));
+    cost->calls = gx_ceil_div(rows, gx_max(1, tile_rows)) * gx_ceil_div(cols, gx_max(1, tile_cols));
     add_cost(run, cost, dtype, 1024, row);
     tell(row, driver, tile_rows, tile_cols);
     add_shape(row, rows, cols, dtype);
@@ -468,12 +466,12 @@ static void show_spectrum(gx_run *run, const gx_mat *A, const gx_spectrum_plan *
     tell(row, plan->driver, A->cols, plan->block > 0 ? plan->block : A->rows);
     if (plan->block > 0) {
         add(row, "a basis of %lld, %lld passes %s, %.0f bytes each, %.0f %% of A in memory",
-            (long long)plan->ncv, (long long)plan->told.passes, plan->told.how, oper->each,
+            (long long)plan->ncv, (long long)plan->passes, plan->how, oper->each,
             all > 0 ? 100 * oper->once / all : 100);
     } else {
         add(row, "%s",
-            plan->told.passes == 2 ? "a QR by panels of rows, then a pass for the vectors"
-                                   : "all of A in memory, one pass");
+            plan->passes == 2 ? "a QR by panels of rows, then a pass for the vectors"
+                              : "all of A in memory, one pass");
     }
 }
 
@@ -611,10 +609,9 @@ int gx_plan_expression(gx_run *run, expression *e, plan_row row[2])
     describe_device(run, &row[1]);
     e->rule->plan(run, e, &row[1]);
     run->target = NULL;
-    bool is_faster =
-        e->rule->options != NULL // spectra have said it themselves
-            ? row[1].is_chosen
-            : gx_place_is_faster(row[0].cost.flops, &row[0].terms, &row[1].terms);
+    bool is_faster = e->rule->options != NULL // spectra have said it themselves
+                         ? row[1].is_chosen
+                         : gx_place_is_faster(row[0].cost.flops, &row[0].terms, &row[1].terms);
     bool has_room = row[1].terms.seconds > 0;
     bool is_forced = run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA;
     is_faster = has_room && (is_faster || is_forced);

@@ -89,9 +89,8 @@ static gx_code read_items(const gx_syntax *syntax, const gx_item *call, expressi
     const gx_item *item = call->first;
     int most = rule->matrices + (rule->counts == NO_COUNT ? 0 : 1);
     if (call->count < (rule->counts == MUST_COUNT ? most : rule->matrices) || call->count > most) {
-        return gx_syntax_fail(syntax, call->line, call->column, err, GX_ARG,
-                              "%s is of %s%s%s", call->text,
-                              rule->matrices == 1 ? "one matrix" : "two matrices",
+        return gx_syntax_fail(syntax, call->line, call->column, err, GX_ARG, "%s is of %s%s%s",
+                              call->text, rule->matrices == 1 ? "one matrix" : "two matrices",
                               rule->counts == NO_COUNT ? "" : " and a count",
                               rule->counts == MAY_COUNT ? ", which may be left out" : "");
     }
@@ -311,8 +310,8 @@ static void plan_column(void *state, gx_ctx *ctx, int64_t at, int column, sqlite
     const plan_row *row = &((const plan_rows *)state)->row[at];
     const gx_cost *cost = &row->cost;
     const char *const texts[] = {row->device, row->driver, row->detail, row->block};
-    bool is_known = !row->is_step || column <= COL_BLOCK || column == COL_BYTES_WRITTEN ||
-                    column == COL_FLOPS;
+    bool is_known =
+        !row->is_step || column <= COL_BLOCK || column == COL_BYTES_WRITTEN || column == COL_FLOPS;
     if (!is_known) {
         return; // NULL
     }

@@ -51,9 +51,6 @@ void gx_plan_panels(gx_run *run, int64_t rows, int64_t cols, int64_t k, gx_numbe
 void gx_plan_tsqr(gx_run *run, int64_t rows, int64_t cols, int64_t extra_cols, gx_number dtype,
                   gx_tsqr_plan *plan);
 
-/* Row blocks are multiples of this, whatever the budget: the height of tiles that hold them. */
-int64_t gx_plan_tsqr_step(gx_run *run, int64_t rows, int64_t cols, gx_number dtype);
-
 /* Is TSQR better than panels where Q is wanted too: R fits, and panels of full height do badly? */
 bool gx_plan_prefers_tsqr(gx_run *run, int64_t rows, int64_t cols, gx_number dtype);
 

@@ -143,11 +143,7 @@ static bool choose(spectrum *s)
     if (!is_offered(s)) {
         return false;
     }
-    gx_ctx *ctx = s->run->ctx;
-    double rate = gx_profile_flops(gx_profile_get(ctx), s->dtype, 1024,
-                                   (int)ctx->config.number[GX_SET_THREADS]);
-    // The flops that the host does in that time.
-    s->on.accel = gx_place_candidate(s->run, host_seconds(s) * rate, s->dtype, &s->on.limit);
+    s->on.accel = gx_place_for(s->run, host_seconds(s), &s->on.limit);
     if (s->on.accel == NULL || !gx_accel_offers(s->on.accel, s->kernel, s->dtype)) {
         return false;
     }

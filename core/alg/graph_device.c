@@ -140,7 +140,7 @@ static bool choose(spreading *x, gx_terms *here)
     gx_terms now;
     bool is_ordered = x->run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
     foresee(x, here, NULL);
-    gx_accel *accel = gx_place_for(x->run, here->seconds);
+    gx_accel *accel = gx_place_for(x->run, here->seconds, NULL);
     if (accel == NULL || (is_ordered && x->op == GX_NO_TRANS) ||
         !gx_sparse_device_offers(accel, x->G, GX_F64) ||
         !gx_accel_offers(accel, GX_FUSED, GX_F64) || !write_step(x) || !write_inverse(x)) {

@@ -380,7 +380,7 @@ bool gx_knn_prepare(gx_knn_group *g, gx_knn_search *s, const gx_terms *host, uin
                     gx_terms *terms)
 {
     gx_fleet open = {.count = 0};
-    gx_accel *accel = gx_place_for(s->run, host->seconds);
+    gx_accel *accel = gx_place_for(s->run, host->seconds, NULL);
     for (; accel != NULL && open.count < GX_DEVICES_MOST; accel = accel->next) {
         open.accel[open.count++] = accel;
     }

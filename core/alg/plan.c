@@ -285,7 +285,8 @@ static void choose_blocks(gx_run *run, const gx_matmul_args *args, int64_t tile_
     plan->cut = gx_plan_cut(run);
 }
 
-double gx_plan_matmul_reads(const gx_matmul_plan *plan, int64_t super_m, int64_t super_n)
+/* Bytes read with such a rectangle, if nothing survived from one rectangle to the next. */
+static double reads_of(const gx_matmul_plan *plan, int64_t super_m, int64_t super_n)
 {
     double element = (double)gx_number_bytes(plan->dtype);
     int64_t grid_m = gx_ceil_div(plan->m, plan->block_m),
@@ -330,7 +331,7 @@ static void choose_rectangle(gx_matmul_plan *plan, int64_t slots)
     int64_t grid_n = gx_max(1, gx_ceil_div(plan->n, plan->block_n));
     plan->super_m = plan->super_n = 1;
     slots = gx_max(3, slots - gx_max(0, plan->joined - 1));
-    double best = gx_plan_matmul_reads(plan, 1, 1);
+    double best = reads_of(plan, 1, 1);
     for (int64_t p = 1; p <= grid_m && p < slots; p++) {
         // The widest that fits, then the narrowest that reads no more.
         int64_t q = gx_min(grid_n, (slots - 1) / p);
@@ -341,7 +342,7 @@ static void choose_rectangle(gx_matmul_plan *plan, int64_t slots)
             break;
         }
         q = gx_ceil_div(grid_n, gx_ceil_div(grid_n, q));
-        double reads = gx_plan_matmul_reads(plan, p, q);
+        double reads = reads_of(plan, p, q);
         bool is_equal = reads == best;
         if (reads < best || (is_equal && p * q < plan->super_m * plan->super_n)) {
             best = reads;

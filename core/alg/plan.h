@@ -39,12 +39,6 @@ void gx_plan_matmul(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int
 */
 void gx_plan_matmul_result(const gx_sink *C, gx_matmul_plan *plan);
 
-/*
-** Reads of a product with this plan's rectangle, in bytes, if nothing survived from one rectangle
-** to the next; the dry run of the program (gx_prog_cost) is exact.
-*/
-double gx_plan_matmul_reads(const gx_matmul_plan *plan, int64_t super_m, int64_t super_n);
-
 /* Calls of its program, at most. */
 int64_t gx_plan_matmul_calls(const gx_matmul_plan *plan);
 

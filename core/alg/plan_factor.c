@@ -92,9 +92,7 @@ static double dry_run(gx_run *run, const gx_mat *A, gx_cholesky_plan *plan)
                  .is_stored = true};
     gx_cost cost = {0};
     gx_prog *prog = gx_cholesky_program(run, A, plan, &F);
-    if (prog != NULL && run->target != NULL) {
-        gx_prog_cost_on(prog, run->target_bytes, &cost);
-    } else if (prog != NULL) {
+    if (prog != NULL) {
         gx_prog_cost(prog, &cost);
     }
     gx_prog_free(prog);
@@ -110,8 +108,7 @@ void gx_plan_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, int64_t tile,
     plan->dtype = A->number;
     plan->uplo = uplo;
     bool is_fixed = gx_plan_is_fixed(run);
-    int64_t wanted =
-        is_fixed ? 1 : gx_plan_edge(run, gx_number_bytes(A->number), A->rows, NULL);
+    int64_t wanted = is_fixed ? 1 : gx_plan_edge(run, gx_number_bytes(A->number), A->rows, NULL);
     plan->block = gx_plan_whole_tiles(wanted, tile, A->rows);
     plan->cut = gx_plan_cut(run);
     plan->is_snake = !is_fixed;

@@ -191,7 +191,8 @@ static int64_t tsqr_slots(gx_run *run, const gx_tsqr_plan *plan, int64_t height,
                        dtype);
 }
 
-int64_t gx_plan_tsqr_step(gx_run *run, int64_t rows, int64_t cols, gx_number dtype)
+/* Row blocks are multiples of this, whatever the budget: the height of tiles that hold them. */
+static int64_t tsqr_step(gx_run *run, int64_t rows, int64_t cols, gx_number dtype)
 {
     int64_t element = (int64_t)gx_number_bytes(dtype);
     int64_t tile = (int64_t)gx_store_max_tile_bytes(run->ctx->store);
@@ -216,7 +217,7 @@ void gx_plan_tsqr(gx_run *run, int64_t rows, int64_t cols, int64_t extra_cols, g
     plan->cut = gx_plan_cut(run);
     const int64_t WANTED = 5;
     int64_t resident = resident_blocks(cols, extra_cols), row = gx_max(1, cols);
-    int64_t step = gx_plan_tsqr_step(run, rows, cols, dtype);
+    int64_t step = tsqr_step(run, rows, cols, dtype);
     int64_t least = round_height(0, step, cols), height = least;
     if (!gx_plan_is_fixed(run)) {
         int64_t bytes = (int64_t)ROW_BLOCK_BYTES / (row * (int64_t)gx_number_bytes(dtype));
@@ -267,7 +268,7 @@ void gx_plan_q_tiles(gx_run *run, int64_t rows, int64_t cols, int64_t width, gx_
     }
     if (rows >= TALL * cols) {
         size_t tile = gx_store_max_tile_bytes(run->ctx->store);
-        int64_t step = gx_plan_tsqr_step(run, rows, cols, dtype);
+        int64_t step = tsqr_step(run, rows, cols, dtype);
         int64_t most = (int64_t)(tile / ((size_t)step * gx_number_bytes(dtype)));
         *tile_rows = step;
         *tile_cols = gx_max(1, gx_min(most, *tile_cols));

@@ -181,7 +181,7 @@ static bool choose(spmm *x, gx_terms *here)
     gx_cost cost;
     gx_terms now;
     foresee_host(x, &cost, here);
-    if (!is_offered(x, gx_place_for(x->run, here->seconds))) {
+    if (!is_offered(x, gx_place_for(x->run, here->seconds, NULL))) {
         return false;
     }
     if (!fit(x)) {

@@ -141,7 +141,8 @@ static bool answers(gx_accel *accel)
     return accel->backend->info(accel->dev, &info, &err) == GX_OK;
 }
 
-void gx_fleet_lose(gx_ctx *ctx, const gx_fleet *fleet, int culprit, const gx_err *err)
+/* Leave out of the connection whoever does not answer any more, or else the culprit. */
+static void lose(gx_ctx *ctx, const gx_fleet *fleet, int culprit, const gx_err *err)
 {
     bool is_lost[GX_DEVICES_MOST] = {false}, is_any = false;
     for (int k = 0; k < fleet->count; k++) {
@@ -205,7 +206,7 @@ bool gx_fleet_goes_on(gx_ctx *ctx, gx_fleet *fleet, int culprit, const gx_err *e
     }
     int before = fleet->count;
     if (is_failed) {
-        gx_fleet_lose(ctx, fleet, culprit, err);
+        lose(ctx, fleet, culprit, err);
         keep_open(ctx, fleet, culprit);
         gx_stats_add(&ctx->stats, GX_STAT_DEVICES_LOST, before - fleet->count);
         return true;

@@ -24,13 +24,6 @@ bool gx_fleet_is_wanted(const gx_ctx *ctx, bool *is_listed);
 */
 void gx_fleet_gather(gx_ctx *ctx, gx_fleet *fleet);
 
-/*
-** A program on the fleet has failed: leave out whoever does not answer any more, or else the one
-** that *err is of (culprit, a number in the fleet).  Everything taken from their pools must have
-** been given back.
-*/
-void gx_fleet_lose(gx_ctx *ctx, const gx_fleet *fleet, int culprit, const gx_err *err);
-
 /* Is it one of the connection's?  What a call has begun on may be gone when the next one looks. */
 bool gx_fleet_has(const gx_ctx *ctx, const gx_accel *accel);
 
@@ -38,10 +31,11 @@ bool gx_fleet_has(const gx_ctx *ctx, const gx_accel *accel);
 void gx_fleet_avoid(gx_fleet *fleet, uint64_t avoided);
 
 /*
-** A call on the fleet has failed with *err, of the culprit: the fleet without those that are gone,
-** and without the culprit.  That is left out of the connection where it has failed; of this call,
-** by its bit in *avoided, where it had no room.  Counted.  false: nobody else is open, or the
-** culprit, well but without room, was alone; nothing was done, the caller is to give up.
+** A call on the fleet has failed with *err, of the culprit, a number in the fleet, and what was
+** taken from the pools has been given back: the fleet without those that are gone, or do not answer
+** any more, or else without the culprit.  That is left out of the connection where it has failed;
+** of this call, by its bit in *avoided, where it had no room.  Counted.  false: nobody else is open,
+** or the culprit, well but without room, was alone; nothing was done, the caller is to give up.
 */
 bool gx_fleet_goes_on(gx_ctx *ctx, gx_fleet *fleet, int culprit, const gx_err *err,
                       uint64_t *avoided);

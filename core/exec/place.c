@@ -35,9 +35,6 @@
 /* What opening a device takes in a process that has CUDA already: queues, pools, its profile. */
 static const double REOPEN_SECONDS = 0.02;
 
-/* A call of a device that nobody has measured. */
-static const double UNKNOWN_CALL_S = 3e-4;
-
 /*
 ** What a program takes besides when others help: their queues filled by the same two threads, marks
 ** across devices.  No clock of the model has it; a product of order 1024 on four H200s, foretold
@@ -74,10 +71,9 @@ static double device_seconds(gx_ctx *ctx, double flops, gx_number dtype)
     gx_device_profile d;
     double pairs = flops / (gx_number_is_complex(dtype) ? 8 : 2), n = cbrt(pairs);
     double bytes = n * n * (double)gx_number_bytes(dtype);
-    return gx_profile_saved_device(ctx, &d)
-               ? flops / gx_profile_device_flops(&d, dtype, (int64_t)n) + d.wait_s +
-                     2 * bytes / d.upload_bytes_per_s + bytes / d.download_bytes_per_s
-               : 3 * bytes / GX_UNKNOWN_BYTES_PER_S + UNKNOWN_CALL_S;
+    gx_profile_saved_device(ctx, &d);
+    return flops / gx_profile_device_flops(&d, dtype, (int64_t)n) + d.wait_s +
+           2 * bytes / d.upload_bytes_per_s + bytes / d.download_bytes_per_s;
 }
 
 /* Seconds that a device would save of so many flops. */
@@ -164,21 +160,17 @@ gx_accel *gx_place_saving(gx_run *run, double saving_s, size_t *device_bytes)
     return take_device(run, device_bytes);
 }
 
-gx_accel *gx_place_opened(gx_run *run)
-{
-    return is_allowed(run) ? gx_accel_opened(run->ctx) : NULL;
-}
-
-gx_accel *gx_place_for(gx_run *run, double host_s)
+gx_accel *gx_place_for(gx_run *run, double host_s, size_t *device_bytes)
 {
     const double LEAST_S = 60e-6; // less is not worth asking
-    size_t limit;
-    gx_accel *accel = gx_place_opened(run);
-    bool is_asked = is_forced(run) || host_s >= LEAST_S;
-    if (accel != NULL || !is_asked) {
-        return is_asked ? accel : NULL;
+    size_t bytes;
+    gx_accel *accel = is_allowed(run) ? gx_accel_opened(run->ctx) : NULL;
+    if (!is_forced(run) && host_s < LEAST_S) {
+        return NULL;
     }
-    return gx_place_saving(run, host_s / 2, &limit);
+    return accel != NULL && device_bytes == NULL
+               ? accel
+               : gx_place_saving(run, host_s / 2, device_bytes == NULL ? &bytes : device_bytes);
 }
 
 double gx_place_owe_copy(gx_run *run, const gx_block_key *key, double saving_s)
@@ -244,12 +236,20 @@ bool gx_place_gather(gx_run *run, gx_fleet *fleet, double alone_s, bool is_asked
     return fleet->count > 1;
 }
 
+/* false: it has no room there, or the run has failed. */
+static bool predict_spread(gx_prog *prog, const gx_fleet *fleet, gx_cost *cost, gx_terms *terms)
+{
+    gx_prog_spread(prog, fleet);
+    return gx_predict_program(prog, fleet, cost, terms) == GX_OK && cost->slots > 0;
+}
+
 /*
 ** Predict the program on more devices, twice as many each time, and leave it spread over the best
-** number of them; over all where the settings list them.  *fleet and *terms: the first one's so
-** far.  is_asked: only to know (gx_plan).
+** number of them; over all where the settings list them.  *fleet, *cost and *terms: the first one's
+** so far.  is_asked: only to know (gx_plan).
 */
-static void widen(gx_prog *prog, gx_run *run, gx_fleet *fleet, bool is_asked, gx_terms *terms)
+static void widen(gx_prog *prog, gx_run *run, gx_fleet *fleet, bool is_asked, gx_cost *cost,
+                  gx_terms *terms)
 {
     gx_fleet all = *fleet, best = *fleet;
     bool is_listed;
@@ -264,10 +264,10 @@ static void widen(gx_prog *prog, gx_run *run, gx_fleet *fleet, bool is_asked, gx
         is_last = count >= all.count;
         gx_fleet some = first_of(&all, is_last ? all.count : count);
         gx_terms more;
-        gx_cost cost;
-        gx_prog_spread(prog, &some);
-        bool is_good = gx_predict_program(prog, &some, &cost, &more) == GX_OK && cost.slots > 0;
+        gx_cost its;
+        bool is_good = predict_spread(prog, &some, &its, &more);
         if (is_good && (is_listed || more.seconds + SPREAD_SECONDS < terms->seconds)) {
+            *cost = its;
             *terms = more;
             best = some;
         } else if (is_good) {
@@ -291,8 +291,7 @@ static bool predict(gx_prog *prog, gx_run *run, gx_fleet *fleet, gx_terms *terms
         return false;
     }
     gx_cost cost;
-    gx_prog_spread(prog, fleet);
-    if (gx_predict_program(prog, fleet, &cost, terms) != GX_OK || cost.slots == 0) {
+    if (!predict_spread(prog, fleet, &cost, terms)) {
         if (is_forced(run)) {
             gx_stats_note(&run->ctx->stats,
                           "computed on the CPU: blocks too large for %zu bytes of device memory",
@@ -300,22 +299,17 @@ static bool predict(gx_prog *prog, gx_run *run, gx_fleet *fleet, gx_terms *terms
         }
         return false;
     }
-    widen(prog, run, fleet, false, terms);
+    widen(prog, run, fleet, false, &cost, terms);
     return gx_ok(run);
 }
 
 bool gx_place_predict(gx_prog *prog, gx_fleet *fleet, gx_cost *cost, gx_terms *terms)
 {
-    gx_prog_spread(prog, fleet);
-    if (gx_predict_program(prog, fleet, cost, terms) != GX_OK || cost->slots == 0) {
-        return false;
+    gx_run *run = gx_prog_runner(prog);
+    if (predict_spread(prog, fleet, cost, terms) && fleet->count > 0) {
+        widen(prog, run, fleet, true, cost, terms);
     }
-    if (fleet->count > 0) {
-        gx_terms again;
-        widen(prog, gx_prog_runner(prog), fleet, true, terms);
-        gx_predict_program(prog, fleet, cost, &again);
-    }
-    return gx_ok(gx_prog_runner(prog));
+    return gx_ok(run) && cost->slots > 0;
 }
 
 bool gx_place_is_faster(double flops, const gx_terms *host, const gx_terms *device)
@@ -343,17 +337,8 @@ static bool is_faster(gx_prog *host, const gx_terms *other, gx_prog *device, gx_
     gx_cost cost;
     if (other != NULL) {
         host_terms = *other;
-    } else {
-        bool is_same = host == device;
-        if (is_same) {
-            gx_prog_spread(host, &none);
-        }
-        if (gx_predict_program(host, &none, &cost, &host_terms) != GX_OK) {
-            return false;
-        }
-        if (is_same) {
-            gx_prog_spread(device, fleet);
-        }
+    } else if (!predict_spread(host, &none, &cost, &host_terms) && !gx_ok(run)) {
+        return false;
     }
     bool is_device = gx_place_is_faster(gx_prog_flops(device), &host_terms, &device_terms);
     gx_ledger_age(&run->ctx->ledger, run->planned_as, !is_device,
@@ -383,40 +368,13 @@ static void give_up(gx_run *run, gx_accel *accel, const gx_err *err)
     }
 }
 
-/* The others go on: without whoever has failed, or has no room for this program. */
-static void go_on_without(gx_run *run, gx_fleet *fleet, int culprit, const gx_err *err)
-{
-    gx_ctx *ctx = run->ctx;
-    gx_fleet left = {.count = 0};
-    bool is_short = err->code == GX_NOMEM || err->code == GX_UNSUPPORTED;
-    if (is_short) {
-        gx_stats_note(&ctx->stats, "%s is left out of a program: %.150s",
-                      fleet->accel[culprit]->info.name, err->text);
-        gx_pool_trim(fleet->accel[culprit]->pool);
-    } else {
-        gx_fleet_lose(ctx, fleet, culprit, err);
-    }
-    for (int k = 0; k < fleet->count; k++) {
-        const gx_accel *open = gx_accel_opened(ctx);
-        while (open != NULL && open != fleet->accel[k]) {
-            open = open->next;
-        }
-        if (open != NULL && !(is_short && k == culprit)) {
-            left.accel[left.count] = fleet->accel[k];
-            left.bytes[left.count++] = fleet->bytes[k];
-        }
-    }
-    gx_stats_add(&ctx->stats, GX_STAT_DEVICES_LOST, fleet->count - left.count);
-    *fleet = left;
-    gx_place_restart(run);
-}
-
 bool gx_prog_run_spread(gx_prog *prog, gx_fleet *fleet)
 {
     gx_run *run = gx_prog_runner(prog);
     if (!gx_ok(run) || gx_prog_calls(prog) == 0) {
         return true;
     }
+    uint64_t avoided = 0;
     while (fleet->count > 0) {
         int culprit = 0;
         gx_err err = {0};
@@ -424,13 +382,12 @@ bool gx_prog_run_spread(gx_prog *prog, gx_fleet *fleet)
         if (!gx_ok(run) || gx_exec_device(prog, fleet, &culprit, &err)) {
             return true;
         }
-        bool is_last = fleet->count == 1 && gx_accel_opened(run->ctx)->next == NULL;
-        bool is_short = err.code == GX_NOMEM || err.code == GX_UNSUPPORTED;
-        if (is_last || (fleet->count == 1 && is_short)) {
-            give_up(run, fleet->accel[0], &err);
+        gx_accel *first = fleet->accel[0];
+        if (!gx_fleet_goes_on(run->ctx, fleet, culprit, &err, &avoided)) {
+            give_up(run, first, &err);
             return false;
         }
-        go_on_without(run, fleet, culprit, &err);
+        gx_place_restart(run);
         if (fleet->count == 0) {
             size_t bytes = 0;
             gx_accel *next = take_device(run, &bytes);
@@ -486,15 +443,24 @@ static void run_on_host(gx_prog *prog)
     }
 }
 
+/* On the devices that are chosen for it; false: there are none, or they could not finish it. */
+static bool run_on_chosen(gx_prog *prog, const gx_terms *other, bool *is_begun)
+{
+    gx_run *run = gx_prog_runner(prog);
+    gx_fleet fleet = choose(prog, other);
+    *is_begun = fleet.count > 0;
+    bool is_run = *is_begun && gx_prog_run_spread(prog, &fleet);
+    if (*is_begun && !is_run && gx_ok(run)) {
+        gx_place_restart(run);
+    }
+    return is_run || !gx_ok(run);
+}
+
 gx_code gx_prog_run(gx_prog *prog)
 {
     gx_run *run = gx_prog_runner(prog);
-    gx_fleet fleet = choose(prog, NULL);
-    bool is_begun = fleet.count > 0;
-    if (!is_begun || !gx_prog_run_spread(prog, &fleet)) {
-        if (is_begun && gx_ok(run)) {
-            gx_place_restart(run);
-        }
+    bool is_begun;
+    if (!run_on_chosen(prog, NULL, &is_begun)) {
         run_on_host(prog);
     }
     return gx_ok(run) ? GX_OK : run->err.code;
@@ -502,17 +468,11 @@ gx_code gx_prog_run(gx_prog *prog)
 
 bool gx_prog_run_beside(gx_prog *prog, const gx_terms *host)
 {
-    gx_run *run = gx_prog_runner(prog);
-    gx_fleet fleet = choose(prog, host);
-    bool is_begun = fleet.count > 0;
-    bool is_run = is_begun && gx_prog_run_spread(prog, &fleet);
-    if (is_begun && !is_run && gx_ok(run)) {
-        gx_place_restart(run);
+    bool is_begun, is_run = run_on_chosen(prog, host, &is_begun);
+    if (!is_run && !is_begun && gx_prog_calls(prog) > 0) {
+        gx_place_owe(gx_prog_runner(prog), gx_prog_flops(prog), gx_prog_dtype(prog));
     }
-    if (!is_begun && gx_ok(run) && gx_prog_calls(prog) > 0) {
-        gx_place_owe(run, gx_prog_flops(prog), gx_prog_dtype(prog));
-    }
-    return is_run || !gx_ok(run);
+    return is_run;
 }
 
 /* On the device, in ever smaller blocks while its memory runs out.  false: the host must do it. */

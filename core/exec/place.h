@@ -20,20 +20,15 @@ struct gx_accel *gx_place_candidate(gx_run *run, double flops, gx_number dtype,
 */
 struct gx_accel *gx_place_saving(gx_run *run, double saving_s, size_t *device_bytes);
 
-/* Copies to a device that nobody has measured: page-locked ones over PCI Express 3. */
-#define GX_UNKNOWN_BYTES_PER_S 12e9
-
 /* May a device come into question for so many flops?  Else no program is written down for one. */
 bool gx_place_comes_into_question(const gx_run *run, double flops);
 
-/* The accelerator where it is open and may be used, at once: nothing is asked of it. */
-struct gx_accel *gx_place_opened(gx_run *run);
-
 /*
 ** The device that comes into question for what takes the host so many seconds: the open one, or one
-** that is opened because it would save half of that.
+** that is opened because it would save half of that.  *device_bytes: the memory that it may take
+** there; NULL: that is not asked, nor anything of a device that is open.
 */
-struct gx_accel *gx_place_for(gx_run *run, double host_s);
+struct gx_accel *gx_place_for(gx_run *run, double host_s, size_t *device_bytes);
 
 /*
 ** A copy of a matrix in the device's memory would save so many seconds of this call: with what it

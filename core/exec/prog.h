@@ -176,11 +176,11 @@ typedef struct gx_cost {
     int64_t calls;
 } gx_cost;
 
-/* Dry run: the schedule's cost.  Nothing is read, allocated for blocks, or computed. */
+/*
+** Dry run where the run is planning for: the schedule's cost.  Nothing is read, allocated for
+** blocks, or computed.  slots is 0 where a device's memory is too little.
+*/
 gx_code gx_prog_cost(gx_prog *prog, gx_cost *cost);
-
-/* The same within so many bytes of a device's memory; slots is 0 where they are too few. */
-gx_code gx_prog_cost_on(gx_prog *prog, size_t device_bytes, gx_cost *cost);
 
 /*
 ** Whether the run's device (accel.h) offers every kernel of the program; else *missing is the name

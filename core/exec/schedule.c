@@ -723,8 +723,8 @@ void gx_schedule_cost(const gx_prog *prog, int64_t slots, const gx_schedule *s, 
         if (s->loads[k].is_spilled || base != NULL) {
             gx_extent shape = gx_block_shape(op, s->loads[k].block);
             int64_t rows = shape.m - gx_load_skip(&s->loads[k], &shape);
-            size_t element = s->loads[k].is_spilled ? gx_number_bytes(op->dtype)
-                                                    : gx_dtype_bytes(base->dtype);
+            size_t element =
+                s->loads[k].is_spilled ? gx_number_bytes(op->dtype) : gx_dtype_bytes(base->dtype);
             cost->bytes_read += (double)(rows * shape.n) * (double)element;
         }
     }
@@ -738,27 +738,18 @@ void gx_schedule_cost(const gx_prog *prog, int64_t slots, const gx_schedule *s, 
     }
 }
 
-static gx_code cost_with(gx_prog *prog, int64_t slots, gx_cost *cost)
+gx_code gx_prog_cost(gx_prog *prog, gx_cost *cost)
 {
+    const gx_run *run = prog->run;
     gx_schedule s = {0};
+    *cost = (gx_cost){0};
+    prog->is_on_device = run->target != NULL;
+    int64_t slots =
+        run->target != NULL ? gx_prog_slots_within(prog, run->target_bytes) : gx_prog_slots(prog);
     gx_slots all = gx_slots_of(slots);
-    if (gx_ok(prog->run) && slots > 0 && gx_schedule_make(prog, &all, &s) == GX_OK) {
+    if (gx_ok(run) && slots > 0 && gx_schedule_make(prog, &all, &s) == GX_OK) {
         gx_schedule_cost(prog, slots, &s, cost);
     }
     gx_schedule_clear(prog, &s);
-    return gx_ok(prog->run) ? GX_OK : prog->run->err.code;
-}
-
-gx_code gx_prog_cost(gx_prog *prog, gx_cost *cost)
-{
-    memset(cost, 0, sizeof *cost);
-    prog->is_on_device = false;
-    return cost_with(prog, gx_prog_slots(prog), cost);
-}
-
-gx_code gx_prog_cost_on(gx_prog *prog, size_t device_bytes, gx_cost *cost)
-{
-    memset(cost, 0, sizeof *cost);
-    prog->is_on_device = true;
-    return cost_with(prog, gx_prog_slots_within(prog, device_bytes), cost);
+    return gx_ok(run) ? GX_OK : run->err.code;
 }

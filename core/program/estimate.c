@@ -9,11 +9,9 @@
 #include "estimate.h"
 
 #include "../base/fused.h"
-#include "../exec/place.h"
 #include "ops.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Rounds assumed of a loop whose count is not known. */
 static const double ROUNDS_GUESSED = 10;
@@ -26,19 +24,6 @@ static double elements_of(const gx_type *t)
 static double bytes_of(const gx_type *t)
 {
     return elements_of(t) * (double)gx_number_bytes(t->dtype);
-}
-
-void gx_estimate_unknown_device(gx_device_profile *device)
-{
-    memset(device, 0, sizeof *device);
-    device->upload_bytes_per_s = device->download_bytes_per_s = GX_UNKNOWN_BYTES_PER_S;
-    device->sweep_bytes_per_s = INFINITY;
-    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
-        for (int i = 0; i < GX_DEVICE_SIZES; i++) {
-            device->gemm_flops_per_s[d][i] = INFINITY;
-        }
-    }
-    device->launch_s = 1e-5;
 }
 
 static void add_product(const gx_graph *g, const gx_node *node, double times, const gx_rates *r,

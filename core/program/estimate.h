@@ -21,9 +21,6 @@ typedef struct gx_estimate {
     double read_bytes, sent_bytes; /* of stored operands: all; those that go up */
 } gx_estimate;
 
-/* A device that nobody has measured: copies over PCI Express 3, arithmetic for nothing. */
-void gx_estimate_unknown_device(gx_device_profile *device);
-
 /* is_held: of each operand of the graph, whether the device has it already. */
 void gx_estimate_graph(const gx_graph *g, const gx_rates *rates, const bool *is_held,
                        gx_estimate *e);

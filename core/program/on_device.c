@@ -78,9 +78,7 @@ static const gx_device_profile *profile_of(gx_exec *x, gx_device_profile *space)
     if (open != NULL) {
         return &open->profile;
     }
-    if (!gx_profile_saved_device(x->run->ctx, space)) {
-        gx_estimate_unknown_device(space);
-    }
+    gx_profile_saved_device(x->run->ctx, space);
     return space;
 }
 

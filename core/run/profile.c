@@ -24,6 +24,7 @@
 #include "../base/regular.h"
 #include "run.h"
 
+#include <assert.h>
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -42,6 +43,34 @@ enum { FORMAT = 1, MACHINES_MOST = 32, FILE_MOST = 1 << 20, KEY_BYTES = 512 };
 static const int64_t AGAIN_NS = 1000000000;
 
 // Figures -----------------------------------------------------------------------------------------
+
+/* The numbers that a profile begins with, and what they are where nothing was measured. */
+typedef struct figures {
+    int count, needed; /* the first ones must be in a file; others files of earlier versions lack */
+    const char *name[12];
+    double usual[12];
+} figures;
+
+/* sweep_bytes_per_s: of a thread. */
+static const figures of_machine = {
+    12,
+    3,
+    {"memcpy_bytes_per_s", "db_read_bytes_per_s", "db_write_bytes_per_s", "touch_bytes_per_s",
+     "db_readers", "db_read_all_bytes_per_s", "db_open_s", "db_commit_bytes_per_s", "db_commit_s",
+     "sweep_bytes_per_s", "core_flops_per_s", "thread_s"},
+    {8e9, 2.5e9, 1.2e9, 4e9, 1, 2.5e9, 2e-4, 1.5e9, 1e-3, 4e9, 16e9, 40e-6}};
+
+/* Copies over PCI Express 3. */
+static const figures of_device = {11,
+                                  8,
+                                  {"upload_bytes_per_s", "download_bytes_per_s",
+                                   "pageable_up_bytes_per_s", "pageable_down_bytes_per_s",
+                                   "pin_bytes_per_s", "launch_s", "wait_s", "open_s", "alloc_s",
+                                   "alloc_bytes_per_s", "sweep_bytes_per_s"},
+                                  {12e9, 12e9, 6e9, 6e9, 1e9, 1e-5, 3e-4, 0.3, 1e-4, 1e12, 250e9}};
+
+static_assert(offsetof(gx_profile, thread_s) == 11 * sizeof(double), "as the list");
+static_assert(offsetof(gx_device_profile, sweep_bytes_per_s) == 10 * sizeof(double), "as the list");
 
 /* Factorisations that were not measured: what share of a product's rate they were seen to have. */
 static void fill_rates(gx_profile *profile)
@@ -72,17 +101,9 @@ void gx_profile_built_in(gx_profile *profile)
     static const double per_thread[GX_NUMBER_COUNT] = {
         [GX_F64] = 16e9, [GX_F32] = 32e9, [GX_C128] = 16e9, [GX_C64] = 32e9};
     static const double share[GX_PROFILE_SIZES] = {0.25, 0.75, 1}; // small products thread badly
-    *profile = (gx_profile){.threads = gx_machine_cpus(),
-                            .memcpy_bytes_per_s = 8e9,
-                            .touch_bytes_per_s = 4e9,
-                            .db_read_bytes_per_s = 2.5e9,
-                            .db_readers = 1,
-                            .db_read_all_bytes_per_s = 2.5e9,
-                            .db_open_s = 2e-4,
-                            .db_write_bytes_per_s = 1.2e9,
-                            .db_commit_bytes_per_s = 1.5e9,
-                            .db_commit_s = 1e-3,
-                            .gemm_size = {128, 512, 1536}};
+    *profile = (gx_profile){.threads = gx_machine_cpus(), .gemm_size = {128, 512, 1536}};
+    memcpy(profile, of_machine.usual, sizeof of_machine.usual);
+    profile->sweep_bytes_per_s *= profile->threads;
     for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
         for (int i = 0; i < GX_PROFILE_SIZES; i++) {
             profile->gemm_flops_per_s[dtype][i] = per_thread[dtype] * share[i] * profile->threads;
@@ -90,9 +111,6 @@ void gx_profile_built_in(gx_profile *profile)
     }
     fill_rates(profile);
     fill_store(profile);
-    profile->sweep_bytes_per_s = 4e9 * profile->threads;
-    profile->core_flops_per_s = per_thread[GX_F64];
-    profile->thread_s = 40e-6;
 }
 
 // The file as bytes -------------------------------------------------------------------------------
@@ -234,16 +252,15 @@ static double positive(const cJSON *item, bool *is_sound)
     return item->valuedouble;
 }
 
-static double figure(const cJSON *machine, const char *name, bool *is_sound)
+/* Into a profile that has the usual ones. */
+static void parse_figures(const figures *f, const cJSON *object, void *profile, bool *is_sound)
 {
-    return positive(cJSON_GetObjectItemCaseSensitive(machine, name), is_sound);
-}
-
-/* The same of figures that files of earlier versions do not have. */
-static double figure_or(const cJSON *machine, const char *name, double otherwise, bool *is_sound)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(machine, name);
-    return item == NULL ? otherwise : positive(item, is_sound);
+    for (int i = 0; i < f->count; i++) {
+        const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, f->name[i]);
+        if (item != NULL || i < f->needed) {
+            ((double *)profile)[i] = positive(item, is_sound);
+        }
+    }
 }
 
 static void parse_list(const cJSON *list, double *values, int count, bool *is_sound)
@@ -309,29 +326,13 @@ static void parse_store(const cJSON *machine, gx_profile *profile, bool *is_soun
 static bool parse_machine(const cJSON *machine, gx_profile *profile)
 {
     bool is_sound = true;
-    *profile = (gx_profile){
-        .is_measured = true,
-        .threads = (int)fmin(figure(machine, "threads", &is_sound), 65536),
-        .memcpy_bytes_per_s = figure(machine, "memcpy_bytes_per_s", &is_sound),
-        .db_read_bytes_per_s = figure(machine, "db_read_bytes_per_s", &is_sound),
-        .db_write_bytes_per_s = figure(machine, "db_write_bytes_per_s", &is_sound),
-    };
-    gx_profile usual;
-    gx_profile_built_in(&usual);
-    profile->touch_bytes_per_s =
-        figure_or(machine, "touch_bytes_per_s", usual.touch_bytes_per_s, &is_sound);
-    profile->db_readers = figure_or(machine, "db_readers", 1, &is_sound);
-    profile->db_read_all_bytes_per_s =
-        figure_or(machine, "db_read_all_bytes_per_s", profile->db_read_bytes_per_s, &is_sound);
-    profile->db_open_s = figure_or(machine, "db_open_s", usual.db_open_s, &is_sound);
-    profile->db_commit_bytes_per_s =
-        figure_or(machine, "db_commit_bytes_per_s", usual.db_commit_bytes_per_s, &is_sound);
-    profile->sweep_bytes_per_s =
-        figure_or(machine, "sweep_bytes_per_s", 4e9 * profile->threads, &is_sound);
-    profile->thread_s = figure_or(machine, "thread_s", usual.thread_s, &is_sound);
-    profile->core_flops_per_s =
-        figure_or(machine, "core_flops_per_s", usual.core_flops_per_s, &is_sound);
-    profile->db_commit_s = figure_or(machine, "db_commit_s", usual.db_commit_s, &is_sound);
+    const cJSON *threads = cJSON_GetObjectItemCaseSensitive(machine, "threads");
+    gx_profile_built_in(profile);
+    profile->is_measured = true;
+    profile->sweep_bytes_per_s /= profile->threads;
+    profile->threads = (int)fmin(positive(threads, &is_sound), 65536);
+    profile->sweep_bytes_per_s *= profile->threads;
+    parse_figures(&of_machine, machine, profile, &is_sound);
     parse_store(machine, profile, &is_sound);
     if (!parse_rates(machine, profile->gemm_size, profile->gemm_flops_per_s[0],
                      profile->rate_flops_per_s[0], GX_PROFILE_SIZES, &is_sound)) {
@@ -355,9 +356,11 @@ static void add_number(cJSON *list, double value)
     }
 }
 
-static void add_figure(cJSON *object, const char *name, double value)
+static void add_figures(cJSON *object, const figures *f, const void *profile)
 {
-    cJSON_AddNumberToObject(object, name, rounded(value));
+    for (int i = 0; i < f->count; i++) {
+        cJSON_AddNumberToObject(object, f->name[i], rounded(((const double *)profile)[i]));
+    }
 }
 
 static void add_list(cJSON *object, const char *name, const double *values, int count)
@@ -385,17 +388,11 @@ static void add_rates(cJSON *object, const int64_t *size, const double *gemm, co
     }
     cJSON *lists = cJSON_AddObjectToObject(object, "gemm_flops_per_s");
     for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
-        list = cJSON_AddArrayToObject(lists, gx_number_name((gx_number)dtype));
-        for (int i = 0; i < sizes; i++) {
-            add_number(list, rounded(gemm[dtype * sizes + i]));
-        }
+        add_list(lists, gx_number_name((gx_number)dtype), gemm + dtype * sizes, sizes);
     }
     lists = cJSON_AddObjectToObject(object, "f64_flops_per_s");
     for (int rate = 0; rate < GX_RATE_COUNT; rate++) {
-        list = cJSON_AddArrayToObject(lists, gx_rate_name((gx_rate)rate));
-        for (int i = 0; i < sizes; i++) {
-            add_number(list, rounded(rates[rate * sizes + i]));
-        }
+        add_list(lists, gx_rate_name((gx_rate)rate), rates + rate * sizes, sizes);
     }
 }
 
@@ -404,21 +401,10 @@ static cJSON *compose_machine(const gx_profile *profile)
 {
     cJSON *machine = cJSON_CreateObject();
     cJSON_AddNumberToObject(machine, "threads", profile->threads);
-    add_figure(machine, "memcpy_bytes_per_s", profile->memcpy_bytes_per_s);
-    add_figure(machine, "touch_bytes_per_s", profile->touch_bytes_per_s);
-    add_figure(machine, "db_read_bytes_per_s", profile->db_read_bytes_per_s);
-    add_figure(machine, "db_readers", profile->db_readers);
-    add_figure(machine, "db_read_all_bytes_per_s", profile->db_read_all_bytes_per_s);
-    add_figure(machine, "db_open_s", profile->db_open_s);
-    add_figure(machine, "db_write_bytes_per_s", profile->db_write_bytes_per_s);
-    add_figure(machine, "db_commit_bytes_per_s", profile->db_commit_bytes_per_s);
-    add_figure(machine, "db_commit_s", profile->db_commit_s);
+    add_figures(machine, &of_machine, profile);
     add_list(machine, "store_bytes", profile->store_bytes, GX_STORE_SIZES);
     add_store(machine, "store_new", &profile->store_new);
     add_store(machine, "store_again", &profile->store_again);
-    add_figure(machine, "sweep_bytes_per_s", profile->sweep_bytes_per_s);
-    add_figure(machine, "core_flops_per_s", profile->core_flops_per_s);
-    add_figure(machine, "thread_s", profile->thread_s);
     add_rates(machine, profile->gemm_size, profile->gemm_flops_per_s[0],
               profile->rate_flops_per_s[0], GX_PROFILE_SIZES);
     return machine;
@@ -427,17 +413,7 @@ static cJSON *compose_machine(const gx_profile *profile)
 static cJSON *compose_device(const gx_device_profile *device)
 {
     cJSON *object = cJSON_CreateObject();
-    add_figure(object, "upload_bytes_per_s", device->upload_bytes_per_s);
-    add_figure(object, "download_bytes_per_s", device->download_bytes_per_s);
-    add_figure(object, "pageable_up_bytes_per_s", device->pageable_up_bytes_per_s);
-    add_figure(object, "pageable_down_bytes_per_s", device->pageable_down_bytes_per_s);
-    add_figure(object, "pin_bytes_per_s", device->pin_bytes_per_s);
-    add_figure(object, "launch_s", device->launch_s);
-    add_figure(object, "wait_s", device->wait_s);
-    add_figure(object, "open_s", device->open_s);
-    add_figure(object, "alloc_s", device->alloc_s);
-    add_figure(object, "alloc_bytes_per_s", device->alloc_bytes_per_s);
-    add_figure(object, "sweep_bytes_per_s", device->sweep_bytes_per_s);
+    add_figures(object, &of_device, device);
     add_rates(object, device->gemm_size, device->gemm_flops_per_s[0], device->rate_flops_per_s[0],
               GX_DEVICE_SIZES);
     return object;
@@ -516,19 +492,8 @@ static void save(gx_ctx *ctx, const char *section, const char *key, cJSON *objec
 static bool parse_device(const cJSON *object, gx_device_profile *device)
 {
     bool is_sound = true;
-    *device = (gx_device_profile){
-        .upload_bytes_per_s = figure(object, "upload_bytes_per_s", &is_sound),
-        .download_bytes_per_s = figure(object, "download_bytes_per_s", &is_sound),
-        .pageable_up_bytes_per_s = figure(object, "pageable_up_bytes_per_s", &is_sound),
-        .pageable_down_bytes_per_s = figure(object, "pageable_down_bytes_per_s", &is_sound),
-        .pin_bytes_per_s = figure(object, "pin_bytes_per_s", &is_sound),
-        .launch_s = figure(object, "launch_s", &is_sound),
-        .wait_s = figure(object, "wait_s", &is_sound),
-        .open_s = figure(object, "open_s", &is_sound),
-        .alloc_s = figure_or(object, "alloc_s", 1e-4, &is_sound),
-        .alloc_bytes_per_s = figure_or(object, "alloc_bytes_per_s", 1e12, &is_sound),
-        .sweep_bytes_per_s = figure_or(object, "sweep_bytes_per_s", 250e9, &is_sound),
-    };
+    memcpy(device, of_device.usual, (size_t)of_device.count * sizeof(double));
+    parse_figures(&of_device, object, device, &is_sound);
     bool has_rates = parse_rates(object, device->gemm_size, device->gemm_flops_per_s[0],
                                  device->rate_flops_per_s[0], GX_DEVICE_SIZES, &is_sound);
     return has_rates && is_sound;
@@ -568,6 +533,17 @@ bool gx_profile_device(gx_ctx *ctx, const gx_dev_info *info, gx_device_profile *
     return is_found;
 }
 
+void gx_profile_guess_device(gx_device_profile *device)
+{
+    double *rates = device->gemm_flops_per_s[0];
+    *device = (gx_device_profile){.gemm_size = {0}};
+    memcpy(device, of_device.usual, (size_t)of_device.count * sizeof(double));
+    for (int i = 0; i < GX_NUMBER_COUNT * GX_DEVICE_SIZES; i++) {
+        rates[i] = INFINITY;
+    }
+    device->sweep_bytes_per_s = INFINITY;
+}
+
 bool gx_profile_saved_device(gx_ctx *ctx, gx_device_profile *profile)
 {
     if (ctx->device_name[0] != '\0') {
@@ -593,6 +569,8 @@ bool gx_profile_saved_device(gx_ctx *ctx, gx_device_profile *profile)
     }
     if (ctx->has_saved_device) {
         *profile = ctx->saved_device;
+    } else {
+        gx_profile_guess_device(profile);
     }
     return ctx->has_saved_device;
 }

@@ -39,33 +39,35 @@ typedef struct gx_store_rates {
 enum { GX_SWEEP_COLS = 8 };
 
 typedef struct gx_profile {
-    bool is_measured;                    /* false: the built-in figures                        */
-    int threads;                         /* that the gemm rates are for                        */
-    double memcpy_bytes_per_s;           /* one thread, out of cache                           */
-    double touch_bytes_per_s;            /* one thread, the first write to fresh memory        */
-    double db_read_bytes_per_s;          /* sqlite3_blob_read, one connection, warm page cache */
-    double db_readers;                   /* connections that together read                     */
-    double db_read_all_bytes_per_s;      /* so fast                                            */
-    double db_open_s;                    /* opening one of them                                */
-    double db_write_bytes_per_s;         /* tiles inserted                                     */
-    double db_commit_bytes_per_s;        /* and committed: what that takes more                */
-    double db_commit_s;                  /* committing next to nothing                         */
+    /* First all that is one number, in the order of profile.c's list. */
+    double memcpy_bytes_per_s;      /* one thread, out of cache                           */
+    double db_read_bytes_per_s;     /* sqlite3_blob_read, one connection, warm page cache */
+    double db_write_bytes_per_s;    /* tiles inserted                                     */
+    double touch_bytes_per_s;       /* one thread, the first write to fresh memory        */
+    double db_readers;              /* connections that together read                     */
+    double db_read_all_bytes_per_s; /* so fast                                            */
+    double db_open_s;               /* opening one of them                                */
+    double db_commit_bytes_per_s;   /* and committed: what that takes more                */
+    double db_commit_s;             /* committing next to nothing                         */
+    double sweep_bytes_per_s;       /* of a matrix out of cache, through products with GX_SWEEP_COLS
+                                 columns, by all threads                                       */
+    double core_flops_per_s; /* one thread's f64 product: what small ones run at               */
+    double thread_s;         /* starting a thread of the team, waking it and joining it        */
+    bool is_measured;        /* false: the built-in figures                        */
+    int threads;             /* that the gemm rates are for                        */
     double store_bytes[GX_STORE_SIZES];  /* matrices of so many bytes, ascending:              */
     gx_store_rates store_new;            /* stored where the file has to grow for them         */
     gx_store_rates store_again;          /* where others have been: log and free pages         */
     int64_t gemm_size[GX_PROFILE_SIZES]; /* n of the n x n products, ascending                 */
     double gemm_flops_per_s[GX_NUMBER_COUNT][GX_PROFILE_SIZES];
     double rate_flops_per_s[GX_RATE_COUNT][GX_PROFILE_SIZES]; /* f64, of the same n            */
-    double sweep_bytes_per_s; /* of a matrix out of cache, through products with GX_SWEEP_COLS
-                                 columns, by all threads                                       */
-    double core_flops_per_s;  /* one thread's f64 product: what small ones run at               */
-    double thread_s;          /* starting a thread of the team, waking it and joining it        */
 } gx_profile;
 
 /* What a device does per second.  Every figure is positive in a profile that is valid. */
 enum { GX_DEVICE_SIZES = 5 };
 
 typedef struct gx_device_profile {
+    /* First all that is one number, as in gx_profile. */
     double upload_bytes_per_s, download_bytes_per_s; /* page-locked copies               */
     double pageable_up_bytes_per_s, pageable_down_bytes_per_s;
     double pin_bytes_per_s;             /* allocating page-locked memory               */
@@ -89,7 +91,10 @@ bool gx_profile_device(struct gx_ctx *ctx, const gx_dev_info *info, gx_device_pr
 void gx_profile_keep_device(struct gx_ctx *ctx, const gx_dev_info *info,
                             const gx_device_profile *profile);
 
-/* The same of any device of this machine, without asking one; false: none was ever measured. */
+/* A device that nobody has measured: copies over PCI Express 3, arithmetic for nothing. */
+void gx_profile_guess_device(gx_device_profile *profile);
+
+/* The saved profile of any device of this machine, without asking one; false: it is guessed. */
 bool gx_profile_saved_device(struct gx_ctx *ctx, gx_device_profile *profile);
 
 /*
@@ -142,11 +147,50 @@ const char *gx_rate_name(gx_rate rate);
 gx_kernel_id gx_rate_kernel(gx_rate rate);
 
 /*
-** Measure products and memcpy on the CPU backend with the run's team, in about two seconds; the
-** rates of the database stay as they are in *profile.  A size that the memory limit does not
-** allow takes the rate of the one before.  Polls.  (core/run/profile_measure.c)
+** Measure products, factorisations and memcpy on the CPU backend with the run's team, in about two
+** seconds; the rates of the database stay as they are in *profile.  A size that the memory limit
+** does not allow takes the rate of the one before.  Polls.  (core/run/profile_measure.c)
 */
 gx_code gx_profile_measure(struct gx_run *run, gx_profile *profile);
+
+/* What is measured with kernels, on the host or on a device, and with what. */
+typedef struct gx_bench {
+    const gx_backend *backend;
+    gx_dev *dev;
+    gx_queue *queue;      /* of a device                                                     */
+    struct gx_run *run;   /* the host's; NULL: a device                                      */
+    struct gx_team *team; /* its team; NULL: the caller alone                                */
+    char *memory;         /* where the kernels work                                          */
+    size_t bytes;
+    int64_t *pivots;           /* room for one more than the largest size has                     */
+    int repeats;               /* of a product, at most                                           */
+    double enough_s;           /* or until these have passed                                      */
+    double slow_s;             /* what would take longer is not measured                          */
+    int64_t until_ns;          /* nothing is begun later                                          */
+    const double *share;       /* of a product's rate, of a factorisation that is not measured    */
+    int sizes;                 /* of the lists that follow                                        */
+    const int64_t *size;       /* n of the n x n matrices                                         */
+    double *gemm;              /* [GX_NUMBER_COUNT][sizes]                                        */
+    double *rate;              /* [GX_RATE_COUNT][sizes]                                          */
+    double *sweep_bytes_per_s; /* as it is where it is not measured                         */
+} gx_bench;
+
+double gx_bench_seconds(int64_t start_ns);
+
+/* Arguments of the n x n product of three matrices in b->memory. */
+gx_args gx_bench_product(const gx_bench *b, gx_number dtype, int64_t n);
+
+/* Enqueue a kernel on the device, or run it; wait for it. */
+gx_code gx_bench_launch(gx_bench *b, gx_kernel_id kernel, gx_number dtype, const gx_args *args,
+                        gx_err *err);
+gx_code gx_bench_call(gx_bench *b, gx_kernel_id kernel, gx_number dtype, const gx_args *args,
+                      gx_err *err);
+
+/* Flop/s of such a product, the best of some.  *rate as it is where there is no room. */
+gx_code gx_bench_time(gx_bench *b, gx_number dtype, int64_t n, double *rate, gx_err *err);
+
+/* All of it. */
+gx_code gx_bench_run(gx_bench *b, gx_err *err);
 
 /*
 ** Put a profile in force on the connection, and save it where the setting 'profile' allows:

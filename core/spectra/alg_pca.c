@@ -29,6 +29,7 @@
 #include "../alg/alg.h"
 #include "../alg/dense.h"
 #include "../alg/small_r.h"
+#include "plan_spectrum.h"
 #include "spectrum_int.h"
 
 #include <math.h>
@@ -359,7 +360,8 @@ static void pca_by_svd(columns *c, const gx_pca_args *args, gx_pca_result *r)
     gx_mat_centred(&X, c->A, c->dtype, c->shift, r->scale, false);
     X.rest = c->rest;
     gx_svd_args svd = gx_pca_svd_args(args, &X, r->count);
-    if (gx_svd_check_room(c->run, &svd) != GX_OK) { // before a pass that would be for nothing
+    gx_spectrum_plan plan;
+    if (gx_plan_svd(c->run, &svd, &plan) != GX_OK) { // before a pass that would be for nothing
         return;
     }
     find_moments(c);

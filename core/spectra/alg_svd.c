@@ -126,21 +126,6 @@ static void look_at_residuals(gx_run *run, const gx_mat *A, gx_svd_result *resul
     gx_oper_end(&op);
 }
 
-gx_code gx_svd_check_room(gx_run *run, const gx_svd_args *asked)
-{
-    gx_svd_args args = *asked;
-    if (!gx_ok(run) || gx_svd_check(run, &args) != GX_OK || gx_svd_short_is_due(run, &args)) {
-        return gx_ok(run) ? GX_OK : run->err.code;
-    }
-    args.method = gx_svd_choose_method(run, &args);
-    if (args.method == GX_SVD_DENSE) {
-        return gx_svd_refuse_dense(run, &args);
-    }
-    return gx_svd_check_iterative(run, &args) == GX_OK && !args.is_smallest
-               ? gx_svd_check_sizes(run, &args, 0)
-               : run->err.code;
-}
-
 gx_code gx_alg_svd(gx_run *run, const gx_svd_args *asked, gx_svd_result *result)
 {
     gx_svd_args args = *asked;

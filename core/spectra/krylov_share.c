@@ -504,10 +504,7 @@ void gx_kry_choose(struct gx_kry_device *d, gx_accel *first, size_t limit, bool 
 gx_accel *gx_kry_candidate(const gx_oper *op, size_t *limit)
 {
     gx_run *run = op->run;
-    double rate = gx_profile_flops(gx_profile_get(run->ctx), op->dtype, 1024,
-                                   (int)run->ctx->config.number[GX_SET_THREADS]);
-    // What the passes take on the host, in the flops that it does in that time.
-    gx_accel *accel = gx_place_candidate(run, PASSES * host_pass(op) * rate, op->dtype, limit);
+    gx_accel *accel = gx_place_for(run, PASSES * host_pass(op), limit);
     bool is_good = accel != NULL && gx_accel_offers(accel, GX_GEMM, op->dtype) &&
                    gx_accel_offers(accel, GX_SYMMETRIZE, op->dtype) && is_faster(op, accel);
     return is_good ? accel : NULL;

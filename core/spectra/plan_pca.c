@@ -119,7 +119,7 @@ gx_code gx_plan_pca(gx_run *run, const gx_pca_args *args, gx_columns_plan *plan)
         return gx_run_fail(run, &err);
     }
     if (gx_plan_svd(run, &how, &svd) == GX_OK && svd.driver != NULL) {
-        plan->passes += svd.told.passes;
+        plan->passes += svd.passes;
         svd.cost.bytes_read *= bytes_of(A) / bytes_of(&X); // stored narrower than it is worked on
         gx_predict_cost(run, NULL, &svd.cost, X.number, 1024, &terms);
         add(plan, &svd.cost, &terms);

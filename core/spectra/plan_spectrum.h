@@ -1,6 +1,6 @@
 /*
-** What gx_alg_eig() and gx_alg_svd() would do, for gx_plan (plan_eig.c, plan_svd.c), and what
-** gx_alg_cov() and gx_alg_pca() (plan_pca.c).
+** What gx_alg_eig() and gx_alg_svd() would do (plan_spectrum.c), and what gx_alg_cov() and
+** gx_alg_pca() (plan_pca.c): for gx_plan.
 */
 #ifndef GX_PLAN_SPECTRUM_H
 #define GX_PLAN_SPECTRUM_H
@@ -10,21 +10,18 @@
 #include "alg_pca.h"
 #include "krylov.h"
 
-typedef struct gx_foretold {
-    int64_t passes;
-    const char *how; /* it is known, in words after "17 passes": static */
-} gx_foretold;
-
 /* Where the run is planning for: the host, or run->target. */
 typedef struct gx_spectrum_plan {
     const char *driver; /* NULL: it cannot be done there                           */
-    gx_foretold told;   /* passes over A; dense: 1                                 */
+    int64_t passes;     /* over A; dense: 1                                        */
+    const char *how;    /* they are known, in words after "17 passes": static      */
     int64_t ncv, block; /* 0: dense                                                */
     gx_oper_plan oper;  /* not dense                                               */
     gx_cost cost;       /* what is written is the caller's to say                  */
     bool is_faster;     /* run->target would be chosen                             */
 } gx_spectrum_plan;
 
+/* Refuse what the drivers refuse, for lack of memory, too; nothing is read. */
 gx_code gx_plan_eig(gx_run *run, const gx_eig_args *args, gx_spectrum_plan *plan);
 gx_code gx_plan_svd(gx_run *run, const gx_svd_args *args, gx_spectrum_plan *plan);
 

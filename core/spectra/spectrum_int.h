@@ -82,9 +82,6 @@ bool gx_svd_short_fits(gx_run *run, const gx_svd_args *args);
 bool gx_svd_short_is_due(gx_run *run, const gx_svd_args *args);
 gx_code gx_svd_short(gx_run *run, const gx_svd_args *args, gx_svd_result *result);
 
-/* Refuses what gx_alg_svd() would for lack of memory, with what there is now; reads nothing. */
-gx_code gx_svd_check_room(gx_run *run, const gx_svd_args *args);
-
 /* What is asked that makes no sense; who computes it; GX_BUDGET where that is the dense driver and
 ** it does not fit. */
 gx_code gx_svd_check(gx_run *run, const gx_svd_args *args);
