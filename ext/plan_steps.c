@@ -13,7 +13,6 @@
 #include "../core/alg/factoring.h"
 #include "../core/alg/knn.h"
 #include "../core/alg/narrow.h"
-#include "../core/alg/solve.h"
 #include "../core/alg/spmm.h"
 #include "../core/device/fleet.h"
 #include "../core/spectra/plan_spectrum.h"

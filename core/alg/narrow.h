@@ -8,6 +8,7 @@
 #include "../exec/pass.h"
 #include "../exec/predict.h"
 #include "alg.h"
+#include "alg_qr.h"
 
 /*
 ** Y = op(S) X, S streamed.  Where A is the narrow operand S is B and Y is C^T.  A source times its
@@ -63,6 +64,13 @@ typedef struct gx_stack {
 bool gx_stack_plan(gx_run *run, const gx_mat *A, const gx_mat *B, gx_number dtype, gx_stack *plan);
 
 void gx_stack_predict(gx_run *run, const gx_stack *plan, gx_cost *cost, gx_terms *terms);
+
+/*
+** What the triangle of [A B] takes on the host, B perhaps NULL, of which so many bytes are read: as
+** a pass, or as the tree's program, which plan has; plan->height becomes the rows of a unit.
+*/
+void gx_tsqr_foresee(gx_run *run, const gx_mat *A, const gx_mat *B, gx_number dtype, double bytes,
+                     gx_tsqr_plan *plan, gx_cost *cost, gx_terms *terms);
 
 /* r: cols x cols elements (rounded up to 64 bytes), R in the upper triangle, zeros below. */
 gx_code gx_stack_run(gx_run *run, const gx_stack *plan, void *r);

@@ -281,7 +281,7 @@ static void made(void **state)
         must(gx_random_init(&random, (gx_random_kind)(q / 16), from, 77 + q, -1.5, 2.5, &err),
              &err);
         block a = random_block(from, 301, 7), c = random_block(to, 301, 7);
-        gx_args args = {.m = 301, .n = 7, .from = from, .random = &random};
+        gx_args args = {.m = 301, .n = 7, .from = gx_dtype_of(from), .random = &random};
         same_bits(GX_CONVERT, &runners[0], to, args, &a, NULL, &c);
         args.first_row = 1000001 + q % 2;
         args.first_col = 17;
