@@ -237,10 +237,10 @@ cuda: $(if $(NVCC),$(CUDA_SO),no-cuda)
 no-cuda:
 	@echo "  skip  gx_cuda.so: no nvcc (the compiler of the CUDA toolkit) here; gx.so works without it"
 
-$(BUILD)/kernels/%.fatbin: kernels/%.cu kernels/cuda_element.cuh kernels/cuda_functions.cuh kernels/cuda_kernels.h \
+$(BUILD)/kernels/%.fatbin: kernels/%.cu kernels/cuda_element.cuh kernels/functions.h kernels/cuda_functions.cuh kernels/cuda_kernels.h \
                            kernels/cuda_fused.h kernels/cuda_fused.cuh kernels/cuda_fold.cuh kernels/foretell.h \
                            kernels/cuda_near.cuh kernels/cuda_narrow_image.cuh \
-                           core/base/backend.h core/base/dtype.h core/base/dtype.def core/base/map.h core/base/fused.h core/base/nearest.h \
+                           core/base/backend.h core/base/dtype.h core/base/dtype.def core/base/map.h core/base/fused.h core/base/nearest.h core/base/random_tables.h \
                            $(BUILD)/nvflags | $(SO)
 	@mkdir -p $(@D)
 	$(call say,nvcc,$<)
@@ -267,9 +267,9 @@ $(BUILD)/cuda_images.c: $(CUDA_CU:%=$(BUILD)/kernels/%.fatbin) Makefile
 	echo "const char gx_cuda_image_version[] = \"$(CUDA_IS)\";"; } >$@
 
 # The texts that NVRTC compiles while gx runs.
-CUDA_TEXTS := struct:cuda_fused.h functions:cuda_functions.cuh folds:cuda_fold.cuh parts:cuda_fused.cuh
+CUDA_TEXTS := struct:cuda_fused.h table:functions.h functions:cuda_functions.cuh folds:cuda_fold.cuh parts:cuda_fused.cuh
 
-$(BUILD)/cuda_texts.s: kernels/cuda_fused.h kernels/cuda_functions.cuh kernels/cuda_fold.cuh kernels/cuda_fused.cuh Makefile
+$(BUILD)/cuda_texts.s: kernels/cuda_fused.h kernels/functions.h kernels/cuda_functions.cuh kernels/cuda_fold.cuh kernels/cuda_fused.cuh Makefile
 	@mkdir -p $(@D)
 	@{ echo '.section .rodata'; for t in $(CUDA_TEXTS); do name=gx_cuda_text_$${t%:*}; echo ".globl $$name"; \
 	echo ".hidden $$name"; echo "$$name: .incbin \"kernels/$${t#*:}\""; echo '.byte 0'; done; \

@@ -6,7 +6,7 @@
 */
 #include "table_fn.h"
 
-#include "../core/base/regular.h"
+#include "../core/base/files.h"
 
 #include <cjson/cJSON.h>
 #include <inttypes.h>

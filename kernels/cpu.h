@@ -7,11 +7,14 @@
 
 #include "slots.h"
 
+#include <string.h>
+
 /*
 ** Slots with copies of a loop for the vectors of a processor, chosen at each call. (The compiler's
 ** target_clones would do it in one word, but exports its symbols.)
 **
-** GX_SIMD_SLOTS_DEFINE: GX_SLOTS_DEFINE with a copy for AVX2.  GX_WIDE_SLOTS_DEFINE: that copy is
+** GX_SIMD_SLOTS_DEFINE: GX_SLOTS_DEFINE with a copy for AVX2; GX_SIMD_REAL_SLOTS_DEFINE: of real
+** numbers alone.  GX_WIDE_SLOTS_DEFINE: that copy is
 ** of the loop `wide`.  GX_FMA_SLOT: one slot, with copies for AVX2 and for AVX-512, both with fused
 ** multiply-adds where the Makefile lets the compiler make them; `wide` is the loop for AVX-512.
 ** GX_WIDTHS_SLOT: the same with a loop for each.
@@ -38,6 +41,9 @@
     GX_WIDE_SLOT(name, f32, GX_F32, wide, loop)                                                    \
     GX_WIDE_SLOT(name, c128, GX_C128, wide, loop)                                                  \
     GX_WIDE_SLOT(name, c64, GX_C64, wide, loop)
+#define GX_SIMD_REAL_SLOTS_DEFINE(name, loop)                                                      \
+    GX_WIDE_SLOT(name, f64, GX_F64, loop, loop)                                                    \
+    GX_WIDE_SLOT(name, f32, GX_F32, loop, loop)
 #define GX_WIDTHS_SLOT(name, suffix, dtype, wide, half, loop)                                      \
     GX_SIMD_COPY(name, suffix, dtype, avx512, wide, target("avx512f,avx512dq,avx512vl"), noinline) \
     GX_SIMD_COPY(name, suffix, dtype, avx2, half, target("avx2,fma"), noinline)                    \
@@ -55,6 +61,7 @@
     }
 #else
 #define GX_WIDE_SLOTS_DEFINE(name, wide, loop) GX_SLOTS_DEFINE(, name, loop)
+#define GX_SIMD_REAL_SLOTS_DEFINE(name, loop) GX_REAL_SLOTS_DEFINE(name, loop)
 #define GX_WIDTHS_SLOT(name, suffix, dtype, wide, half, loop)                                      \
     GX_SLOT_DEFINE(, name, suffix, dtype, loop)
 #endif
@@ -62,68 +69,45 @@
     GX_WIDTHS_SLOT(name, suffix, dtype, wide, loop, loop)
 #define GX_SIMD_SLOTS_DEFINE(name, loop) GX_WIDE_SLOTS_DEFINE(name, loop, loop)
 
-/* cpu_blas.c: products by OpenBLAS, tiny ones by a loop. */
-GX_SLOTS_DECLARE(gx_cpu_gemm);
-GX_SLOTS_DECLARE(gx_cpu_syrk);
-GX_SLOTS_DECLARE(gx_cpu_herk);
+/* Of every kind of number, and of real ones. */
+#define GX_CPU_KERNELS(KERNEL)                                                                     \
+    GX_KERNELS_OF_ALL(KERNEL, cpu)                                                                 \
+    KERNEL(cpu, PAIR, pair)                                                                        \
+    KERNEL(cpu, SYEV, syev)                                                                        \
+    KERNEL(cpu, GEEV, geev)                                                                        \
+    KERNEL(cpu, GEES, gees)                                                                        \
+    KERNEL(cpu, TREXC, trexc)                                                                      \
+    KERNEL(cpu, GESDD, gesdd)
+#define GX_CPU_REAL_KERNELS(KERNEL)                                                                \
+    KERNEL(cpu, APART, apart)                                                                      \
+    KERNEL(cpu, MERIT, merit)                                                                      \
+    KERNEL(cpu, NEAREST, nearest)                                                                  \
+    KERNEL(cpu, MUTUAL, mutual)
+GX_CPU_KERNELS(GX_KERNEL_DECLARE)
+GX_CPU_REAL_KERNELS(GX_REAL_DECLARE)
 
-/* cpu_pair.c: both products of a block with a few columns. */
-GX_SLOTS_DECLARE(gx_cpu_pair);
+/* Hands out `bytes` of work to *ptr, a pointer; with no work, adds up. */
+static inline size_t gx_take(char *work, size_t used, size_t bytes, void *ptr)
+{
+    if (work != NULL) {
+        memcpy(ptr, &(char *){work + used}, sizeof(char *));
+    }
+    return used + gx_whole_lines(bytes);
+}
 
-/* cpu_fused.c: programs of elementwise functions.  bytes: workspace. */
-GX_SLOTS_DECLARE(gx_cpu_fused);
+/* Bytes of args->work; of spectra 0 for other kernels. */
 size_t gx_cpu_fused_bytes(const gx_args *args);
-
-/* cpu_map.c: fill, copy, elementwise. */
-GX_SLOTS_DECLARE(gx_cpu_fill);
-GX_SLOTS_DECLARE(gx_cpu_copy);
-GX_SLOTS_DECLARE(gx_cpu_map);
-
-/* cpu_transpose.c: transposes and mirrored triangles. */
-GX_SLOTS_DECLARE(gx_cpu_transpose);
-GX_SLOTS_DECLARE(gx_cpu_symmetrize);
-
-/* cpu_reduce.c: sums, norms, extremes. */
-GX_SLOTS_DECLARE(gx_cpu_reduce);
-
-/* cpu_sparse.c: products with a sparse panel. */
-GX_SLOTS_DECLARE(gx_cpu_spmm);
-
-/* cpu_apart.c: sums of differences.  cpu_nearest.c: neighbours. */
-GX_SLOTS_DECLARE(gx_cpu_apart);
-GX_SLOTS_DECLARE(gx_cpu_merit);
-GX_SLOTS_DECLARE(gx_cpu_nearest);
 size_t gx_cpu_nearest_bytes(gx_number dtype, const gx_args *args);
-
-/* cpu_mutual.c: neighbours among the queries themselves. */
-GX_SLOTS_DECLARE(gx_cpu_mutual);
 size_t gx_cpu_mutual_bytes(gx_number dtype, const gx_args *args);
-
-/* cpu_solve.c: triangles, Cholesky, LU. */
-GX_SLOTS_DECLARE(gx_cpu_triangle);
-GX_SLOTS_DECLARE(gx_cpu_trsm);
-GX_SLOTS_DECLARE(gx_cpu_trmm);
-GX_SLOTS_DECLARE(gx_cpu_potrf);
-GX_SLOTS_DECLARE(gx_cpu_getrf);
-GX_SLOTS_DECLARE(gx_cpu_laswp);
-
-/* cpu_qr.c: reflectors. */
-GX_SLOTS_DECLARE(gx_cpu_geqrf);
-GX_SLOTS_DECLARE(gx_cpu_larft);
-GX_SLOTS_DECLARE(gx_cpu_larfb);
-GX_SLOTS_DECLARE(gx_cpu_ormqr);
-GX_SLOTS_DECLARE(gx_cpu_orgqr);
-GX_SLOTS_DECLARE(gx_cpu_tpqrt);
-GX_SLOTS_DECLARE(gx_cpu_tpmqrt);
-
-/* cpu_eigen.c, cpu_svd.c: spectra.  bytes: workspace, 0 for other kernels. */
-GX_SLOTS_DECLARE(gx_cpu_syev);
-GX_SLOTS_DECLARE(gx_cpu_geev);
-GX_SLOTS_DECLARE(gx_cpu_gees);
-GX_SLOTS_DECLARE(gx_cpu_trexc);
-GX_SLOTS_DECLARE(gx_cpu_gesdd);
-size_t gx_cpu_svd_bytes(gx_number dtype, const gx_args *args);
 size_t gx_cpu_spectrum_bytes(gx_kernel_id kernel, gx_number dtype, const gx_args *args);
+/*
+** An elementwise function over a run of elements (cpu_block.c): dst = f(from[0], from[1], from[2])
+** for count elements next to each other; dst may be one of them.  An element's bits depend neither
+** on count nor on its place.  gx_cpu_block_open() comes first.
+*/
+void gx_cpu_block(gx_map_kind kind, gx_number dtype, int64_t count, gx_scalar alpha, gx_scalar beta,
+                  const void *const from[3], void *dst);
+void gx_cpu_block_open(void);
 
 size_t gx_cpu_workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args);
 

@@ -140,9 +140,8 @@ DEFINE_STEP(f32, float, INT32_MAX)
         break;                                                                                     \
     }
 
-GX_INLINE gx_code apart(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(apart)
 {
-    (void)err;
     if (p->n <= 0) {
         return GX_OK;
     }
@@ -156,12 +155,3 @@ GX_INLINE gx_code apart(gx_number dtype, const gx_args *p, gx_err *err)
 
 GX_FMA_SLOT(gx_cpu_apart, f64, GX_F64, apart, apart)
 GX_FMA_SLOT(gx_cpu_apart, f32, GX_F32, apart, apart)
-
-static gx_code refuse_complex(gx_number dtype, const gx_args *args, gx_err *err)
-{
-    (void)dtype;
-    (void)args;
-    return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no neighbours");
-}
-GX_SLOT_DEFINE(, gx_cpu_apart, c128, GX_C128, refuse_complex)
-GX_SLOT_DEFINE(, gx_cpu_apart, c64, GX_C64, refuse_complex)

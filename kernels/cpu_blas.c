@@ -29,33 +29,7 @@ static const int64_t TINY = 5 * 5 * 5;
 /* The longest side handed to BLAS: products of two of them are computed in 64 bits there. */
 static const int64_t SIDE_MAX = (int64_t)1 << 30;
 
-GX_INLINE bool is_zero(gx_number dtype, gx_scalar s)
-{
-    return s.re == 0 && (!has_pairs(dtype) || s.im == 0);
-}
-
 // The plain loop ----------------------------------------------------------------------------------
-
-GX_INLINE gx_scalar load(gx_number dtype, const void *x, int64_t at)
-{
-    bool d = has_doubles(dtype);
-    return has_pairs(dtype) ? get_pair(d, x, at) : (gx_scalar){get(d, x, at), 0};
-}
-
-GX_INLINE void store(gx_number dtype, void *x, int64_t at, gx_scalar value)
-{
-    if (has_pairs(dtype)) {
-        put_pair(has_doubles(dtype), x, at, value);
-    } else {
-        put(has_doubles(dtype), x, at, value.re);
-    }
-}
-
-/* Real dtypes ignore the imaginary part of a scalar. */
-GX_INLINE gx_scalar scalar_of(gx_number dtype, gx_scalar s)
-{
-    return (gx_scalar){s.re, has_pairs(dtype) ? s.im : 0};
-}
 
 /* One operand as the loop walks it: element (i, l) of op(x) lies at i * row + l * col. */
 typedef struct walk {
@@ -72,7 +46,7 @@ GX_INLINE walk walk_of(gx_trans trans, const void *x, int64_t ld)
 
 GX_INLINE gx_scalar walk_load(gx_number dtype, const walk *w, int64_t i, int64_t l)
 {
-    gx_scalar value = load(dtype, w->x, i * w->row + l * w->col);
+    gx_scalar value = load(dtype, w->x, 1, i * w->row + l * w->col, 0);
     value.im *= w->sign;
     return value;
 }
@@ -84,8 +58,8 @@ GX_INLINE gx_scalar walk_load(gx_number dtype, const walk *w, int64_t i, int64_t
 GX_INLINE gx_code product_loop(gx_number dtype, const gx_args *p, bool is_triangle)
 {
     walk a = walk_of(p->transa, p->a, p->lda), b = walk_of(p->transb, p->b, p->ldb);
-    int64_t k = is_zero(dtype, p->alpha) ? 0 : p->k;
-    bool adds = !is_zero(dtype, p->beta);
+    int64_t k = is_zero(scalar_of(dtype, p->alpha)) ? 0 : p->k;
+    bool adds = !is_zero(scalar_of(dtype, p->beta));
     for (int64_t j = 0; j < p->n; j++) {
         int64_t i0 = is_triangle && p->uplo == GX_LOWER ? j : 0;
         int64_t i1 = is_triangle && p->uplo == GX_UPPER ? j + 1 : p->m;
@@ -93,18 +67,15 @@ GX_INLINE gx_code product_loop(gx_number dtype, const gx_args *p, bool is_triang
             gx_scalar sum = {0, 0};
             for (int64_t l = 0; l < k; l++) {
                 gx_scalar x = walk_load(dtype, &a, i, l), y = walk_load(dtype, &b, l, j);
-                gx_scalar term = has_pairs(dtype) ? times(x, y) : (gx_scalar){x.re * y.re, 0};
-                sum.re += term.re;
-                sum.im += term.im;
+                bool is_complex = gx_number_is_complex(dtype);
+                gx_scalar term = is_complex ? times(x, y) : (gx_scalar){x.re * y.re, 0};
+                sum = add(sum, term);
             }
-            int64_t at = j * p->ldc + i;
             sum = k > 0 ? scaled(scalar_of(dtype, p->alpha), sum) : sum;
             if (adds) {
-                gx_scalar old = scaled(scalar_of(dtype, p->beta), load(dtype, p->c, at));
-                sum.re += old.re;
-                sum.im += old.im;
+                sum = add(sum, scaled(scalar_of(dtype, p->beta), load(dtype, p->c, p->ldc, i, j)));
             }
-            store(dtype, p->c, at, sum);
+            store(dtype, p->c, p->ldc, i, j, sum);
         }
     }
     return GX_OK;
@@ -117,7 +88,7 @@ GX_INLINE CBLAS_TRANSPOSE blas_trans(gx_number dtype, gx_trans trans)
     if (trans == GX_NO_TRANS) {
         return CblasNoTrans;
     }
-    return trans == GX_CONJ_TRANS && has_pairs(dtype) ? CblasConjTrans : CblasTrans;
+    return trans == GX_CONJ_TRANS && gx_number_is_complex(dtype) ? CblasConjTrans : CblasTrans;
 }
 
 /* Large products of f32 by matrix tiles, where the processor has them and the numbers are fit. */
@@ -222,7 +193,7 @@ GX_INLINE gx_code blas_rank_k(gx_number dtype, const gx_args *p, bool is_herk, g
 /* Nothing but beta c to compute, or too little for BLAS, or too long for it. */
 GX_INLINE bool wants_loop(gx_number dtype, const gx_args *p, int64_t ld_max)
 {
-    return p->k == 0 || is_zero(dtype, p->alpha) || ld_max > INT32_MAX ||
+    return p->k == 0 || is_zero(scalar_of(dtype, p->alpha)) || ld_max > INT32_MAX ||
            (p->m <= TINY && p->n <= TINY && p->k <= TINY && p->m * p->n * p->k <= TINY);
 }
 
@@ -230,9 +201,8 @@ GX_INLINE bool wants_loop(gx_number dtype, const gx_args *p, int64_t ld_max)
 ** Cut at SIDE_MAX; the k pieces of one piece of c follow each other, from the second on with beta
 ** = 1.
 */
-GX_INLINE gx_code gemm(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(gemm)
 {
-    (void)err;
     if (p->m <= 0 || p->n <= 0) {
         return GX_OK;
     }
@@ -271,7 +241,7 @@ static const gx_kernel pair_of[] = GX_SLOTS(gx_cpu_pair);
 GX_INLINE bool wants_inner(gx_number dtype, const gx_args *p)
 {
 #ifdef __x86_64__
-    return !has_pairs(dtype) && p->transa != GX_NO_TRANS && p->alpha.re == 1 &&
+    return !gx_number_is_complex(dtype) && p->transa != GX_NO_TRANS && p->alpha.re == 1 &&
            p->n >= INNER_GROUP && p->n <= INNER_COLUMNS && p->k >= INNER_ROWS * p->n &&
            __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl");
@@ -294,8 +264,8 @@ GX_INLINE gx_code inner(gx_number dtype, const gx_args *p, int64_t r, int64_t ro
 GX_INLINE gx_code inner_products(gx_number dtype, const gx_args *p, gx_err *err)
 {
     double square[INNER_GROUP * INNER_GROUP]; // of floats, too
-    bool is_lower = p->uplo == GX_LOWER, d = has_doubles(dtype);
-    int64_t step = INNER_BYTES / (int64_t)bytes_of(dtype) / p->n;
+    bool is_lower = p->uplo == GX_LOWER, d = gx_number_is_double(dtype);
+    int64_t step = INNER_BYTES / (int64_t)gx_number_bytes(dtype) / p->n;
     gx_args scale = *p;
     scale.k = 0;
     GX_TRY(product_loop(dtype, &scale, true));
@@ -354,7 +324,7 @@ GX_INLINE gx_code rank_k(gx_number dtype, const gx_args *args, bool is_herk, gx_
 
 GX_INLINE gx_code syrk(gx_number dtype, const gx_args *p, gx_err *err)
 {
-    if (has_pairs(dtype) && p->transa == GX_CONJ_TRANS) {
+    if (gx_number_is_complex(dtype) && p->transa == GX_CONJ_TRANS) {
         return gx_fail(err, GX_UNSUPPORTED, "syrk has no conjugate transpose: herk has");
     }
     return rank_k(dtype, p, false, err);
@@ -362,15 +332,15 @@ GX_INLINE gx_code syrk(gx_number dtype, const gx_args *p, gx_err *err)
 
 GX_INLINE gx_code herk(gx_number dtype, const gx_args *p, gx_err *err)
 {
-    if (has_pairs(dtype) && p->transa == GX_TRANS) {
+    if (gx_number_is_complex(dtype) && p->transa == GX_TRANS) {
         return gx_fail(err, GX_UNSUPPORTED, "herk has no plain transpose: syrk has");
     }
     gx_args real = *p;
     real.alpha.im = real.beta.im = 0;
-    GX_TRY(rank_k(dtype, &real, has_pairs(dtype), err));
-    for (int64_t i = 0; has_pairs(dtype) && i < p->n; i++) {
-        int64_t at = i * p->ldc + i;
-        store(dtype, p->c, at, (gx_scalar){load(dtype, p->c, at).re, 0});
+    GX_TRY(rank_k(dtype, &real, gx_number_is_complex(dtype), err));
+    for (int64_t i = 0; gx_number_is_complex(dtype) && i < p->n; i++) {
+        gx_scalar diagonal = {load(dtype, p->c, p->ldc, i, i).re, 0};
+        store(dtype, p->c, p->ldc, i, i, diagonal);
     }
     return GX_OK;
 }

@@ -1,5 +1,5 @@
 /*
-** exp, sin, cos, tan and asin of vectors of doubles.  See cpu_elementary.h.
+** exp, sin, cos, tan and asin of vectors of doubles.  See cpu_vector.h.
 **
 **   exp    x = n log 2 + r, |r| <= log(2) / 2: e^r by its series to r^13, times 2^n in two factors,
 **          so that a result below the normal numbers is rounded once
@@ -18,7 +18,6 @@
 ** widths.  Products and sums may be contracted: where a difference must be exact, it is so either
 ** way.
 */
-#include "cpu_elementary.h"
 #include "cpu_vector.h"
 
 #ifdef GX_VECTORS

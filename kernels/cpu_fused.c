@@ -12,7 +12,6 @@
 ** has run: later steps may read that input.
 */
 #include "cpu.h"
-#include "cpu_block.h"
 
 #include <math.h>
 #include <string.h>
@@ -198,17 +197,14 @@ static const gx_reduce_kind whole[] = {[GX_FOLD_SUM] = GX_REDUCE_SUM,
 static void fold_rows_plainly(const machine *x, gx_fold fold, const rectangle *r, const void *a,
                               double *acc)
 {
-    bool is_double = gx_number_is_double(x->dtype), is_complex = gx_number_is_complex(x->dtype);
     int width = gx_fold_width(fold);
+    bool is_complex = gx_number_is_complex(x->dtype);
     for (int64_t k = 0; k < r->m * r->n; k++) {
-        int64_t at = is_complex ? 2 * k : k;
-        double re = is_double ? ((const double *)a)[at] : (double)((const float *)a)[at];
-        double part[2] = {re, 1};
+        gx_scalar e = gx_number_get(x->dtype, a, k);
+        double part[2] = {e.re, 1};
         if (fold == GX_FOLD_NORM) {
-            double im = !is_complex ? 0
-                        : is_double ? ((const double *)a)[at + 1]
-                                    : (double)((const float *)a)[at + 1];
-            double size = isnan(re) || isnan(im) ? NAN : is_complex ? hypot(re, im) : fabs(re);
+            double abs = is_complex ? hypot(e.re, e.im) : fabs(e.re);
+            double size = isnan(e.re) || isnan(e.im) ? NAN : abs;
             part[0] = isfinite(size) && size > 0 ? size : 1;
             part[1] = isfinite(size) && size > 0 ? 1 : size;
         }
@@ -319,10 +315,9 @@ static void begin(machine *x)
     const gx_fused *f = x->f;
     gx_cpu_block_open();
     for (int k = 0; k < f->constants; k++) {
-        double wide[2] = {f->constant[k].re, f->constant[k].im};
-        float narrow[2] = {(float)wide[0], (float)wide[1]};
-        const void *value = gx_number_is_double(x->dtype) ? (void *)wide : (void *)narrow;
-        repeat(value, x->bytes, BLOCK_BYTES / (int64_t)x->bytes, constant_of(x, k));
+        double value[2]; // room for any number
+        gx_number_put(x->dtype, value, 0, f->constant[k]);
+        repeat((const char *)value, x->bytes, BLOCK_BYTES / (int64_t)x->bytes, constant_of(x, k));
     }
     for (int k = 0; k < f->outputs; k++) {
         gx_fold fold = (gx_fold)f->output[k].fold;

@@ -21,18 +21,14 @@ enum { GX_LAPACK_SIDE_MAX = 1 << 30 };
 enum { GX_LAPACK_BLOCK = 32 };
 
 /* LAPACKE_dNAME(...) and its three kin; their integer result. */
-#define GX_LAPACK(dtype, name, ...)                                                                \
-    ((dtype) == GX_F64    ? LAPACKE_d##name(__VA_ARGS__)                                           \
-     : (dtype) == GX_F32  ? LAPACKE_s##name(__VA_ARGS__)                                           \
-     : (dtype) == GX_C128 ? LAPACKE_z##name(__VA_ARGS__)                                           \
-                          : LAPACKE_c##name(__VA_ARGS__))
+#define GX_LAPACK(dtype, name, ...) GX_LAPACK2(dtype, name, (__VA_ARGS__), name, (__VA_ARGS__))
 
-/* For routines whose complex kin has another name. */
-#define GX_LAPACK2(dtype, real, complex, ...)                                                      \
-    ((dtype) == GX_F64    ? LAPACKE_d##real(__VA_ARGS__)                                           \
-     : (dtype) == GX_F32  ? LAPACKE_s##real(__VA_ARGS__)                                           \
-     : (dtype) == GX_C128 ? LAPACKE_z##complex(__VA_ARGS__)                                        \
-                          : LAPACKE_c##complex(__VA_ARGS__))
+/* Where the complex kin have another name or other arguments, which are in parentheses. */
+#define GX_LAPACK2(dtype, real, real_arguments, complex, complex_arguments)                        \
+    ((dtype) == GX_F64    ? LAPACKE_d##real real_arguments                                         \
+     : (dtype) == GX_F32  ? LAPACKE_s##real real_arguments                                         \
+     : (dtype) == GX_C128 ? LAPACKE_z##complex complex_arguments                                   \
+                          : LAPACKE_c##complex complex_arguments)
 
 GX_INLINE bool fits_lapack(const gx_args *p)
 {
@@ -51,7 +47,7 @@ GX_INLINE lapack_int ld_of(int64_t ld)
 /* The transpose of op(Q) as LAPACK calls it: 'T' for real reflectors, 'C' for complex ones. */
 GX_INLINE char trans_of(gx_number dtype, gx_trans trans)
 {
-    return trans == GX_NO_TRANS ? 'N' : has_pairs(dtype) ? 'C' : 'T';
+    return trans == GX_NO_TRANS ? 'N' : gx_number_is_complex(dtype) ? 'C' : 'T';
 }
 
 /* The answer to a spectrum of what does not fit LAPACK's integers. */

@@ -5,21 +5,19 @@
 ** A block is walked column by column (as one long column where nothing lies between them).
 */
 #include "cpu.h"
-#include "cpu_block.h"
 #include "cpu_element.h"
 
 #include <string.h>
 
-GX_INLINE gx_code fill(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(fill)
 {
-    (void)err;
-    bool d = has_doubles(dtype), is_flat = p->ldc == p->m;
+    bool d = gx_number_is_double(dtype), is_flat = p->ldc == p->m;
     int64_t m = is_flat ? p->m * p->n : p->m, n = is_flat ? gx_min(p->n, 1) : p->n;
     gx_scalar alpha = p->alpha;
     for (int64_t j = 0; j < n; j++) {
-        void *c = (char *)p->c + (size_t)(j * p->ldc) * bytes_of(dtype);
+        void *c = (char *)p->c + (size_t)(j * p->ldc) * gx_number_bytes(dtype);
         for (int64_t i = 0; i < m; i++) {
-            if (has_pairs(dtype)) {
+            if (gx_number_is_complex(dtype)) {
                 put_pair(d, c, i, alpha);
             } else {
                 put(d, c, i, alpha.re);
@@ -55,15 +53,14 @@ GX_INLINE gx_code walk(gx_kernel_id kernel, int operands, gx_number dtype, const
         if (kernel == GX_MAP) {
             gx_cpu_block(p->map, dtype, m, p->alpha, p->beta, column, c);
         } else if (c != column[0]) {
-            memmove(c, column[0], (size_t)m * bytes_of(dtype));
+            memmove(c, column[0], (size_t)m * gx_number_bytes(dtype));
         }
     }
     return GX_OK;
 }
 
-GX_INLINE gx_code copy(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(copy)
 {
-    (void)err;
     return walk(GX_COPY, 1, dtype, p);
 }
 GX_SLOTS_DEFINE(, gx_cpu_copy, copy)

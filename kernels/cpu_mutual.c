@@ -34,23 +34,15 @@ typedef struct both {
     int32_t *wanted;   /* m: rows of a column                                                */
 } both;
 
-static size_t take(char *work, size_t used, size_t bytes, void *ptr)
-{
-    if (work != NULL) {
-        memcpy(ptr, &(char *){work + used}, sizeof(char *));
-    }
-    return used + (bytes + 63) / 64 * 64;
-}
-
 static size_t layout(gx_number dtype, const gx_args *p, char *work, both *b)
 {
-    size_t es = bytes_of(dtype), m = (size_t)gx_max(0, p->m), n = (size_t)gx_max(0, p->n);
-    size_t used = take(work, 0, m * es, &b->factor);
-    used = take(work, used, m * es, &b->inverse);
-    used = take(work, used, m * es, &b->least);
-    used = take(work, used, m * es, &b->column);
-    used = take(work, used, m * sizeof(int32_t), &b->wanted);
-    return take(work, used, m * n * es, &b->value);
+    size_t es = gx_number_bytes(dtype), m = (size_t)gx_max(0, p->m), n = (size_t)gx_max(0, p->n);
+    size_t used = gx_take(work, 0, m * es, &b->factor);
+    used = gx_take(work, used, m * es, &b->inverse);
+    used = gx_take(work, used, m * es, &b->least);
+    used = gx_take(work, used, m * es, &b->column);
+    used = gx_take(work, used, m * sizeof(int32_t), &b->wanted);
+    return gx_take(work, used, m * n * es, &b->value);
 }
 
 size_t gx_cpu_mutual_bytes(gx_number dtype, const gx_args *args)
@@ -64,7 +56,7 @@ size_t gx_cpu_mutual_bytes(gx_number dtype, const gx_args *args)
 GX_INLINE bool is_foretold(gx_number dtype, const gx_nearest *w, int64_t j)
 {
     return w->metric != GX_METRIC_ABSOLUTE &&
-           !gx_is_extreme_length(has_doubles(dtype), w->length[j]);
+           !gx_is_extreme_length(gx_number_is_double(dtype), w->length[j]);
 }
 
 GX_INLINE double longest_of(gx_number dtype, const gx_nearest *w, int64_t n, double unit)
@@ -99,7 +91,7 @@ GX_INLINE double factor_of(const gx_nearest *w, int64_t j)
 GX_INLINE void bound_rows(gx_number dtype, const both *b)
 {
     const gx_nearest *rows = b->p->nearest->rows;
-    bool d = has_doubles(dtype);
+    bool d = gx_number_is_double(dtype);
     for (int64_t i = 0; i < b->p->m; i++) {
         bool is_plain = is_foretold(dtype, rows, i);
         gx_errors e;
@@ -232,11 +224,8 @@ GX_INLINE gx_code multiply(gx_number dtype, const both *b, gx_err *err)
 GX_INLINE gx_code mutual(gx_number dtype, const gx_args *p, gx_err *err)
 {
     const gx_nearest *w = p->nearest;
-    both b = {.p = p, .unit = gx_unit_of(has_doubles(dtype), p->k)};
+    both b = {.p = p, .unit = gx_unit_of(gx_number_is_double(dtype), p->k)};
     gx_found *found;
-    if (has_pairs(dtype)) {
-        return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no neighbours");
-    }
     found = w->found;
     layout(dtype, p, p->work, &b);
     b.rows = longest_of(dtype, w->rows, p->m, b.unit);
@@ -246,7 +235,7 @@ GX_INLINE gx_code mutual(gx_number dtype, const gx_args *p, gx_err *err)
         GX_TRY(multiply(dtype, &b, err));
     }
     for (int64_t j = 0; j < p->n; j++) {
-        int64_t n = has_doubles(dtype) ? want_f64(dtype, &b, j, b.wanted)
+        int64_t n = gx_number_is_double(dtype) ? want_f64(dtype, &b, j, b.wanted)
                                        : want_f32(dtype, &b, j, b.wanted);
         for (int64_t e = 0; e < n; e++) {
             int32_t i = b.wanted[e];
@@ -258,4 +247,4 @@ GX_INLINE gx_code mutual(gx_number dtype, const gx_args *p, gx_err *err)
     *w->pairs = found - w->found;
     return GX_OK;
 }
-GX_SIMD_SLOTS_DEFINE(gx_cpu_mutual, mutual)
+GX_SIMD_REAL_SLOTS_DEFINE(gx_cpu_mutual, mutual)

@@ -84,18 +84,15 @@ GX_INLINE double own_of(const gx_nearest *w, const double *x, int64_t k)
 GX_INLINE void copy_row(gx_number dtype, const gx_args *p, int64_t i, double *x)
 {
     for (int64_t l = 0; l < p->k; l++) {
-        x[l] = get(has_doubles(dtype), p->a, l * p->lda + i);
+        x[l] = get(gx_number_is_double(dtype), p->a, l * p->lda + i);
     }
 }
 
-GX_INLINE gx_code merit(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(merit)
 {
     const gx_nearest *w = p->nearest;
     int64_t last = -1;
     double own = 0, *x = p->work;
-    if (has_pairs(dtype)) {
-        return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no neighbours");
-    }
     for (int64_t e = 0; e < w->count; e++) {
         if (w->row[e] != last) {
             last = w->row[e];
@@ -106,18 +103,9 @@ GX_INLINE gx_code merit(gx_number dtype, const gx_args *p, gx_err *err)
     }
     return GX_OK;
 }
-GX_SIMD_SLOTS_DEFINE(gx_cpu_merit, merit)
+GX_SIMD_REAL_SLOTS_DEFINE(gx_cpu_merit, merit)
 
 // Memory ------------------------------------------------------------------------------------------
-
-/* Hands out `work`; with no work, adds up. */
-static size_t take(char *work, size_t used, size_t bytes, void *ptr)
-{
-    if (work != NULL) {
-        memcpy(ptr, &(char *){work + used}, sizeof(char *));
-    }
-    return used + (bytes + 63) / 64 * 64;
-}
 
 /* A matrix unit is faster than packed rows are, and these than a BLAS. */
 static bool wants_packed(gx_number dtype, const gx_args *p)
@@ -131,20 +119,20 @@ static bool wants_packed(gx_number dtype, const gx_args *p)
 static size_t layout(gx_number dtype, const gx_args *p, char *work, hunt **out)
 {
     const gx_nearest *w = p->nearest;
-    size_t es = bytes_of(dtype), rows = (size_t)gx_min(ROWS, p->m), k = (size_t)p->k;
+    size_t es = gx_number_bytes(dtype), rows = (size_t)gx_min(ROWS, p->m), k = (size_t)p->k;
     size_t whole = (rows + GROUP - 1) / GROUP * GROUP, n = (size_t)gx_min(QUERIES, p->n);
     bool has_copy = wants_packed(dtype, p) || w->shift != NULL;
     hunt nowhere, *h = &nowhere;
-    size_t used = take(work, 0, sizeof *h, &h);
-    used = take(work, used, rows * sizeof(double), &h->square);
-    used = take(work, used, whole * es, &h->factor);
-    used = take(work, used, has_copy ? whole * k * es : 0, &h->copy);
-    used = take(work, used, w->given == NULL ? whole * n * es : 0, &h->value);
-    used = take(work, used, n * sizeof *h->mark, &h->mark);
-    used = take(work, used, n * sizeof *h->least, &h->least);
-    used = take(work, used, rows * sizeof(found), &h->found);
-    used = take(work, used, PAIRS * sizeof(pair), &h->pair);
-    used = take(work, used, k * sizeof(double), &h->numbers);
+    size_t used = gx_take(work, 0, sizeof *h, &h);
+    used = gx_take(work, used, rows * sizeof(double), &h->square);
+    used = gx_take(work, used, whole * es, &h->factor);
+    used = gx_take(work, used, has_copy ? whole * k * es : 0, &h->copy);
+    used = gx_take(work, used, w->given == NULL ? whole * n * es : 0, &h->value);
+    used = gx_take(work, used, n * sizeof *h->mark, &h->mark);
+    used = gx_take(work, used, n * sizeof *h->least, &h->least);
+    used = gx_take(work, used, rows * sizeof(found), &h->found);
+    used = gx_take(work, used, PAIRS * sizeof(pair), &h->pair);
+    used = gx_take(work, used, k * sizeof(double), &h->numbers);
     *out = h;
     return used;
 }
@@ -180,7 +168,7 @@ GX_INLINE bool is_finite(const double *x, int64_t k)
 GX_INLINE void square_rows(gx_number dtype, hunt *h)
 {
     const gx_args *p = h->p;
-    bool d = has_doubles(dtype);
+    bool d = gx_number_is_double(dtype);
     if (h->is_packed) {
         gx_cpu_pack(gx_at(p->a, dtype, p->lda, h->i0, 0), p->lda, h->rows, p->k, h->w->shift,
                     h->copy, h->square);
@@ -224,12 +212,12 @@ GX_INLINE bool look_at_rows(gx_number dtype, hunt *h)
         if (x == 0) {
             copy_row(dtype, h->p, h->i0 + i, h->numbers);
             h->is_extreme = h->is_extreme || !is_zeros(h->numbers, h->p->k);
-            put(has_doubles(dtype), h->factor, i, 0);
+            put(gx_number_is_double(dtype), h->factor, i, 0);
             continue;
         }
-        if (gx_is_extreme_square(has_doubles(dtype), x)) {
+        if (gx_is_extreme_square(gx_number_is_double(dtype), x)) {
             if (!gx_is_listed_at_all(h->w, h->i0 + i, h->p->n)) {
-                put(has_doubles(dtype), h->factor, i, 0);
+                put(gx_number_is_double(dtype), h->factor, i, 0);
                 continue;
             }
             copy_row(dtype, h->p, h->i0 + i, h->numbers);
@@ -240,10 +228,10 @@ GX_INLINE bool look_at_rows(gx_number dtype, hunt *h)
             h->is_extreme = true;
         }
         longest = x > longest ? x : longest;
-        put(has_doubles(dtype), h->factor, i, is_cosine ? 1 / sqrt(x) : x);
+        put(gx_number_is_double(dtype), h->factor, i, is_cosine ? 1 / sqrt(x) : x);
     }
     for (int64_t i = h->rows; i % GROUP != 0 && h->is_packed; i++) {
-        put(has_doubles(dtype), h->factor, i, 0);
+        put(gx_number_is_double(dtype), h->factor, i, 0);
     }
     h->longest = sqrt(longest) * (1 + h->unit);
     return true;
@@ -396,7 +384,7 @@ DEFINE_SCAN(f32, float)
 /* Is nothing foretold of the query j? */
 GX_INLINE bool is_blind(gx_number dtype, const hunt *h, int64_t j)
 {
-    return h->is_extreme || gx_is_extreme_length(has_doubles(dtype), h->w->length[j]);
+    return h->is_extreme || gx_is_extreme_length(gx_number_is_double(dtype), h->w->length[j]);
 }
 
 /* What query j wants of the panel's values. */
@@ -429,8 +417,8 @@ GX_INLINE bool hunt_query(gx_number dtype, hunt *h, int64_t j, const void *value
         gx_sight how;
         gx_errors e;
         double least = least_of(h, j, &how, &e);
-        n = has_doubles(dtype) ? look_f64(how, h, j, value, mark, count, &e, least, h->found)
-                               : look_f32(how, h, j, value, mark, count, &e, least, h->found);
+        n = dtype == GX_F64 ? look_f64(how, h, j, value, mark, count, &e, least, h->found)
+                            : look_f32(how, h, j, value, mark, count, &e, least, h->found);
     }
     if (h->pairs + n > PAIRS && !compute(dtype, h)) {
         return false;
@@ -479,7 +467,7 @@ GX_INLINE gx_code fill_values(gx_number dtype, hunt *h, int64_t n, gx_err *err)
     q.ldc = h->rows;
     q.nearest = h->w;
     if (is_apart) {
-        memset(h->value, 0, (size_t)(h->rows * n) * bytes_of(dtype));
+        memset(h->value, 0, (size_t)(h->rows * n) * gx_number_bytes(dtype));
         return dtype == GX_F64 ? gx_cpu_apart_f64(NULL, NULL, &q, err)
                                : gx_cpu_apart_f32(NULL, NULL, &q, err);
     }
@@ -524,13 +512,10 @@ GX_INLINE gx_code nearest(gx_number dtype, const gx_args *p, gx_err *err)
 {
     const gx_nearest *w = p->nearest;
     hunt *h;
-    if (has_pairs(dtype)) {
-        return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no neighbours");
-    }
     layout(dtype, p, p->work, &h);
     h->p = p;
     h->w = w;
-    h->unit = gx_unit_of(has_doubles(dtype), p->k);
+    h->unit = gx_unit_of(gx_number_is_double(dtype), p->k);
     h->is_extreme = false;
     h->pairs = 0;
     h->is_packed = wants_packed(dtype, p);
@@ -550,4 +535,4 @@ GX_INLINE gx_code nearest(gx_number dtype, const gx_args *p, gx_err *err)
     }
     return GX_OK;
 }
-GX_SIMD_SLOTS_DEFINE(gx_cpu_nearest, nearest)
+GX_SIMD_REAL_SLOTS_DEFINE(gx_cpu_nearest, nearest)

@@ -176,8 +176,8 @@ DEFINE_GROUPS(float, f32)
 
 GX_INLINE void multiply_group(gx_number dtype, const group *g, int wide, int deep)
 {
-    bool is_complex = has_pairs(dtype);
-    if (has_doubles(dtype)) {
+    bool is_complex = gx_number_is_complex(dtype);
+    if (gx_number_is_double(dtype)) {
         if (g->b2 != NULL) {
             inner_f64(g, is_complex, wide, deep);
         }
@@ -198,8 +198,8 @@ GX_INLINE void multiply_group(gx_number dtype, const group *g, int wide, int dee
 GX_INLINE void multiply_columns(gx_number dtype, const gx_args *p, int64_t i0, int64_t rows,
                                 int64_t c0, int wide, int deep)
 {
-    int64_t parts = has_pairs(dtype) ? 2 : 1, lines = parts * p->n;
-    size_t part = has_doubles(dtype) ? 8 : 4;
+    int64_t parts = gx_number_is_complex(dtype) ? 2 : 1, lines = parts * p->n;
+    size_t part = gx_number_is_double(dtype) ? 8 : 4;
     for (int64_t t = 0; t < lines;) {
         bool is_whole = t + wide <= lines;
         const char *a = (const char *)p->a + (size_t)(t / parts * p->lda * parts + i0) * part;
@@ -228,7 +228,8 @@ GX_INLINE void multiply_columns(gx_number dtype, const gx_args *p, int64_t i0, i
 
 GX_INLINE gx_code pair(gx_number dtype, const gx_args *p, int wide, int deep)
 {
-    int64_t parts = has_pairs(dtype) ? 2 : 1, panel = PANEL_BYTES / (has_doubles(dtype) ? 8 : 4);
+    int64_t parts = gx_number_is_complex(dtype) ? 2 : 1;
+    int64_t panel = PANEL_BYTES / (gx_number_is_double(dtype) ? 8 : 4);
     for (int64_t i = 0; i < parts * p->m; i += panel) {
         int64_t rows = gx_min(panel, parts * p->m - i), c = 0;
         for (; c + deep <= p->k; c += deep) {
@@ -245,15 +246,13 @@ GX_INLINE gx_code pair(gx_number dtype, const gx_args *p, int wide, int deep)
 }
 
 /* The groups that the registers of a processor hold: 16 of 512 bits beside a's, or 8 of 256. */
-GX_INLINE gx_code pair_wide(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(pair_wide)
 {
-    (void)err;
     return pair(dtype, p, 4, 4);
 }
 
-GX_INLINE gx_code pair_narrow(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(pair_narrow)
 {
-    (void)err;
     return pair(dtype, p, 2, 2);
 }
 GX_FMA_SLOT(gx_cpu_pair, f64, GX_F64, pair_wide, pair_narrow)

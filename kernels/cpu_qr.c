@@ -26,22 +26,6 @@ static const gx_kernel herk[] = GX_SLOTS(gx_cpu_herk);
 
 // T -----------------------------------------------------------------------------------------------
 
-/* Element (i, j) as a pair, real or complex. */
-GX_INLINE gx_scalar load(gx_number dtype, const void *x, int64_t ld, int64_t i, int64_t j)
-{
-    bool d = has_doubles(dtype);
-    return has_pairs(dtype) ? get_pair(d, x, j * ld + i) : (gx_scalar){get(d, x, j * ld + i), 0};
-}
-
-GX_INLINE void store(gx_number dtype, void *x, int64_t ld, int64_t i, int64_t j, gx_scalar value)
-{
-    if (has_pairs(dtype)) {
-        put_pair(has_doubles(dtype), x, j * ld + i, value);
-    } else {
-        put(has_doubles(dtype), x, j * ld + i, value.re);
-    }
-}
-
 /* k reflectors of `rows` components below the unit triangle (or the unit matrix, is_pentagon). */
 typedef struct reflectors {
     int64_t k, rows;
@@ -58,14 +42,10 @@ GX_INLINE void product_of_triangle(gx_number dtype, const reflectors *r, void *t
         for (int64_t i = 0; i <= j; i++) {
             gx_scalar sum = {0, 0};
             if (!r->is_pentagon && i < j) {
-                gx_scalar first = load(dtype, r->v, r->ldv, j, i);
-                sum = (gx_scalar){first.re, -first.im};
+                sum = conjugate(load(dtype, r->v, r->ldv, j, i));
                 for (int64_t l = j + 1; l < r->k; l++) {
                     gx_scalar x = load(dtype, r->v, r->ldv, l, i);
-                    gx_scalar y = load(dtype, r->v, r->ldv, l, j);
-                    gx_scalar term = times((gx_scalar){x.re, -x.im}, y);
-                    sum.re += term.re;
-                    sum.im += term.im;
+                    sum = add(sum, times(conjugate(x), load(dtype, r->v, r->ldv, l, j)));
                 }
             }
             store(dtype, t, ldt, i, j, sum);
@@ -80,8 +60,7 @@ GX_INLINE void finish_column(gx_number dtype, void *t, int64_t ldt, int64_t j, g
         gx_scalar x = load(dtype, t, ldt, l, j);
         for (int64_t i = 0; i < l; i++) {
             gx_scalar step = times(load(dtype, t, ldt, i, l), x);
-            gx_scalar old = load(dtype, t, ldt, i, j);
-            store(dtype, t, ldt, i, j, (gx_scalar){old.re + step.re, old.im + step.im});
+            store(dtype, t, ldt, i, j, add(load(dtype, t, ldt, i, j), step));
         }
         store(dtype, t, ldt, l, j, times(load(dtype, t, ldt, l, l), x));
     }
@@ -133,7 +112,8 @@ GX_INLINE gx_code larft(gx_number dtype, const gx_args *p, gx_err *err)
                     .is_pentagon = p->is_pentagon};
     GX_TRY(triangle_of_block(dtype, &r, p->c, p->ldc, err));
     for (int64_t j = 0; j + 1 < p->k; j++) {
-        memset(gx_at(p->c, dtype, p->ldc, j + 1, j), 0, (size_t)(p->k - 1 - j) * bytes_of(dtype));
+        size_t below = (size_t)(p->k - 1 - j) * gx_number_bytes(dtype);
+        memset(gx_at(p->c, dtype, p->ldc, j + 1, j), 0, below);
     }
     return GX_OK;
 }
@@ -157,7 +137,7 @@ GX_INLINE void apply_block(gx_number dtype, gx_side side, gx_trans trans, int64_
 /* Complex reflectors have no plain transpose; the reference says so in its words. */
 GX_INLINE bool is_for_reference(gx_number dtype, const gx_args *p)
 {
-    return !fits_lapack(p) || (has_pairs(dtype) && p->transa == GX_TRANS);
+    return !fits_lapack(p) || (gx_number_is_complex(dtype) && p->transa == GX_TRANS);
 }
 
 GX_INLINE gx_code larfb(gx_number dtype, const gx_args *p, gx_err *err)
@@ -180,13 +160,13 @@ GX_INLINE gx_code ormqr(gx_number dtype, const gx_args *p, gx_err *err)
     bool is_left = p->side == GX_LEFT;
     bool is_ascending = (p->transa == GX_NO_TRANS) != is_left;
     int64_t length = is_left ? p->m : p->n, blocks = gx_ceil_div(gx_max(p->k, 0), NB);
-    char *t = p->work, *rest = t + NB * NB * bytes_of(dtype);
+    char *t = p->work, *rest = t + NB * NB * gx_number_bytes(dtype);
     for (int64_t q = 0; q < blocks; q++) {
         int64_t i = (is_ascending ? q : blocks - 1 - q) * NB;
         reflectors r = {.k = gx_min(NB, p->k - i),
                         .v = gx_at(p->a, dtype, p->lda, i, i),
                         .ldv = p->lda,
-                        .tau = (const char *)p->tau + (size_t)i * bytes_of(dtype)};
+                        .tau = (const char *)p->tau + (size_t)i * gx_number_bytes(dtype)};
         r.rows = length - i - r.k;
         GX_TRY(triangle_of_block(dtype, &r, t, NB, err));
         GX_TRY(gx_cpu_narrow_begin(err));
@@ -208,13 +188,13 @@ GX_INLINE gx_code tpmqrt(gx_number dtype, const gx_args *p, gx_err *err)
     }
     bool is_left = p->side == GX_LEFT;
     int64_t nb = gx_min(NB, p->k);
-    char *rest = (char *)p->work + (size_t)(nb * p->k) * bytes_of(dtype);
+    char *rest = (char *)p->work + (size_t)(nb * p->k) * gx_number_bytes(dtype);
     for (int64_t i = 0; i < p->k; i += nb) {
         reflectors r = {.k = gx_min(nb, p->k - i),
                         .rows = is_left ? p->m : p->n,
                         .v = gx_at(p->a, dtype, p->lda, 0, i),
                         .ldv = p->lda,
-                        .tau = (const char *)p->tau + (size_t)i * bytes_of(dtype),
+                        .tau = (const char *)p->tau + (size_t)i * gx_number_bytes(dtype),
                         .is_pentagon = true};
         GX_TRY(triangle_of_block(dtype, &r, gx_at(p->work, dtype, nb, 0, i), nb, err));
     }
@@ -244,7 +224,7 @@ GX_INLINE gx_code geqrf(gx_number dtype, const gx_args *p, gx_err *err)
         return by_reference(GX_GEQRF, dtype, p, err);
     }
     int64_t count = gx_min(p->m, p->n);
-    char *t = p->work, *rest = t + NB * NB * bytes_of(dtype);
+    char *t = p->work, *rest = t + NB * NB * gx_number_bytes(dtype);
     GX_TRY(gx_cpu_narrow_begin(err));
     for (int64_t j = 0; j < count; j += NB) {
         int64_t k = gx_min(NB, count - j), behind = p->n - j - k;
@@ -268,9 +248,11 @@ GX_INLINE gx_code orgqr(gx_number dtype, const gx_args *p, gx_err *err)
         return by_reference(GX_ORGQR, dtype, p, err);
     }
     GX_TRY(gx_cpu_narrow_begin(err));
-    (void)GX_LAPACK2(dtype, orgqr_work, ungqr_work, LAPACK_COL_MAJOR, (lapack_int)p->m,
-                     (lapack_int)p->n, (lapack_int)p->k, p->c, ld_of(p->ldc), p->tau, p->work,
-                     (lapack_int)(p->n * NB));
+    lapack_int m = (lapack_int)p->m, n = (lapack_int)p->n, k = (lapack_int)p->k, ld = ld_of(p->ldc);
+    lapack_int lwork = (lapack_int)(p->n * NB);
+    (void)GX_LAPACK2(dtype, orgqr_work,
+                     (LAPACK_COL_MAJOR, m, n, k, p->c, ld, p->tau, p->work, lwork), ungqr_work,
+                     (LAPACK_COL_MAJOR, m, n, k, p->c, ld, p->tau, p->work, lwork));
     gx_cpu_narrow_end();
     return GX_OK;
 }
@@ -281,11 +263,11 @@ GX_INLINE gx_code tpqrt(gx_number dtype, const gx_args *p, gx_err *err)
         return by_reference(GX_TPQRT, dtype, p, err);
     }
     if (p->m <= 0 || p->n <= 0) {
-        memset(p->tau, 0, (size_t)gx_max(p->n, 0) * bytes_of(dtype));
+        memset(p->tau, 0, (size_t)gx_max(p->n, 0) * gx_number_bytes(dtype));
         return GX_OK;
     }
     int64_t nb = gx_min(NB, p->n);
-    char *rest = (char *)p->work + (size_t)(nb * p->n) * bytes_of(dtype);
+    char *rest = (char *)p->work + (size_t)(nb * p->n) * gx_number_bytes(dtype);
     GX_TRY(gx_cpu_narrow_begin(err));
     (void)GX_LAPACK(dtype, tpqrt_work, LAPACK_COL_MAJOR, (lapack_int)p->m, (lapack_int)p->n, 0,
                     (lapack_int)nb, p->c, ld_of(p->ldc), p->c2, ld_of(p->ldc2), p->work,

@@ -36,7 +36,7 @@ GX_INLINE columns columns_of(gx_number dtype, const gx_args *p)
     return (columns){.a = p->a,
                      .m = is_flat ? p->m * p->n : p->m,
                      .n = is_flat ? gx_min(p->n, 1) : p->n,
-                     .col_bytes = (size_t)p->lda * bytes_of(dtype)};
+                     .col_bytes = (size_t)p->lda * gx_number_bytes(dtype)};
 }
 
 // Sums --------------------------------------------------------------------------------------------
@@ -112,8 +112,8 @@ GX_INLINE gx_scalar sum_magnitudes(bool is_double, const void *x, int64_t n)
 /* Add one column of m elements to the tree. */
 GX_INLINE void add_column(gx_number dtype, term what, const char *column, int64_t m, tree *t)
 {
-    bool d = has_doubles(dtype), is_abs = has_pairs(dtype) && what == TERM_ABS;
-    int64_t parts = has_pairs(dtype) ? 2 * m : m;
+    bool d = gx_number_is_double(dtype), is_abs = gx_number_is_complex(dtype) && what == TERM_ABS;
+    int64_t parts = gx_number_is_complex(dtype) ? 2 * m : m;
     for (int64_t i = 0; i < parts; i += CHUNK) {
         const char *x = column + (size_t)i * (d ? 8 : 4);
         int64_t count = gx_min(CHUNK, parts - i);
@@ -125,7 +125,7 @@ GX_INLINE void add_column(gx_number dtype, term what, const char *column, int64_
 GX_INLINE gx_scalar finish(gx_number dtype, term what, const tree *t)
 {
     gx_scalar sum = tree_sum(t);
-    if (!has_pairs(dtype) || what != TERM_PART) {
+    if (!gx_number_is_complex(dtype) || what != TERM_PART) {
         sum = (gx_scalar){sum.re + sum.im, 0};
     }
     return sum;
@@ -144,7 +144,7 @@ GX_INLINE gx_scalar sum_block(gx_number dtype, term what, const gx_args *p)
 
 GX_INLINE void sum_columns(gx_number dtype, const gx_args *p)
 {
-    size_t col_bytes = (size_t)p->lda * bytes_of(dtype);
+    size_t col_bytes = (size_t)p->lda * gx_number_bytes(dtype);
     bool is_abs = p->reduce_kind == GX_REDUCE_COL_ABS;
     for (int64_t j = 0; j < p->n; j++) {
         const char *column = (const char *)p->a + (size_t)j * col_bytes;
@@ -166,7 +166,7 @@ GX_INLINE void sum_columns(gx_number dtype, const gx_args *p)
 GX_INLINE void add_to_rows(gx_number dtype, bool is_abs, const char *column, int64_t m,
                            double *rows)
 {
-    bool d = has_doubles(dtype), pairs = has_pairs(dtype);
+    bool d = gx_number_is_double(dtype), pairs = gx_number_is_complex(dtype);
     for (int64_t i = 0; i < m; i++) {
         if (pairs && is_abs) {
             rows[i] += magnitude(get_pair(d, column, i));
@@ -185,7 +185,7 @@ GX_INLINE void add_to_rows(gx_number dtype, bool is_abs, const char *column, int
 GX_INLINE void sum_rows(gx_number dtype, const gx_args *p)
 {
     double rows[2 * CHUNK];
-    bool is_abs = p->reduce_kind == GX_REDUCE_ROW_ABS, pairs = has_pairs(dtype);
+    bool is_abs = p->reduce_kind == GX_REDUCE_ROW_ABS, pairs = gx_number_is_complex(dtype);
     int64_t width = is_abs ? 1 : 2;
     for (int64_t i = 0; i < p->m; i += CHUNK) {
         int64_t m = gx_min(CHUNK, p->m - i);
@@ -220,14 +220,14 @@ GX_INLINE double better(extreme what, double best, double x)
 GX_INLINE double extreme_column(gx_number dtype, extreme what, const char *x, int64_t m,
                                 double best)
 {
-    bool d = has_doubles(dtype), is_abs = what == EXTREME_SIZE || what == EXTREME_PART;
-    if (has_pairs(dtype) && what == EXTREME_SIZE) {
+    bool d = gx_number_is_double(dtype), is_abs = what == EXTREME_SIZE || what == EXTREME_PART;
+    if (gx_number_is_complex(dtype) && what == EXTREME_SIZE) {
         for (int64_t i = 0; i < m; i++) {
             best = better(what, best, magnitude(get_pair(d, x, i)));
         }
         return best;
     }
-    int64_t parts = has_pairs(dtype) ? 2 * m : m, i = 0;
+    int64_t parts = gx_number_is_complex(dtype) ? 2 * m : m, i = 0;
     if (parts >= WIDE_LANES) {
         double lane[WIDE_LANES];
         for (int l = 0; l < WIDE_LANES; l++) {
@@ -267,8 +267,8 @@ GX_INLINE double extreme_block(gx_number dtype, extreme what, const gx_args *p)
 GX_INLINE double sum_scaled_squares(gx_number dtype, const gx_args *p, double factor)
 {
     columns x = columns_of(dtype, p);
-    bool d = has_doubles(dtype);
-    int64_t parts = has_pairs(dtype) ? 2 * x.m : x.m;
+    bool d = gx_number_is_double(dtype);
+    int64_t parts = gx_number_is_complex(dtype) ? 2 * x.m : x.m;
     double ssq = 0;
     for (int64_t j = 0; j < x.n; j++) {
         const char *column = x.a + (size_t)j * x.col_bytes;
@@ -325,7 +325,7 @@ GX_INLINE gx_code reduce(gx_number dtype, const gx_args *p, gx_err *err)
         return GX_OK;
     case GX_REDUCE_MIN:
     case GX_REDUCE_MAX:
-        if (has_pairs(dtype)) {
+        if (gx_number_is_complex(dtype)) {
             break;
         }
         p->reduce[0] = p->reduce_kind == GX_REDUCE_MIN ? extreme_block(dtype, EXTREME_MIN, p)

@@ -30,19 +30,9 @@ enum { SOLVE_SIDE = 32 };
 
 // Triangles ---------------------------------------------------------------------------------------
 
-GX_INLINE void put_one(gx_number dtype, void *x)
+GX_LOOP(triangle)
 {
-    if (has_pairs(dtype)) {
-        put_pair(has_doubles(dtype), x, 0, (gx_scalar){1, 0});
-    } else {
-        put(has_doubles(dtype), x, 0, 1);
-    }
-}
-
-GX_INLINE gx_code triangle(gx_number dtype, const gx_args *p, gx_err *err)
-{
-    (void)err;
-    size_t es = bytes_of(dtype);
+    size_t es = gx_number_bytes(dtype);
     for (int64_t j = 0; j < p->n; j++) {
         const char *a = gx_at(p->a, dtype, p->lda, 0, j);
         char *c = gx_at(p->c, dtype, p->ldc, 0, j);
@@ -54,7 +44,7 @@ GX_INLINE gx_code triangle(gx_number dtype, const gx_args *p, gx_err *err)
         memset(c, 0, (size_t)first * es);
         memset(c + (size_t)last * es, 0, (size_t)(p->m - last) * es);
         if (p->diag == GX_UNIT && j < p->m) {
-            put_one(dtype, c + (size_t)j * es);
+            gx_number_put(dtype, c, j, GX_ONE);
         }
     }
     return GX_OK;
@@ -83,9 +73,10 @@ GX_INLINE gx_code blas_triangular(gx_number dtype, const gx_args *p, bool solves
     CBLAS_SIDE side = p->side == GX_LEFT ? CblasLeft : CblasRight;
     CBLAS_UPLO uplo = p->uplo == GX_LOWER ? CblasLower : CblasUpper;
     CBLAS_DIAG diag = p->diag == GX_UNIT ? CblasUnit : CblasNonUnit;
-    CBLAS_TRANSPOSE trans = p->transa == GX_NO_TRANS                         ? CblasNoTrans
-                            : p->transa == GX_CONJ_TRANS && has_pairs(dtype) ? CblasConjTrans
-                                                                             : CblasTrans;
+    bool is_complex = gx_number_is_complex(dtype);
+    CBLAS_TRANSPOSE trans = p->transa == GX_NO_TRANS                   ? CblasNoTrans
+                            : p->transa == GX_CONJ_TRANS && is_complex ? CblasConjTrans
+                                                                       : CblasTrans;
     blasint m = (blasint)p->m, n = (blasint)p->n;
     blasint lda = ld_of(p->lda), ldc = ld_of(p->ldc);
     float alpha[2] = {(float)p->alpha.re, (float)p->alpha.im};
@@ -108,7 +99,7 @@ GX_INLINE bool is_special(gx_number dtype, gx_kernel_id kernel, const gx_args *p
     if (p->m <= 0 || p->n <= 0) {
         return true;
     }
-    if (p->alpha.re == 0 && (!has_pairs(dtype) || p->alpha.im == 0)) {
+    if (p->alpha.re == 0 && (!gx_number_is_complex(dtype) || p->alpha.im == 0)) {
         gx_args zero = *p;
         zero.alpha = (gx_scalar){0, 0};
         *code = fill[dtype](NULL, NULL, &zero, err);
@@ -125,11 +116,11 @@ GX_INLINE bool is_special(gx_number dtype, gx_kernel_id kernel, const gx_args *p
 GX_INLINE bool has_subnormal(gx_number dtype, const gx_args *p, int64_t count)
 {
     double least = gx_number_least(dtype);
-    bool is_double = has_doubles(dtype), is_found = false;
+    bool is_double = gx_number_is_double(dtype), is_found = false;
     for (int64_t i = 0; i < count && p->diag != GX_UNIT; i++) {
         const void *x = gx_at(p->a, dtype, p->lda, i, i);
         double size = fabs(get(is_double, x, 0));
-        size = has_pairs(dtype) ? fmax(size, fabs(get(is_double, x, 1))) : size;
+        size = gx_number_is_complex(dtype) ? fmax(size, fabs(get(is_double, x, 1))) : size;
         is_found = is_found || (size < least && size > 0);
     }
     return is_found;
@@ -174,7 +165,7 @@ GX_INLINE int64_t first_nan(gx_number dtype, const gx_args *p, int64_t count)
 {
     for (int64_t j = 0; j < count; j++) {
         const void *x = gx_at(p->c, dtype, p->ldc, j, j);
-        if (isnan(get(has_doubles(dtype), x, 0))) {
+        if (isnan(get(gx_number_is_double(dtype), x, 0))) {
             return j;
         }
     }
@@ -209,7 +200,7 @@ GX_INLINE gx_code potrf(gx_number dtype, const gx_args *p, gx_err *err)
 */
 GX_INLINE void spread_nan(gx_number dtype, const gx_args *p, int64_t count)
 {
-    bool d = has_doubles(dtype), is_complex = has_pairs(dtype), is_nan = false;
+    bool d = gx_number_is_double(dtype), is_complex = gx_number_is_complex(dtype), is_nan = false;
     int64_t parts = is_complex ? 2 : 1;
     for (int64_t j = 0; j < count; j++) {
         const void *pivot = gx_at(p->c, dtype, p->ldc, j, j);
@@ -258,11 +249,10 @@ GX_INLINE void exchange(char *column, size_t size, const gx_args *p)
     }
 }
 
-GX_INLINE gx_code laswp(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(laswp)
 {
-    (void)err;
     for (int64_t j = 0; j < p->n; j++) {
-        exchange(gx_at(p->c, dtype, p->ldc, p->row_offset, j), bytes_of(dtype), p);
+        exchange(gx_at(p->c, dtype, p->ldc, p->row_offset, j), gx_number_bytes(dtype), p);
     }
     return GX_OK;
 }

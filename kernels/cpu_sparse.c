@@ -398,7 +398,7 @@ GX_INLINE void spmm_by(gx_number dtype, gx_how how, const gx_args *p)
         columns(dtype, p, how);
         return;
     }
-    if (how.is_fresh && (is_scattered || has_pairs(dtype))) {
+    if (how.is_fresh && (is_scattered || gx_number_is_complex(dtype))) {
         clear(dtype, p);
     }
     if (is_scattered) {
@@ -424,21 +424,18 @@ GX_INLINE gx_code spmm_of(gx_number dtype, bool is_along, int width, const gx_ar
     return GX_OK;
 }
 
-GX_INLINE gx_code spmm_avx512(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(spmm_avx512)
 {
-    (void)err;
     return spmm_of(dtype, true, 64, p);
 }
 
-GX_INLINE gx_code spmm_avx2(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(spmm_avx2)
 {
-    (void)err;
     return spmm_of(dtype, true, 32, p);
 }
 
-GX_INLINE gx_code spmm(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(spmm)
 {
-    (void)err;
     return spmm_of(dtype, false, 32, p);
 }
 

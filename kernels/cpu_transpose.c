@@ -41,13 +41,13 @@ enum { BUFFER = 64 * 65 * 4 };
 /* Elements of a run: the side of a square. */
 GX_INLINE int64_t side_of(gx_number dtype)
 {
-    return RUN / (int64_t)bytes_of(dtype);
+    return RUN / (int64_t)gx_number_bytes(dtype);
 }
 
 /* Negate the imaginary parts of count elements. */
 GX_INLINE void flip(gx_number dtype, void *x, int64_t count)
 {
-    bool d = has_doubles(dtype);
+    bool d = gx_number_is_double(dtype);
     for (int64_t i = 0; i < count; i++) {
         put(d, x, 2 * i + 1, -get(d, x, 2 * i + 1));
     }
@@ -55,7 +55,7 @@ GX_INLINE void flip(gx_number dtype, void *x, int64_t count)
 
 GX_INLINE bool is_conjugated(gx_number dtype, gx_trans trans)
 {
-    return trans == GX_CONJ_TRANS && has_pairs(dtype);
+    return trans == GX_CONJ_TRANS && gx_number_is_complex(dtype);
 }
 
 /* c (m x n) = op(a), a n x m, for m, n <= side.  col_a, col_c: bytes from column to column. */
@@ -66,7 +66,7 @@ GX_INLINE void move_square(gx_number dtype, bool conj, const char *a, size_t col
         char bytes[BUFFER];
         double align;
     } buffer;
-    size_t bytes = bytes_of(dtype), col_buffer = RUN + bytes;
+    size_t bytes = gx_number_bytes(dtype), col_buffer = RUN + bytes;
     for (int64_t i = 0; i < m; i++) {
         const char *from = a + (size_t)i * col_a;
         char *to = buffer.bytes + (size_t)i * bytes;
@@ -181,7 +181,7 @@ GX_INLINE void turn_pairs(bool is_past, const char *a, size_t col_a, char *c, si
 GX_INLINE void turn_square(gx_number dtype, bool is_past, bool conj, const char *a, size_t col_a,
                            char *c, size_t col_c, int64_t m, int64_t n)
 {
-    size_t bytes = bytes_of(dtype);
+    size_t bytes = gx_number_bytes(dtype);
     int64_t lanes = VECTOR / (int64_t)bytes, whole_m = m / lanes * lanes,
             whole_n = n / lanes * lanes;
     for (int64_t j = 0; j < whole_n; j += lanes) {
@@ -263,7 +263,7 @@ enum {
 /* No conjugates, which would be read again; no line that two strips have a part of. */
 GX_INLINE bool goes_past(gx_number dtype, bool conj, const gx_args *p)
 {
-    int64_t bytes = (int64_t)bytes_of(dtype);
+    int64_t bytes = (int64_t)gx_number_bytes(dtype);
     return !conj && p->m * p->n * bytes >= GX_PAST_BYTES && p->m * bytes >= LINE &&
            p->n * bytes >= LINE && (uintptr_t)p->c % LINE == 0 && p->ldc * bytes % LINE == 0;
 }
@@ -271,7 +271,8 @@ GX_INLINE bool goes_past(gx_number dtype, bool conj, const gx_args *p)
 /* Squares of a line's elements, next to each other in a, from j to end. */
 GX_INLINE void turn_strip(gx_number dtype, const gx_args *p, int64_t i, int64_t j, int64_t end)
 {
-    int64_t bytes = (int64_t)bytes_of(dtype), strip = LINE / bytes, m = gx_min(strip, p->m - i);
+    int64_t bytes = (int64_t)gx_number_bytes(dtype), strip = LINE / bytes;
+    int64_t m = gx_min(strip, p->m - i);
     size_t col_a = (size_t)(p->lda * bytes), col_c = (size_t)(p->ldc * bytes);
     for (; j < end; j += strip) {
         const char *a = gx_at(p->a, dtype, p->lda, j, i);
@@ -289,7 +290,7 @@ GX_INLINE void turn_strip(gx_number dtype, const gx_args *p, int64_t i, int64_t 
 
 GX_INLINE void turn_strips(gx_number dtype, const gx_args *p)
 {
-    int64_t bytes = (int64_t)bytes_of(dtype), strip = LINE / bytes, band = BAND / bytes;
+    int64_t bytes = (int64_t)gx_number_bytes(dtype), strip = LINE / bytes, band = BAND / bytes;
     for (int64_t j = 0; j < p->n; j += band) {
         for (int64_t i = 0; i < p->m; i += strip) {
             turn_strip(dtype, p, i, j, gx_min(p->n, j + band));
@@ -301,7 +302,7 @@ GX_INLINE void turn_strips(gx_number dtype, const gx_args *p)
 /* A result with room between its columns, and all of it within a second-level cache. */
 GX_INLINE bool is_near_block(gx_number dtype, bool conj, const gx_args *p)
 {
-    int64_t bytes = (int64_t)bytes_of(dtype), result = p->m * p->n * bytes;
+    int64_t bytes = (int64_t)gx_number_bytes(dtype), result = p->m * p->n * bytes;
     return !conj && p->ldc > p->m && p->ldc * bytes < FAR && result >= NEAR &&
            result < GX_PAST_BYTES;
 }
@@ -309,7 +310,7 @@ GX_INLINE bool is_near_block(gx_number dtype, bool conj, const gx_args *p)
 /* Read along, LINES_AHEAD of them before they are needed, and written line by line. */
 GX_INLINE void turn_block(gx_number dtype, const gx_args *p)
 {
-    int64_t bytes = (int64_t)bytes_of(dtype), strip = LINE / bytes;
+    int64_t bytes = (int64_t)gx_number_bytes(dtype), strip = LINE / bytes;
     size_t col_a = (size_t)(p->lda * bytes), col_c = (size_t)(p->ldc * bytes);
     for (int64_t i = 0; i < p->m; i += strip) {
         int64_t m = gx_min(strip, p->m - i);
@@ -346,7 +347,7 @@ GX_INLINE gx_code transpose_by(gx_number dtype, bool is_wide, const gx_args *p, 
         return GX_OK;
     }
     int64_t side = side_of(dtype);
-    size_t bytes = bytes_of(dtype);
+    size_t bytes = gx_number_bytes(dtype);
     size_t col_a = (size_t)p->lda * bytes, col_c = (size_t)p->ldc * bytes;
     for (int64_t j = 0; j < p->n; j += side) {
         for (int64_t i = 0; i < p->m; i += side) {
@@ -374,7 +375,7 @@ GX_WIDE_SLOTS_DEFINE(gx_cpu_transpose, transpose_wide, transpose)
 GX_INLINE void mirror_diagonal(gx_number dtype, gx_uplo uplo, bool conj, char *c, size_t col,
                                int64_t n)
 {
-    size_t bytes = bytes_of(dtype);
+    size_t bytes = gx_number_bytes(dtype);
     for (int64_t j = 0; j < n; j++) {
         for (int64_t i = j + 1; i < n; i++) {
             char *below = c + (size_t)j * col + (size_t)i * bytes;
@@ -392,7 +393,7 @@ GX_INLINE gx_code symmetrize_by(gx_number dtype, bool is_wide, const gx_args *p)
 {
     bool conj = is_conjugated(dtype, p->transa);
     int64_t side = side_of(dtype);
-    size_t col = (size_t)p->ldc * bytes_of(dtype);
+    size_t col = (size_t)p->ldc * gx_number_bytes(dtype);
     for (int64_t j = 0; j < p->n; j += side) {
         int64_t nj = gx_min(side, p->n - j);
         mirror_diagonal(dtype, p->uplo, conj, gx_at(p->c, dtype, p->ldc, j, j), col, nj);
@@ -410,15 +411,13 @@ GX_INLINE gx_code symmetrize_by(gx_number dtype, bool is_wide, const gx_args *p)
     return GX_OK;
 }
 
-GX_INLINE gx_code symmetrize_wide(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(symmetrize_wide)
 {
-    (void)err;
     return symmetrize_by(dtype, true, p);
 }
 
-GX_INLINE gx_code symmetrize(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(symmetrize)
 {
-    (void)err;
     return symmetrize_by(dtype, false, p);
 }
 GX_WIDE_SLOTS_DEFINE(gx_cpu_symmetrize, symmetrize_wide, symmetrize)

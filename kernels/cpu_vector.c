@@ -12,8 +12,6 @@
 #define GX_LANES
 #include "cpu_vector.h"
 
-#include "cpu_elementary.h"
-
 #ifdef GX_VECTORS
 
 #include <dlfcn.h>

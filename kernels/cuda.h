@@ -25,42 +25,50 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Our kernels; see cuda_kernels.h. */
+/*
+** Our kernels (cuda_kernels.h): the name, the .cu that has it, for which dtypes; ten times the
+** compute capability that alone has it, 0: every one; bytes of shared memory that a launch adds.
+*/
+#define GX_CUDA_OWN(F)                                                                             \
+    F(MAP, gx_map, cuda_map, EACH_DTYPE, 0, 0)                                                     \
+    F(TRANSPOSE, gx_transpose, cuda_move, EACH_DTYPE, 0, 0)                                        \
+    F(SYMMETRIZE, gx_symmetrize, cuda_move, EACH_DTYPE, 0, 0)                                      \
+    F(REGION, gx_region, cuda_map, EACH_DTYPE, 0, 0)                                               \
+    F(TRIANGLES, gx_triangle, cuda_map, EACH_DTYPE, 0, 0)                                          \
+    F(LARFT, gx_larft, cuda_map, EACH_DTYPE, 0, 0)                                                 \
+    F(DEFINITE, gx_definite, cuda_map, EACH_DTYPE, 0, 0)                                           \
+    F(POISON, gx_poison, cuda_map, EACH_DTYPE, 0, 0)                                               \
+    F(RESCALE, gx_rescale, cuda_map, EACH_DTYPE, 0, 0)                                             \
+    F(MOVE_ROWS, gx_rows, cuda_move, EACH_DTYPE, 0, 0)                                             \
+    F(PAIRS, gx_pairs, cuda_move, EACH_DTYPE, 0, 0)                                                \
+    F(REDUCE, gx_reduce, cuda_reduce, EACH_DTYPE, 0, 0)                                            \
+    F(FUSED, gx_fused, cuda_fused, EACH_DTYPE, 0, 0)                                               \
+    F(FOLD, gx_fold, cuda_fused, EACH_DTYPE, 0, 0)                                                 \
+    F(REDUCE_END, gx_reduce_end, cuda_reduce, ONE_FOR_ALL, 0, 0)                                   \
+    F(PIVOTS, gx_pivots, cuda_move, ONE_FOR_ALL, 0, 0)                                             \
+    F(CONVERT, gx_convert, cuda_map, ONE_FOR_ALL, 0, 0)                                            \
+    F(RANDOM, gx_random, cuda_random, ONE_FOR_ALL, 0, 0)                                           \
+    F(PARTS, gx_parts, cuda_narrow, EACH_DTYPE, 0, 0)                                              \
+    F(NARROW_PRODUCT, gx_narrow, cuda_narrow, REAL_DTYPES, 0, 0)                                   \
+    F(NARROW_IMAGE, gx_narrow_image, cuda_narrow_split, F32_ALONE, 90, 0)                          \
+    F(NARROW_SPLIT, gx_narrow_split, cuda_narrow_split, F32_ALONE, 90, GX_CUDA_SPLIT_SHARED)       \
+    F(NEAR_ROWS, gx_near_rows, cuda_nearest, REAL_DTYPES, 0, 0)                                    \
+    F(NEAR_PIECES, gx_near_pieces, cuda_near_pieces, F32_ALONE, 90, 0)                             \
+    F(NEAR_IMAGE, gx_near_image, cuda_near_pieces, F32_ALONE, 90, 0)                               \
+    F(NEAR_APART, gx_near_apart, cuda_nearest, REAL_DTYPES, 0, 0)                                  \
+    F(NEAR_SELECT, gx_near_select, cuda_nearest, REAL_DTYPES, 0, 0)                                \
+    F(NEAR_FINISH, gx_near_finish, cuda_nearest, REAL_DTYPES, 0, 0)                                \
+    F(NEAR_MERIT, gx_near_merit, cuda_nearest, REAL_DTYPES, 0, 0)                                  \
+    F(SPMM_GATHER, gx_spmm_gather, cuda_sparse, EACH_DTYPE, 0, 0)                                  \
+    F(SPMM_LINE, gx_spmm_line, cuda_sparse, EACH_DTYPE, 0, 0)                                      \
+    F(SPMM_JOIN, gx_spmm_join, cuda_sparse, EACH_DTYPE, 0, 0)                                      \
+    F(SPMM_SCATTER, gx_spmm_scatter, cuda_sparse, EACH_DTYPE, 0, 0)                                \
+    F(SPMM_SCATTER_LINE, gx_spmm_scatter_line, cuda_sparse, EACH_DTYPE, 0, 0)
+
 typedef enum gx_cuda_function {
-    GX_CUDA_MAP,
-    GX_CUDA_TRANSPOSE,
-    GX_CUDA_SYMMETRIZE,
-    GX_CUDA_REGION,
-    GX_CUDA_TRIANGLES,
-    GX_CUDA_LARFT,
-    GX_CUDA_DEFINITE,
-    GX_CUDA_POISON,
-    GX_CUDA_RESCALE,
-    GX_CUDA_MOVE_ROWS,
-    GX_CUDA_PAIRS,
-    GX_CUDA_REDUCE,
-    GX_CUDA_FUSED,
-    GX_CUDA_FOLD,
-    GX_CUDA_REDUCE_END,
-    GX_CUDA_PIVOTS,
-    GX_CUDA_CONVERT,
-    GX_CUDA_RANDOM,
-    GX_CUDA_PARTS,
-    GX_CUDA_NARROW_PRODUCT,
-    GX_CUDA_NARROW_IMAGE,
-    GX_CUDA_NARROW_SPLIT,
-    GX_CUDA_NEAR_ROWS,
-    GX_CUDA_NEAR_PIECES,
-    GX_CUDA_NEAR_IMAGE,
-    GX_CUDA_NEAR_APART,
-    GX_CUDA_NEAR_SELECT,
-    GX_CUDA_NEAR_FINISH,
-    GX_CUDA_NEAR_MERIT,
-    GX_CUDA_SPMM_GATHER,
-    GX_CUDA_SPMM_LINE,
-    GX_CUDA_SPMM_JOIN,
-    GX_CUDA_SPMM_SCATTER,
-    GX_CUDA_SPMM_SCATTER_LINE,
+#define GX_CUDA_ENUM(ID, ...) GX_CUDA_##ID,
+    GX_CUDA_OWN(GX_CUDA_ENUM)
+#undef GX_CUDA_ENUM
     GX_CUDA_FUNCTIONS
 } gx_cuda_function;
 
@@ -145,6 +153,10 @@ gx_code gx_cuda_solver(gx_dev *dev, gx_queue *queue, gx_err *err);
 /* cuSOLVER's host workspace of at least bytes; *work is the queue's. */
 gx_code gx_cuda_host_work(gx_dev *dev, gx_queue *queue, size_t bytes, void **work, gx_err *err);
 
+/* Bytes of the device's memory to the caller's, enqueued. */
+gx_code gx_cuda_fetch(gx_dev *dev, gx_queue *queue, void *to, const void *from, size_t bytes,
+                      gx_err *err);
+
 /* *to = the device's 32-bit *from when the queue has been waited for. */
 gx_code gx_cuda_post(gx_dev *dev, gx_queue *queue, const int32_t *from, int64_t *to, gx_err *err);
 
@@ -186,6 +198,9 @@ gx_code gx_cuda_reduce_end(gx_dev *dev, gx_queue *queue, gx_reduce_kind kind, in
 
 /* The compiled programs of a device that is closed. */
 void gx_cuda_forget_programs(gx_dev *dev);
+
+/* What most launches take of a kernel's arguments: the flags, sizes, scalars, a and c. */
+gx_cuda_call gx_cuda_call_of(const gx_args *args);
 
 /* A launch over an m x n block, one thread an element; nothing where m or n is 0. */
 gx_code gx_cuda_over_block(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_number dtype,
@@ -265,16 +280,22 @@ static inline const void *gx_cuda_scalar_of(gx_cuda_scalar *room, gx_number dtyp
     return gx_number_is_double(dtype) ? (const void *)room->wide : (const void *)room->narrow;
 }
 
-static inline bool gx_cuda_is_zero(gx_number dtype, gx_scalar s)
-{
-    return s.re == 0 && (!gx_number_is_complex(dtype) || s.im == 0);
-}
-
 /* Bytes rounded up, so that what follows in a workspace is aligned. */
 static inline size_t gx_cuda_round(size_t bytes)
 {
     return (bytes + 255) / 256 * 256;
 }
+
+/* The same of an m x n matrix. */
+static inline size_t gx_cuda_area(gx_number dtype, int64_t m, int64_t n)
+{
+    return gx_cuda_round((size_t)(gx_max(m, 0) * gx_max(n, 0)) * gx_number_bytes(dtype));
+}
+
+/* What a call of cuSOLVER wants for itself, bytes. */
+typedef struct gx_cuda_appetite {
+    size_t device, host;
+} gx_cuda_appetite;
 
 /* The next address that is a multiple of 256: what cuSOLVER likes; callers promise 64. */
 static inline void *gx_cuda_aligned(void *work)
@@ -304,37 +325,19 @@ static inline void *gx_cuda_aligned(void *work)
     GX_CUDA_SLOT(name, c128, GX_C128, body)                                                        \
     GX_CUDA_SLOT(name, c64, GX_C64, body)
 
-GX_SLOTS_DECLARE(gx_cuda_fill);
-GX_SLOTS_DECLARE(gx_cuda_copying);
-GX_SLOTS_DECLARE(gx_cuda_transposing);
-GX_SLOTS_DECLARE(gx_cuda_mapping);
-GX_SLOTS_DECLARE(gx_cuda_symmetrize);
-GX_SLOTS_DECLARE(gx_cuda_reduce);
-GX_SLOTS_DECLARE(gx_cuda_triangular);
-GX_SLOTS_DECLARE(gx_cuda_gemms);
-GX_SLOTS_DECLARE(gx_cuda_syrk);
-GX_SLOTS_DECLARE(gx_cuda_herk);
-GX_SLOTS_DECLARE(gx_cuda_trsm);
-GX_SLOTS_DECLARE(gx_cuda_trmm);
-GX_SLOTS_DECLARE(gx_cuda_potrf);
-GX_SLOTS_DECLARE(gx_cuda_getrf);
-GX_SLOTS_DECLARE(gx_cuda_laswp);
-GX_SLOTS_DECLARE(gx_cuda_geqrf);
-GX_SLOTS_DECLARE(gx_cuda_larft);
-GX_SLOTS_DECLARE(gx_cuda_larfb);
-GX_SLOTS_DECLARE(gx_cuda_ormqr);
-GX_SLOTS_DECLARE(gx_cuda_orgqr);
-GX_SLOTS_DECLARE(gx_cuda_tpqrt);
-GX_SLOTS_DECLARE(gx_cuda_tpmqrt);
-GX_SLOTS_DECLARE(gx_cuda_syev);
-GX_SLOTS_DECLARE(gx_cuda_geev);
-GX_SLOTS_DECLARE(gx_cuda_gesdd);
-GX_SLOTS_DECLARE(gx_cuda_convert);
-GX_SLOTS_DECLARE(gx_cuda_random_numbers);
-GX_SLOTS_DECLARE(gx_cuda_fused_programs);
-GX_SLOTS_DECLARE(gx_cuda_merit);
-GX_SLOTS_DECLARE(gx_cuda_nearest);
-GX_SLOTS_DECLARE(gx_cuda_spmm);
+/* Of every kind of number, and of real ones. */
+#define GX_CUDA_KERNELS(KERNEL)                                                                    \
+    GX_KERNELS_OF_ALL(KERNEL, cuda)                                                                \
+    KERNEL(cuda, SYEV, syev)                                                                       \
+    KERNEL(cuda, GEEV, geev)                                                                       \
+    KERNEL(cuda, GESDD, gesdd)                                                                     \
+    KERNEL(cuda, CONVERT, convert)                                                                 \
+    KERNEL(cuda, RANDOM, random)
+#define GX_CUDA_REAL_KERNELS(KERNEL)                                                               \
+    KERNEL(cuda, MERIT, merit)                                                                     \
+    KERNEL(cuda, NEAREST, nearest)
+GX_CUDA_KERNELS(GX_KERNEL_DECLARE)
+GX_CUDA_REAL_KERNELS(GX_REAL_DECLARE)
 
 size_t gx_cuda_narrow_bytes(const gx_dev *dev, gx_kernel_id kernel, gx_number dtype,
                             const gx_args *args);

@@ -138,94 +138,38 @@ enum { TOOLKITS = sizeof toolkits / sizeof *toolkits };
 
 typedef struct entry {
     size_t at; /* offset in gx_cuda_api */
-    const char *name, *older;
+    const char *name;
     int library;
     bool is_optional;
 } entry;
 
-#define FUNCTION(library, member, name)                                                            \
-    {                                                                                              \
-        offsetof(gx_cuda_api, member), name, NULL, library, false                                  \
-    }
-#define OPTIONAL(library, member, name)                                                            \
-    {                                                                                              \
-        offsetof(gx_cuda_api, member), name, NULL, library, true                                   \
-    }
+#define ENTRY(library, member, name, is_optional)                                                  \
+    {offsetof(gx_cuda_api, member), name, library, is_optional},
+#define OF_CUDART(result, member, name, ...) ENTRY(CUDART, member, #name, false)
+#define OF_GRAPHS(result, member, name, ...) ENTRY(CUDART, member, #name, true)
+#define OF_CUBLAS(result, member, name, ...) ENTRY(CUBLAS, member, #name, false)
+#define OF_CUSOLVER(result, member, name, ...) ENTRY(CUSOLVER, member, #name, false)
+#define OF_GEEV(result, member, name, ...) ENTRY(CUSOLVER, member, #name, true)
 #define BLAS_OF(member, name)                                                                      \
-    FUNCTION(CUBLAS, member[GX_F64], "cublasD" name),                                              \
-        FUNCTION(CUBLAS, member[GX_F32], "cublasS" name),                                          \
-        FUNCTION(CUBLAS, member[GX_C128], "cublasZ" name),                                         \
-        FUNCTION(CUBLAS, member[GX_C64], "cublasC" name)
-#define SOLVER(member, name)                                                                       \
-    FUNCTION(CUSOLVER, member, "cusolverDn" name),                                                 \
-        FUNCTION(CUSOLVER, member##_bytes, "cusolverDn" name "_bufferSize")
+    ENTRY(CUBLAS, member[GX_F64], "cublasD" name, false)                                           \
+    ENTRY(CUBLAS, member[GX_F32], "cublasS" name, false)                                           \
+    ENTRY(CUBLAS, member[GX_C128], "cublasZ" name, false)                                          \
+    ENTRY(CUBLAS, member[GX_C64], "cublasC" name, false)
 
 static const entry entries[] = {
-    FUNCTION(CUDART, count, "cudaGetDeviceCount"),
-    FUNCTION(CUDART, set_device, "cudaSetDevice"),
-    FUNCTION(CUDART, attribute, "cudaDeviceGetAttribute"),
-    {offsetof(gx_cuda_api, properties), "cudaGetDeviceProperties_v2", "cudaGetDeviceProperties",
-     CUDART, false},
-    FUNCTION(CUDART, bus_id, "cudaDeviceGetPCIBusId"),
-    FUNCTION(CUDART, driver_version, "cudaDriverGetVersion"),
-    FUNCTION(CUDART, runtime_version, "cudaRuntimeGetVersion"),
-    FUNCTION(CUDART, memory, "cudaMemGetInfo"),
-    FUNCTION(CUDART, malloc, "cudaMalloc"),
-    FUNCTION(CUDART, free, "cudaFree"),
-    FUNCTION(CUDART, host_alloc, "cudaHostAlloc"),
-    FUNCTION(CUDART, free_host, "cudaFreeHost"),
-    FUNCTION(CUDART, stream_create, "cudaStreamCreateWithFlags"),
-    FUNCTION(CUDART, stream_destroy, "cudaStreamDestroy"),
-    FUNCTION(CUDART, stream_wait, "cudaStreamSynchronize"),
-    FUNCTION(CUDART, stream_after, "cudaStreamWaitEvent"),
-    FUNCTION(CUDART, event_create, "cudaEventCreateWithFlags"),
-    FUNCTION(CUDART, event_destroy, "cudaEventDestroy"),
-    FUNCTION(CUDART, event_record, "cudaEventRecord"),
-    FUNCTION(CUDART, event_wait, "cudaEventSynchronize"),
-    OPTIONAL(CUDART, capture_begin, "cudaStreamBeginCapture"),
-    OPTIONAL(CUDART, capture_end, "cudaStreamEndCapture"),
-    OPTIONAL(CUDART, graph_make, "cudaGraphInstantiate"),
-    OPTIONAL(CUDART, graph_launch, "cudaGraphLaunch"),
-    OPTIONAL(CUDART, graph_destroy, "cudaGraphDestroy"),
-    OPTIONAL(CUDART, graph_unmake, "cudaGraphExecDestroy"),
-    FUNCTION(CUDART, copy, "cudaMemcpyAsync"),
-    FUNCTION(CUDART, copy_2d, "cudaMemcpy2DAsync"),
-    FUNCTION(CUDART, copy_peer, "cudaMemcpyPeerAsync"),
-    FUNCTION(CUDART, can_reach, "cudaDeviceCanAccessPeer"),
-    FUNCTION(CUDART, reach, "cudaDeviceEnablePeerAccess"),
-    FUNCTION(CUDART, launch, "cudaLaunchKernel"),
-    FUNCTION(CUDART, function_set, "cudaFuncSetAttribute"),
-    FUNCTION(CUDART, library_load, "cudaLibraryLoadData"),
-    FUNCTION(CUDART, library_unload, "cudaLibraryUnload"),
-    FUNCTION(CUDART, library_kernel, "cudaLibraryGetKernel"),
-    FUNCTION(CUDART, last_error, "cudaGetLastError"),
-    FUNCTION(CUDART, error_name, "cudaGetErrorName"),
-    FUNCTION(CUDART, error_text, "cudaGetErrorString"),
-    FUNCTION(CUBLAS, blas_create, "cublasCreate_v2"),
-    FUNCTION(CUBLAS, blas_destroy, "cublasDestroy_v2"),
-    FUNCTION(CUBLAS, blas_stream, "cublasSetStream_v2"),
-    FUNCTION(CUBLAS, blas_workspace, "cublasSetWorkspace_v2"),
-    FUNCTION(CUBLAS, blas_name, "cublasGetStatusName"),
-    BLAS_OF(gemm, "gemm_v2_64"),
-    FUNCTION(CUBLAS, gemm_ex, "cublasGemmEx_64"),
-    BLAS_OF(batch, "gemmStridedBatched_64"),
-    BLAS_OF(syrk, "syrk_v2_64"),
-    FUNCTION(CUBLAS, herk[GX_C128], "cublasZherk_v2_64"),
-    FUNCTION(CUBLAS, herk[GX_C64], "cublasCherk_v2_64"),
-    BLAS_OF(trsm, "trsm_v2_64"),
-    BLAS_OF(trmm, "trmm_v2_64"),
-    FUNCTION(CUSOLVER, solver_create, "cusolverDnCreate"),
-    FUNCTION(CUSOLVER, solver_destroy, "cusolverDnDestroy"),
-    FUNCTION(CUSOLVER, solver_stream, "cusolverDnSetStream"),
-    FUNCTION(CUSOLVER, params_create, "cusolverDnCreateParams"),
-    FUNCTION(CUSOLVER, params_destroy, "cusolverDnDestroyParams"),
-    SOLVER(potrf, "Xpotrf"),
-    SOLVER(getrf, "Xgetrf"),
-    SOLVER(geqrf, "Xgeqrf"),
-    SOLVER(syevd, "Xsyevd"),
-    SOLVER(gesvd, "Xgesvd"),
-    OPTIONAL(CUSOLVER, geev, "cusolverDnXgeev"),
-    OPTIONAL(CUSOLVER, geev_bytes, "cusolverDnXgeev_bufferSize"),
+    GX_CUDART(OF_CUDART)
+    GX_CUDART_GRAPHS(OF_GRAPHS)
+    GX_CUBLAS(OF_CUBLAS)
+    BLAS_OF(gemm, "gemm_v2_64")
+    ENTRY(CUBLAS, gemm_ex, "cublasGemmEx_64", false)
+    BLAS_OF(batch, "gemmStridedBatched_64")
+    BLAS_OF(syrk, "syrk_v2_64")
+    ENTRY(CUBLAS, herk[GX_C128], "cublasZherk_v2_64", false)
+    ENTRY(CUBLAS, herk[GX_C64], "cublasCherk_v2_64", false)
+    BLAS_OF(trsm, "trsm_v2_64")
+    BLAS_OF(trmm, "trmm_v2_64")
+    GX_CUSOLVER(OF_CUSOLVER)
+    GX_CUSOLVER_GEEV(OF_GEEV)
 };
 
 static gx_code fill_table(void *const library[LIBRARIES], const toolkit *t, gx_cuda_api *api,
@@ -234,8 +178,8 @@ static gx_code fill_table(void *const library[LIBRARIES], const toolkit *t, gx_c
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         const entry *e = &entries[i];
         void *function = dlsym(library[e->library], e->name);
-        if (function == NULL && e->older != NULL) {
-            function = dlsym(library[e->library], e->older);
+        if (function == NULL && strcmp(e->name, "cudaGetDeviceProperties_v2") == 0) {
+            function = dlsym(library[e->library], "cudaGetDeviceProperties"); // CUDA 13
         }
         if (function == NULL && !e->is_optional) {
             return gx_fail(err, GX_DEVICE, "%s has no %s: CUDA 12.8 or newer is needed",
@@ -337,16 +281,11 @@ gx_code gx_cuda_api_open(const char *cuda_path, gx_cuda_api *api, gx_err *err)
 
 void gx_cuda_api_nvrtc(const gx_cuda_api *api, gx_nvrtc *nvrtc)
 {
+#define OF_NVRTC(result, member, name, ...) {offsetof(gx_nvrtc, member), #name},
     static const struct {
         size_t at;
         const char *name;
-    } functions[] = {
-        {offsetof(gx_nvrtc, create), "nvrtcCreateProgram"},
-        {offsetof(gx_nvrtc, compile), "nvrtcCompileProgram"},
-        {offsetof(gx_nvrtc, cubin_bytes), "nvrtcGetCUBINSize"},
-        {offsetof(gx_nvrtc, cubin), "nvrtcGetCUBIN"},
-        {offsetof(gx_nvrtc, destroy), "nvrtcDestroyProgram"},
-    };
+    } functions[] = {GX_NVRTC(OF_NVRTC)};
     folders f;
     find_folders(api->cuda_path, &f);
     void *library = open_library(&f, api->nvrtc);

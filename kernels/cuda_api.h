@@ -73,124 +73,153 @@ typedef int (*gx_cublas_trmm)(gx_cuda_handle, int side, int uplo, int trans, int
                               int64_t n, const void *alpha, const void *a, int64_t lda,
                               const void *b, int64_t ldb, void *c, int64_t ldc);
 
-/* NVRTC, which compiles while gx runs; create NULL: it is not there. */
+// clang-format off
+/* F(result, member, the library's name, parameters) of libcudart. */
+#define GX_CUDART(F)                                                                               \
+    F(int, count, cudaGetDeviceCount, (int *count))                                                \
+    F(int, set_device, cudaSetDevice, (int device))                                                \
+    F(int, attribute, cudaDeviceGetAttribute, (int *value, int attribute, int device))             \
+    F(int, properties, cudaGetDeviceProperties_v2, (void *properties, int device))                 \
+    F(int, bus_id, cudaDeviceGetPCIBusId, (char *text, int bytes, int device))                     \
+    F(int, driver_version, cudaDriverGetVersion, (int *version))                                   \
+    F(int, runtime_version, cudaRuntimeGetVersion, (int *version))                                 \
+    F(int, memory, cudaMemGetInfo, (size_t *free_bytes, size_t *total_bytes))                      \
+    F(int, malloc, cudaMalloc, (void **ptr, size_t bytes))                                         \
+    F(int, free, cudaFree, (void *ptr))                                                            \
+    F(int, host_alloc, cudaHostAlloc, (void **ptr, size_t bytes, unsigned flags))                  \
+    F(int, free_host, cudaFreeHost, (void *ptr))                                                   \
+    F(int, stream_create, cudaStreamCreateWithFlags, (gx_cuda_handle *stream, unsigned flags))     \
+    F(int, stream_destroy, cudaStreamDestroy, (gx_cuda_handle stream))                             \
+    F(int, stream_wait, cudaStreamSynchronize, (gx_cuda_handle stream))                            \
+    F(int, stream_after, cudaStreamWaitEvent, (gx_cuda_handle stream, gx_cuda_handle event,        \
+        unsigned flags))                                                                           \
+    F(int, event_create, cudaEventCreateWithFlags, (gx_cuda_handle *event, unsigned flags))        \
+    F(int, event_destroy, cudaEventDestroy, (gx_cuda_handle event))                                \
+    F(int, event_record, cudaEventRecord, (gx_cuda_handle event, gx_cuda_handle stream))           \
+    F(int, event_wait, cudaEventSynchronize, (gx_cuda_handle event))                               \
+    F(int, copy, cudaMemcpyAsync, (void *dst, const void *src, size_t bytes, int kind,             \
+        gx_cuda_handle stream))                                                                    \
+    F(int, copy_2d, cudaMemcpy2DAsync, (void *dst, size_t dst_pitch, const void *src,              \
+        size_t src_pitch, size_t width, size_t height, int kind, gx_cuda_handle stream))           \
+    F(int, copy_peer, cudaMemcpyPeerAsync, (void *dst, int dst_device, const void *src,            \
+        int src_device, size_t bytes, gx_cuda_handle stream))                                      \
+    F(int, can_reach, cudaDeviceCanAccessPeer, (int *can, int device, int other))                  \
+    F(int, reach, cudaDeviceEnablePeerAccess, (int other, unsigned flags))                         \
+    F(int, launch, cudaLaunchKernel, (const void *kernel, gx_cuda_dim grid, gx_cuda_dim block,     \
+        void **args, size_t shared_bytes, gx_cuda_handle stream))                                  \
+    F(int, function_set, cudaFuncSetAttribute, (const void *kernel, int attribute, int value))     \
+    F(int, library_load, cudaLibraryLoadData, (gx_cuda_handle *library, const void *image,         \
+        int *options, void **values, unsigned count, int *library_options, void **library_values,  \
+        unsigned library_count))                                                                   \
+    F(int, library_unload, cudaLibraryUnload, (gx_cuda_handle library))                            \
+    F(int, library_kernel, cudaLibraryGetKernel, (gx_cuda_handle *kernel, gx_cuda_handle library,  \
+        const char *name))                                                                         \
+    F(int, last_error, cudaGetLastError, (void))                                                   \
+    F(const char *, error_name, cudaGetErrorName, (int status))                                    \
+    F(const char *, error_text, cudaGetErrorString, (int status))
+
+/* Graphs: NULL where there are none. */
+#define GX_CUDART_GRAPHS(F)                                                                        \
+    F(int, capture_begin, cudaStreamBeginCapture, (gx_cuda_handle stream, int mode))               \
+    F(int, capture_end, cudaStreamEndCapture, (gx_cuda_handle stream, gx_cuda_handle *graph))      \
+    F(int, graph_make, cudaGraphInstantiate, (gx_cuda_handle *made, gx_cuda_handle graph,          \
+        unsigned long long flags))                                                                 \
+    F(int, graph_launch, cudaGraphLaunch, (gx_cuda_handle made, gx_cuda_handle stream))            \
+    F(int, graph_destroy, cudaGraphDestroy, (gx_cuda_handle graph))                                \
+    F(int, graph_unmake, cudaGraphExecDestroy, (gx_cuda_handle made))
+
+/* libcublas, beside what has a function for each dtype. */
+#define GX_CUBLAS(F)                                                                               \
+    F(int, blas_create, cublasCreate_v2, (gx_cuda_handle *handle))                                 \
+    F(int, blas_destroy, cublasDestroy_v2, (gx_cuda_handle handle))                                \
+    F(int, blas_stream, cublasSetStream_v2, (gx_cuda_handle handle, gx_cuda_handle stream))        \
+    F(int, blas_workspace, cublasSetWorkspace_v2, (gx_cuda_handle handle, void *workspace,         \
+        size_t bytes))                                                                             \
+    F(const char *, blas_name, cublasGetStatusName, (int status))
+
+/* libcusolver. */
+#define GX_CUSOLVER(F)                                                                             \
+    F(int, solver_create, cusolverDnCreate, (gx_cuda_handle *handle))                              \
+    F(int, solver_destroy, cusolverDnDestroy, (gx_cuda_handle handle))                             \
+    F(int, solver_stream, cusolverDnSetStream, (gx_cuda_handle handle, gx_cuda_handle stream))     \
+    F(int, params_create, cusolverDnCreateParams, (gx_cuda_handle *params))                        \
+    F(int, params_destroy, cusolverDnDestroyParams, (gx_cuda_handle params))                       \
+    F(int, potrf_bytes, cusolverDnXpotrf_bufferSize, (gx_cuda_handle, gx_cuda_handle params,       \
+        int uplo, int64_t n, int type_a, const void *a, int64_t lda, int compute, size_t *device,  \
+        size_t *host))                                                                             \
+    F(int, potrf, cusolverDnXpotrf, (gx_cuda_handle, gx_cuda_handle params, int uplo, int64_t n,   \
+        int type_a, void *a, int64_t lda, int compute, void *device, size_t device_bytes,          \
+        void *host, size_t host_bytes, int *info))                                                 \
+    F(int, getrf_bytes, cusolverDnXgetrf_bufferSize, (gx_cuda_handle, gx_cuda_handle params,       \
+        int64_t m, int64_t n, int type_a, const void *a, int64_t lda, int compute,                 \
+        size_t *device, size_t *host))                                                             \
+    F(int, getrf, cusolverDnXgetrf, (gx_cuda_handle, gx_cuda_handle params, int64_t m, int64_t n,  \
+        int type_a, void *a, int64_t lda, int64_t *pivots, int compute, void *device,              \
+        size_t device_bytes, void *host, size_t host_bytes, int *info))                            \
+    F(int, geqrf_bytes, cusolverDnXgeqrf_bufferSize, (gx_cuda_handle, gx_cuda_handle params,       \
+        int64_t m, int64_t n, int type_a, const void *a, int64_t lda, int type_tau,                \
+        const void *tau, int compute, size_t *device, size_t *host))                               \
+    F(int, geqrf, cusolverDnXgeqrf, (gx_cuda_handle, gx_cuda_handle params, int64_t m, int64_t n,  \
+        int type_a, void *a, int64_t lda, int type_tau, void *tau, int compute, void *device,      \
+        size_t device_bytes, void *host, size_t host_bytes, int *info))                            \
+    F(int, syevd_bytes, cusolverDnXsyevd_bufferSize, (gx_cuda_handle, gx_cuda_handle params,       \
+        int jobz, int uplo, int64_t n, int type_a, const void *a, int64_t lda, int type_w,         \
+        const void *w, int compute, size_t *device, size_t *host))                                 \
+    F(int, syevd, cusolverDnXsyevd, (gx_cuda_handle, gx_cuda_handle params, int jobz, int uplo,    \
+        int64_t n, int type_a, void *a, int64_t lda, int type_w, void *w, int compute,             \
+        void *device, size_t device_bytes, void *host, size_t host_bytes, int *info))              \
+    F(int, gesvd_bytes, cusolverDnXgesvd_bufferSize, (gx_cuda_handle, gx_cuda_handle params,       \
+        signed char jobu, signed char jobvt, int64_t m, int64_t n, int type_a, const void *a,      \
+        int64_t lda, int type_s, const void *s, int type_u, const void *u, int64_t ldu,            \
+        int type_vt, const void *vt, int64_t ldvt, int compute, size_t *device, size_t *host))     \
+    F(int, gesvd, cusolverDnXgesvd, (gx_cuda_handle, gx_cuda_handle params, signed char jobu,      \
+        signed char jobvt, int64_t m, int64_t n, int type_a, void *a, int64_t lda, int type_s,     \
+        void *s, int type_u, void *u, int64_t ldu, int type_vt, void *vt, int64_t ldvt,            \
+        int compute, void *device, size_t device_bytes, void *host, size_t host_bytes,             \
+        int *info))
+
+/* NULL before CUDA 12.6. */
+#define GX_CUSOLVER_GEEV(F)                                                                        \
+    F(int, geev_bytes, cusolverDnXgeev_bufferSize, (gx_cuda_handle, gx_cuda_handle params,         \
+        int jobvl, int jobvr, int64_t n, int type_a, const void *a, int64_t lda, int type_w,       \
+        const void *w, int type_vl, const void *vl, int64_t ldvl, int type_vr, const void *vr,     \
+        int64_t ldvr, int compute, size_t *device, size_t *host))                                  \
+    F(int, geev, cusolverDnXgeev, (gx_cuda_handle, gx_cuda_handle params, int jobvl, int jobvr,    \
+        int64_t n, int type_a, void *a, int64_t lda, int type_w, void *w, int type_vl, void *vl,   \
+        int64_t ldvl, int type_vr, void *vr, int64_t ldvr, int compute, void *device,              \
+        size_t device_bytes, void *host, size_t host_bytes, int *info))
+
+/* NVRTC, which compiles while gx runs. */
+#define GX_NVRTC(F)                                                                                \
+    F(int, create, nvrtcCreateProgram, (gx_cuda_handle *program, const char *source,               \
+        const char *name, int headers, const char *const *sources, const char *const *names))      \
+    F(int, compile, nvrtcCompileProgram, (gx_cuda_handle program, int options,                     \
+        const char *const *option))                                                                \
+    F(int, cubin_bytes, nvrtcGetCUBINSize, (gx_cuda_handle program, size_t *bytes))                \
+    F(int, cubin, nvrtcGetCUBIN, (gx_cuda_handle program, char *cubin))                            \
+    F(int, destroy, nvrtcDestroyProgram, (gx_cuda_handle *program))
+// clang-format on
+
+#define GX_CUDA_MEMBER(result, member, name, parameters) result(*member) parameters;
+
 typedef struct gx_nvrtc {
-    int (*create)(gx_cuda_handle *program, const char *source, const char *name, int headers,
-                  const char *const *sources, const char *const *names);
-    int (*compile)(gx_cuda_handle program, int options, const char *const *option);
-    int (*cubin_bytes)(gx_cuda_handle program, size_t *bytes);
-    int (*cubin)(gx_cuda_handle program, char *cubin);
-    int (*destroy)(gx_cuda_handle *program);
+    GX_NVRTC(GX_CUDA_MEMBER) // create NULL: it is not there
 } gx_nvrtc;
 
 typedef struct gx_cuda_api {
     char cuda_path[512]; /* the folder that was looked in first */
     const char *nvrtc;   /* the toolkit's name of that library  */
-
-    /* libcudart */
-    int (*count)(int *count);
-    int (*set_device)(int device);
-    int (*attribute)(int *value, int attribute, int device);
-    int (*properties)(void *properties, int device); /* begins with char name[256] */
-    int (*bus_id)(char *text, int bytes, int device);
-    int (*driver_version)(int *version);
-    int (*runtime_version)(int *version);
-    int (*memory)(size_t *free_bytes, size_t *total_bytes);
-    int (*malloc)(void **ptr, size_t bytes);
-    int (*free)(void *ptr);
-    int (*host_alloc)(void **ptr, size_t bytes, unsigned flags);
-    int (*free_host)(void *ptr);
-    int (*stream_create)(gx_cuda_handle *stream, unsigned flags);
-    int (*stream_destroy)(gx_cuda_handle stream);
-    int (*stream_wait)(gx_cuda_handle stream); /* cudaStreamSynchronize */
-    int (*stream_after)(gx_cuda_handle stream, gx_cuda_handle event, unsigned flags);
-    int (*event_create)(gx_cuda_handle *event, unsigned flags);
-    int (*event_destroy)(gx_cuda_handle event);
-    int (*event_record)(gx_cuda_handle event, gx_cuda_handle stream);
-    int (*event_wait)(gx_cuda_handle event); /* cudaEventSynchronize */
-    int (*capture_begin)(gx_cuda_handle stream, int mode); /* graphs: NULL where there are none */
-    int (*capture_end)(gx_cuda_handle stream, gx_cuda_handle *graph);
-    int (*graph_make)(gx_cuda_handle *made, gx_cuda_handle graph, unsigned long long flags);
-    int (*graph_launch)(gx_cuda_handle made, gx_cuda_handle stream);
-    int (*graph_destroy)(gx_cuda_handle graph);
-    int (*graph_unmake)(gx_cuda_handle made);
-    int (*copy)(void *dst, const void *src, size_t bytes, int kind, gx_cuda_handle stream);
-    int (*copy_2d)(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width,
-                   size_t height, int kind, gx_cuda_handle stream);
-    int (*copy_peer)(void *dst, int dst_device, const void *src, int src_device, size_t bytes,
-                     gx_cuda_handle stream);
-    int (*can_reach)(int *can, int device, int other); /* cudaDeviceCanAccessPeer */
-    int (*reach)(int other, unsigned flags);           /* cudaDeviceEnablePeerAccess */
-    int (*launch)(const void *kernel, gx_cuda_dim grid, gx_cuda_dim block, void **args,
-                  size_t shared_bytes, gx_cuda_handle stream);
-    int (*function_set)(const void *kernel, int attribute, int value); /* cudaFuncSetAttribute */
-    int (*library_load)(gx_cuda_handle *library, const void *image, int *options, void **values,
-                        unsigned count, int *library_options, void **library_values,
-                        unsigned library_count);
-    int (*library_unload)(gx_cuda_handle library);
-    int (*library_kernel)(gx_cuda_handle *kernel, gx_cuda_handle library, const char *name);
-    int (*last_error)(void); /* and clears it */
-    const char *(*error_name)(int status);
-    const char *(*error_text)(int status);
-
-    /* libcublas */
-    int (*blas_create)(gx_cuda_handle *handle);
-    int (*blas_destroy)(gx_cuda_handle handle);
-    int (*blas_stream)(gx_cuda_handle handle, gx_cuda_handle stream);
-    int (*blas_workspace)(gx_cuda_handle handle, void *workspace, size_t bytes);
-    const char *(*blas_name)(int status);
+    GX_CUDART(GX_CUDA_MEMBER)
+    GX_CUDART_GRAPHS(GX_CUDA_MEMBER)
+    GX_CUBLAS(GX_CUDA_MEMBER)
     gx_cublas_gemm gemm[GX_NUMBER_COUNT];
     gx_cublas_gemm_ex gemm_ex;
     gx_cublas_batch batch[GX_NUMBER_COUNT]; /* gemmStridedBatched */
     gx_cublas_rank_k syrk[GX_NUMBER_COUNT], herk[GX_NUMBER_COUNT]; /* herk of reals: NULL */
     gx_cublas_trsm trsm[GX_NUMBER_COUNT];
     gx_cublas_trmm trmm[GX_NUMBER_COUNT];
-
-    /* libcusolver */
-    int (*solver_create)(gx_cuda_handle *handle);
-    int (*solver_destroy)(gx_cuda_handle handle);
-    int (*solver_stream)(gx_cuda_handle handle, gx_cuda_handle stream);
-    int (*params_create)(gx_cuda_handle *params);
-    int (*params_destroy)(gx_cuda_handle params);
-    int (*potrf_bytes)(gx_cuda_handle, gx_cuda_handle params, int uplo, int64_t n, int type_a,
-                       const void *a, int64_t lda, int compute, size_t *device, size_t *host);
-    int (*potrf)(gx_cuda_handle, gx_cuda_handle params, int uplo, int64_t n, int type_a, void *a,
-                 int64_t lda, int compute, void *device, size_t device_bytes, void *host,
-                 size_t host_bytes, int *info);
-    int (*getrf_bytes)(gx_cuda_handle, gx_cuda_handle params, int64_t m, int64_t n, int type_a,
-                       const void *a, int64_t lda, int compute, size_t *device, size_t *host);
-    int (*getrf)(gx_cuda_handle, gx_cuda_handle params, int64_t m, int64_t n, int type_a, void *a,
-                 int64_t lda, int64_t *pivots, int compute, void *device, size_t device_bytes,
-                 void *host, size_t host_bytes, int *info);
-    int (*geqrf_bytes)(gx_cuda_handle, gx_cuda_handle params, int64_t m, int64_t n, int type_a,
-                       const void *a, int64_t lda, int type_tau, const void *tau, int compute,
-                       size_t *device, size_t *host);
-    int (*geqrf)(gx_cuda_handle, gx_cuda_handle params, int64_t m, int64_t n, int type_a, void *a,
-                 int64_t lda, int type_tau, void *tau, int compute, void *device,
-                 size_t device_bytes, void *host, size_t host_bytes, int *info);
-    int (*syevd_bytes)(gx_cuda_handle, gx_cuda_handle params, int jobz, int uplo, int64_t n,
-                       int type_a, const void *a, int64_t lda, int type_w, const void *w,
-                       int compute, size_t *device, size_t *host);
-    int (*syevd)(gx_cuda_handle, gx_cuda_handle params, int jobz, int uplo, int64_t n, int type_a,
-                 void *a, int64_t lda, int type_w, void *w, int compute, void *device,
-                 size_t device_bytes, void *host, size_t host_bytes, int *info);
-    int (*gesvd_bytes)(gx_cuda_handle, gx_cuda_handle params, signed char jobu, signed char jobvt,
-                       int64_t m, int64_t n, int type_a, const void *a, int64_t lda, int type_s,
-                       const void *s, int type_u, const void *u, int64_t ldu, int type_vt,
-                       const void *vt, int64_t ldvt, int compute, size_t *device, size_t *host);
-    int (*gesvd)(gx_cuda_handle, gx_cuda_handle params, signed char jobu, signed char jobvt,
-                 int64_t m, int64_t n, int type_a, void *a, int64_t lda, int type_s, void *s,
-                 int type_u, void *u, int64_t ldu, int type_vt, void *vt, int64_t ldvt, int compute,
-                 void *device, size_t device_bytes, void *host, size_t host_bytes, int *info);
-    /* NULL before CUDA 12.6 */
-    int (*geev_bytes)(gx_cuda_handle, gx_cuda_handle params, int jobvl, int jobvr, int64_t n,
-                      int type_a, const void *a, int64_t lda, int type_w, const void *w,
-                      int type_vl, const void *vl, int64_t ldvl, int type_vr, const void *vr,
-                      int64_t ldvr, int compute, size_t *device, size_t *host);
-    int (*geev)(gx_cuda_handle, gx_cuda_handle params, int jobvl, int jobvr, int64_t n, int type_a,
-                void *a, int64_t lda, int type_w, void *w, int type_vl, void *vl, int64_t ldvl,
-                int type_vr, void *vr, int64_t ldvr, int compute, void *device, size_t device_bytes,
-                void *host, size_t host_bytes, int *info);
+    GX_CUSOLVER(GX_CUDA_MEMBER)
+    GX_CUSOLVER_GEEV(GX_CUDA_MEMBER)
 } gx_cuda_api;
 
 /*

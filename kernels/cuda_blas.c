@@ -30,7 +30,7 @@ static gx_code gemm(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args
     if (p->m <= 0 || p->n <= 0) {
         return GX_OK;
     }
-    if (p->k <= 0 || gx_cuda_is_zero(dtype, p->alpha)) {
+    if (p->k <= 0 || is_zero(scalar_of(dtype, p->alpha))) {
         return gx_cuda_region(dev, queue, dtype, GX_CUDA_ALL, GX_LOWER, p->m, p->n, p->beta, p->c,
                               p->ldc, err);
     }
@@ -47,7 +47,7 @@ static gx_code gemm(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args
         gx_cuda_scalar_of(&beta, dtype, p->beta), p->c, ld_of(p->ldc));
     return gx_cublas_check(dev, status, "gemm", err);
 }
-GX_CUDA_SLOTS_DEFINE(gx_cuda_gemms, gemm)
+GX_CUDA_SLOTS_DEFINE(gx_cuda_gemm, gemm)
 
 gx_code gx_cuda_gemm(gx_dev *dev, gx_queue *queue, gx_number dtype, gx_trans transa,
                      gx_trans transb, int64_t m, int64_t n, int64_t k, double alpha, const void *a,
@@ -95,7 +95,7 @@ static gx_code rank_k(gx_dev *dev, gx_queue *queue, gx_number dtype, bool is_her
     if (p->n <= 0) {
         return GX_OK;
     }
-    if (p->k <= 0 || gx_cuda_is_zero(dtype, alpha)) {
+    if (p->k <= 0 || is_zero(scalar_of(dtype, alpha))) {
         return gx_cuda_region(dev, queue, dtype,
                               is_hermitian ? GX_CUDA_REAL_DIAGONAL : GX_CUDA_TRIANGLE, p->uplo,
                               p->n, p->n, beta, p->c, p->ldc, err);
@@ -140,7 +140,7 @@ static gx_code triangular(gx_dev *dev, gx_queue *queue, gx_number dtype, bool so
     if (p->m <= 0 || p->n <= 0) {
         return GX_OK;
     }
-    if (gx_cuda_is_zero(dtype, p->alpha)) {
+    if (is_zero(scalar_of(dtype, p->alpha))) {
         return gx_cuda_region(dev, queue, dtype, GX_CUDA_ALL, GX_LOWER, p->m, p->n,
                               (gx_scalar){0, 0}, p->c, p->ldc, err);
     }

@@ -42,16 +42,20 @@ gx_code gx_cuda_queue_wait(gx_dev *dev, gx_queue *queue, gx_err *err)
     return code;
 }
 
+gx_code gx_cuda_fetch(gx_dev *dev, gx_queue *queue, void *to, const void *from, size_t bytes,
+                      gx_err *err)
+{
+    int status = dev->api->copy(to, from, bytes, GX_CUDA_DEVICE_TO_HOST, queue->stream);
+    return gx_cuda_check(dev, status, "cudaMemcpyAsync", err);
+}
+
 gx_code gx_cuda_post(gx_dev *dev, gx_queue *queue, const int32_t *from, int64_t *to, gx_err *err)
 {
     if (queue->letters == GX_CUDA_MAILBOX) {
         GX_TRY(gx_cuda_queue_wait(dev, queue, err));
     }
     int i = queue->letters;
-    CUDA_TRY(dev,
-             dev->api->copy(&queue->mailbox[i], from, sizeof *from, GX_CUDA_DEVICE_TO_HOST,
-                            queue->stream),
-             "cudaMemcpyAsync");
+    GX_TRY(gx_cuda_fetch(dev, queue, &queue->mailbox[i], from, sizeof *from, err));
     queue->receiver[i] = to;
     queue->letters++;
     return GX_OK;

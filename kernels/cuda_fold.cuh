@@ -88,6 +88,23 @@ template <class T> __device__ inline triple term(int kind, number e)
     }
 }
 
+/* Blue's three sums as scale^2 ssq, as LAPACK's dnrm2 joins them. */
+__device__ inline void join_squares(triple s, double *scale, double *ssq)
+{
+    *scale = 1;
+    *ssq = s.y;
+    if (s.x > 0 || isnan(s.x)) {
+        bool is_felt = s.y > 0 || isnan(s.y);
+        *scale = 1 / BIG_SCALE;
+        *ssq = is_felt ? s.x + (s.y * BIG_SCALE) * BIG_SCALE : s.x;
+    } else if (s.z > 0 && !(s.y > 0 || isnan(s.y))) {
+        *scale = 1 / SMALL_SCALE;
+        *ssq = s.z;
+    } else if (s.z > 0) {
+        *ssq = s.y + (s.z / SMALL_SCALE) / SMALL_SCALE;
+    }
+}
+
 /* A lane's total: a run of terms, and the sum of the runs before it. */
 struct lane {
     triple run, total;

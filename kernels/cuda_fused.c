@@ -67,8 +67,8 @@ struct gx_cuda_programs {
 // Text --------------------------------------------------------------------------------------------
 
 /* The parts, as they were when gx_cuda.so was made; each ends with a NUL. */
-extern const char gx_cuda_text_struct[], gx_cuda_text_functions[], gx_cuda_text_folds[],
-    gx_cuda_text_parts[];
+extern const char gx_cuda_text_struct[], gx_cuda_text_table[], gx_cuda_text_functions[],
+    gx_cuda_text_folds[], gx_cuda_text_parts[];
 
 typedef struct text {
     char *at;
@@ -114,14 +114,20 @@ static void write_step(text *t, const gx_fused *f, int s)
         from[2]);
 }
 
-/* 0, or 1 + the reduction that an output goes into as a whole. */
-static int reduced(const gx_fused_result *r)
+/* The reduction that a fold is. */
+static gx_reduce_kind reduction(const gx_fused_result *r)
 {
     static const gx_reduce_kind kind[] = {[GX_FOLD_SUM] = GX_REDUCE_SUM,
                                           [GX_FOLD_NORM] = GX_REDUCE_SUMSQ,
                                           [GX_FOLD_MIN] = GX_REDUCE_MIN,
                                           [GX_FOLD_MAX] = GX_REDUCE_MAX};
-    return r->fold == GX_FOLD_NONE || r->fold_of != GX_FOLD_OF_ALL ? 0 : 1 + (int)kind[r->fold];
+    return kind[r->fold];
+}
+
+/* 0, or 1 + the reduction that an output goes into as a whole. */
+static int reduced(const gx_fused_result *r)
+{
+    return r->fold == GX_FOLD_NONE || r->fold_of != GX_FOLD_OF_ALL ? 0 : 1 + (int)reduction(r);
 }
 
 /* What comes before the kernel. */
@@ -135,8 +141,8 @@ static void write_head(text *t)
         "GX_REDUCE_ROW_ABS = %d };\n",
         GX_REDUCE_SUM, GX_REDUCE_SUMSQ, GX_REDUCE_MAX_ABS, GX_REDUCE_MIN, GX_REDUCE_MAX,
         GX_REDUCE_COL_ABS, GX_REDUCE_ROW_ABS);
-    say(t, "%s\n%s\n%s\n%s\n", gx_cuda_text_struct, gx_cuda_text_functions, gx_cuda_text_folds,
-        gx_cuda_text_parts);
+    say(t, "%s\n%s\n%s\n%s\n%s\n", gx_cuda_text_struct, gx_cuda_text_table,
+        gx_cuda_text_functions, gx_cuda_text_folds, gx_cuda_text_parts);
 }
 
 /* Of one element: its inputs are there already. */
@@ -221,7 +227,7 @@ static bool compile(const gx_dev *dev, const gx_nvrtc *nvrtc, const char *source
 }
 
 /* From the machine code to a kernel; the runtime's last error does not stay behind. */
-static void load(gx_dev *dev, program *p, const char *cubin)
+static void load_kernel(gx_dev *dev, program *p, const char *cubin)
 {
     const gx_cuda_api *api = dev->api;
     char name[32];
@@ -250,7 +256,7 @@ static void buy(gx_dev *dev, program *p, const gx_fused *f)
         gx_mem_alloc(NULL, CUBIN_BYTES, "NVRTC", &cubin, NULL) == GX_OK) {
         text t = {.at = source, .bytes = TEXT_BYTES};
         if (write_text(&t, f) && compile(dev, &all->nvrtc, source, cubin)) {
-            load(dev, p, cubin);
+            load_kernel(dev, p, cubin);
         }
     }
     gx_mem_free(NULL, source);
@@ -384,10 +390,11 @@ static gx_code fold_output(gx_dev *dev, gx_queue *queue, gx_number dtype, const 
         return GX_OK;
     }
     if (reduced(r) > 0) {
-        GX_TRY(gx_cuda_reduce_end(dev, queue, (gx_reduce_kind)(reduced(r) - 1), blocks,
-                                  (double *)work, out, err));
+        GX_TRY(gx_cuda_reduce_end(dev, queue, reduction(r), blocks, (double *)work, out, err));
     } else {
-        gx_cuda_call call = {.kind = (int32_t)fold, .part = (int32_t)of, .m = p->m, .n = p->n};
+        gx_cuda_call call = {.kind = (int32_t)reduction(r), .part = (int32_t)of};
+        call.m = p->m;
+        call.n = p->n;
         call.a = work;
         call.lda = p->m;
         call.out = out;
@@ -396,11 +403,7 @@ static gx_code fold_output(gx_dev *dev, gx_queue *queue, gx_number dtype, const 
         grid.x = (unsigned)gx_min(count, 16384);
         GX_TRY(gx_cuda_launch(dev, queue, GX_CUDA_FOLD, dtype, grid, block, &call, err));
     }
-    CUDA_TRY(dev,
-             dev->api->copy(p->fold[k], out, (size_t)doubles * sizeof(double),
-                            GX_CUDA_DEVICE_TO_HOST, queue->stream),
-             "cudaMemcpyAsync");
-    return GX_OK;
+    return gx_cuda_fetch(dev, queue, p->fold[k], out, (size_t)doubles * sizeof(double), err);
 }
 
 // Launching ---------------------------------------------------------------------------------------
@@ -500,4 +503,4 @@ static gx_code fused(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_arg
     }
     return GX_OK;
 }
-GX_CUDA_SLOTS_DEFINE(gx_cuda_fused_programs, fused)
+GX_CUDA_SLOTS_DEFINE(gx_cuda_fused, fused)

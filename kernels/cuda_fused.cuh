@@ -51,20 +51,8 @@ __device__ __forceinline__ void output(const gx_cuda_fused &p, int k, long long 
     }
 }
 
-/* f(i, j) for every element of the m x n block. */
-template <class F> __device__ __forceinline__ void for_elements(long long m, long long n, F f)
-{
-    for (long long j = (long long)blockIdx.y * blockDim.y + threadIdx.y; j < n;
-         j += (long long)gridDim.y * blockDim.y) {
-        for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < m;
-             i += (long long)gridDim.x * blockDim.x) {
-            f(i, j);
-        }
-    }
-}
-
 /*
-** f(in, q, i, j) for the same, with element q of a batch: its inputs are in[k][q].  All inputs of a
+** f(in, q, i, j) for every element of the block, as for_each(), with element q of a batch: its inputs are in[k][q].  All inputs of a
 ** batch are loaded before f is called for the first of them.
 */
 template <class T, int INPUTS, int BATCH, class F>

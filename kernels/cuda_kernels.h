@@ -30,8 +30,8 @@
 **   gx_reduce       first stage of GX_REDUCE of a, m x n, to `partial` (below)
 **   gx_reduce_end*  second stage, `partial` to `out`
 **   gx_fused        see cuda_fused.h; a program that is compiled has the same name
-**   gx_fold         out = the fold `kind` (a gx_fold) of each row or column of a, m x n, by `part`,
-**                   a gx_fold_of that is not OF_ALL; 256 threads
+**   gx_fold         out = the reduction `kind` (SUM, SUMSQ, MIN or MAX) of each row or column of a,
+**                   m x n, by `part`, a gx_fold_of that is not OF_ALL; 256 threads
 **   gx_pivots*      n 64-bit numbers at c, counted from 1, to be counted from 0
 **   gx_convert*     c, of dtype `to`, = a, of stored dtype `from`; m x n; a real c drops imaginary parts
 **   gx_random*      see gx_cuda_random

@@ -45,6 +45,21 @@ void gx_cuda_shape(int64_t m, int64_t n, gx_cuda_dim *grid, gx_cuda_dim *block)
     grid->y = clamp(gx_ceil_div(n, block->y), gx_max(BLOCKS_MOST / grid->x, 1));
 }
 
+gx_cuda_call gx_cuda_call_of(const gx_args *p)
+{
+    return (gx_cuda_call){.trans = (int32_t)p->transa,
+                          .uplo = (int32_t)p->uplo,
+                          .diag = (int32_t)p->diag,
+                          .m = p->m,
+                          .n = p->n,
+                          .alpha = {p->alpha.re, p->alpha.im},
+                          .beta = {p->beta.re, p->beta.im},
+                          .a = p->a,
+                          .lda = p->lda,
+                          .c = p->c,
+                          .ldc = p->ldc};
+}
+
 gx_code gx_cuda_over_block(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_number dtype,
                            gx_cuda_call *call, gx_err *err)
 {
@@ -62,20 +77,13 @@ gx_code gx_cuda_over_block(gx_dev *dev, gx_queue *queue, gx_cuda_function functi
 static gx_code walk(gx_dev *dev, gx_queue *queue, gx_kernel_id kernel, int operands,
                     gx_number dtype, const gx_args *p, gx_err *err)
 {
-    gx_cuda_call call = {.kernel = kernel,
-                         .kind = (int32_t)p->map,
-                         .m = p->m,
-                         .n = p->n,
-                         .alpha = {p->alpha.re, p->alpha.im},
-                         .beta = {p->beta.re, p->beta.im},
-                         .a = operands > 0 ? p->a : NULL,
-                         .lda = operands > 0 ? p->lda : 0,
-                         .b = operands > 1 ? (void *)(uintptr_t)p->b : NULL,
-                         .ldb = operands > 1 ? p->ldb : 0,
-                         .tau = operands > 2 ? p->b2 : NULL,
-                         .lines = operands > 2 ? p->ldb2 : 0,
-                         .c = p->c,
-                         .ldc = p->ldc};
+    gx_cuda_call call = gx_cuda_call_of(p);
+    call.kernel = kernel;
+    call.kind = (int32_t)p->map;
+    call.b = operands > 1 ? (void *)(uintptr_t)p->b : NULL;
+    call.ldb = p->ldb;
+    call.tau = operands > 2 ? p->b2 : NULL;
+    call.lines = p->ldb2;
     bool is_flat = p->ldc == p->m && (operands < 1 || p->lda == p->m) &&
                    (operands < 2 || p->ldb == p->m) && (operands < 3 || p->ldb2 == p->m);
     if (is_flat && p->n > 1) {
@@ -95,7 +103,7 @@ static gx_code copy(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args
 {
     return walk(dev, queue, GX_COPY, 1, dtype, p, err);
 }
-GX_CUDA_SLOTS_DEFINE(gx_cuda_copying, copy)
+GX_CUDA_SLOTS_DEFINE(gx_cuda_copy, copy)
 
 static gx_code map(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
@@ -103,7 +111,7 @@ static gx_code map(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args 
     GX_TRY(gx_map_dtype(p->map, dtype, &result, err));
     return walk(dev, queue, GX_MAP, gx_map_row(p->map)->operands, dtype, p, err);
 }
-GX_CUDA_SLOTS_DEFINE(gx_cuda_mapping, map)
+GX_CUDA_SLOTS_DEFINE(gx_cuda_map, map)
 
 // Transposes and triangles ------------------------------------------------------------------------
 
@@ -137,17 +145,13 @@ static gx_code transpose(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx
 {
     return gx_cuda_copy(dev, queue, dtype, p->transa, p->m, p->n, p->a, p->lda, p->c, p->ldc, err);
 }
-GX_CUDA_SLOTS_DEFINE(gx_cuda_transposing, transpose)
+GX_CUDA_SLOTS_DEFINE(gx_cuda_transpose, transpose)
 
 static gx_code symmetrize(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p,
                           gx_err *err)
 {
-    gx_cuda_call call = {.trans = (int32_t)p->transa,
-                         .uplo = (int32_t)p->uplo,
-                         .m = p->n,
-                         .n = p->n,
-                         .c = p->c,
-                         .ldc = p->ldc};
+    gx_cuda_call call = gx_cuda_call_of(p);
+    call.m = p->n;
     return over_tiles(dev, queue, GX_CUDA_SYMMETRIZE, dtype, &call, err);
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_symmetrize, symmetrize)
@@ -185,10 +189,11 @@ gx_code gx_cuda_triangle(gx_dev *dev, gx_queue *queue, gx_number dtype, gx_cuda_
 static gx_code triangle(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p,
                         gx_err *err)
 {
-    return gx_cuda_triangle(dev, queue, dtype, GX_CUDA_ALL, p->uplo, p->diag, p->m, p->n, p->a,
-                            p->lda, p->c, p->ldc, err);
+    gx_cuda_call call = gx_cuda_call_of(p);
+    call.part = GX_CUDA_ALL;
+    return gx_cuda_over_block(dev, queue, GX_CUDA_TRIANGLES, dtype, &call, err);
 }
-GX_CUDA_SLOTS_DEFINE(gx_cuda_triangular, triangle)
+GX_CUDA_SLOTS_DEFINE(gx_cuda_triangle, triangle)
 
 // Exchanges of rows -------------------------------------------------------------------------------
 
@@ -245,14 +250,9 @@ GX_CUDA_SLOTS_DEFINE(gx_cuda_laswp, laswp)
 
 static gx_code convert(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
-    gx_cuda_call call = {.from = (int32_t)p->from,
-                         .to = (int32_t)dtype,
-                         .m = p->m,
-                         .n = p->n,
-                         .a = p->a,
-                         .lda = p->lda,
-                         .c = p->c,
-                         .ldc = p->ldc};
+    gx_cuda_call call = gx_cuda_call_of(p);
+    call.from = (int32_t)p->from;
+    call.to = (int32_t)dtype;
     return gx_cuda_over_block(dev, queue, GX_CUDA_CONVERT, dtype, &call, err);
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_convert, convert)
@@ -282,7 +282,7 @@ static gx_code make_random(gx_dev *dev, gx_queue *queue, gx_number dtype, const 
     grid.y = clamp(p->n, BLOCKS_MOST);
     return gx_cuda_launch(dev, queue, GX_CUDA_RANDOM, dtype, grid, block, &call, err);
 }
-GX_CUDA_SLOTS_DEFINE(gx_cuda_random_numbers, make_random)
+GX_CUDA_SLOTS_DEFINE(gx_cuda_random, make_random)
 
 // Reductions --------------------------------------------------------------------------------------
 
@@ -382,9 +382,7 @@ static gx_code reduce(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_ar
     }
     double *out;
     GX_TRY(gx_cuda_reduce_to(dev, queue, dtype, p, &out, err));
-    int status = dev->api->copy(p->reduce, out, (size_t)width * sizeof(double),
-                                GX_CUDA_DEVICE_TO_HOST, queue->stream);
-    return gx_cuda_check(dev, status, "cudaMemcpyAsync", err);
+    return gx_cuda_fetch(dev, queue, p->reduce, out, (size_t)width * sizeof(double), err);
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_reduce, reduce)
 

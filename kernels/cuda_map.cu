@@ -103,18 +103,6 @@ GX_CUDA_KERNELS(gx_map, map)
 
 // Regions and triangles ---------------------------------------------------------------------------
 
-/* f(i, j) for every element of the m x n block. */
-template <class F> __device__ inline void for_each(int64_t m, int64_t n, F f)
-{
-    for (int64_t j = (int64_t)blockIdx.y * blockDim.y + threadIdx.y; j < n;
-         j += (int64_t)gridDim.y * blockDim.y) {
-        for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < m;
-             i += (int64_t)gridDim.x * blockDim.x) {
-            f(i, j);
-        }
-    }
-}
-
 template <class T> __device__ inline void region(const gx_cuda_call &p)
 {
     number beta = {p.beta[0], p.beta[1]};

@@ -128,15 +128,7 @@ template <class T> __device__ inline void move_rows(const gx_cuda_rows &p)
     }
 }
 
-#define ROWS_KERNEL(SUFFIX, T)                                                                     \
-    extern "C" __global__ void gx_rows_##SUFFIX(const __grid_constant__ gx_cuda_rows p)            \
-    {                                                                                              \
-        move_rows<T>(p);                                                                           \
-    }
-ROWS_KERNEL(f64, double)
-ROWS_KERNEL(f32, float)
-ROWS_KERNEL(c128, double2)
-ROWS_KERNEL(c64, float2)
+GX_CUDA_KERNELS_OF(gx_rows, move_rows, gx_cuda_rows)
 
 extern "C" __global__ void gx_pivots(const __grid_constant__ gx_cuda_call p)
 {

@@ -378,13 +378,12 @@ template <class T> __device__ inline void parts(const gx_cuda_call &p)
 #pragma unroll 8
         for (int64_t t = 0; t < p.chunks; t++) {
             number x = get((const T *)p.a + t * p.lines, j * p.lda + i);
-            sum = {sum.re + x.re, sum.im + x.im};
+            sum = add(sum, x);
         }
         int64_t at = p.trans == GX_NO_TRANS ? j * p.ldc + i : i * p.ldc + j;
         sum = scaled<T>(alpha, sum);
         if (beta.re != 0 || beta.im != 0) {
-            number c = scaled<T>(beta, get((const T *)p.c, at));
-            sum = {sum.re + c.re, sum.im + c.im};
+            sum = add(sum, scaled<T>(beta, get((const T *)p.c, at)));
         }
         if (p.part == GX_CUDA_REAL_DIAGONAL && i == j) {
             sum.im = 0;

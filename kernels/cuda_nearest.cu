@@ -24,10 +24,6 @@ template <class T> struct real_of;
 template <> struct real_of<float> {
     typedef unsigned bits;
     enum { IS_DOUBLE = 0, BITS = 32, ROOM = GX_CUDA_NEAR_ROOM };
-    static __device__ float fma(float x, float y, float z)
-    {
-        return __fmaf_rn(x, y, z);
-    }
     static __device__ bits raw(float x)
     {
         return __float_as_uint(x);
@@ -36,19 +32,11 @@ template <> struct real_of<float> {
     {
         return __uint_as_float(b);
     }
-    static __device__ float seen(gx_sight how, float x, float f)
-    {
-        return gx_seen_f32(how, x, f);
-    }
 };
 
 template <> struct real_of<double> {
     typedef unsigned long long bits;
     enum { IS_DOUBLE = 1, BITS = 64, ROOM = GX_CUDA_NEAR_ROOM_F64 };
-    static __device__ double fma(double x, double y, double z)
-    {
-        return __fma_rn(x, y, z);
-    }
     static __device__ bits raw(double x)
     {
         return (bits)__double_as_longlong(x);
@@ -57,11 +45,16 @@ template <> struct real_of<double> {
     {
         return __longlong_as_double((long long)b);
     }
-    static __device__ double seen(gx_sight how, double x, double f)
-    {
-        return gx_seen_f64(how, x, f);
-    }
 };
+
+template <class T> __device__ inline T seen(gx_sight how, T x, T f)
+{
+    if constexpr (sizeof(T) == sizeof(double)) {
+        return gx_seen_f64(how, x, f);
+    } else {
+        return gx_seen_f32(how, x, f);
+    }
+}
 
 /* Bits that are ordered as the numbers are. */
 template <class T> __device__ inline typename real_of<T>::bits key_of(T x)
@@ -88,7 +81,7 @@ template <class T> __device__ inline T infinite()
 template <class T> __device__ inline T gap_term(int metric, T x, T y, T sum)
 {
     T gap = x - y;
-    return metric == GX_METRIC_SQUARED ? real_of<T>::fma(gap, gap, sum) : sum + fabs(gap);
+    return metric == GX_METRIC_SQUARED ? fma(gap, gap, sum) : sum + fabs(gap);
 }
 
 /* What the threads of a row come to. */
@@ -122,8 +115,7 @@ template <class T, int FEW> __device__ inline void look_at_rows(const gx_cuda_ne
 #pragma unroll
         for (int q = 0; q < FEW; q++) {
             T y = b[l + q * p.ldb];
-            sum[q] =
-                p.has_gaps != 0 ? gap_term(p.metric, x, y, sum[q]) : real_of<T>::fma(x, y, sum[q]);
+            sum[q] = p.has_gaps != 0 ? gap_term(p.metric, x, y, sum[q]) : fma(x, y, sum[q]);
         }
     }
     for (int q = 0; q < FEW; q++) {
@@ -414,7 +406,7 @@ template <class T> __device__ inline void near_select(const gx_cuda_near &p)
             int64_t i = i0 + c * THREADS + threadIdx.x;
             T scale = p.row_scale != NULL && i < end ? (T)p.row_scale[i] : (T)1;
             T own = has_factor && i < end ? factor[i] : (T)1;
-            v[c] = real_of<T>::seen(how, v[c] * scale * b_scale, own);
+            v[c] = seen<T>(how, v[c] * scale * b_scale, own);
             is_wanted[c] = i < end && (!(v[c] < bound) || v[c] == -infinite<T>());
             any = any || is_wanted[c];
         }
@@ -710,20 +702,18 @@ template <class T> __device__ inline void near_finish(const gx_cuda_near &p)
 
 // By name -----------------------------------------------------------------------------------------
 
-#define NEAR_KERNELS(NAME, BODY, THREADS_MOST)                                                     \
-    extern "C" __global__ void __launch_bounds__(THREADS_MOST)                                     \
-        NAME##_f64(const __grid_constant__ gx_cuda_near p)                                         \
+#define NEAR_KERNEL(NAME, BODY, SUFFIX, T)                                                         \
+    extern "C" __global__ void __launch_bounds__(THREADS)                                          \
+        NAME##_##SUFFIX(const __grid_constant__ gx_cuda_near p)                                    \
     {                                                                                              \
-        BODY<double>(p);                                                                           \
-    }                                                                                              \
-    extern "C" __global__ void __launch_bounds__(THREADS_MOST)                                     \
-        NAME##_f32(const __grid_constant__ gx_cuda_near p)                                         \
-    {                                                                                              \
-        BODY<float>(p);                                                                            \
+        BODY<T>(p);                                                                                \
     }
+#define NEAR_KERNELS(NAME, BODY)                                                                   \
+    NEAR_KERNEL(NAME, BODY, f64, double)                                                           \
+    NEAR_KERNEL(NAME, BODY, f32, float)
 
-NEAR_KERNELS(gx_near_rows, near_rows, THREADS)
-NEAR_KERNELS(gx_near_apart, near_apart, THREADS)
-NEAR_KERNELS(gx_near_select, near_select, THREADS)
-NEAR_KERNELS(gx_near_finish, near_finish, THREADS)
-NEAR_KERNELS(gx_near_merit, near_merit, THREADS)
+NEAR_KERNELS(gx_near_rows, near_rows)
+NEAR_KERNELS(gx_near_apart, near_apart)
+NEAR_KERNELS(gx_near_select, near_select)
+NEAR_KERNELS(gx_near_finish, near_finish)
+NEAR_KERNELS(gx_near_merit, near_merit)

@@ -43,11 +43,6 @@ typedef struct reflectors {
     bool is_pentagon;
 } reflectors;
 
-static size_t area(gx_number dtype, int64_t m, int64_t n)
-{
-    return gx_cuda_round((size_t)(gx_max(m, 0) * gx_max(n, 0)) * gx_number_bytes(dtype));
-}
-
 static gx_code times(const place *at, gx_trans transa, gx_trans transb, int64_t m, int64_t n,
                      int64_t k, double alpha, const void *a, int64_t lda, const void *b,
                      int64_t ldb, double beta, void *c, int64_t ldc)
@@ -134,7 +129,7 @@ static gx_code subtract_top(const place *at, const reflectors *r, const target *
                        : times(at, GX_NO_TRANS, GX_CONJ_TRANS, x->lines, r->k, r->k, -1, w,
                                x->lines, top, r->k, 1, x->c, x->ldc);
     }
-    static const gx_kernel map[] = GX_SLOTS(gx_cuda_mapping);
+    static const gx_kernel map[] = GX_SLOTS(gx_cuda_map);
     gx_args args = {.map = GX_MAP_ADD,
                     .m = is_left ? r->k : x->lines,
                     .n = is_left ? x->lines : r->k,
@@ -209,7 +204,7 @@ static gx_code larft(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_arg
                     .ldv = p->lda,
                     .tau = p->tau,
                     .is_pentagon = p->is_pentagon};
-    char *top = p->work, *gram = top + area(dtype, r.k, r.k);
+    char *top = p->work, *gram = top + gx_cuda_area(dtype, r.k, r.k);
     GX_TRY(clean_top(&at, &r, top));
     return make_t(&at, &r, top, gram, p->c, p->ldc);
 }
@@ -236,7 +231,7 @@ static gx_code larfb(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_arg
     reflectors r = {
         .k = gx_max(p->k, 0), .rows = p->side == GX_LEFT ? p->m : p->n, .v = p->a, .ldv = p->lda};
     target x = target_of(&at, p, 0, r.k);
-    char *top = p->work, *w = top + area(dtype, r.k, r.k);
+    char *top = p->work, *w = top + gx_cuda_area(dtype, r.k, r.k);
     if (x.lines <= 0) {
         return GX_OK;
     }
@@ -255,13 +250,13 @@ typedef struct rooms {
 static size_t rooms_bytes(gx_number dtype, int64_t k, int64_t lines)
 {
     int64_t nb = gx_min(NB, gx_max(k, 0));
-    return 3 * area(dtype, nb, nb) + area(dtype, nb, lines);
+    return 3 * gx_cuda_area(dtype, nb, nb) + gx_cuda_area(dtype, nb, lines);
 }
 
 static rooms rooms_of(gx_number dtype, int64_t k, void *work)
 {
     int64_t nb = gx_min(NB, gx_max(k, 0));
-    size_t square = area(dtype, nb, nb);
+    size_t square = gx_cuda_area(dtype, nb, nb);
     char *base = work;
     return (rooms){base, base + square, base + 2 * square, base + 3 * square};
 }
@@ -328,7 +323,7 @@ static gx_code orgqr(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_arg
     }
     place at = {dev, queue, dtype, err};
     char *v = p->work;
-    rooms room = rooms_of(dtype, p->k, v + area(dtype, p->m, p->k));
+    rooms room = rooms_of(dtype, p->k, v + gx_cuda_area(dtype, p->m, p->k));
     GX_TRY(gx_cuda_copy(dev, queue, dtype, GX_NO_TRANS, p->m, p->k, p->c, p->ldc, v, p->m, err));
     GX_TRY(gx_cuda_triangle(dev, queue, dtype, GX_CUDA_IDENTITY, GX_LOWER, GX_UNIT, p->m, p->n,
                             NULL, 0, p->c, p->ldc, err));
@@ -355,13 +350,13 @@ GX_CUDA_SLOTS_DEFINE(gx_cuda_orgqr, orgqr)
 // Factorising -------------------------------------------------------------------------------------
 
 static gx_code ask(gx_dev *dev, gx_cuda_handle solver, gx_cuda_handle params, gx_number dtype,
-                   int64_t m, int64_t n, const void *c, int64_t ldc, size_t *device, size_t *host,
+                   int64_t m, int64_t n, const void *c, int64_t ldc, gx_cuda_appetite *a,
                    gx_err *err)
 {
     int type = gx_cuda_type(dtype);
-    *device = *host = 0;
+    *a = (gx_cuda_appetite){0, 0};
     int status = dev->api->geqrf_bytes(solver, params, m, n, type, c, gx_max(ldc, gx_max(m, 1)),
-                                       type, NULL, type, device, host);
+                                       type, NULL, type, &a->device, &a->host);
     return gx_cusolver_check(dev, status, "Xgeqrf_bufferSize", err);
 }
 
@@ -372,15 +367,14 @@ static gx_code factorise(const place *at, int64_t m, int64_t n, void *c, int64_t
     gx_dev *dev = at->dev;
     gx_queue *queue = at->queue;
     gx_err *err = at->err;
-    size_t device_bytes, host_bytes;
+    gx_cuda_appetite a;
     void *host;
     int type = gx_cuda_type(at->dtype);
     GX_TRY(gx_cuda_solver(dev, queue, err));
-    GX_TRY(ask(dev, queue->solver, queue->params, at->dtype, m, n, c, ldc, &device_bytes,
-               &host_bytes, err));
-    GX_TRY(gx_cuda_host_work(dev, queue, host_bytes, &host, err));
+    GX_TRY(ask(dev, queue->solver, queue->params, at->dtype, m, n, c, ldc, &a, err));
+    GX_TRY(gx_cuda_host_work(dev, queue, a.host, &host, err));
     int status = dev->api->geqrf(queue->solver, queue->params, m, n, type, c, ldc, type, tau, type,
-                                 (char *)work + INFO_BYTES, device_bytes, host, host_bytes, work);
+                                 (char *)work + INFO_BYTES, a.device, host, a.host, work);
     return gx_cusolver_check(dev, status, "Xgeqrf", err);
 }
 
@@ -403,7 +397,7 @@ static gx_code tpqrt(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_arg
         return gx_cuda_region(dev, queue, dtype, GX_CUDA_ALL, GX_LOWER, n, 1, (gx_scalar){0, 0},
                               p->tau, n, err);
     }
-    char *stack = p->work, *rest = stack + area(dtype, ld, n);
+    char *stack = p->work, *rest = stack + gx_cuda_area(dtype, ld, n);
     void *low = gx_at(stack, dtype, ld, n, 0);
     GX_TRY(gx_cuda_triangle(dev, queue, dtype, GX_CUDA_ALL, GX_UPPER, GX_NON_UNIT, n, n, p->c,
                             p->ldc, stack, ld, err));
@@ -419,13 +413,12 @@ GX_CUDA_SLOTS_DEFINE(gx_cuda_tpqrt, tpqrt)
 
 static size_t factorise_bytes(gx_dev *dev, gx_number dtype, int64_t m, int64_t n)
 {
-    size_t device_bytes = 0, host_bytes = 0;
+    gx_cuda_appetite a;
     if (m <= 0 || n <= 0) {
         return INFO_BYTES;
     }
-    GX_CUDA_ASK(dev, ask(dev, dev->solver, dev->params, dtype, m, n, NULL, m, &device_bytes,
-                         &host_bytes, NULL));
-    return INFO_BYTES + gx_cuda_round(device_bytes);
+    GX_CUDA_ASK(dev, ask(dev, dev->solver, dev->params, dtype, m, n, NULL, m, &a, NULL));
+    return INFO_BYTES + gx_cuda_round(a.device);
 }
 
 size_t gx_cuda_qr_bytes(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *p)
@@ -436,13 +429,13 @@ size_t gx_cuda_qr_bytes(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const
     case GX_GEQRF:
         return factorise_bytes(dev, dtype, m, n);
     case GX_LARFT:
-        return 2 * area(dtype, k, k);
+        return 2 * gx_cuda_area(dtype, k, k);
     case GX_LARFB:
-        return area(dtype, k, k) + area(dtype, k, lines);
+        return gx_cuda_area(dtype, k, k) + gx_cuda_area(dtype, k, lines);
     case GX_ORGQR:
-        return area(dtype, m, k) + rooms_bytes(dtype, k, n);
+        return gx_cuda_area(dtype, m, k) + rooms_bytes(dtype, k, n);
     case GX_TPQRT:
-        return area(dtype, n + m, n) + factorise_bytes(dev, dtype, n + m, n);
+        return gx_cuda_area(dtype, n + m, n) + factorise_bytes(dev, dtype, n + m, n);
     default: // ORMQR, TPMQRT
         return rooms_bytes(dtype, k, lines);
     }

@@ -125,23 +125,6 @@ GX_CUDA_KERNELS(gx_reduce, reduce)
 
 // The second stage --------------------------------------------------------------------------------
 
-/* Blue's three sums as scale^2 ssq, as LAPACK's dnrm2 joins them. */
-__device__ inline void join_squares(triple s, double *scale, double *ssq)
-{
-    *scale = 1;
-    *ssq = s.y;
-    if (s.x > 0 || isnan(s.x)) {
-        bool is_felt = s.y > 0 || isnan(s.y);
-        *scale = 1 / BIG_SCALE;
-        *ssq = is_felt ? s.x + (s.y * BIG_SCALE) * BIG_SCALE : s.x;
-    } else if (s.z > 0 && !(s.y > 0 || isnan(s.y))) {
-        *scale = 1 / SMALL_SCALE;
-        *ssq = s.z;
-    } else if (s.z > 0) {
-        *ssq = s.y + (s.z / SMALL_SCALE) / SMALL_SCALE;
-    }
-}
-
 __device__ inline void end_all(const gx_cuda_call &p)
 {
     lane s = lane_of(p.kind);

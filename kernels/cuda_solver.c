@@ -21,18 +21,13 @@
 
 enum { INFO_BYTES = 256 };
 
-/* cuSOLVER's appetite for a call, in bytes; false where it refuses the sizes. */
-typedef struct appetite {
-    size_t device, host;
-} appetite;
-
 static gx_code ask(const gx_cuda_api *api, gx_dev *dev, gx_cuda_handle solver,
                    gx_cuda_handle params, gx_kernel_id kernel, gx_number dtype, const gx_args *p,
-                   appetite *a, gx_err *err)
+                   gx_cuda_appetite *a, gx_err *err)
 {
     int type = gx_cuda_type(dtype);
     int64_t ld = gx_max(p->ldc, gx_max(kernel == GX_POTRF ? p->n : p->m, 1));
-    *a = (appetite){0, 0};
+    *a = (gx_cuda_appetite){0, 0};
     if (kernel == GX_POTRF) {
         CUSOLVER_TRY(dev,
                      api->potrf_bytes(solver, params, (int)p->uplo, p->n, type, p->c, ld, type,
@@ -65,7 +60,7 @@ static size_t measure_bytes(gx_kernel_id kernel, const gx_args *p)
 
 size_t gx_cuda_solver_bytes(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
-    appetite a = {0, 0};
+    gx_cuda_appetite a = {0, 0};
     if (is_empty(kernel, args)) {
         return INFO_BYTES;
     }
@@ -78,13 +73,9 @@ size_t gx_cuda_solver_bytes(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, c
 static gx_code look_at_diagonal(gx_dev *dev, gx_queue *queue, gx_number dtype, bool is_alone,
                                 const gx_args *p, gx_err *err)
 {
-    gx_cuda_call call = {.kind = is_alone ? 1 : 0,
-                         .m = p->n,
-                         .n = p->n,
-                         .b = p->work,
-                         .ldb = 1,
-                         .c = p->c,
-                         .ldc = p->ldc};
+    gx_cuda_call call = gx_cuda_call_of(p);
+    call.kind = is_alone ? 1 : 0;
+    call.b = p->work;
     gx_cuda_dim grid = {1, 1, 1}, block = {256, 1, 1};
     GX_TRY(gx_cuda_launch(dev, queue, GX_CUDA_DEFINITE, dtype, grid, block, &call, err));
     return gx_cuda_post(dev, queue, p->work, p->info, err);
@@ -99,7 +90,7 @@ static gx_code potrf(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_arg
     if (p->n == 1) {
         return look_at_diagonal(dev, queue, dtype, true, p, err);
     }
-    appetite a;
+    gx_cuda_appetite a;
     void *host;
     int type = gx_cuda_type(dtype);
     int32_t *info = p->work;
@@ -123,14 +114,9 @@ GX_CUDA_SLOTS_DEFINE(gx_cuda_potrf, potrf)
 static gx_code poison(gx_dev *dev, gx_queue *queue, gx_number dtype, const double *largest,
                       const gx_args *p, int32_t *info, gx_err *err)
 {
-    gx_cuda_call call = {.m = p->m,
-                         .n = 1,
-                         .a = largest,
-                         .lda = 1,
-                         .b = info,
-                         .ldb = 1,
-                         .c = gx_at(p->c, dtype, p->ldc, 0, gx_min(p->m, p->n) - 1),
-                         .ldc = p->ldc};
+    gx_cuda_call call = {.m = p->m, .n = 1, .a = largest, .lda = 1, .b = info, .ldb = 1};
+    call.c = gx_at(p->c, dtype, p->ldc, 0, gx_min(p->m, p->n) - 1);
+    call.ldc = p->ldc;
     return gx_cuda_over_block(dev, queue, GX_CUDA_POISON, dtype, &call, err);
 }
 
@@ -140,7 +126,7 @@ static gx_code getrf(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_arg
     if (is_empty(GX_GETRF, p)) {
         return GX_OK;
     }
-    appetite a;
+    gx_cuda_appetite a;
     void *host;
     int type = gx_cuda_type(dtype);
     int64_t count = gx_min(p->m, p->n);
@@ -163,8 +149,6 @@ static gx_code getrf(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_arg
     gx_cuda_dim grid = {(unsigned)gx_min(gx_ceil_div(count, 256), 1024), 1, 1};
     GX_TRY(gx_cuda_launch(dev, queue, GX_CUDA_PIVOTS, GX_F64, grid, block, &call, err));
     GX_TRY(gx_cuda_post(dev, queue, info, p->info, err));
-    int status = dev->api->copy(p->pivots, pivots, (size_t)count * sizeof(int64_t),
-                                GX_CUDA_DEVICE_TO_HOST, queue->stream);
-    return gx_cuda_check(dev, status, "cudaMemcpyAsync", err);
+    return gx_cuda_fetch(dev, queue, p->pivots, pivots, (size_t)count * sizeof(int64_t), err);
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_getrf, getrf)

@@ -21,129 +21,69 @@ enum { WARP = 32, THREADS = GX_CUDA_SPARSE_THREADS, UNROLL = 8 };
 
 // Numbers -----------------------------------------------------------------------------------------
 
-__device__ inline void clear(float &x)
+template <class T> constexpr bool is_pair = false;
+template <> constexpr bool is_pair<float2> = true;
+template <> constexpr bool is_pair<double2> = true;
+
+template <class T> __device__ inline void clear(T &x)
 {
-    x = 0;
-}
-__device__ inline void clear(double &x)
-{
-    x = 0;
-}
-__device__ inline void clear(float2 &x)
-{
-    x = make_float2(0, 0);
-}
-__device__ inline void clear(double2 &x)
-{
-    x = make_double2(0, 0);
+    x = T{};
 }
 
 /* sum + x y */
-__device__ inline float fma_of(float x, float y, float sum)
+template <class T> __device__ inline T fma_of(T x, T y, T sum)
 {
-    return __fmaf_rn(x, y, sum);
-}
-__device__ inline double fma_of(double x, double y, double sum)
-{
-    return __fma_rn(x, y, sum);
-}
-__device__ inline float2 fma_of(float2 x, float2 y, float2 sum)
-{
-    return make_float2(__fmaf_rn(x.x, y.x, __fmaf_rn(-x.y, y.y, sum.x)),
-                       __fmaf_rn(x.x, y.y, __fmaf_rn(x.y, y.x, sum.y)));
-}
-__device__ inline double2 fma_of(double2 x, double2 y, double2 sum)
-{
-    return make_double2(__fma_rn(x.x, y.x, __fma_rn(-x.y, y.y, sum.x)),
-                        __fma_rn(x.x, y.y, __fma_rn(x.y, y.x, sum.y)));
+    if constexpr (is_pair<T>) {
+        return {fma(x.x, y.x, fma(-x.y, y.y, sum.x)), fma(x.x, y.y, fma(x.y, y.x, sum.y))};
+    } else {
+        return fma(x, y, sum);
+    }
 }
 
-__device__ inline float sum_of(float x, float y)
+template <class T> __device__ inline T sum_of(T x, T y)
 {
-    return x + y;
-}
-__device__ inline double sum_of(double x, double y)
-{
-    return x + y;
-}
-__device__ inline float2 sum_of(float2 x, float2 y)
-{
-    return make_float2(x.x + y.x, x.y + y.y);
-}
-__device__ inline double2 sum_of(double2 x, double2 y)
-{
-    return make_double2(x.x + y.x, x.y + y.y);
+    if constexpr (is_pair<T>) {
+        return {x.x + y.x, x.y + y.y};
+    } else {
+        return x + y;
+    }
 }
 
-__device__ inline float conj_of(float x, bool is_conj)
+template <class T> __device__ inline T conj_of(T x, bool is_conj)
 {
+    if constexpr (is_pair<T>) {
+        x.y = is_conj ? -x.y : x.y;
+    }
     return x;
 }
-__device__ inline double conj_of(double x, bool is_conj)
-{
-    return x;
-}
-__device__ inline float2 conj_of(float2 x, bool is_conj)
-{
-    return make_float2(x.x, is_conj ? -x.y : x.y);
-}
-__device__ inline double2 conj_of(double2 x, bool is_conj)
-{
-    return make_double2(x.x, is_conj ? -x.y : x.y);
-}
 
-__device__ inline void scalar_of(const double *s, float &x)
+template <class T> __device__ inline void scalar_of(const double *s, T &x)
 {
-    x = (float)s[0];
-}
-__device__ inline void scalar_of(const double *s, double &x)
-{
-    x = s[0];
-}
-__device__ inline void scalar_of(const double *s, float2 &x)
-{
-    x = make_float2((float)s[0], (float)s[1]);
-}
-__device__ inline void scalar_of(const double *s, double2 &x)
-{
-    x = make_double2(s[0], s[1]);
+    if constexpr (is_pair<T>) {
+        x.x = s[0], x.y = s[1];
+    } else {
+        x = (T)s[0];
+    }
 }
 
 /* From another lane of the mask's. */
-__device__ inline float lane_of(unsigned mask, float x, int lane, int width)
+template <class T> __device__ inline T lane_of(unsigned mask, T x, int lane, int width)
 {
-    return __shfl_sync(mask, x, lane, width);
-}
-__device__ inline double lane_of(unsigned mask, double x, int lane, int width)
-{
-    return __shfl_sync(mask, x, lane, width);
-}
-__device__ inline float2 lane_of(unsigned mask, float2 x, int lane, int width)
-{
-    return make_float2(__shfl_sync(mask, x.x, lane, width), __shfl_sync(mask, x.y, lane, width));
-}
-__device__ inline double2 lane_of(unsigned mask, double2 x, int lane, int width)
-{
-    return make_double2(__shfl_sync(mask, x.x, lane, width), __shfl_sync(mask, x.y, lane, width));
+    if constexpr (is_pair<T>) {
+        return {__shfl_sync(mask, x.x, lane, width), __shfl_sync(mask, x.y, lane, width)};
+    } else {
+        return __shfl_sync(mask, x, lane, width);
+    }
 }
 
-__device__ inline void add_atomically(float *x, float y)
+template <class T> __device__ inline void add_atomically(T *x, T y)
 {
-    atomicAdd(x, y);
-}
-__device__ inline void add_atomically(double *x, double y)
-{
-    atomicAdd(x, y);
-}
-__device__ inline void add_atomically(float2 *x, float2 y)
-{
-    atomicAdd(&x->x, y.x);
-    atomicAdd(&x->y, y.y);
-}
-__device__ inline void add_atomically(double2 *x, double2 y)
-{
-    atomicAdd(&x->x, y.x);
-    atomicAdd(&x->y, y.y);
+    if constexpr (is_pair<T>) {
+        atomicAdd(&x->x, y.x);
+        atomicAdd(&x->y, y.y);
+    } else {
+        atomicAdd(x, y);
+    }
 }
 
 /* V numbers that lie side by side, in one access. */
@@ -355,21 +295,12 @@ template <class T, int V> __device__ inline void gather_teams(const gx_cuda_spmm
     }
 }
 
-template <class T> __device__ inline void gather_real(const gx_cuda_spmm &p)
+template <class T> __device__ inline void gather_lines(const gx_cuda_spmm &p)
 {
     if (p.is_wide != 0) {
         gather<T, 1, WARP, true>(p);
-    } else if (p.side_by_side > 1) {
-        gather_teams<T, 16 / sizeof(T)>(p);
-    } else {
-        gather_teams<T, 1>(p);
-    }
-}
-
-template <class T> __device__ inline void gather_complex(const gx_cuda_spmm &p)
-{
-    if (p.is_wide != 0) {
-        gather<T, 1, WARP, true>(p);
+    } else if (!is_pair<T> && p.side_by_side > 1) {
+        gather_teams<T, is_pair<T> ? 1 : 16 / sizeof(T)>(p);
     } else {
         gather_teams<T, 1>(p);
     }
@@ -631,10 +562,7 @@ template <class T> __device__ inline void scatter_line(const gx_cuda_spmm &p)
     SPMM_KERNEL(NAME, BODY, c128, double2)                                                         \
     SPMM_KERNEL(NAME, BODY, c64, float2)
 
-SPMM_KERNEL(gx_spmm_gather, gather_real, f64, double)
-SPMM_KERNEL(gx_spmm_gather, gather_real, f32, float)
-SPMM_KERNEL(gx_spmm_gather, gather_complex, c128, double2)
-SPMM_KERNEL(gx_spmm_gather, gather_complex, c64, float2)
+SPMM_KERNELS(gx_spmm_gather, gather_lines)
 SPMM_KERNELS(gx_spmm_line, gather_line)
 SPMM_KERNELS(gx_spmm_join, join)
 SPMM_KERNELS(gx_spmm_scatter, scatter_lines)

@@ -24,33 +24,18 @@
 enum { INFO_BYTES = 256, SYEV_SIDE = 24000, SVD_SIDE = 19000 };
 enum { NO_VECTORS = 0, VECTORS = 1 }; /* cusolverEigMode_t */
 
-static gx_number real_of(gx_number dtype)
-{
-    return gx_number_is_double(dtype) ? GX_F64 : GX_F32;
-}
-
 static int real_type(gx_number dtype)
 {
-    return gx_number_is_double(dtype) ? GX_CUDA_R_64F : GX_CUDA_R_32F;
+    return gx_cuda_type(gx_number_real(dtype));
 }
-
-static size_t area(gx_number dtype, int64_t m, int64_t n)
-{
-    return gx_cuda_round((size_t)(gx_max(m, 0) * gx_max(n, 0)) * gx_number_bytes(dtype));
-}
-
-/* A call of cuSOLVER with its workspaces, device and host. */
-typedef struct appetite {
-    size_t device, host;
-} appetite;
 
 // Hermitian ---------------------------------------------------------------------------------------
 
 static gx_code ask_syevd(gx_dev *dev, gx_cuda_handle solver, gx_cuda_handle params, gx_number dtype,
-                         const gx_args *p, appetite *a, gx_err *err)
+                         const gx_args *p, gx_cuda_appetite *a, gx_err *err)
 {
     int type = gx_cuda_type(dtype);
-    *a = (appetite){0, 0};
+    *a = (gx_cuda_appetite){0, 0};
     int status = dev->api->syevd_bytes(
         solver, params, p->wants_right ? VECTORS : NO_VECTORS, (int)p->uplo, p->n, type, p->c,
         gx_max(p->ldc, gx_max(p->n, 1)), real_type(dtype), p->values, type, &a->device, &a->host);
@@ -81,7 +66,7 @@ static gx_code syev(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args
         return gx_fail(err, GX_UNSUPPORTED, "cuSOLVER's syevd is trusted below n = %d, not at %lld",
                        (int)SYEV_SIDE, (long long)p->n);
     }
-    appetite a;
+    gx_cuda_appetite a;
     void *host;
     const double *largest;
     int type = gx_cuda_type(dtype);
@@ -96,8 +81,8 @@ static gx_code syev(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args
                         (int)p->uplo, p->n, type, p->c, p->ldc, real_type(dtype), p->values, type,
                         rest, a.device, host, a.host, p->work);
     GX_TRY(gx_cusolver_check(dev, status, "Xsyevd", err));
-    GX_TRY(
-        gx_cuda_rescale(dev, queue, real_of(dtype), true, largest, p->n, 1, p->values, p->n, err));
+    GX_TRY(gx_cuda_rescale(dev, queue, gx_number_real(dtype), true, largest, p->n, 1, p->values,
+                           p->n, err));
     return gx_cuda_post(dev, queue, p->work, p->info, err);
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_syev, syev)
@@ -117,16 +102,16 @@ static general general_of(gx_number dtype, const gx_args *p)
     g.wide = gx_number_promote(dtype, GX_C64);
     g.measure = g.info + INFO_BYTES;
     g.vectors = g.measure + gx_cuda_measure_bytes(p->n, p->n);
-    g.rest = g.vectors + (g.is_real && p->wants_right ? area(dtype, p->n, p->n) : 0);
+    g.rest = g.vectors + (g.is_real && p->wants_right ? gx_cuda_area(dtype, p->n, p->n) : 0);
     return g;
 }
 
 static gx_code ask_geev(gx_dev *dev, gx_cuda_handle solver, gx_cuda_handle params, gx_number dtype,
-                        const gx_args *p, appetite *a, gx_err *err)
+                        const gx_args *p, gx_cuda_appetite *a, gx_err *err)
 {
     int type = gx_cuda_type(dtype), wide = gx_cuda_type(gx_number_promote(dtype, GX_C64));
     int64_t ld = gx_max(p->n, 1);
-    *a = (appetite){0, 0};
+    *a = (gx_cuda_appetite){0, 0};
     int status =
         dev->api->geev_bytes(solver, params, NO_VECTORS, p->wants_right ? VECTORS : NO_VECTORS,
                              p->n, type, p->c, gx_max(p->ldc, ld), wide, p->values, type, NULL, ld,
@@ -150,7 +135,7 @@ static gx_code geev(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args
         return GX_OK;
     }
     GX_TRY(refuse_geev(dev, p, err));
-    appetite a;
+    gx_cuda_appetite a;
     void *host;
     const double *largest;
     general g = general_of(dtype, p);
@@ -214,10 +199,10 @@ static svd svd_of(gx_number dtype, const gx_args *p)
         s.ldc = s.ldu = s.m;
         s.ldvt = gx_max(s.n, 1);
         s.c = p->work;
-        s.u = (char *)s.c + area(dtype, s.m, s.n);
+        s.u = (char *)s.c + gx_cuda_area(dtype, s.m, s.n);
         int64_t columns = s.job == 'N' ? 0 : s.job == 'A' ? s.m : s.n;
-        s.vt = (char *)s.u + area(dtype, s.m, columns);
-        s.rest = (char *)s.vt + (s.job == 'N' ? 0 : area(dtype, s.n, s.n));
+        s.vt = (char *)s.u + gx_cuda_area(dtype, s.m, columns);
+        s.rest = (char *)s.vt + (s.job == 'N' ? 0 : gx_cuda_area(dtype, s.n, s.n));
     }
     if (s.job == 'N') { // leading dimensions are looked at all the same
         s.u = s.vt = NULL;
@@ -228,10 +213,10 @@ static svd svd_of(gx_number dtype, const gx_args *p)
 }
 
 static gx_code ask_gesvd(gx_dev *dev, gx_cuda_handle solver, gx_cuda_handle params, gx_number dtype,
-                         const svd *s, appetite *a, gx_err *err)
+                         const svd *s, gx_cuda_appetite *a, gx_err *err)
 {
     int type = gx_cuda_type(dtype);
-    *a = (appetite){0, 0};
+    *a = (gx_cuda_appetite){0, 0};
     int status = dev->api->gesvd_bytes(solver, params, s->job, s->job, s->m, s->n, type, s->c,
                                        gx_max(s->ldc, s->m), real_type(dtype), NULL, type, s->u,
                                        gx_max(s->ldu, s->m), type, s->vt, gx_max(s->ldvt, s->n),
@@ -275,7 +260,7 @@ static gx_code gesdd(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_arg
                        (int)SVD_SIDE, (long long)p->m, (long long)p->n);
     }
     svd s = svd_of(dtype, p);
-    appetite a;
+    gx_cuda_appetite a;
     void *host;
     const double *largest;
     char *measure = s.rest + INFO_BYTES, *rest = measure + gx_cuda_measure_bytes(s.m, s.n);
@@ -293,7 +278,8 @@ static gx_code gesdd(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_arg
                                  s.ldc, real_type(dtype), p->values, type, s.u, s.ldu, type, s.vt,
                                  s.ldvt, type, rest, a.device, host, a.host, (int *)(void *)s.rest);
     GX_TRY(gx_cusolver_check(dev, status, "Xgesvd", err));
-    GX_TRY(gx_cuda_rescale(dev, queue, real_of(dtype), true, largest, s.n, 1, p->values, s.n, err));
+    GX_TRY(gx_cuda_rescale(dev, queue, gx_number_real(dtype), true, largest, s.n, 1, p->values,
+                           s.n, err));
     if (s.is_wide && s.job != 'N') {
         GX_TRY(turn_back(dev, queue, dtype, p, &s, err));
     }
@@ -305,7 +291,7 @@ GX_CUDA_SLOTS_DEFINE(gx_cuda_gesdd, gesdd)
 
 size_t gx_cuda_spectra_bytes(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *p)
 {
-    appetite a = {0, 0};
+    gx_cuda_appetite a = {0, 0};
     gx_args args = *p;
     args.work = NULL;
     svd s = svd_of(dtype, &args);

@@ -9,6 +9,9 @@
 ** and ref_qr.c.  There are none for spectra: gx_team_call() takes the CPU backend's instead, and
 ** the tests compare these with loops of their own (tests/oracle).
 **
+** Random numbers are random.c's own: it is their definition.  Host code calls gx_convert() and
+** gx_random_generate() itself, so that the CPU backend has no such slots.
+**
 ** What the loops fix for all backends:
 **   - beta = 0 never reads c; alpha = 0 or k = 0 never reads a and b (BLAS).
 **   - A scalar with imaginary part 0 multiplies part by part: 2 * (1 + Inf i) is 2 + Inf i, not
@@ -22,6 +25,7 @@
 #include "ref.h"
 
 #include "../core/base/mem.h"
+#include "../core/base/random.h"
 
 // Products ----------------------------------------------------------------------------------------
 
@@ -34,20 +38,19 @@ GX_INLINE void product_element(gx_number dtype, const gx_args *p, gx_trans trans
     if (!is_zero(alpha) && p->k > 0) {
         gx_scalar sum = {0, 0};
         for (int64_t l = 0; l < p->k; l++) {
-            sum = add(sum, multiply(load_op(dtype, transa, p->a, p->lda, i, l),
+            sum = add(sum, times(load_op(dtype, transa, p->a, p->lda, i, l),
                                     load_op(dtype, transb, b, ldb, l, j)));
         }
-        value = scale(alpha, sum);
+        value = scaled(alpha, sum);
     }
     if (!is_zero(beta)) {
-        value = add(value, scale(beta, load(dtype, p->c, p->ldc, i, j)));
+        value = add(value, scaled(beta, load(dtype, p->c, p->ldc, i, j)));
     }
     store(dtype, p->c, p->ldc, i, j, value);
 }
 
-GX_INLINE gx_code gemm(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(gemm)
 {
-    (void)err;
     for (int64_t j = 0; j < p->n; j++) {
         for (int64_t i = 0; i < p->m; i++) {
             product_element(dtype, p, p->transa, p->transb, p->b, p->ldb, i, j);
@@ -55,7 +58,7 @@ GX_INLINE gx_code gemm(gx_number dtype, const gx_args *p, gx_err *err)
     }
     return GX_OK;
 }
-GX_SLOTS_DEFINE(static, gemm, gemm)
+GX_SLOTS_DEFINE(, gx_ref_gemm, gemm)
 
 GX_INLINE gx_code pair(gx_number dtype, const gx_args *p, gx_err *err)
 {
@@ -77,7 +80,7 @@ GX_INLINE gx_code pair(gx_number dtype, const gx_args *p, gx_err *err)
     }
     return p->b2 != NULL ? gemm(dtype, &adjoint, err) : GX_OK;
 }
-GX_SLOTS_DEFINE(static, pair, pair)
+GX_SLOTS_DEFINE(, gx_ref_pair, pair)
 
 GX_INLINE gx_code syrk(gx_number dtype, const gx_args *p, gx_err *err)
 {
@@ -94,7 +97,7 @@ GX_INLINE gx_code syrk(gx_number dtype, const gx_args *p, gx_err *err)
     }
     return GX_OK;
 }
-GX_SLOTS_DEFINE(static, syrk, syrk)
+GX_SLOTS_DEFINE(, gx_ref_syrk, syrk)
 
 GX_INLINE gx_code herk(gx_number dtype, const gx_args *p, gx_err *err)
 {
@@ -118,13 +121,12 @@ GX_INLINE gx_code herk(gx_number dtype, const gx_args *p, gx_err *err)
     }
     return GX_OK;
 }
-GX_SLOTS_DEFINE(static, herk, herk)
+GX_SLOTS_DEFINE(, gx_ref_herk, herk)
 
 // Elementwise -------------------------------------------------------------------------------------
 
-GX_INLINE gx_code fill(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(fill)
 {
-    (void)err;
     for (int64_t j = 0; j < p->n; j++) {
         for (int64_t i = 0; i < p->m; i++) {
             store(dtype, p->c, p->ldc, i, j, p->alpha);
@@ -132,11 +134,10 @@ GX_INLINE gx_code fill(gx_number dtype, const gx_args *p, gx_err *err)
     }
     return GX_OK;
 }
-GX_SLOTS_DEFINE(static, fill, fill)
+GX_SLOTS_DEFINE(, gx_ref_fill, fill)
 
-GX_INLINE gx_code transpose(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(transpose)
 {
-    (void)err;
     for (int64_t j = 0; j < p->n; j++) {
         for (int64_t i = 0; i < p->m; i++) {
             store(dtype, p->c, p->ldc, i, j, load_op(dtype, p->transa, p->a, p->lda, i, j));
@@ -144,7 +145,7 @@ GX_INLINE gx_code transpose(gx_number dtype, const gx_args *p, gx_err *err)
     }
     return GX_OK;
 }
-GX_SLOTS_DEFINE(static, transpose, transpose)
+GX_SLOTS_DEFINE(, gx_ref_transpose, transpose)
 
 GX_INLINE gx_code copy(gx_number dtype, const gx_args *p, gx_err *err)
 {
@@ -152,11 +153,10 @@ GX_INLINE gx_code copy(gx_number dtype, const gx_args *p, gx_err *err)
     plain.transa = GX_NO_TRANS;
     return transpose(dtype, &plain, err);
 }
-GX_SLOTS_DEFINE(static, copy, copy)
+GX_SLOTS_DEFINE(, gx_ref_copy, copy)
 
-GX_INLINE gx_code symmetrize(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(symmetrize)
 {
-    (void)err;
     for (int64_t j = 0; j < p->n; j++) {
         for (int64_t i = 0; i < p->n; i++) {
             if (i != j && in_triangle(p->uplo, i, j)) {
@@ -170,7 +170,68 @@ GX_INLINE gx_code symmetrize(gx_number dtype, const gx_args *p, gx_err *err)
     }
     return GX_OK;
 }
-GX_SLOTS_DEFINE(static, symmetrize, symmetrize)
+GX_SLOTS_DEFINE(, gx_ref_symmetrize, symmetrize)
+
+// Conversion, random numbers ----------------------------------------------------------------------
+
+GX_LOOP(convert)
+{
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->m; i++) {
+            store(dtype, p->c, p->ldc, i, j, gx_dtype_get(p->from, gx_dtype_at(p->a, p->from, p->lda, i, j)));
+        }
+    }
+    return GX_OK;
+}
+GX_SLOTS_DEFINE(, gx_ref_convert, convert)
+
+GX_LOOP(make_random)
+{
+    gx_random_generate(p->random, p->first_row, p->first_col, p->m, p->n, dtype, p->c, p->ldc);
+    return GX_OK;
+}
+GX_SLOTS_DEFINE(, gx_ref_random, make_random)
+
+// Products with a sparse panel --------------------------------------------------------------------
+
+/*
+** Entry (i, j) of the panel with value v adds alpha v times column i of b to column j of c, or, for
+** the transposes, column j of b to column i of c; of rows, where transb says that both are turned.
+*/
+GX_INLINE void add_entry(gx_number dtype, const gx_args *p, gx_scalar v, int64_t from, int64_t to)
+{
+    bool is_turned = p->transb == GX_TRANS;
+    for (int64_t l = 0; l < p->m; l++) {
+        int64_t i = is_turned ? to : l, j = is_turned ? l : to;
+        gx_scalar x = is_turned ? load(dtype, p->b, p->ldb, from, l)
+                                : load(dtype, p->b, p->ldb, l, from);
+        store(dtype, p->c, p->ldc, i, j, add(load(dtype, p->c, p->ldc, i, j), times(v, x)));
+    }
+}
+
+GX_LOOP(spmm)
+{
+    const gx_csr *s = p->sparse;
+    gx_scalar alpha = scalar_of(dtype, p->alpha);
+    for (int64_t j = 0; p->is_fresh && j < p->n; j++) {
+        for (int64_t l = 0; l < p->m; l++) {
+            bool is_turned = p->transb == GX_TRANS;
+            store(dtype, p->c, p->ldc, is_turned ? j : l, is_turned ? l : j, (gx_scalar){0, 0});
+        }
+    }
+    for (int64_t i = 0; i < s->rows; i++) {
+        for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {
+            int64_t j = gx_csr_column(s, e);
+            gx_scalar v = load(dtype, s->value, 1, 0, e);
+            v.im = p->transa == GX_CONJ_TRANS ? -v.im : v.im;
+            v = scaled(alpha, v);
+            bool is_turned = p->transa != GX_NO_TRANS;
+            add_entry(dtype, p, v, is_turned ? j : i, is_turned ? i : j);
+        }
+    }
+    return GX_OK;
+}
+GX_SLOTS_DEFINE(, gx_ref_spmm, spmm)
 
 // Reductions --------------------------------------------------------------------------------------
 
@@ -187,7 +248,7 @@ GX_INLINE sums sum_of(gx_number dtype, const gx_args *p, bool is_abs, int64_t i0
         for (int64_t i = i0; i < i1; i++) {
             gx_scalar a = load(dtype, p->a, p->lda, i, j);
             if (is_abs) {
-                s.abs += (long double)magnitude(dtype, a);
+                s.abs += (long double)magnitude_of(dtype, a);
             } else {
                 s.re += (long double)a.re;
                 s.im += (long double)a.im;
@@ -217,7 +278,7 @@ GX_INLINE extremes extremes_of(gx_number dtype, const gx_args *p)
             gx_scalar a = load(dtype, p->a, p->lda, i, j);
             x.min = -larger(-x.min, -a.re);
             x.max = larger(x.max, a.re);
-            x.max_abs = larger(x.max_abs, magnitude(dtype, a));
+            x.max_abs = larger(x.max_abs, magnitude_of(dtype, a));
             x.max_part = larger(x.max_part, larger(fabs(a.re), fabs(a.im)));
         }
     }
@@ -300,84 +361,51 @@ GX_INLINE gx_code reduce(gx_number dtype, const gx_args *p, gx_err *err)
     }
     return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no smallest or largest element");
 }
-GX_SLOTS_DEFINE(static, reduce, reduce)
+GX_SLOTS_DEFINE(, gx_ref_reduce, reduce)
 
 // The backend -------------------------------------------------------------------------------------
 
-static int ref_count(void)
+int gx_host_count(void)
 {
     return 1;
 }
 
 /* The device has no state: any pointer that is not NULL will do. */
-static gx_code ref_open(int ordinal, gx_dev **dev, gx_err *err)
+gx_code gx_host_open(const char *name, int ordinal, gx_dev **dev, gx_err *err)
 {
     static const char state = 0;
-    *dev = NULL;
-    if (ordinal != 0) {
-        return gx_fail(err, GX_ARG, "reference has 1 device, not number %d", ordinal);
-    }
-    *dev = (gx_dev *)(uintptr_t)&state;
-    return GX_OK;
+    *dev = ordinal == 0 ? (gx_dev *)(uintptr_t)&state : NULL;
+    return ordinal == 0 ? GX_OK
+                        : gx_fail(err, GX_ARG, "%s has 1 device, not number %d", name, ordinal);
 }
 
-static void ref_close(gx_dev *dev)
+void gx_host_close(gx_dev *dev)
 {
     (void)dev;
 }
 
-static gx_code ref_info(gx_dev *dev, gx_dev_info *info, gx_err *err)
+gx_code gx_host_info(gx_dev *dev, gx_dev_info *info, gx_err *err)
 {
     (void)dev;
     (void)err;
-    memset(info, 0, sizeof *info);
-    memcpy(info->name, "reference", sizeof "reference");
-    info->is_host = true;
+    *info = (gx_dev_info){.name = "reference", .is_host = true};
     info->total_bytes = gx_mem_physical();
     info->free_bytes = gx_mem_physical_free();
     return GX_OK;
 }
 
+static gx_code ref_open(int ordinal, gx_dev **dev, gx_err *err)
+{
+    return gx_host_open("reference", ordinal, dev, err);
+}
+
 const gx_backend gx_backend_ref = {
     .abi = GX_BACKEND_ABI,
     .name = "reference",
-    .count = ref_count,
+    .count = gx_host_count,
     .open = ref_open,
-    .close = ref_close,
-    .info = ref_info,
-    .kernel =
-        {
-            [GX_GEMM] = GX_SLOTS(gemm),
-            [GX_SYRK] = GX_SLOTS(syrk),
-            [GX_HERK] = GX_SLOTS(herk),
-            [GX_FILL] = GX_SLOTS(fill),
-            [GX_COPY] = GX_SLOTS(copy),
-            [GX_TRANSPOSE] = GX_SLOTS(transpose),
-            [GX_MAP] = GX_SLOTS(gx_ref_map),
-            [GX_SYMMETRIZE] = GX_SLOTS(symmetrize),
-            [GX_PAIR] = GX_SLOTS(pair),
-            [GX_REDUCE] = GX_SLOTS(reduce),
-            [GX_APART] = GX_SLOTS(gx_ref_apart),
-            [GX_SPMM] = GX_SLOTS(gx_ref_spmm),
-            [GX_MERIT] = GX_SLOTS(gx_ref_merit),
-            [GX_NEAREST] = GX_SLOTS(gx_ref_nearest),
-            [GX_MUTUAL] = GX_SLOTS(gx_ref_mutual),
-            [GX_TRIANGLE] = GX_SLOTS(gx_ref_triangle),
-            [GX_TRSM] = GX_SLOTS(gx_ref_trsm),
-            [GX_TRMM] = GX_SLOTS(gx_ref_trmm),
-            [GX_POTRF] = GX_SLOTS(gx_ref_potrf),
-            [GX_GETRF] = GX_SLOTS(gx_ref_getrf),
-            [GX_LASWP] = GX_SLOTS(gx_ref_laswp),
-            [GX_GEQRF] = GX_SLOTS(gx_ref_geqrf),
-            [GX_LARFT] = GX_SLOTS(gx_ref_larft),
-            [GX_LARFB] = GX_SLOTS(gx_ref_larfb),
-            [GX_ORMQR] = GX_SLOTS(gx_ref_ormqr),
-            [GX_ORGQR] = GX_SLOTS(gx_ref_orgqr),
-            [GX_TPQRT] = GX_SLOTS(gx_ref_tpqrt),
-            [GX_TPMQRT] = GX_SLOTS(gx_ref_tpmqrt),
-            [GX_CONVERT] = GX_SLOTS(gx_ref_convert),
-            [GX_RANDOM] = GX_SLOTS(gx_ref_random),
-            [GX_FUSED] = GX_SLOTS(gx_ref_fused),
-        },
+    .close = gx_host_close,
+    .info = gx_host_info,
+    .kernel = {GX_REF_KERNELS(GX_KERNEL_ROW) GX_REF_REAL_KERNELS(GX_REAL_ROW)},
     .workspace = gx_ref_workspace,
 };

@@ -1,18 +1,14 @@
 /*
 ** The reference backend: neighbours.  See ref.c for the manner, nearest.h for what a merit is.
 **
-** Each pair's merit is computed where it stands; nothing is foretold.  Numbers are real: complex
-** dtypes are refused.
+** Each pair's merit is computed where it stands; nothing is foretold.  Numbers are real.
 */
 #include "ref.h"
 
 #include "../core/base/best.h"
 
-GX_INLINE gx_code apart(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(apart)
 {
-    if (gx_number_is_complex(dtype)) {
-        return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no neighbours");
-    }
     gx_metric metric = p->nearest->metric;
     bool has_products = metric < GX_METRIC_SQUARED;
     for (int64_t j = 0; j < p->n + (has_products && p->n > 0); j++) {
@@ -29,7 +25,7 @@ GX_INLINE gx_code apart(gx_number dtype, const gx_args *p, gx_err *err)
     }
     return GX_OK;
 }
-GX_SLOTS_DEFINE(, gx_ref_apart, apart)
+GX_REAL_SLOTS_DEFINE(gx_ref_apart, apart)
 
 /* What term k of the pair (x, y) adds. */
 static double term(gx_metric metric, double x, double y)
@@ -88,18 +84,15 @@ GX_INLINE double merit_of(gx_number dtype, const gx_args *p, int64_t i, int64_t 
     return metric == GX_METRIC_DOT ? sum : -sum;
 }
 
-GX_INLINE gx_code merit(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(merit)
 {
     const gx_nearest *w = p->nearest;
-    if (gx_number_is_complex(dtype)) {
-        return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no neighbours");
-    }
     for (int64_t e = 0; e < w->count; e++) {
         w->merit[e] = merit_of(dtype, p, w->row[e], w->column[e]);
     }
     return GX_OK;
 }
-GX_SLOTS_DEFINE(, gx_ref_merit, merit)
+GX_REAL_SLOTS_DEFINE(gx_ref_merit, merit)
 
 GX_INLINE bool is_finite(gx_number dtype, const gx_args *p, int64_t i)
 {
@@ -110,12 +103,9 @@ GX_INLINE bool is_finite(gx_number dtype, const gx_args *p, int64_t i)
     return all;
 }
 
-GX_INLINE gx_code nearest(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(nearest)
 {
     const gx_nearest *w = p->nearest;
-    if (gx_number_is_complex(dtype)) {
-        return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no neighbours");
-    }
     *p->info = 0;
     for (int64_t i = p->m - 1; i >= 0; i--) {
         bool is_bad = gx_is_listed_at_all(w, i, p->n) && !is_finite(dtype, p, i);
@@ -138,17 +128,14 @@ GX_INLINE gx_code nearest(gx_number dtype, const gx_args *p, gx_err *err)
     }
     return GX_OK;
 }
-GX_SLOTS_DEFINE(, gx_ref_nearest, nearest)
+GX_REAL_SLOTS_DEFINE(gx_ref_nearest, nearest)
 
 /* Columns of a are looked at as the queries that they are. */
-GX_INLINE gx_code mutual(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(mutual)
 {
     const gx_nearest *w = p->nearest;
     gx_args turned = *p;
     int64_t found = 0;
-    if (gx_number_is_complex(dtype)) {
-        return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no neighbours");
-    }
     turned.transa = GX_TRANS;
     turned.a = w->rows->query;
     turned.lda = p->k;
@@ -163,4 +150,4 @@ GX_INLINE gx_code mutual(gx_number dtype, const gx_args *p, gx_err *err)
     *w->pairs = found;
     return GX_OK;
 }
-GX_SLOTS_DEFINE(, gx_ref_mutual, mutual)
+GX_REAL_SLOTS_DEFINE(gx_ref_mutual, mutual)

@@ -87,7 +87,7 @@ GX_INLINE gx_scalar reflect(gx_number dtype, const gx_args *p, int64_t row, void
     double beta = -copysign((double)sqrtl(sum), head.re);
     gx_scalar pivot = {head.re - beta, head.im};
     for (int64_t i = first; i < last; i++) {
-        store(dtype, x, ldx, i, col, divide(dtype, load(dtype, x, ldx, i, col), pivot));
+        store(dtype, x, ldx, i, col, quotient(dtype, load(dtype, x, ldx, i, col), pivot));
     }
     store(dtype, p->c, p->ldc, row, col, (gx_scalar){beta, 0});
     return (gx_scalar){(beta - head.re) / beta, -head.im / beta};
@@ -101,20 +101,19 @@ GX_INLINE void reflect_column(gx_number dtype, const gx_args *p, gx_scalar tau, 
     gx_scalar sum = load(dtype, p->c, p->ldc, row, later);
     for (int64_t i = first; i < last; i++) {
         gx_scalar v = conjugate(load(dtype, x, ldx, i, col));
-        sum = add(sum, multiply(v, load(dtype, x, ldx, i, later)));
+        sum = add(sum, times(v, load(dtype, x, ldx, i, later)));
     }
-    sum = multiply(conjugate(tau), sum);
+    sum = times(conjugate(tau), sum);
     gx_scalar head = load(dtype, p->c, p->ldc, row, later);
     store(dtype, p->c, p->ldc, row, later, subtract(head, sum));
     for (int64_t i = first; i < last; i++) {
-        gx_scalar step = multiply(load(dtype, x, ldx, i, col), sum);
+        gx_scalar step = times(load(dtype, x, ldx, i, col), sum);
         store(dtype, x, ldx, i, later, subtract(load(dtype, x, ldx, i, later), step));
     }
 }
 
-GX_INLINE gx_code geqrf(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(geqrf)
 {
-    (void)err;
     for (int64_t j = 0; j < gx_min(p->m, p->n); j++) {
         gx_scalar tau = reflect(dtype, p, j, p->c, p->ldc, j + 1, p->m, j);
         store(dtype, p->tau, 1, 0, j, tau);
@@ -125,9 +124,8 @@ GX_INLINE gx_code geqrf(gx_number dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-GX_INLINE gx_code tpqrt(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(tpqrt)
 {
-    (void)err;
     for (int64_t j = 0; j < p->n; j++) {
         gx_scalar tau = reflect(dtype, p, j, p->c2, p->ldc2, 0, p->m, j);
         store(dtype, p->tau, 1, 0, j, tau);
@@ -147,12 +145,12 @@ GX_INLINE void apply_one(gx_number dtype, const stack *s, gx_scalar tau, int64_t
     gx_scalar sum = {0, 0};
     for (int64_t i = l; i < s->rows; i++) {
         gx_scalar v = component(dtype, s, i, l);
-        sum = add(sum, multiply(is_left ? conjugate(v) : v, get(dtype, s, i, at)));
+        sum = add(sum, times(is_left ? conjugate(v) : v, get(dtype, s, i, at)));
     }
-    sum = multiply(tau, sum);
+    sum = times(tau, sum);
     for (int64_t i = l; i < s->rows; i++) {
         gx_scalar v = component(dtype, s, i, l);
-        gx_scalar step = multiply(is_left ? v : conjugate(v), sum);
+        gx_scalar step = times(is_left ? v : conjugate(v), sum);
         put(dtype, s, i, at, subtract(get(dtype, s, i, at), step));
     }
 }
@@ -201,15 +199,14 @@ GX_INLINE void generate_column(gx_number dtype, const gx_args *p, int64_t l)
         if (i == l) {
             value = subtract((gx_scalar){1, 0}, tau);
         } else if (i > l) {
-            value = subtract(value, multiply(tau, load(dtype, p->c, p->ldc, i, l)));
+            value = subtract(value, times(tau, load(dtype, p->c, p->ldc, i, l)));
         }
         store(dtype, p->c, p->ldc, i, l, value);
     }
 }
 
-GX_INLINE gx_code orgqr(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(orgqr)
 {
-    (void)err;
     for (int64_t j = p->k; j < p->n; j++) {
         for (int64_t i = 0; i < p->m; i++) {
             store(dtype, p->c, p->ldc, i, j, (gx_scalar){i == j ? 1 : 0, 0});
@@ -234,24 +231,23 @@ GX_INLINE void larft_column(gx_number dtype, const gx_args *p, int64_t j)
         gx_scalar sum = {0, 0};
         for (int64_t i = j; i < s.rows; i++) {
             gx_scalar v = conjugate(component(dtype, &s, i, l));
-            sum = add(sum, multiply(v, component(dtype, &s, i, j)));
+            sum = add(sum, times(v, component(dtype, &s, i, j)));
         }
-        store(dtype, p->c, p->ldc, l, j, multiply((gx_scalar){-tau.re, -tau.im}, sum));
+        store(dtype, p->c, p->ldc, l, j, times((gx_scalar){-tau.re, -tau.im}, sum));
     }
     for (int64_t i = 0; i < j; i++) { // in place: row i needs the elements from i on
         gx_scalar sum = {0, 0};
         for (int64_t l = i; l < j; l++) {
             gx_scalar t = load(dtype, p->c, p->ldc, i, l);
-            sum = add(sum, multiply(t, load(dtype, p->c, p->ldc, l, j)));
+            sum = add(sum, times(t, load(dtype, p->c, p->ldc, l, j)));
         }
         store(dtype, p->c, p->ldc, i, j, sum);
     }
     store(dtype, p->c, p->ldc, j, j, tau);
 }
 
-GX_INLINE gx_code larft(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(larft)
 {
-    (void)err;
     for (int64_t j = 0; j < p->k; j++) {
         larft_column(dtype, p, j);
         for (int64_t i = j + 1; i < p->k; i++) {
@@ -270,7 +266,7 @@ GX_INLINE void apply_block(gx_number dtype, const stack *s, int64_t at, void *w)
         gx_scalar sum = {0, 0};
         for (int64_t i = l; i < s->rows; i++) {
             gx_scalar v = component(dtype, s, i, l);
-            sum = add(sum, multiply(is_left ? conjugate(v) : v, get(dtype, s, i, at)));
+            sum = add(sum, times(is_left ? conjugate(v) : v, get(dtype, s, i, at)));
         }
         store(GX_C128, w, 1, 0, l, sum);
     }
@@ -280,12 +276,12 @@ GX_INLINE void apply_block(gx_number dtype, const stack *s, int64_t at, void *w)
             int64_t i = is_left ? l : q, j = is_left ? q : l;
             if (in_triangle(p->transa == GX_NO_TRANS ? GX_UPPER : GX_LOWER, i, j)) {
                 gx_scalar t = load_op(dtype, p->transa, p->b, p->ldb, i, j);
-                u = add(u, multiply(t, load(GX_C128, w, 1, 0, q)));
+                u = add(u, times(t, load(GX_C128, w, 1, 0, q)));
             }
         }
         for (int64_t i = l; i < s->rows; i++) {
             gx_scalar v = component(dtype, s, i, l);
-            gx_scalar step = multiply(is_left ? v : conjugate(v), u);
+            gx_scalar step = times(is_left ? v : conjugate(v), u);
             put(dtype, s, i, at, subtract(get(dtype, s, i, at), step));
         }
     }

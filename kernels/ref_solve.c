@@ -14,9 +14,8 @@
 
 // Triangles ---------------------------------------------------------------------------------------
 
-GX_INLINE gx_code triangle(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(triangle)
 {
-    (void)err;
     for (int64_t j = 0; j < p->n; j++) {
         for (int64_t i = 0; i < p->m; i++) {
             gx_scalar value = {0, 0};
@@ -77,7 +76,7 @@ GX_INLINE gx_scalar row_times_line(gx_number dtype, const line *x, int64_t i)
 {
     gx_scalar sum = {0, 0};
     for (int64_t l = x->is_lower ? 0 : i + 1; l < (x->is_lower ? i : x->count); l++) {
-        sum = add(sum, multiply(factor(dtype, x, i, l), line_get(dtype, x, l)));
+        sum = add(sum, times(factor(dtype, x, i, l), line_get(dtype, x, l)));
     }
     return sum;
 }
@@ -86,10 +85,10 @@ GX_INLINE void solve_line(gx_number dtype, const line *x, gx_scalar alpha)
 {
     for (int64_t q = 0; q < x->count; q++) {
         int64_t i = x->is_lower ? q : x->count - 1 - q;
-        gx_scalar value = scale(alpha, line_get(dtype, x, i));
+        gx_scalar value = scaled(alpha, line_get(dtype, x, i));
         value = subtract(value, row_times_line(dtype, x, i));
         if (x->p->diag != GX_UNIT) {
-            value = divide(dtype, value, factor(dtype, x, i, i));
+            value = quotient(dtype, value, factor(dtype, x, i, i));
         }
         line_set(dtype, x, i, value);
     }
@@ -99,8 +98,8 @@ GX_INLINE void multiply_line(gx_number dtype, const line *x, gx_scalar alpha)
 {
     for (int64_t q = 0; q < x->count; q++) {
         int64_t i = x->is_lower ? x->count - 1 - q : q;
-        gx_scalar value = multiply(factor(dtype, x, i, i), line_get(dtype, x, i));
-        line_set(dtype, x, i, scale(alpha, add(row_times_line(dtype, x, i), value)));
+        gx_scalar value = times(factor(dtype, x, i, i), line_get(dtype, x, i));
+        line_set(dtype, x, i, scaled(alpha, add(row_times_line(dtype, x, i), value)));
     }
 }
 
@@ -123,15 +122,13 @@ GX_INLINE gx_code triangular(gx_number dtype, const gx_args *p, bool solves)
     return GX_OK;
 }
 
-GX_INLINE gx_code trsm(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(trsm)
 {
-    (void)err;
     return triangular(dtype, p, true);
 }
 
-GX_INLINE gx_code trmm(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(trmm)
 {
-    (void)err;
     return triangular(dtype, p, false);
 }
 
@@ -154,22 +151,21 @@ GX_INLINE void lower_set(gx_number dtype, const gx_args *p, int64_t i, int64_t j
 }
 
 /* l(i, j) before its division: c(i, j) - sum of l(i, k) conj(l(j, k)), k < j. */
-GX_INLINE gx_scalar remainder_of(gx_number dtype, const gx_args *p, int64_t i, int64_t j)
+GX_INLINE gx_scalar rest_of(gx_number dtype, const gx_args *p, int64_t i, int64_t j)
 {
     gx_scalar value = lower_get(dtype, p, i, j);
     for (int64_t k = 0; k < j; k++) {
         gx_scalar other = conjugate(lower_get(dtype, p, j, k));
-        value = subtract(value, multiply(lower_get(dtype, p, i, k), other));
+        value = subtract(value, times(lower_get(dtype, p, i, k), other));
     }
     return value;
 }
 
-GX_INLINE gx_code potrf(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(potrf)
 {
-    (void)err;
     *p->info = 0;
     for (int64_t j = 0; j < p->n; j++) {
-        double pivot = remainder_of(dtype, p, j, j).re;
+        double pivot = rest_of(dtype, p, j, j).re;
         if (!(pivot > 0)) {
             *p->info = j + 1;
             return GX_OK;
@@ -177,7 +173,7 @@ GX_INLINE gx_code potrf(gx_number dtype, const gx_args *p, gx_err *err)
         double root = sqrt(pivot);
         lower_set(dtype, p, j, j, (gx_scalar){root, 0});
         for (int64_t i = j + 1; i < p->n; i++) {
-            gx_scalar value = remainder_of(dtype, p, i, j);
+            gx_scalar value = rest_of(dtype, p, i, j);
             lower_set(dtype, p, i, j, (gx_scalar){value.re / root, value.im / root});
         }
     }
@@ -210,9 +206,8 @@ GX_INLINE int64_t largest_below(gx_number dtype, const gx_args *p, int64_t j)
     return best;
 }
 
-GX_INLINE gx_code getrf(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(getrf)
 {
-    (void)err;
     *p->info = 0;
     for (int64_t j = 0; j < gx_min(p->m, p->n); j++) {
         p->pivots[j] = largest_below(dtype, p, j);
@@ -222,7 +217,7 @@ GX_INLINE gx_code getrf(gx_number dtype, const gx_args *p, gx_err *err)
             *p->info = *p->info == 0 ? j + 1 : *p->info;
         }
         for (int64_t i = j + 1; i < p->m && !is_zero(pivot); i++) {
-            gx_scalar below = divide(dtype, load(dtype, p->c, p->ldc, i, j), pivot);
+            gx_scalar below = quotient(dtype, load(dtype, p->c, p->ldc, i, j), pivot);
             store(dtype, p->c, p->ldc, i, j, below);
         }
         for (int64_t l = j + 1; l < p->n; l++) {
@@ -230,16 +225,15 @@ GX_INLINE gx_code getrf(gx_number dtype, const gx_args *p, gx_err *err)
             for (int64_t i = j + 1; i < p->m; i++) {
                 gx_scalar old = load(dtype, p->c, p->ldc, i, l);
                 gx_scalar below = load(dtype, p->c, p->ldc, i, j);
-                store(dtype, p->c, p->ldc, i, l, subtract(old, multiply(below, right)));
+                store(dtype, p->c, p->ldc, i, l, subtract(old, times(below, right)));
             }
         }
     }
     return GX_OK;
 }
 
-GX_INLINE gx_code laswp(gx_number dtype, const gx_args *p, gx_err *err)
+GX_LOOP(laswp)
 {
-    (void)err;
     for (int64_t q = p->pivot_first; q < p->pivot_last; q++) {
         int64_t j = p->is_backward ? p->pivot_first + p->pivot_last - 1 - q : q;
         swap_rows(dtype, p, p->row_offset + j, p->row_offset + p->pivots[j]);

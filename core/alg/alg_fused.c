@@ -142,6 +142,11 @@ static int64_t doubles_of(const fusion *x, int output, int64_t m, int64_t n)
     return gx_fold_doubles(fold_of(x, output), (gx_fold_of)x->f->output[output].fold_of, m, n);
 }
 
+static size_t fold_bytes(const fusion *x, int output, int64_t m, int64_t n)
+{
+    return (size_t)doubles_of(x, output, m, n) * sizeof(double);
+}
+
 static int64_t lines_of(const fusion *x, int output, int64_t m, int64_t n)
 {
     return doubles_of(x, output, m, n) / gx_fold_width(fold_of(x, output));
@@ -252,20 +257,18 @@ static size_t lay_out_work(fusion *x, int64_t elements, size_t kernel_bytes)
     x->chunk_cols = gx_max(1, gx_min(gx_min(x->unit_cols, x->cols), elements / x->chunk_rows));
     for (int k = 0; k < x->f->inputs; k++) {
         gx_fused_place there;
-        rectangle all = {0, 0, x->chunk_rows, x->chunk_cols}, need;
-        need = needed_of(x, x->source[k], &all);
+        rectangle all = {0, 0, x->chunk_rows, x->chunk_cols};
+        rectangle need = needed_of(x, x->source[k], &all);
         x->read_at[k] = at;
-        at += find_in_memory(x, x->source[k], &there)
-                  ? 0
-                  : gx_round_up((size_t)(need.m * need.n) * element, 64);
+        bool is_there = find_in_memory(x, x->source[k], &there);
+        at += is_there ? 0 : gx_whole_lines((size_t)(need.m * need.n) * element);
     }
     for (int k = 0; k < x->f->outputs; k++) {
         x->lines_at[k] = at;
-        at += gx_round_up((size_t)doubles_of(x, k, x->chunk_rows, x->chunk_cols) * sizeof(double),
-                          64);
+        at += gx_whole_lines(fold_bytes(x, k, x->chunk_rows, x->chunk_cols));
     }
     x->kernel_at = at;
-    return at + gx_round_up(kernel_bytes, 64);
+    return at + gx_whole_lines(kernel_bytes);
 }
 
 static size_t lay_out_part(fusion *x)
@@ -274,9 +277,9 @@ static size_t lay_out_part(fusion *x)
     int64_t m = gx_min(x->unit_rows, x->rows), n = gx_min(x->unit_cols, x->cols);
     for (int k = 0; k < x->f->outputs; k++) {
         x->part_at[k] = at;
-        at += is_tile(x, k) ? gx_round_up((size_t)(m * n) * gx_number_bytes(x->sink[k]->number), 64)
-                            : 0;
-        at += gx_round_up((size_t)doubles_of(x, k, m, n) * sizeof(double), 64);
+        size_t element = is_tile(x, k) ? gx_number_bytes(x->sink[k]->number) : 0;
+        at += gx_whole_lines((size_t)(m * n) * element);
+        at += gx_whole_lines(fold_bytes(x, k, m, n));
     }
     return at;
 }
@@ -519,9 +522,8 @@ static void begin_folds(fusion *x)
     gx_err err = {0};
     for (int k = 0; k < x->f->outputs && err.code == GX_OK; k++) {
         void *total = NULL;
-        int64_t doubles = doubles_of(x, k, x->rows, x->cols);
         if (fold_of(x, k) != GX_FOLD_NONE &&
-            gx_mem_alloc(x->run->ctx->mem, (size_t)doubles * sizeof(double), "a fold", &total,
+            gx_mem_alloc(x->run->ctx->mem, fold_bytes(x, k, x->rows, x->cols), "a fold", &total,
                          &err) == GX_OK) {
             x->total[k] = total;
             gx_fold_start(fold_of(x, k), lines_of(x, k, x->rows, x->cols), total);

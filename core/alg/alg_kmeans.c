@@ -205,14 +205,14 @@ static gx_args call_of(const kmeans *x, gx_nearest *w, int64_t m)
 /* Of a thread: a strip; of its rows merit, index, squares, lengths; the kernel's. */
 static size_t strip_bytes(const kmeans *x)
 {
-    return gx_round_up((size_t)(x->d * x->strip) * sizeof(double), 64);
+    return gx_whole_lines((size_t)(x->d * x->strip) * sizeof(double));
 }
 
 static size_t work_bytes(const kmeans *x)
 {
     gx_nearest w;
     gx_args call = call_of(x, &w, x->strip);
-    return strip_bytes(x) + 4 * gx_round_up((size_t)x->strip * sizeof(double), 64) +
+    return strip_bytes(x) + 4 * gx_whole_lines((size_t)x->strip * sizeof(double)) +
            x->backend->workspace(x->dev, GX_NEAREST, GX_F64, &call);
 }
 
@@ -221,7 +221,7 @@ static gx_code assign_rows(void *arg, int64_t unit, gx_pass_thread *thread, void
 {
     const kmeans *x = arg;
     int64_t i0, m = rows_of(x, unit, &i0), info = 0;
-    size_t step = gx_round_up((size_t)x->strip * sizeof(double), 64);
+    size_t step = gx_whole_lines((size_t)x->strip * sizeof(double));
     double *row = work, *sum = part, *count = sum + x->d * x->k;
     char *behind = (char *)work + strip_bytes(x);
     double *merit = (double *)(void *)behind, *square = (double *)(void *)(behind + step);

@@ -39,11 +39,6 @@ enum { LEAST_STRIP = 1024 };
 
 // The plan ----------------------------------------------------------------------------------------
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 /* What the host's kernels are told of a strip of m rows and n queries; no operands. */
 static gx_args call_of(const gx_knn_search *s, gx_nearest *w, int64_t m, int64_t n)
 {
@@ -63,24 +58,24 @@ static size_t kernel_bytes(const gx_knn_search *s, int64_t m, int64_t n)
 {
     gx_nearest w;
     gx_args args = call_of(s, &w, m, gx_min(n, queries_of_call(s)));
-    return rounded(s->backend->workspace(s->dev, GX_NEAREST, s->dtype, &args));
+    return gx_whole_lines(s->backend->workspace(s->dev, GX_NEAREST, s->dtype, &args));
 }
 
 static size_t strip_bytes(const gx_knn_search *s, int64_t m)
 {
-    return rounded((size_t)(m * s->args->E->cols) * gx_number_bytes(s->dtype));
+    return gx_whole_lines((size_t)(m * s->args->E->cols) * gx_number_bytes(s->dtype));
 }
 
 /* One column beside the queries: the rows' squares. */
 static size_t given_bytes(const gx_knn_search *s, int64_t m, int64_t n)
 {
-    return s->plan.is_few ? rounded((size_t)(m * (n + 1)) * gx_number_bytes(s->dtype)) : 0;
+    return s->plan.is_few ? gx_whole_lines((size_t)(m * (n + 1)) * gx_number_bytes(s->dtype)) : 0;
 }
 
 /* A thread's: the strip, the floors, what is given, the kernel's. */
 static size_t work_bytes(const gx_knn_search *s, int64_t m, int64_t n)
 {
-    return strip_bytes(s, m) + rounded((size_t)n * sizeof(double)) + given_bytes(s, m, n) +
+    return strip_bytes(s, m) + gx_whole_lines((size_t)n * sizeof(double)) + given_bytes(s, m, n) +
            kernel_bytes(s, m, n);
 }
 
@@ -293,7 +288,7 @@ static gx_code look_at_strip(void *arg, int64_t unit, gx_pass_thread *thread, vo
     gx_knn_strip at = gx_knn_strip_of(s, unit);
     int64_t n = s->batch.n;
     char *strip = work, *floor = strip + strip_bytes(s, s->plan.strip);
-    char *given = floor + rounded((size_t)n * sizeof(double));
+    char *given = floor + gx_whole_lines((size_t)n * sizeof(double));
     char *own = given + given_bytes(s, s->plan.strip, n);
     if (at.m == 0 || gx_knn_is_marked(s) || !gx_knn_has_listed(s, at)) {
         int64_t entries = n * gx_min(s->out->count, at.m);

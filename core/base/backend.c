@@ -6,26 +6,9 @@
 */
 #include "backend.h"
 
-static const char *const kernel_names[GX_KERNEL_COUNT] = {
-    [GX_GEMM] = "gemm",         [GX_SYRK] = "syrk",
-    [GX_HERK] = "herk",         [GX_FILL] = "fill",
-    [GX_COPY] = "copy",         [GX_TRANSPOSE] = "transpose",
-    [GX_MAP] = "map",           [GX_SYMMETRIZE] = "symmetrize",
-    [GX_PAIR] = "pair",         [GX_REDUCE] = "reduce",
-    [GX_TRIANGLE] = "triangle", [GX_TRSM] = "trsm",
-    [GX_TRMM] = "trmm",         [GX_POTRF] = "potrf",
-    [GX_GETRF] = "getrf",       [GX_LASWP] = "laswp",
-    [GX_GEQRF] = "geqrf",       [GX_LARFT] = "larft",
-    [GX_LARFB] = "larfb",       [GX_ORMQR] = "ormqr",
-    [GX_ORGQR] = "orgqr",       [GX_TPQRT] = "tpqrt",
-    [GX_TPMQRT] = "tpmqrt",     [GX_SYEV] = "syev",
-    [GX_GEEV] = "geev",         [GX_GEES] = "gees",
-    [GX_GESDD] = "gesdd",       [GX_CONVERT] = "convert",
-    [GX_RANDOM] = "random",     [GX_FUSED] = "fused",
-    [GX_APART] = "apart",       [GX_MERIT] = "merit",
-    [GX_NEAREST] = "nearest",   [GX_MUTUAL] = "mutual",
-    [GX_SPMM] = "spmm",         [GX_TREXC] = "trexc",
-};
+#define NAME(backend, ID, name) [GX_##ID] = #name,
+static const char *const kernel_names[GX_KERNEL_COUNT] = {GX_KERNELS_OF_ALL(NAME, )
+                                                              GX_KERNELS_OF_SOME(NAME, )};
 
 const char *gx_kernel_name(gx_kernel_id kernel)
 {

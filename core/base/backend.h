@@ -67,7 +67,7 @@ typedef enum gx_kernel_id {
                      b (with c) or b2 (with c2) may be NULL: only the other one                   */
     GX_REDUCE, /* fold the m x n block a into reduce (below); c is not used                    */
 
-    /* Neighbours (nearest.h), of real dtypes.  a is m x k, b k x n.                              */
+    /* Neighbours (nearest.h), of real dtypes alone.  a is m x k, b k x n.                        */
     GX_APART,   /* c += sum over k of (a_ik - b_kj)^2 for the metric SQUARED, |a_ik - b_kj| for
                      ABSOLUTE, a_ik b_kj for the others, which have one column more of c: n + 1
                      of them, the last += sum of a_ik^2; b is n x k for transb TRANS             */
@@ -151,6 +151,23 @@ typedef enum gx_kernel_id {
                  (fused.h).  An output may be an input, element for element                       */
     GX_KERNEL_COUNT
 } gx_kernel_id;
+
+/* KERNEL(backend, ID, name): those that every backend has, and the others. */
+#define GX_KERNELS_OF_ALL(KERNEL, backend)                                                         \
+    KERNEL(backend, GEMM, gemm) KERNEL(backend, SYRK, syrk) KERNEL(backend, HERK, herk)            \
+    KERNEL(backend, FILL, fill) KERNEL(backend, COPY, copy) KERNEL(backend, TRANSPOSE, transpose)  \
+    KERNEL(backend, MAP, map) KERNEL(backend, SYMMETRIZE, symmetrize)                              \
+    KERNEL(backend, REDUCE, reduce) KERNEL(backend, SPMM, spmm)                                    \
+    KERNEL(backend, TRIANGLE, triangle) KERNEL(backend, TRSM, trsm) KERNEL(backend, TRMM, trmm)    \
+    KERNEL(backend, POTRF, potrf) KERNEL(backend, GETRF, getrf) KERNEL(backend, LASWP, laswp)      \
+    KERNEL(backend, GEQRF, geqrf) KERNEL(backend, LARFT, larft) KERNEL(backend, LARFB, larfb)      \
+    KERNEL(backend, ORMQR, ormqr) KERNEL(backend, ORGQR, orgqr) KERNEL(backend, TPQRT, tpqrt)      \
+    KERNEL(backend, TPMQRT, tpmqrt) KERNEL(backend, FUSED, fused)
+#define GX_KERNELS_OF_SOME(KERNEL, backend)                                                        \
+    KERNEL(backend, PAIR, pair) KERNEL(backend, APART, apart) KERNEL(backend, MERIT, merit)        \
+    KERNEL(backend, NEAREST, nearest) KERNEL(backend, MUTUAL, mutual) KERNEL(backend, SYEV, syev)  \
+    KERNEL(backend, GEEV, geev) KERNEL(backend, GEES, gees) KERNEL(backend, TREXC, trexc)          \
+    KERNEL(backend, GESDD, gesdd) KERNEL(backend, CONVERT, convert) KERNEL(backend, RANDOM, random)
 
 /*
 ** What GX_REDUCE computes.  NaN goes through: a block with a NaN has NaN sums and a NaN max_abs,

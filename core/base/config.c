@@ -214,31 +214,33 @@ bool gx_parse_size(const char *text, int64_t *bytes)
     return true;
 }
 
-static bool parse_bool(const char *text, int64_t *number)
+/* The words of a kind, each the number that it stands for. */
+static const char *const words[][4] = {
+    [KIND_BOOL] = {"off", "on"},
+    [KIND_BACKEND] = {"auto", "cpu", "cuda", "reference"},
+    [KIND_PROBE] = {"off", "on", "auto"},
+    [KIND_PROGRESS] = {"off", "on"},
+};
+
+static const char *const choices[] = {
+    [KIND_BOOL] = "on or off",
+    [KIND_BACKEND] = "auto, cpu, cuda or reference",
+    [KIND_PROBE] = "auto, on or off",
+    [KIND_PROGRESS] = "off, on, or the name of an SQL function",
+};
+
+static bool parse_word(kind of, const char *text, int64_t *number)
 {
-    static const char *const yes[] = {"on", "1", "true", "yes"};
-    static const char *const no[] = {"off", "0", "false", "no"};
-    for (size_t i = 0; i < sizeof yes / sizeof yes[0]; i++) {
-        if (equals(text, yes[i]) || equals(text, no[i])) {
-            *number = equals(text, yes[i]);
+    static const char *const no_and_yes[] = {"0", "1", "false", "true", "no", "yes"};
+    for (int i = 0; i < 4 && words[of][i] != NULL; i++) {
+        if (equals(text, words[of][i])) {
+            *number = i;
             return true;
         }
     }
-    return false;
-}
-
-static const char *const backend_words[] = {
-    [GX_BACKEND_AUTO] = "auto",
-    [GX_BACKEND_CPU] = "cpu",
-    [GX_BACKEND_CUDA] = "cuda",
-    [GX_BACKEND_REFERENCE] = "reference",
-};
-
-static bool parse_backend(const char *text, int64_t *number)
-{
-    for (int i = 0; i <= GX_BACKEND_REFERENCE; i++) {
-        if (equals(text, backend_words[i])) {
-            *number = i;
+    for (int i = 0; i < 6 && of != KIND_BACKEND; i++) {
+        if (equals(text, no_and_yes[i])) {
+            *number = i % 2;
             return true;
         }
     }
@@ -259,24 +261,6 @@ static bool is_identifier(const char *text)
         }
     }
     return length > 0 && length < 64;
-}
-
-static bool parse_progress(const char *text, int64_t *number)
-{
-    if (parse_bool(text, number)) { // 0 and 1 are GX_PROGRESS_OFF and GX_PROGRESS_ON
-        return true;
-    }
-    *number = GX_PROGRESS_CALLBACK;
-    return is_identifier(text);
-}
-
-static bool parse_probe(const char *text, int64_t *number)
-{
-    if (equals(text, "auto")) {
-        *number = GX_PROBE_AUTO;
-        return true;
-    }
-    return parse_bool(text, number); // 0 and 1 are GX_PROBE_OFF and GX_PROBE_ON
 }
 
 int gx_parse_devices(const char *text, int list[GX_DEVICES_MOST])
@@ -331,16 +315,11 @@ static gx_code refuse(const row *def, const char *value, gx_err *err)
                        "%s must be a whole number from %" PRId64 " to %" PRId64 ", not '%.40s'",
                        key, def->least, def->most, value);
     case KIND_BOOL:
-        return gx_fail(err, GX_ARG, "%s must be on or off, not '%.40s'", key, value);
     case KIND_BACKEND:
-        return gx_fail(err, GX_ARG, "%s must be auto, cpu, cuda or reference, not '%.40s'", key,
-                       value);
-    case KIND_PROGRESS:
-        return gx_fail(err, GX_ARG,
-                       "%s must be off, on, or the name of an SQL function, not '%.70s'", key,
-                       value);
     case KIND_PROBE:
-        return gx_fail(err, GX_ARG, "%s must be auto, on or off, not '%.40s'", key, value);
+    case KIND_PROGRESS:
+        return gx_fail(err, GX_ARG, "%s must be %s, not '%.*s'", key, choices[def->kind],
+                       def->kind == KIND_PROGRESS ? 70 : 40, value);
     case KIND_DEVICES:
         return gx_fail(err, GX_ARG,
                        "%s must be all, a number from %" PRId64 " to %" PRId64
@@ -384,17 +363,14 @@ static gx_code parse(const row *def, const char *value, int64_t *number, gx_err 
                       value[strspn(value, "0123456789.")] == '\0';
         }
         break;
-    case KIND_BOOL:
-        is_good = parse_bool(value, number);
-        break;
-    case KIND_BACKEND:
-        is_good = parse_backend(value, number);
-        break;
     case KIND_PROGRESS:
-        is_good = parse_progress(value, number);
+        *number = GX_PROGRESS_CALLBACK;
+        is_good = parse_word(def->kind, value, number) || is_identifier(value);
         break;
+    case KIND_BOOL:
+    case KIND_BACKEND:
     case KIND_PROBE:
-        is_good = parse_probe(value, number);
+        is_good = parse_word(def->kind, value, number);
         break;
     case KIND_DEVICES:
         is_good = parse_devices(def, value, number);
@@ -418,40 +394,30 @@ static gx_code parse(const row *def, const char *value, int64_t *number, gx_err 
 static void show(gx_config *config, gx_setting setting, const char *value)
 {
     int64_t number = config->number[setting];
-    char text[GX_SETTING_TEXT];
+    char text[GX_SETTING_TEXT]; // beside config: value may be in there
+    bool is_number = gx_config_is_number(setting);
     switch (rows[setting].kind) {
-    case KIND_SIZE:
-    case KIND_COUNT:
-        snprintf(text, sizeof text, "%" PRId64, number);
-        break;
     case KIND_BOOL:
-        snprintf(text, sizeof text, "%s", number ? "on" : "off");
-        break;
     case KIND_BACKEND:
-        snprintf(text, sizeof text, "%s", backend_words[number]);
-        break;
-    case KIND_PROGRESS:
-        snprintf(text, sizeof text, "%s",
-                 number == GX_PROGRESS_CALLBACK ? value
-                 : number == GX_PROGRESS_ON     ? "on"
-                                                : "off");
-        break;
     case KIND_PROBE:
-        snprintf(text, sizeof text, "%s",
-                 number == GX_PROBE_AUTO ? "auto"
-                 : number == GX_PROBE_ON ? "on"
-                                         : "off");
-        break;
-    case KIND_DEVICES:
-        if (number > 0) {
-            snprintf(text, sizeof text, "%" PRId64, number);
-        } else {
-            snprintf(text, sizeof text, "%s", number == GX_DEVICES_ALL ? "all" : value);
+    case KIND_PROGRESS:
+        if (words[rows[setting].kind][number] != NULL) { // else the name of an SQL function
+            value = words[rows[setting].kind][number];
         }
         break;
-    case KIND_FOLDER:
-        snprintf(text, sizeof text, "%s", value);
+    case KIND_DEVICES:
+        is_number = number > 0;
+        value = number == GX_DEVICES_ALL ? "all" : value;
         break;
+    case KIND_SIZE:
+    case KIND_COUNT:
+    case KIND_FOLDER:
+        break;
+    }
+    if (is_number) {
+        snprintf(text, sizeof text, "%" PRId64, number);
+    } else {
+        snprintf(text, sizeof text, "%s", value);
     }
     memcpy(config->text[setting], text, sizeof text);
 }

@@ -3,9 +3,8 @@
 ** (fused.h), a row each.
 **
 ** A row is what everybody else is driven from: the kernel tables, the SQL functions gx_NAME
-** (ext/fn_map.c), the tests of every backend.  What a kind computes is one expression a backend:
-** kernels/ref_map.c, kernels/cpu_block.c, kernels/cuda_functions.cuh; two where complex numbers
-** need another.
+** (ext/fn_map.c), the tests of every backend.  What a kind computes is one expression in
+** kernels/functions.h, two where complex numbers need another.
 **
 **   operands  of a, b, c
 **   numbers   SQL arguments after the operands: alpha, then beta

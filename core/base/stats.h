@@ -10,61 +10,85 @@
 
 #include <stdatomic.h>
 
+/* Rows of gx_stats: the counter, its name, its unit, its meaning. */
+// clang-format off
+#define GX_COUNTERS(COUNTER)                                                                       \
+    COUNTER(CALLS, calls, "count", "SQL functions of gx run")                                      \
+    COUNTER(BYTES_READ, bytes_read, "bytes", "tile bytes read from the database")                  \
+    COUNTER(BYTES_WRITTEN, bytes_written, "bytes", "tile bytes written to the database")           \
+    COUNTER(TILES_READ, tiles_read, "count", "tile reads, whole or part")                          \
+    COUNTER(TILES_WRITTEN, tiles_written, "count", "tile writes, whole or part")                   \
+    COUNTER(HELPER_READS, helper_reads, "count", "of the tile reads, those by helper connections") \
+    COUNTER(CACHE_HITS, cache_hits, "count", "blocks found in the cache")                          \
+    COUNTER(CACHE_MISSES, cache_misses, "count", "blocks that had to be loaded")                   \
+    COUNTER(SPILLS, spills, "count", "unfinished result blocks written out and read again")        \
+    COUNTER(KERNELS, kernels, "count", "kernel calls")                                             \
+    COUNTER(KERNELS_LEFT, kernels_left, "count", "of these, left by an interrupt while they ran")  \
+    COUNTER(FLOPS, flops, "flop", "floating-point operations, by LAPACK's counting")               \
+    COUNTER(REFINEMENTS, refinements, "count", "steps of iterative refinement")                    \
+    COUNTER(ITERATIONS, iterations, "count", "steps of iterative methods for sparse systems")      \
+    COUNTER(PROBES, probes, "count", "residual checks of results")                                 \
+    COUNTER(PROBE_RATIO, probe_ratio, "1/1000",                                                    \
+            "the latest residual check: its ratio, in thousandths")                                \
+    COUNTER(READ_NS, read_ns, "ns", "time in tile reads, summed over threads")                     \
+    COUNTER(WRITE_NS, write_ns, "ns", "time in tile writes, commits, deletions")                   \
+    COUNTER(COMPUTE_NS, compute_ns, "ns", "time in kernels, as the caller waited")                 \
+    COUNTER(WAIT_NS, wait_ns, "ns", "time the caller waited for a block")                          \
+    COUNTER(CHECK_NS, check_ns, "ns", "time in looks at whole operands and results")               \
+    COUNTER(COPY_NS, copy_ns, "ns",                                                                \
+            "time in copies between buffers, to and from a device; signs of vectors")              \
+    COUNTER(PROGRAMS, programs, "count", "programs run by gx_eval")                                \
+    COUNTER(NODES, nodes, "count", "steps of these programs, loops' rounds each")                  \
+    COUNTER(FUSED_GROUPS, fused_groups, "count",                                                   \
+            "of these steps, elementwise functions in one pass")                                   \
+    COUNTER(GPU_OPS, gpu_ops, "count", "of these steps, those on a device")                        \
+    COUNTER(CPU_OPS, cpu_ops, "count", "of these steps, those on the host")                        \
+    COUNTER(TRANSFERS, transfers, "count",                                                         \
+            "matrices of programs that went to a device or came from it")                          \
+    COUNTER(GRAPH_REPLAYS, graph_replays, "count",                                                 \
+            "rounds of programs' loops that a device was given whole")                             \
+    COUNTER(DEVICE_CALLS, device_calls, "count", "programs run on a device")                       \
+    COUNTER(DEVICE_FALLBACKS, device_fallbacks, "count",                                           \
+            "programs begun on a device and finished on the CPU")                                  \
+    COUNTER(DEVICE_FAULTS, device_faults, "count", "failures that switched a device off")          \
+    COUNTER(DEVICE_HITS, device_hits, "count",                                                     \
+            "blocks still in device memory from an earlier call")                                  \
+    COUNTER(DEVICE_EVICTIONS, device_evictions, "count", "such blocks that made room")             \
+    COUNTER(UPLOADED, uploaded, "bytes", "copied to a device")                                     \
+    COUNTER(DOWNLOADED, downloaded, "bytes", "copied from a device")                               \
+    COUNTER(SPREAD_CALLS, spread_calls, "count", "programs run on several devices at once")        \
+    COUNTER(DEVICES_LOST, devices_lost, "count",                                                   \
+            "devices left out of a program that others went on with")                              \
+    COUNTER(PEER_BYTES, peer_bytes, "bytes", "copied from one device to another")                  \
+    COUNTER(PINNED_HITS, pinned_hits, "count", "page-locked buffers reused")                       \
+    COUNTER(PINNED_MISSES, pinned_misses, "count", "page-locked buffers allocated")                \
+    COUNTER(PINNED_DENIED, pinned_denied, "count",                                                 \
+            "pageable buffers where page-locked ones were refused")                                \
+    COUNTER(PASSES, passes, "count", "passes of Krylov methods over their matrix")                 \
+    COUNTER(PASS_BYTES, pass_bytes, "bytes",                                                       \
+            "of the matrix that passes read: database, memory or device")                          \
+    COUNTER(PASS_NS, pass_ns, "ns", "time in passes")                                              \
+    COUNTER(ORTHO_NS, ortho_ns, "ns", "time in the orthogonalisation of Krylov bases")             \
+    COUNTER(ORTHO_COLUMNS, ortho_columns, "count",                                                 \
+            "blocks of Krylov bases that went column by column")                                   \
+    COUNTER(STALL_READ_NS, stall_read_ns, "ns",                                                    \
+            "on a device: time that steps waited for blocks to be read")                           \
+    COUNTER(STALL_WRITE_NS, stall_write_ns, "ns",                                                  \
+            "on a device: time that steps waited for results to be written")                       \
+    COUNTER(STALL_DEVICE_NS, stall_device_ns, "ns",                                                \
+            "on a device: time that everything else waited for its kernels")                       \
+    COUNTER(READERS_IDLE_NS, readers_idle_ns, "ns",                                                \
+            "on a device: time that readers had no buffer, summed")                                \
+    COUNTER(WRITER_IDLE_NS, writer_idle_ns, "ns",                                                  \
+            "on a device: time that the caller had nothing to write")                              \
+    COUNTER(PREDICTED_NS, predicted_ns, "ns", "predicted time of the latest planned call")         \
+    COUNTER(MEASURED_NS, measured_ns, "ns", "measured time of the latest call")
+// clang-format on
+
 typedef enum gx_counter {
-    GX_STAT_CALLS = 0,     /* SQL functions of gx run                               */
-    GX_STAT_BYTES_READ,    /* tile bytes read from the database                     */
-    GX_STAT_BYTES_WRITTEN, /* tile bytes written to the database                    */
-    GX_STAT_TILES_READ,    /* tile reads, whole or part                             */
-    GX_STAT_TILES_WRITTEN,
-    GX_STAT_HELPER_READS,     /* of the tile reads, those by helper connections        */
-    GX_STAT_CACHE_HITS,       /* block found in the cache                              */
-    GX_STAT_CACHE_MISSES,     /* block loaded                                          */
-    GX_STAT_SPILLS,           /* unfinished result blocks written and read again       */
-    GX_STAT_KERNELS,          /* kernel calls                                          */
-    GX_STAT_KERNELS_LEFT,     /* of these, left by an interrupt while they ran         */
-    GX_STAT_FLOPS,            /* floating-point operations, LAPACK's counting          */
-    GX_STAT_REFINEMENTS,      /* steps of iterative refinement                         */
-    GX_STAT_ITERATIONS,       /* steps of iterative methods for systems                */
-    GX_STAT_PROBES,           /* residual checks of results                           */
-    GX_STAT_PROBE_RATIO,      /* the latest one's ratio, in thousandths               */
-    GX_STAT_READ_NS,          /* time in tile reads, summed over threads               */
-    GX_STAT_WRITE_NS,         /* time in tile writes                                   */
-    GX_STAT_COMPUTE_NS,       /* time in kernels, as the caller waited                 */
-    GX_STAT_WAIT_NS,          /* time the caller waited for a block                    */
-    GX_STAT_CHECK_NS,         /* ... looked at operands and results: gx_stats_close()  */
-    GX_STAT_COPY_NS,          /* ... copied, packed, converted, gave vectors their sign */
-    GX_STAT_PROGRAMS,         /* programs run by gx_eval                               */
-    GX_STAT_NODES,            /* their steps                                           */
-    GX_STAT_FUSED_GROUPS,     /* of these, groups of elementwise functions in one pass */
-    GX_STAT_GPU_OPS,          /* of these steps, those on a device                     */
-    GX_STAT_CPU_OPS,          /* ... and those on the host                             */
-    GX_STAT_TRANSFERS,        /* matrices that went to a device or came from it        */
-    GX_STAT_GRAPH_REPLAYS,    /* rounds of loops that were enqueued whole              */
-    GX_STAT_DEVICE_CALLS,     /* programs run on a device                             */
-    GX_STAT_DEVICE_FALLBACKS, /* programs begun on a device and finished on the host  */
-    GX_STAT_DEVICE_FAULTS,    /* devices switched off after a failure                 */
-    GX_STAT_DEVICE_HITS,      /* blocks still in device memory from an earlier call   */
-    GX_STAT_DEVICE_EVICTIONS, /* such blocks that had to make room                    */
-    GX_STAT_UPLOADED,         /* bytes copied to a device                             */
-    GX_STAT_DOWNLOADED,       /* bytes copied from a device                           */
-    GX_STAT_SPREAD_CALLS,     /* programs run on several devices                      */
-    GX_STAT_DEVICES_LOST,     /* devices left out of one that others finished         */
-    GX_STAT_PEER_BYTES,       /* bytes copied from one device to another              */
-    GX_STAT_PINNED_HITS,      /* page-locked buffers reused                           */
-    GX_STAT_PINNED_MISSES,    /* page-locked buffers that had to be allocated         */
-    GX_STAT_PINNED_DENIED,    /* pageable buffers instead                             */
-    GX_STAT_PASSES,           /* of Krylov methods over their matrix                  */
-    GX_STAT_PASS_BYTES,       /* of the matrix that they read, wherever it is         */
-    GX_STAT_PASS_NS,          /* the time they took                                   */
-    GX_STAT_ORTHO_NS,         /* ... and that between them for orthonormal bases      */
-    GX_STAT_ORTHO_COLUMNS,    /* blocks of these that went column by column           */
-    GX_STAT_STALL_READ_NS,    /* on a device: steps waited for blocks to be read       */
-    GX_STAT_STALL_WRITE_NS,   /* ... for finished blocks to be written                 */
-    GX_STAT_STALL_DEVICE_NS,  /* ... for the device: it was the slowest, as it should  */
-    GX_STAT_READERS_IDLE_NS,  /* readers had no buffer or nothing to read, summed      */
-    GX_STAT_WRITER_IDLE_NS,   /* the caller had nothing to write                       */
-    GX_STAT_PREDICTED_NS,     /* the planner's prediction for the latest call          */
-    GX_STAT_MEASURED_NS,      /* the latest call, wall time                            */
+#define GX_COUNTER_ENUM(ID, ...) GX_STAT_##ID,
+    GX_COUNTERS(GX_COUNTER_ENUM)
+#undef GX_COUNTER_ENUM
     GX_COUNTER_COUNT
 } gx_counter;
 

@@ -6,35 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct {
-    const char *name;
-    uint8_t bytes;
-    bool is_complex, is_double;
-} numbers[GX_NUMBER_COUNT] = {
-    [GX_F64] = {"f64", 8, false, true},
-    [GX_F32] = {"f32", 4, false, false},
-    [GX_C128] = {"c128", 16, true, true},
-    [GX_C64] = {"c64", 8, true, false},
-};
-
-size_t gx_number_bytes(gx_number dtype)
-{
-    return numbers[dtype].bytes;
-}
-
 const char *gx_number_name(gx_number dtype)
 {
-    return (unsigned)dtype < GX_NUMBER_COUNT ? numbers[dtype].name : "?";
-}
-
-bool gx_number_is_complex(gx_number dtype)
-{
-    return numbers[dtype].is_complex;
-}
-
-bool gx_number_is_double(gx_number dtype)
-{
-    return numbers[dtype].is_double;
+    static const char *const names[GX_NUMBER_COUNT] = {"f64", "f32", "c128", "c64"};
+    return (unsigned)dtype < GX_NUMBER_COUNT ? names[dtype] : "?";
 }
 
 double gx_number_eps(gx_number dtype)

@@ -70,14 +70,25 @@ const char *gx_properties_text(uint32_t properties, char text[GX_PROPERTIES_MAX]
 */
 bool gx_property_parse(const char *name, uint32_t *bit);
 
-/* Bytes of one element: 8, 4, 16, 8. */
-size_t gx_number_bytes(gx_number dtype);
-
 /* "f64", "f32", "c128", "c64"; "?" for anything else.  Static string. */
 const char *gx_number_name(gx_number dtype);
 
-bool gx_number_is_complex(gx_number dtype);
-bool gx_number_is_double(gx_number dtype); /* 64-bit reals: F64, C128 */
+/* In loops of a constant dtype they are constants. */
+static inline bool gx_number_is_complex(gx_number dtype)
+{
+    return dtype == GX_C128 || dtype == GX_C64;
+}
+
+static inline bool gx_number_is_double(gx_number dtype) /* 64-bit reals */
+{
+    return dtype == GX_F64 || dtype == GX_C128;
+}
+
+static inline size_t gx_number_bytes(gx_number dtype) /* of an element */
+{
+    return (size_t)(gx_number_is_double(dtype) ? 8 : 4) * (gx_number_is_complex(dtype) ? 2 : 1);
+}
+
 double gx_number_eps(gx_number dtype);     /* from 1 to the next number: 2^-52 or 2^-23 */
 double gx_number_least(gx_number dtype);   /* the smallest that is not subnormal: 2^-1022, 2^-126 */
 
@@ -157,6 +168,12 @@ static inline int64_t gx_min(int64_t a, int64_t b)
 static inline int64_t gx_max(int64_t a, int64_t b)
 {
     return a > b ? a : b;
+}
+
+/* Bytes rounded up to whole lines of the cache. */
+static inline size_t gx_whole_lines(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
 }
 
 /* ceil(a / b) for a >= 0, b > 0. */

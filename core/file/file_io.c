@@ -15,8 +15,7 @@
 */
 #include "file_int.h"
 
-#include "../base/newfile.h"
-#include "../base/regular.h"
+#include "../base/files.h"
 
 #include <errno.h>
 #include <fcntl.h>

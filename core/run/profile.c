@@ -21,7 +21,7 @@
 #include "profile.h"
 
 #include "../base/machine.h"
-#include "../base/regular.h"
+#include "../base/files.h"
 #include "run.h"
 
 #include <assert.h>

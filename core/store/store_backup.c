@@ -6,7 +6,7 @@
 ** and are copied at their own offsets into volumes of the copy's own, with its key, beside it.
 **
 ** Nothing has the copy's name before all of it is on the disk: database and volumes are made under
-** a name of their own in the same folder (newfile.h) and renamed at the end, the database last.  A
+** a name of their own in the same folder (files.h) and renamed at the end, the database last.  A
 ** failure or an interrupt removes them; a process that is killed leaves files called .gx-*.tmp and
 ** nothing that a database could take for its own.  The copy is written without a journal, since
 ** there is no earlier state to go back to: a journal that stays behind would undo whatever database
@@ -17,7 +17,7 @@
 */
 #include <sqlite3ext.h>
 
-#include "../base/newfile.h"
+#include "../base/files.h"
 #include "volume_int.h"
 
 #include <errno.h>

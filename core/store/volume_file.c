@@ -34,7 +34,7 @@
 #include "vfs_int.h"
 #include "volume_int.h"
 
-#include "../base/regular.h"
+#include "../base/files.h"
 #include "../base/thread.h"
 
 #include <assert.h>

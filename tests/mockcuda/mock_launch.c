@@ -262,6 +262,11 @@ static void convert(const gx_cuda_call *p)
     }
 }
 
+static const gx_fold fold_as[] = {[GX_REDUCE_SUM] = GX_FOLD_SUM,
+                                  [GX_REDUCE_SUMSQ] = GX_FOLD_NORM,
+                                  [GX_REDUCE_MIN] = GX_FOLD_MIN,
+                                  [GX_REDUCE_MAX] = GX_FOLD_MAX};
+
 /* The program that the struct was written from, by the CPU, which has the device's bits. */
 static void run_fused(gx_number dtype, const gx_cuda_fused *p)
 {
@@ -272,10 +277,6 @@ static void run_fused(gx_number dtype, const gx_cuda_fused *p)
                   .outputs = p->outputs,
                   .registers = GX_FUSED_REGISTERS};
     gx_fused_place in[GX_FUSED_INPUTS], out[GX_FUSED_OUTPUTS];
-    static const gx_fold fold_as[] = {[GX_REDUCE_SUM] = GX_FOLD_SUM,
-                                      [GX_REDUCE_SUMSQ] = GX_FOLD_NORM,
-                                      [GX_REDUCE_MIN] = GX_FOLD_MIN,
-                                      [GX_REDUCE_MAX] = GX_FOLD_MAX};
     double folded[GX_FUSED_OUTPUTS][2] = {{0}}, *fold[GX_FUSED_OUTPUTS];
     gx_args args = {.m = p->m, .n = p->n, .fused = &f, .in = in, .out = out, .fold = fold};
     for (int k = 0; k < p->inputs; k++) {
@@ -316,7 +317,7 @@ static void fold_lines(gx_number dtype, const gx_cuda_call *p)
     double *fold[1] = {p->out};
     gx_fused f = {.dtype = dtype, .inputs = 1, .outputs = 1};
     gx_fused_place in = {(void *)(uintptr_t)p->a, 1, p->lda}, out = {NULL, 1, 1};
-    f.output[0] = (gx_fused_result){.fold = (uint8_t)p->kind, .fold_of = (uint8_t)p->part};
+    f.output[0] = (gx_fused_result){.fold = (uint8_t)fold_as[p->kind], .fold_of = (uint8_t)p->part};
     gx_args args = {.m = p->m, .n = p->n, .fused = &f, .in = &in, .out = &out, .fold = fold};
     (void)gx_oracle.kernel[GX_FUSED][dtype](NULL, NULL, &args, NULL);
 }

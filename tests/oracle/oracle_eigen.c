@@ -54,8 +54,8 @@ static void turn(gx_scalar *x, gx_scalar *y, int64_t count, int64_t stride, rota
     gx_scalar s = is_right ? conjugate(r.s) : r.s;
     for (int64_t i = 0; i < count; i++, x += stride, y += stride) {
         gx_scalar a = *x, b = *y;
-        *x = add((gx_scalar){r.cs * a.re, r.cs * a.im}, multiply(s, b));
-        *y = subtract((gx_scalar){r.cs * b.re, r.cs * b.im}, multiply(conjugate(s), a));
+        *x = add((gx_scalar){r.cs * a.re, r.cs * a.im}, times(s, b));
+        *y = subtract((gx_scalar){r.cs * b.re, r.cs * b.im}, times(conjugate(s), a));
     }
 }
 
@@ -151,7 +151,7 @@ static rotation rotation_of(gx_scalar x, gx_scalar y)
         return (rotation){1, {0, 0}};
     }
     gx_scalar phase = a == 0 ? (gx_scalar){1, 0} : (gx_scalar){x.re / a, x.im / a};
-    gx_scalar s = multiply(phase, conjugate(y));
+    gx_scalar s = times(phase, conjugate(y));
     return (rotation){a / r, {s.re / r, s.im / r}};
 }
 
@@ -181,7 +181,7 @@ static void reduce(gx_scalar *h, gx_scalar *z, int64_t n)
 /* The eigenvalue of the last 2 x 2 of the block that is nearer to its last element. */
 static gx_scalar shift_of(const gx_scalar *h, int64_t n, int64_t hi, int step)
 {
-    gx_scalar d = AT(h, hi, hi), b = multiply(AT(h, hi - 1, hi), AT(h, hi, hi - 1));
+    gx_scalar d = AT(h, hi, hi), b = times(AT(h, hi - 1, hi), AT(h, hi, hi - 1));
     if (step % 10 == 9) {
         return (gx_scalar){d.re + size_of(AT(h, hi, hi - 1)), d.im};
     }

@@ -216,7 +216,7 @@ static double normalise(gx_scalar *x, int64_t n)
 /* x -= f y. */
 static void take_away(gx_scalar *x, gx_scalar f, gx_scalar y)
 {
-    *x = subtract(*x, multiply(f, y));
+    *x = subtract(*x, times(f, y));
 }
 
 /* lu = P (op(a) - value I) = L U in place, rows exchanged as it goes; row[j]: with which. */
@@ -246,7 +246,7 @@ static void factor(const gx_scalar *a, int64_t n, bool is_adjoint, gx_scalar val
             *pivot = (gx_scalar){NEGLIGIBLE, 0};
         }
         for (int64_t i = j + 1; i < n; i++) {
-            AT(lu, i, j) = divide(GX_C128, AT(lu, i, j), *pivot);
+            AT(lu, i, j) = quotient(GX_C128, AT(lu, i, j), *pivot);
         }
         for (int64_t l = j + 1; l < n; l++) {
             for (int64_t i = j + 1; i < n; i++) {
@@ -272,7 +272,7 @@ static double solve(const gx_scalar *lu, const gx_scalar *row, int64_t n, gx_sca
     }
     double shrunk = 1;
     for (int64_t j = n - 1; j >= 0; j--) {
-        x[j] = divide(GX_C128, x[j], AT(lu, j, j));
+        x[j] = quotient(GX_C128, x[j], AT(lu, j, j));
         if (hypot(x[j].re, x[j].im) > 0x1p300) {
             for (int64_t i = 0; i < n; i++) {
                 x[i] = (gx_scalar){x[i].re * 0x1p-300, x[i].im * 0x1p-300};

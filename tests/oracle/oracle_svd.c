@@ -79,7 +79,7 @@ static double length_of(const gx_scalar *x, int64_t n)
 static void rotate(gx_scalar *x, gx_scalar *y, int64_t n, double cs, double sn, gx_scalar phase)
 {
     for (int64_t i = 0; i < n; i++) {
-        gx_scalar turned = multiply(conjugate(phase), y[i]), old = x[i];
+        gx_scalar turned = times(conjugate(phase), y[i]), old = x[i];
         x[i] = (gx_scalar){cs * old.re - sn * turned.re, cs * old.im - sn * turned.im};
         y[i] = (gx_scalar){sn * old.re + cs * turned.re, sn * old.im + cs * turned.im};
     }
@@ -177,7 +177,7 @@ static void complete(const jacobi *s, int64_t j)
         for (int64_t l = 0; l < j; l++) {
             gx_scalar part = inner(s->w + l * s->p, x, s->p);
             for (int64_t i = 0; i < s->p; i++) {
-                x[i] = subtract(x[i], multiply(part, s->w[l * s->p + i]));
+                x[i] = subtract(x[i], times(part, s->w[l * s->p + i]));
             }
         }
         double length = length_of(x, s->p);

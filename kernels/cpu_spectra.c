@@ -1,13 +1,16 @@
 /*
-** The CPU backend: eigenvalues.
+** The CPU backend: eigenvalues and singular values.
 **
-**   SYEV   LAPACK's syevd or heevd (divide and conquer); from SYEVD_SIDE on, where their 2 n^2
-**          elements of work space cannot be counted in 32 bits any more, syev or heev (QR
-**          iteration: slower, in place)
-**   GEEV   LAPACK's geev.  Real ones give a conjugate pair as two real columns; these are written
-**          into the memory of the complex columns and spread there, from the last element on.
-**   GEES   LAPACK's gees, and trevc for eigenvectors; values of real ones are made complex
-**   TREXC  LAPACK's trexc
+**   SYEV    LAPACK's syevd or heevd (divide and conquer); from SYEVD_SIDE on, where their 2 n^2
+**           elements of work space cannot be counted in 32 bits any more, syev or heev (QR
+**           iteration: slower, in place)
+**   GEEV    LAPACK's geev.  Real ones give a conjugate pair as two real columns; these are written
+**           into the memory of the complex columns and spread there, from the last element on.
+**   GEES    LAPACK's gees, and trevc for eigenvectors; the values of real ones are made complex
+**   TREXC   LAPACK's trexc
+**   GESDD   LAPACK's gesdd (divide and conquer).  Its work space has 4 min(m, n)^2 elements,
+**           counted in 32 bits: from GESDD_SIDE on gesvd does it (QR iteration: slower, and right),
+**           with the vectors in the arrays where gesdd would put them.
 **
 ** All but trexc are called inside a wide section, since they thread inside.  Memory: `work` only:
 ** real numbers (complex routines want some), integers, then LAPACK's own elements.
@@ -17,8 +20,11 @@
 #include <math.h>
 #include <string.h>
 
-/* 2 side^2 stays below 2^31. */
-enum { SYEVD_SIDE = 32000 };
+/*
+** 2 side^2 and 4 side^2 stay below 2^31.  Reports of wrong results of other libraries' gesdd begin
+** at 19 000.
+*/
+enum { SYEVD_SIDE = 32000, GESDD_SIDE = 18000 };
 
 enum { LAYOUT = LAPACK_COL_MAJOR };
 
@@ -30,17 +36,12 @@ typedef struct space {
     size_t bytes;
 } space;
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 static space lay_out(gx_number dtype, void *work, int64_t reals, int64_t integers, int64_t elements)
 {
     space s = {.reals = reals, .integers = integers, .elements = elements};
-    size_t real_bytes = rounded((size_t)reals * (has_doubles(dtype) ? 8 : 4));
-    size_t integer_bytes = rounded((size_t)integers * sizeof(lapack_int));
-    s.bytes = real_bytes + integer_bytes + (size_t)elements * bytes_of(dtype);
+    size_t real_bytes = gx_whole_lines((size_t)reals * (gx_number_is_double(dtype) ? 8 : 4));
+    size_t integer_bytes = gx_whole_lines((size_t)integers * sizeof(lapack_int));
+    s.bytes = real_bytes + integer_bytes + (size_t)elements * gx_number_bytes(dtype);
     s.real = work;
     s.integer = work == NULL ? NULL : (void *)(s.real + real_bytes);
     s.element = work == NULL ? NULL : s.real + real_bytes + integer_bytes;
@@ -50,14 +51,7 @@ static space lay_out(gx_number dtype, void *work, int64_t reals, int64_t integer
 /* LAPACK's answer to a query, in elements: the first number of an element of dtype, rounded up. */
 static int64_t answer_of(gx_number dtype, const void *answer)
 {
-    double number;
-    float narrow;
-    if (has_doubles(dtype)) {
-        memcpy(&number, answer, sizeof number);
-    } else {
-        memcpy(&narrow, answer, sizeof narrow);
-        number = (double)narrow;
-    }
+    double number = gx_number_get(gx_number_real(dtype), answer, 0).re;
     return (int64_t)number + (int64_t)(number / (1 << 20)) + 64; // f32 has 24 bits
 }
 
@@ -74,7 +68,8 @@ static gx_code run_wide(gx_cpu_call routine, gx_number dtype, const gx_args *p, 
                         gx_err *err)
 {
     lapack_call call = {.dtype = dtype, .args = p, .space = s};
-    GX_TRY(gx_cpu_wide(p, p->n, routine, &call, err));
+    int64_t order = p->m > 0 ? gx_min(p->m, p->n) : p->n;
+    GX_TRY(gx_cpu_wide(p, order, routine, &call, err));
     *p->info = call.info < 0 ? 1 : call.info;
     return GX_OK;
 }
@@ -94,7 +89,7 @@ static space syev_space(gx_number dtype, const gx_args *p)
     if (!is_divided(p)) {
         return lay_out(dtype, p->work, 3 * n, 0, COLUMNS * n);
     }
-    bool is_complex = has_pairs(dtype);
+    bool is_complex = gx_number_is_complex(dtype);
     int64_t reals = !is_complex ? 0 : p->wants_right ? 1 + 5 * n + 2 * square : n;
     return lay_out(dtype, p->work, reals, 3 + 5 * n,
                    gx_max(COLUMNS * n, 1 + 6 * n + (is_complex ? 1 : 2) * square));
@@ -106,20 +101,11 @@ static lapack_int call_syevd(gx_number dtype, const gx_args *p, const space *s)
     lapack_int n = (lapack_int)p->n, ld = ld_of(p->ldc), lwork = (lapack_int)s->elements;
     lapack_int lrwork = (lapack_int)s->reals, liwork = (lapack_int)s->integers;
     void *work = s->element, *rwork = s->real;
-    switch (dtype) {
-    case GX_F64:
-        return LAPACKE_dsyevd_work(LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork,
-                                   s->integer, liwork);
-    case GX_F32:
-        return LAPACKE_ssyevd_work(LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork,
-                                   s->integer, liwork);
-    case GX_C128:
-        return LAPACKE_zheevd_work(LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork, rwork,
-                                   lrwork, s->integer, liwork);
-    default:
-        return LAPACKE_cheevd_work(LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork, rwork,
-                                   lrwork, s->integer, liwork);
-    }
+    return GX_LAPACK2(
+        dtype, syevd_work,
+        (LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork, s->integer, liwork), heevd_work,
+        (LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork, rwork, lrwork, s->integer,
+         liwork));
 }
 
 static lapack_int call_syev(gx_number dtype, const gx_args *p, const space *s)
@@ -127,16 +113,8 @@ static lapack_int call_syev(gx_number dtype, const gx_args *p, const space *s)
     char job = p->wants_right ? 'V' : 'N', uplo = p->uplo == GX_LOWER ? 'L' : 'U';
     lapack_int n = (lapack_int)p->n, ld = ld_of(p->ldc), lwork = (lapack_int)s->elements;
     void *work = s->element, *rwork = s->real;
-    switch (dtype) {
-    case GX_F64:
-        return LAPACKE_dsyev_work(LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork);
-    case GX_F32:
-        return LAPACKE_ssyev_work(LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork);
-    case GX_C128:
-        return LAPACKE_zheev_work(LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork, rwork);
-    default:
-        return LAPACKE_cheev_work(LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork, rwork);
-    }
+    return GX_LAPACK2(dtype, syev_work, (LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork),
+                      heev_work, (LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork, rwork));
 }
 
 static void run_syev(void *arg)
@@ -175,26 +153,16 @@ static lapack_int call_geev(gx_number dtype, const gx_args *p, const space *s, v
                             lapack_int lwork)
 {
     char left = p->wants_left ? 'V' : 'N', right = p->wants_right ? 'V' : 'N';
-    lapack_int n = (lapack_int)p->n, ld = ld_of(p->ldc), twice = has_pairs(dtype) ? 1 : 2;
+    lapack_int n = (lapack_int)p->n, ld = ld_of(p->ldc);
+    lapack_int twice = gx_number_is_complex(dtype) ? 1 : 2;
     lapack_int ldl = twice * ld_of(p->ldleft), ldr = twice * ld_of(p->ldright);
-    switch (dtype) {
-    case GX_F64: {
-        double *values = (double *)(void *)s->real;
-        return LAPACKE_dgeev_work(LAYOUT, left, right, n, p->c, ld, values, values + n, p->left,
-                                  ldl, p->right, ldr, work, lwork);
-    }
-    case GX_F32: {
-        float *values = (float *)(void *)s->real;
-        return LAPACKE_sgeev_work(LAYOUT, left, right, n, p->c, ld, values, values + n, p->left,
-                                  ldl, p->right, ldr, work, lwork);
-    }
-    case GX_C128:
-        return LAPACKE_zgeev_work(LAYOUT, left, right, n, p->c, ld, p->values, p->left, ldl,
-                                  p->right, ldr, work, lwork, (void *)s->real);
-    default:
-        return LAPACKE_cgeev_work(LAYOUT, left, right, n, p->c, ld, p->values, p->left, ldl,
-                                  p->right, ldr, work, lwork, (void *)s->real);
-    }
+    void *real = s->real, *imag = s->real + (size_t)p->n * (gx_number_is_double(dtype) ? 8 : 4);
+    return GX_LAPACK2(
+        dtype, geev_work,
+        (LAYOUT, left, right, n, p->c, ld, real, imag, p->left, ldl, p->right, ldr, work, lwork),
+        geev_work,
+        (LAYOUT, left, right, n, p->c, ld, p->values, p->left, ldl, p->right, ldr, work, lwork,
+         real));
 }
 
 static void run_geev(void *arg)
@@ -204,12 +172,12 @@ static void run_geev(void *arg)
         call_geev(x->dtype, x->args, x->space, x->space->element, (lapack_int)x->space->elements);
 }
 
-/* Pointers and leading dimensions for a query; wants_*, n and dtype decide. */
+/* Pointers and leading dimensions for a query; wants_*, sizes and dtype decide. */
 static gx_args sizes_of(const gx_args *p)
 {
     gx_args sizes = *p;
     sizes.c = sizes.values = sizes.left = sizes.right = NULL;
-    sizes.ldc = sizes.ldleft = sizes.ldright = gx_max(p->n, 1);
+    sizes.ldc = sizes.ldleft = sizes.ldright = gx_max(gx_max(p->m, p->n), 1);
     return sizes;
 }
 
@@ -257,7 +225,7 @@ GX_INLINE void spread(bool is_double, const void *imag, int64_t n, void *vectors
 /* The values of a real matrix, which LAPACK left as real and imaginary parts. */
 GX_INLINE void give_values(gx_number dtype, const gx_args *p, const space *s)
 {
-    bool is_double = has_doubles(dtype);
+    bool is_double = gx_number_is_double(dtype);
     const char *imag = s->real + (size_t)p->n * (is_double ? 8 : 4);
     for (int64_t j = 0; j < p->n; j++) {
         put_pair(is_double, p->values, j,
@@ -268,7 +236,7 @@ GX_INLINE void give_values(gx_number dtype, const gx_args *p, const space *s)
 /* What a real matrix's call left, as complex values and columns. */
 GX_INLINE void give_complex(gx_number dtype, const gx_args *p, const space *s)
 {
-    bool is_double = has_doubles(dtype);
+    bool is_double = gx_number_is_double(dtype);
     const char *imag = s->real + (size_t)p->n * (is_double ? 8 : 4);
     give_values(dtype, p, s);
     if (p->wants_right) {
@@ -287,7 +255,7 @@ GX_INLINE gx_code geev(gx_number dtype, const gx_args *p, gx_err *err)
     }
     space s = geev_space(dtype, p);
     GX_TRY(run_wide(run_geev, dtype, p, &s, err));
-    if (!has_pairs(dtype) && *p->info == 0) {
+    if (!gx_number_is_complex(dtype) && *p->info == 0) {
         give_complex(dtype, p, &s);
     }
     return GX_OK;
@@ -301,34 +269,25 @@ static lapack_int call_gees(gx_number dtype, const gx_args *p, void *reals, void
 {
     char job = p->wants_right ? 'V' : 'N';
     lapack_int n = (lapack_int)p->n, ld = ld_of(p->ldc), ldq = ld_of(p->ldright), sorted = 0;
-    double *values = reals;
-    float *narrow = reals;
-    switch (dtype) {
-    case GX_F64:
-        return LAPACKE_dgees_work(LAYOUT, job, 'N', NULL, n, p->c, ld, &sorted, values, values + n,
-                                  p->right, ldq, work, lwork, NULL);
-    case GX_F32:
-        return LAPACKE_sgees_work(LAYOUT, job, 'N', NULL, n, p->c, ld, &sorted, narrow, narrow + n,
-                                  p->right, ldq, work, lwork, NULL);
-    case GX_C128:
-        return LAPACKE_zgees_work(LAYOUT, job, 'N', NULL, n, p->c, ld, &sorted, p->values, p->right,
-                                  ldq, work, lwork, reals, NULL);
-    default:
-        return LAPACKE_cgees_work(LAYOUT, job, 'N', NULL, n, p->c, ld, &sorted, p->values, p->right,
-                                  ldq, work, lwork, reals, NULL);
-    }
+    void *imag = (char *)reals + (size_t)p->n * (gx_number_is_double(dtype) ? 8 : 4);
+    return GX_LAPACK2(dtype, gees_work,
+                      (LAYOUT, job, 'N', NULL, n, p->c, ld, &sorted, reals, imag, p->right, ldq,
+                       work, lwork, NULL),
+                      gees_work,
+                      (LAYOUT, job, 'N', NULL, n, p->c, ld, &sorted, p->values, p->right, ldq, work,
+                       lwork, reals, NULL));
 }
 
 /* left = Q times the eigenvectors of T; of real matrices as geev leaves them, without `reals`. */
 static lapack_int call_trevc(gx_number dtype, const gx_args *p, void *work, void *reals)
 {
-    bool is_complex = has_pairs(dtype);
+    bool is_complex = gx_number_is_complex(dtype);
     lapack_int n = (lapack_int)p->n, ld = ld_of(p->ldc), count;
     lapack_int ldx = (is_complex ? 1 : 2) * ld_of(p->ldleft);
     for (int64_t j = 0; j < p->n; j++) {
-        memcpy((char *)p->left + (size_t)(j * ldx) * bytes_of(dtype),
-               (char *)p->right + (size_t)(j * p->ldright) * bytes_of(dtype),
-               (size_t)p->n * bytes_of(dtype));
+        memcpy((char *)p->left + (size_t)(j * ldx) * gx_number_bytes(dtype),
+               (char *)p->right + (size_t)(j * p->ldright) * gx_number_bytes(dtype),
+               (size_t)p->n * gx_number_bytes(dtype));
     }
     switch (dtype) {
     case GX_F64:
@@ -390,13 +349,13 @@ GX_INLINE gx_code gees(gx_number dtype, const gx_args *p, gx_err *err)
     }
     space s = gees_space(dtype, p);
     GX_TRY(run_wide(run_gees, dtype, p, &s, err));
-    bool is_double = has_doubles(dtype);
-    if (!has_pairs(dtype) && *p->info == 0) {
+    bool is_double = gx_number_is_double(dtype);
+    if (!gx_number_is_complex(dtype) && *p->info == 0) {
         give_values(dtype, p, &s);
     }
     if (p->wants_left && *p->info == 0) {
         const char *imag = s.real + (size_t)p->n * (is_double ? 8 : 4);
-        if (!has_pairs(dtype)) {
+        if (!gx_number_is_complex(dtype)) {
             spread(is_double, imag, p->n, p->left, p->ldleft);
         }
         shorten(is_double, p->n, p->left, p->ldleft);
@@ -426,6 +385,96 @@ GX_INLINE gx_code trexc(gx_number dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
+// Singular values ---------------------------------------------------------------------------------
+
+static char svd_job(const gx_args *p)
+{
+    return !p->wants_left ? 'N' : p->is_full ? 'A' : 'S';
+}
+
+/* One call of gesdd, or of gesvd, which has no use for integers; lwork -1: only asks. */
+static lapack_int call_svd(gx_number dtype, const gx_args *p, void *work, lapack_int lwork,
+                           void *rwork, lapack_int *iwork)
+{
+    char job = svd_job(p);
+    lapack_int m = (lapack_int)p->m, n = (lapack_int)p->n, ld = ld_of(p->ldc);
+    lapack_int ldu = ld_of(p->ldleft), ldvt = ld_of(p->ldright);
+    void *c = p->c, *values = p->values, *u = p->left, *vt = p->right;
+    if (gx_min(p->m, p->n) >= GESDD_SIDE) {
+        return GX_LAPACK2(
+            dtype, gesvd_work,
+            (LAYOUT, job, job, m, n, c, ld, values, u, ldu, vt, ldvt, work, lwork), gesvd_work,
+            (LAYOUT, job, job, m, n, c, ld, values, u, ldu, vt, ldvt, work, lwork, rwork));
+    }
+    return GX_LAPACK2(dtype, gesdd_work,
+                      (LAYOUT, job, m, n, c, ld, values, u, ldu, vt, ldvt, work, lwork, iwork),
+                      gesdd_work,
+                      (LAYOUT, job, m, n, c, ld, values, u, ldu, vt, ldvt, work, lwork, rwork,
+                       iwork));
+}
+
+static void run_svd(void *arg)
+{
+    lapack_call *x = arg;
+    const space *s = x->space;
+    x->info =
+        call_svd(x->dtype, x->args, s->element, (lapack_int)s->elements, s->real, s->integer);
+}
+
+/* Real numbers that complex gesdd and gesvd want: the largest of what LAPACK 3.2 to 3.12 say. */
+static int64_t svd_reals(const gx_args *p)
+{
+    int64_t q = gx_min(p->m, p->n), most = gx_max(p->m, p->n);
+    return q >= GESDD_SIDE     ? 5 * q
+           : svd_job(p) == 'N' ? 7 * q
+                               : gx_max(5 * q * q + 7 * q, 2 * most * q + 2 * q * q + q);
+}
+
+static space svd_space(gx_number dtype, const gx_args *p)
+{
+    gx_args sizes = sizes_of(p);
+    double answer[2] = {0, 0};
+    lapack_int integer;
+    int64_t least = gx_min(p->m, p->n);
+    if (least > 0) {
+        call_svd(dtype, &sizes, answer, -1, answer, &integer);
+    }
+    return lay_out(dtype, p->work, gx_number_is_complex(dtype) ? svd_reals(p) : 0, 8 * least,
+                   least > 0 ? answer_of(dtype, answer) : 0);
+}
+
+/* x = the unit matrix, n x n. */
+static void set_unit(gx_number dtype, void *x, int64_t ld, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++) {
+        char *column = gx_at(x, dtype, ld, 0, j);
+        memset(column, 0, (size_t)n * gx_number_bytes(dtype));
+        gx_number_put(dtype, column, j, GX_ONE);
+    }
+}
+
+GX_INLINE gx_code gesdd(gx_number dtype, const gx_args *p, gx_err *err)
+{
+    *p->info = 0;
+    if (gx_min(p->m, p->n) <= 0) {
+        if (p->wants_left && p->is_full) {
+            set_unit(dtype, p->left, p->ldleft, gx_max(p->m, 0));
+            set_unit(dtype, p->right, p->ldright, gx_max(p->n, 0));
+        }
+        return GX_OK;
+    }
+    if (!fits_lapack(p)) {
+        return past_lapack(p, err);
+    }
+    space s = svd_space(dtype, p);
+    if (s.elements > INT32_MAX) {
+        return gx_fail(err, GX_UNSUPPORTED,
+                       "a %lldx%lld matrix is past LAPACK's 32-bit work space: ask for k of them",
+                       (long long)p->m, (long long)p->n);
+    }
+    return run_wide(run_svd, dtype, p, &s, err);
+}
+
 // The slots ---------------------------------------------------------------------------------------
 
 size_t gx_cpu_spectrum_bytes(gx_kernel_id kernel, gx_number dtype, const gx_args *args)
@@ -440,9 +489,9 @@ size_t gx_cpu_spectrum_bytes(gx_kernel_id kernel, gx_number dtype, const gx_args
     case GX_GEES:
         return gees_space(dtype, &sizes).bytes;
     case GX_TREXC:
-        return (size_t)gx_max(args->n, 0) * bytes_of(dtype);
+        return (size_t)gx_max(args->n, 0) * gx_number_bytes(dtype);
     case GX_GESDD:
-        return gx_cpu_svd_bytes(dtype, args);
+        return svd_space(dtype, &sizes).bytes;
     default:
         return 0;
     }
@@ -452,3 +501,4 @@ GX_SLOTS_DEFINE(, gx_cpu_syev, syev)
 GX_SLOTS_DEFINE(, gx_cpu_geev, geev)
 GX_SLOTS_DEFINE(, gx_cpu_gees, gees)
 GX_SLOTS_DEFINE(, gx_cpu_trexc, trexc)
+GX_SLOTS_DEFINE(, gx_cpu_gesdd, gesdd)
