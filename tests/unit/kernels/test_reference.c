@@ -56,7 +56,8 @@ static void slots_are_filled(void **state)
     (void)state;
     for (int k = 0; k < GX_KERNEL_COUNT; k++) {
         for (int d = 0; d < GX_NUMBER_COUNT; d++) {
-            assert_non_null(gx_oracle.kernel[k][d]);
+            // What TREXC makes is held against what it was made of (test_eigen.c): no oracle.
+            assert_true((gx_oracle.kernel[k][d] == NULL) == (k == GX_TREXC));
         }
         assert_string_not_equal(gx_kernel_name((gx_kernel_id)k), "?");
     }
