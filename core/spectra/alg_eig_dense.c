@@ -265,15 +265,7 @@ static void pick_columns(const solving *s, const void *from, gx_number dtype, vo
     for (int64_t j = 0; j < s->count && from != NULL && gx_ok(s->run); j++) {
         const void *x = gx_at(from, dtype, s->n, 0, s->order[j]);
         void *y = gx_at(out, to, s->n, 0, j);
-        if (gx_number_is_complex(dtype) && !gx_number_is_complex(to)) {
-            size_t part = gx_number_bytes(to);
-            for (int64_t i = 0; i < s->n; i++) {
-                memcpy((char *)y + (size_t)i * part, (const char *)x + (size_t)(2 * i) * part,
-                       part);
-            }
-        } else {
-            gx_convert(dtype, x, s->n, to, y, s->n, s->n, 1);
-        }
+        gx_convert(dtype, x, s->n, to, y, s->n, s->n, 1);
         gx_run_poll(s->run);
     }
     gx_stats_close(&s->run->ctx->stats, GX_STAT_COPY_NS, span);

@@ -22,7 +22,7 @@ enum { PANEL_BYTES = 16 << 20 };
 typedef struct solving {
     gx_run *run;
     const gx_svd_args *args;
-    gx_svd_result *result;
+    gx_svd_result *result; /* NULL: only asks */
     int64_t m, n, least;
     gx_number dtype;
     void *a; /* A, or R */
@@ -51,9 +51,9 @@ static gx_args kernel_args(const solving *s, int64_t m, int64_t n)
                      .n = n,
                      .c = s->a,
                      .ldc = gx_max(1, m),
-                     .left = r->u,
+                     .left = r == NULL ? NULL : r->u,
                      .ldleft = gx_max(1, m),
-                     .right = r->vt,
+                     .right = r == NULL ? NULL : r->vt,
                      .ldright = gx_max(1, is_full ? n : s->least),
                      .wants_left = mode != GX_SVD_VALUES,
                      .wants_right = mode != GX_SVD_VALUES,
@@ -234,8 +234,7 @@ static void reduce_to_triangle(solving *s, const gx_mat *T)
 gx_code gx_svd_triangle(gx_run *run, const gx_svd_args *args, void **r)
 {
     gx_mat view;
-    gx_svd_result none = {0};
-    solving s = solving_of(run, args, &none);
+    solving s = solving_of(run, args, NULL);
     reduce_to_triangle(&s, tall_view(args->A, &view));
     *r = s.a;
     return gx_ok(run) ? GX_OK : run->err.code;
@@ -243,8 +242,7 @@ gx_code gx_svd_triangle(gx_run *run, const gx_svd_args *args, void **r)
 
 size_t gx_svd_triangle_bytes(gx_run *run, const gx_svd_args *args)
 {
-    gx_svd_result none = {0};
-    solving s = solving_of(run, args, &none);
+    solving s = solving_of(run, args, NULL);
     return panels_bytes(&s);
 }
 
@@ -272,15 +270,13 @@ static void load_and_call(solving *s, double *sigma)
 
 bool gx_svd_dense_fits(gx_run *run, const gx_svd_args *args)
 {
-    gx_svd_result none = {0};
-    solving s = solving_of(run, args, &none);
+    solving s = solving_of(run, args, NULL);
     return needed_bytes(&s) <= gx_mem_available(run->ctx->mem);
 }
 
 gx_code gx_svd_refuse_dense(gx_run *run, const gx_svd_args *args)
 {
-    gx_svd_result none = {0};
-    solving s = solving_of(run, args, &none);
+    solving s = solving_of(run, args, NULL);
     return refuse_what_is_too_large(&s);
 }
 

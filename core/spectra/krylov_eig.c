@@ -26,7 +26,7 @@
 ** depends on the budget, so that in deterministic mode the bits do not either.
 */
 #include "../alg/dense.h"
-#include "krylov_eig_int.h"
+#include "krylov_eig.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 ** itself, from one pass over it.  Memory: vectors, and three blocks of them for residuals.
 */
 #include "../alg/dense.h"
-#include "krylov_eig_int.h"
+#include "krylov_eig.h"
 
 #include <math.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 ** I/O and memory: those of a second run; the first one's result stays meanwhile.
 */
 #include "../alg/dense.h"
-#include "krylov_eig_int.h"
+#include "krylov_eig.h"
 
 #include <float.h>
 #include <math.h>

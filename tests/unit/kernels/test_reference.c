@@ -57,7 +57,8 @@ static void slots_are_filled(void **state)
     for (int k = 0; k < GX_KERNEL_COUNT; k++) {
         bool is_real = k == GX_APART || k == GX_MERIT || k == GX_NEAREST || k == GX_MUTUAL;
         for (int d = 0; d < GX_NUMBER_COUNT; d++) {
-            bool is_there = !is_real || !gx_number_is_complex((gx_number)d);
+            // What TREXC makes is held against what it was made of (test_eigen.c): no oracle.
+            bool is_there = k != GX_TREXC && (!is_real || !gx_number_is_complex((gx_number)d));
             assert_int_equal(gx_oracle.kernel[k][d] != NULL, is_there);
         }
         assert_string_not_equal(gx_kernel_name((gx_kernel_id)k), "?");
