@@ -234,17 +234,13 @@ static bool take_options(gx_agg *agg, gx_fn *fn, const agg_options *opt)
 static bool check_name(const gx_agg *agg, gx_fn *fn, const char *what, const char *name,
                        char copy[2 * GX_NAME_MAX + 2], char place[2 * GX_NAME_MAX + 2])
 {
-    gx_err err = {0};
     char schema[GX_NAME_MAX + 1], bare[GX_NAME_MAX + 1];
-    gx_store *store = fn->ctx->store;
     if (strlen(name) >= sizeof agg->name) {
         return gx_fn_fail(fn, "%s has %zu bytes, more than %zu", what, strlen(name),
                           sizeof agg->name - 1);
     }
     memcpy(copy, name, strlen(name) + 1);
-    if (gx_store_resolve(store, name, schema, bare, &err) != GX_OK ||
-        gx_store_check_free(store, schema, bare, agg->dest.replace, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
+    if (!gx_fn_is_free(fn, name, agg->dest.replace, schema, bare)) {
         return false;
     }
     snprintf(place, sizeof agg->name, "%s.%s", schema, bare);

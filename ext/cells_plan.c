@@ -21,7 +21,6 @@
 ** that come with the statement can be looked at, and anything else is taken for 1024 x 1024.
 */
 #include "cells.h"
-#include "table_fn.h"
 
 #include <math.h>
 #include <string.h>
@@ -45,6 +44,24 @@ typedef struct plan {
     bool fixes_i, fixes_j, fixes_cell; /* by = */
     int ranges_i, ranges_j;            /* by < <= > >= */
 } plan;
+
+char gx_comparison_letter(int op)
+{
+    switch (op) {
+    case SQLITE_INDEX_CONSTRAINT_EQ:
+        return '=';
+    case SQLITE_INDEX_CONSTRAINT_LT:
+        return '<';
+    case SQLITE_INDEX_CONSTRAINT_LE:
+        return 'l';
+    case SQLITE_INDEX_CONSTRAINT_GT:
+        return '>';
+    case SQLITE_INDEX_CONSTRAINT_GE:
+        return 'g';
+    default:
+        return '\0';
+    }
+}
 
 /* The plan's letter for an operator, or 0. */
 static char operator_letter(int op)
@@ -217,10 +234,10 @@ static void cut_range(char op, int64_t x, bool is_between, int64_t *lo, int64_t 
     }
 }
 
-/* The same with any SQL value.  Indexes lie in [0, 2^62], so x may be brought into [-1, 2^62]. */
-static void cut_by_value(char op, sqlite3_value *value, int64_t *lo, int64_t *hi)
+/* Indexes lie in [0, 2^62], so x may be brought into [-1, 2^62]. */
+void gx_cut_by_value(char op, sqlite3_value *value, int64_t *lo, int64_t *hi)
 {
-    const int64_t most = (int64_t)1 << 62;
+    const int64_t most = GX_INDEX_END;
     double real;
     switch (sqlite3_value_numeric_type(value)) {
     case SQLITE_INTEGER:
@@ -248,8 +265,8 @@ static void cut_by_value(char op, sqlite3_value *value, int64_t *lo, int64_t *hi
 /* The one row, or one cell, of a rowid. */
 static void cut_by_rowid(sqlite3_value *value, bool is_rows, int64_t rows, gx_rect *r)
 {
-    int64_t lo = 0, hi = (int64_t)1 << 62;
-    cut_by_value('=', value, &lo, &hi);
+    int64_t lo = 0, hi = GX_INDEX_END;
+    gx_cut_by_value('=', value, &lo, &hi);
     if (lo >= hi || rows == 0) {
         r->i1 = r->i0;
         return;
@@ -268,9 +285,9 @@ gx_rect gx_cells_plan_rect(const char *plan_text, sqlite3_value **argv, bool is_
     for (int a = 0; plan_text[2 * a] != '\0'; a++) {
         char column = plan_text[2 * a], op = plan_text[2 * a + 1];
         if (column == 'i') {
-            cut_by_value(op, argv[a], &r.i0, &r.i1);
+            gx_cut_by_value(op, argv[a], &r.i0, &r.i1);
         } else if (column == 'j') {
-            cut_by_value(op, argv[a], &r.j0, &r.j1);
+            gx_cut_by_value(op, argv[a], &r.j0, &r.j1);
         } else if (column == 'r') {
             cut_by_rowid(argv[a], is_rows, rows, &r);
         }

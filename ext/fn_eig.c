@@ -27,18 +27,6 @@
 #include <math.h>
 #include <string.h>
 
-/* count numbers at x, which has room for them as `from`, become dtype in place (a narrower one). */
-static void narrow(gx_number from, void *x, int64_t count, gx_number dtype)
-{
-    if (from != dtype) {
-        for (int64_t i = 0; i < count; i++) {
-            char element[2 * sizeof(double)];
-            memcpy(element, gx_at(x, from, 1, i, 0), gx_number_bytes(from));
-            gx_convert(from, element, 1, dtype, gx_at(x, dtype, 1, i, 0), 1, 1, 1);
-        }
-    }
-}
-
 /* The real parts of complex values, or all of it. */
 static gx_number value_dtype(const gx_eig_result *r, gx_number of_a)
 {
@@ -51,13 +39,13 @@ static void pack_values(gx_eig_result *r, gx_number dtype)
 {
     double *parts = (double *)(void *)r->values;
     if (gx_number_is_complex(dtype)) {
-        narrow(GX_C128, parts, r->count, dtype);
+        gx_narrow_in_place(GX_C128, parts, r->count, dtype);
         return;
     }
     for (int64_t i = 0; i < r->count; i++) {
         parts[i] = parts[2 * i];
     }
-    narrow(GX_F64, parts, r->count, dtype);
+    gx_narrow_in_place(GX_F64, parts, r->count, dtype);
 }
 
 /* Eigenvectors of a Hermitian matrix are orthonormal, unless with respect to B. */
@@ -155,7 +143,7 @@ static void svd(gx_fn *fn)
         uint32_t square = r.vt_rows == r.n ? GX_PROP_ORTHOGONAL : 0;
         store_side(&out, &opt.u, GX_PROP_ORTHOGONAL, &r, true, &far);
         store_side(&out, &opt.vt, square, &r, false, &far);
-        narrow(GX_F64, r.sigma, r.count, real);
+        gx_narrow_in_place(GX_F64, r.sigma, r.count, real);
     }
     gx_svd_long_end(&far);
     gx_outputs_finish(&out, &opt.s, 0, real, r.count, 1, r.sigma, gx_max(1, r.count));

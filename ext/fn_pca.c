@@ -151,14 +151,7 @@ static bool pca_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
         return false;
     }
     gx_pca_result *r = &s->result;
-    if (r->count > 0 && r->dtype != s->dtype) { // in place, from the front: to a narrower one
-        for (int64_t i = 0; i < r->n * r->count; i++) {
-            double element[2];
-            memcpy(element, gx_at(r->vectors, r->dtype, 1, i, 0), gx_number_bytes(r->dtype));
-            gx_convert(r->dtype, element, 1, s->dtype, gx_at(r->vectors, s->dtype, 1, i, 0), 1, 1,
-                       1);
-        }
-    }
+    gx_narrow_in_place(r->dtype, r->vectors, r->n * r->count, s->dtype);
     *rows = r->count;
     return true;
 }

@@ -100,37 +100,17 @@ typedef struct program_options {
     int64_t ddof;
 } program_options;
 
+/* The first is of gx_var and gx_std alone. */
 static const gx_option program_keys[] = {
-    {"replace", GX_OPT_BOOL, offsetof(program_options, replace), 0}, {NULL, GX_OPT_END, 0, 0}};
-
-/* Of gx_var and gx_std. */
-static const gx_option spread_keys[] = {
-    {"replace", GX_OPT_BOOL, offsetof(program_options, replace), 0},
     {"ddof", GX_OPT_INT, offsetof(program_options, ddof), offsetof(program_options, has_ddof)},
+    {"replace", GX_OPT_BOOL, offsetof(program_options, replace), 0},
     {NULL, GX_OPT_END, 0, 0}};
 
-/* How many arguments are matrices; the others are numbers. */
-static int matrices_of(const gx_op *op)
-{
-    switch (op->id) {
-    case GX_OP_KRON:
-    case GX_OP_OUTER:
-    case GX_OP_INNER:
-    case GX_OP_CROSS:
-    case GX_OP_TAKE:
-    case GX_OP_POLYVAL:
-    case GX_OP_TOEPLITZ:
-        return 2;
-    default:
-        return 1;
-    }
-}
-
 /* The destination, taken off the arguments. */
-static bool take_destination(gx_fn *fn, const gx_op *op)
+static bool take_destination(gx_fn *fn)
 {
     int last = fn->argc - 1;
-    if (last < matrices_of(op) || sqlite3_value_type(fn->argv[last]) != SQLITE_TEXT) {
+    if (last < fn->def->variant || sqlite3_value_type(fn->argv[last]) != SQLITE_TEXT) {
         return true;
     }
     const char *text = (const char *)sqlite3_value_text(fn->argv[last]);
@@ -181,7 +161,7 @@ static void say_plainly(gx_fn *fn, const gx_op *op)
 /* Behind the matrices are numbers, which are known before the program runs. */
 static bool are_numbers(gx_fn *fn, const gx_op *op)
 {
-    for (int k = matrices_of(op); k < fn->argc; k++) {
+    for (int k = fn->def->variant; k < fn->argc; k++) {
         int type = sqlite3_value_type(fn->argv[k]);
         if (type == SQLITE_TEXT || type == SQLITE_BLOB) {
             const char *name;
@@ -203,8 +183,8 @@ static void run(gx_fn *fn)
     gx_program_arg *args;
     gx_program_result result;
     bool is_spread = op->id == GX_OP_VAR || op->id == GX_OP_STD;
-    if (!gx_fn_options(fn, is_spread ? spread_keys : program_keys, &opt) ||
-        !take_destination(fn, op)) {
+    if (!gx_fn_options(fn, program_keys + !is_spread, &opt) ||
+        !take_destination(fn)) {
         return;
     }
     int most = is_spread ? 2 : op->most; // ddof is an option here
@@ -238,29 +218,32 @@ static void run(gx_fn *fn)
 
 // gx_take of a sparse matrix ----------------------------------------------------------------------
 
-/* Is the first argument one?  false: the call has failed. */
-static bool look_for_sparse(gx_fn *fn, bool *is_sparse)
+/* Is the first argument one?  Else the program runs, or the call has failed. */
+static bool is_sparse_call(gx_fn *fn)
 {
     gx_err refusal = {0};
     gx_value value = {0};
     gx_meta meta = {0};
-    bool found = false;
-    *is_sparse = false;
+    bool found = false, is_sparse = false;
     if (sqlite3_value_type(fn->argv[0]) == SQLITE_BLOB) {
         const void *bytes = sqlite3_value_blob(fn->argv[0]);
         size_t count = (size_t)sqlite3_value_bytes(fn->argv[0]);
         if (bytes != NULL) { // what is wrong with it will be said
             gx_value_parse_any(bytes, count, &value, &refusal);
         }
-        *is_sparse = refusal.code == GX_OK && value.is_sparse;
-        return true;
+        is_sparse = refusal.code == GX_OK && value.is_sparse;
     }
-    const char *name = (const char *)sqlite3_value_text(fn->argv[0]);
+    const char *name = sqlite3_value_type(fn->argv[0]) == SQLITE_TEXT
+                           ? (const char *)sqlite3_value_text(fn->argv[0])
+                           : NULL;
     if (name != NULL && *name != '[') {
         gx_fn_check(fn, gx_store_lookup(fn->ctx->store, name, &meta, &found, &fn->err));
-        *is_sparse = gx_ok(&fn->run) && found && meta.is_sparse;
+        is_sparse = gx_ok(&fn->run) && found && meta.is_sparse;
     }
-    return gx_ok(&fn->run);
+    if (!is_sparse && gx_ok(&fn->run)) {
+        run(fn);
+    }
+    return is_sparse;
 }
 
 /* Numbers of lines, from the end where negative, in memory of the call's. */
@@ -298,15 +281,8 @@ static void take(gx_fn *fn)
     gx_mat A;
     gx_sink C;
     int64_t axis = 0, count, *number;
-    bool is_sparse;
-    if (!look_for_sparse(fn, &is_sparse)) {
-        return;
-    }
-    if (!is_sparse) {
-        run(fn);
-        return;
-    }
-    if (!gx_fn_options(fn, program_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A)) {
+    if (!is_sparse_call(fn) || !gx_fn_options(fn, program_keys + 1, &opt) ||
+        !gx_fn_matrix(fn, 0, "A", &A)) {
         return;
     }
     bool has_axis = gx_fn_has(fn, 2) && sqlite3_value_type(fn->argv[2]) != SQLITE_TEXT;
@@ -329,15 +305,8 @@ static void arg_extreme(gx_fn *fn)
     const gx_op *op = gx_op_find(fn->def->name + strlen("gx_"));
     gx_mat A;
     int64_t axis = -1;
-    bool is_sparse;
-    if (!look_for_sparse(fn, &is_sparse)) {
-        return;
-    }
-    if (!is_sparse) {
-        run(fn);
-        return;
-    }
-    if (!gx_fn_options(fn, program_keys, &opt) || !take_destination(fn, op) ||
+    if (!is_sparse_call(fn) || !gx_fn_options(fn, program_keys + 1, &opt) ||
+        !take_destination(fn) ||
         !gx_fn_matrix(fn, 0, "A", &A) || !gx_fn_axis(fn, 1, &axis) || !gx_fn_is_ordered(fn, &A)) {
         return;
     }
@@ -350,24 +319,27 @@ static void arg_extreme(gx_fn *fn)
     }
 }
 
-/* Least and most with destination and options, which are the last two. */
-#define PROGRAM(name, least, most)                                                                \
-    {name, least, most, GX_DEST((most) - 2) | GX_DEST_LATE, run, 0}
+/*
+** Least and most with destination and options, which are the last two.  So many of the arguments
+** before are matrices, the others numbers.
+*/
+#define PROGRAM(name, least, most, matrices)                                                      \
+    {name, least, most, GX_DEST((most) - 2) | GX_DEST_LATE, run, matrices}
 #define SPARSE_TOO GX_DEST_LATE | GX_SPARSE(0)
 
 const gx_function gx_functions_program[] = {
-    PROGRAM("gx_prod", 1, 4), PROGRAM("gx_var", 1, 4), PROGRAM("gx_std", 1, 4),
-    PROGRAM("gx_any", 1, 4), PROGRAM("gx_all", 1, 4), PROGRAM("gx_median", 1, 4),
-    PROGRAM("gx_logsumexp", 1, 4), PROGRAM("gx_quantile", 2, 5), PROGRAM("gx_triu", 1, 4),
-    PROGRAM("gx_tril", 1, 4), PROGRAM("gx_reshape", 3, 5), PROGRAM("gx_flip", 1, 4),
-    PROGRAM("gx_roll", 2, 5), PROGRAM("gx_tile", 3, 5), PROGRAM("gx_repeat", 2, 5),
-    PROGRAM("gx_kron", 2, 4), PROGRAM("gx_outer", 2, 4), PROGRAM("gx_inner", 2, 4),
-    PROGRAM("gx_cross", 2, 4), PROGRAM("gx_polyval", 2, 4), PROGRAM("gx_vander", 1, 4),
-    PROGRAM("gx_toeplitz", 1, 4), PROGRAM("gx_cumsum", 1, 4), PROGRAM("gx_cumprod", 1, 4),
-    PROGRAM("gx_diff", 1, 4), PROGRAM("gx_sort", 1, 4), PROGRAM("gx_argsort", 1, 4),
-    PROGRAM("gx_softmax", 1, 4), PROGRAM("gx_unique_count", 1, 3),
-    {"gx_argmin", 1, 4, GX_DEST(2) | SPARSE_TOO, arg_extreme, 0},
-    {"gx_argmax", 1, 4, GX_DEST(2) | SPARSE_TOO, arg_extreme, 0},
-    {"gx_take", 2, 5, GX_DEST(3) | SPARSE_TOO, take, 0},
+    PROGRAM("gx_prod", 1, 4, 1), PROGRAM("gx_var", 1, 4, 1), PROGRAM("gx_std", 1, 4, 1),
+    PROGRAM("gx_any", 1, 4, 1), PROGRAM("gx_all", 1, 4, 1), PROGRAM("gx_median", 1, 4, 1),
+    PROGRAM("gx_logsumexp", 1, 4, 1), PROGRAM("gx_quantile", 2, 5, 1), PROGRAM("gx_triu", 1, 4, 1),
+    PROGRAM("gx_tril", 1, 4, 1), PROGRAM("gx_reshape", 3, 5, 1), PROGRAM("gx_flip", 1, 4, 1),
+    PROGRAM("gx_roll", 2, 5, 1), PROGRAM("gx_tile", 3, 5, 1), PROGRAM("gx_repeat", 2, 5, 1),
+    PROGRAM("gx_kron", 2, 4, 2), PROGRAM("gx_outer", 2, 4, 2), PROGRAM("gx_inner", 2, 4, 2),
+    PROGRAM("gx_cross", 2, 4, 2), PROGRAM("gx_polyval", 2, 4, 2), PROGRAM("gx_vander", 1, 4, 1),
+    PROGRAM("gx_toeplitz", 1, 4, 2), PROGRAM("gx_cumsum", 1, 4, 1), PROGRAM("gx_cumprod", 1, 4, 1),
+    PROGRAM("gx_diff", 1, 4, 1), PROGRAM("gx_sort", 1, 4, 1), PROGRAM("gx_argsort", 1, 4, 1),
+    PROGRAM("gx_softmax", 1, 4, 1), PROGRAM("gx_unique_count", 1, 3, 1),
+    {"gx_argmin", 1, 4, GX_DEST(2) | SPARSE_TOO, arg_extreme, 1},
+    {"gx_argmax", 1, 4, GX_DEST(2) | SPARSE_TOO, arg_extreme, 1},
+    {"gx_take", 2, 5, GX_DEST(3) | SPARSE_TOO, take, 2},
     {"gx_eval", 1, -1, 0, eval, 0},
     {.name = NULL}};

@@ -352,13 +352,11 @@ static bool take_candidates(gx_fn *fn, const char *text, const gx_mat *Q, gx_mat
 /* Only what the statement wants to see. */
 static void narrow(const gx_table_wish *wish, const gx_knn_args *all, gx_knn_args *args)
 {
-    args->first = gx_max(0, wish->low[0]);
-    args->last = gx_max(args->first, gx_min(all->Q->rows - 1, wish->high[0]) + 1);
-    if (wish->high[1] < args->k) { // the last rank that is asked for
-        args->k = gx_max(wish->high[1], -1) + 1;
-    }
+    args->first = wish->begin[0];
+    args->last = gx_max(args->first, gx_min(all->Q->rows, wish->end[0]));
+    args->k = gx_min(args->k, wish->end[1]); // the last rank that is asked for
     int64_t least = gx_min(args->k, all->E->rows - (all->excludes_self ? 1 : 0));
-    if (wish->limit < INT64_MAX && wish->low[1] <= 0 && all->C == NULL && least > 0) {
+    if (wish->limit < INT64_MAX && wish->begin[1] == 0 && all->C == NULL && least > 0) {
         int64_t lists = gx_ceil_div(wish->limit, least);
         args->last = gx_min(args->last - args->first, lists) + args->first;
         args->k = lists <= 1 ? gx_min(args->k, wish->limit) : args->k;

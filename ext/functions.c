@@ -89,6 +89,14 @@ bool gx_fn_check(gx_fn *fn, gx_code code)
     return code == GX_OK;
 }
 
+bool gx_fn_is_free(gx_fn *fn, const char *name, bool replace, char schema[GX_NAME_MAX + 1],
+                   char bare[GX_NAME_MAX + 1])
+{
+    gx_store *store = fn->ctx->store;
+    return gx_fn_check(fn, gx_store_resolve(store, name, schema, bare, &fn->err)) &&
+           gx_fn_check(fn, gx_store_check_free(store, schema, bare, replace, &fn->err));
+}
+
 bool gx_fn_may_use_files(gx_fn *fn)
 {
     return fn->ctx->config.number[GX_SET_FILES] != 0 ||

@@ -198,6 +198,10 @@ gx_code gx_arg_matrix_any(gx_ctx *ctx, sqlite3_value *value, const char *label, 
 */
 bool gx_fn_dest(gx_fn *fn, int index, gx_dest *dest);
 
+/* May a result be stored under that name?  Where, then: better known before the work than after. */
+bool gx_fn_is_free(gx_fn *fn, const char *name, bool replace, char schema[GX_NAME_MAX + 1],
+                   char bare[GX_NAME_MAX + 1]);
+
 /*
 ** Argument index names a stored matrix that the call changes: within BEGIN its schema is locked
 ** here, before the matrix is looked at, since SQLite waits for the lock only then.  Where that
@@ -294,6 +298,16 @@ gx_code gx_literal_parse(gx_ctx *ctx, const char *label, const char *text, size_
 
 /* A text that begins as PostgreSQL's arrays do, '{0.1' or '{{1', is refused as what it is. */
 gx_code gx_literal_braces(const char *label, const char *text, size_t bytes, gx_err *err);
+
+/* A comparison of SQLITE_INDEX_CONSTRAINT_* in a plan's text: = < l(<=) > g(>=); 0: another. */
+char gx_comparison_letter(int op);
+
+/*
+** Cut [*lo, *hi) to the indexes that compare so with a value, as SQLite compares an INTEGER column
+** with it.  Indexes are 0 or more and below GX_INDEX_END (cells_plan.c).
+*/
+static const int64_t GX_INDEX_END = (int64_t)1 << 62;
+void gx_cut_by_value(char op, sqlite3_value *value, int64_t *lo, int64_t *hi);
 
 // Results (functions.c) ---------------------------------------------------------------------------
 
@@ -448,10 +462,9 @@ bool gx_eval_prepare_text(gx_fn *fn, const char *text, int first, bool is_plain,
 /* gx_functions_NAME is the table of the file fn_ NAME .c, ended by a NULL name. */
 #define GX_FUNCTION_TABLES(TABLE)                                                                  \
     TABLE(algebra) TABLE(map) TABLE(store) TABLE(make) TABLE(look) TABLE(files) TABLE(control)     \
-    TABLE(property) TABLE(solve) TABLE(chol) TABLE(factor) TABLE(lstsq) TABLE(eig)    \
-    TABLE(pca) TABLE(det) TABLE(help) TABLE(bytes) TABLE(similar) TABLE(sparse) TABLE(graph)       \
-    TABLE(memory) TABLE(function) TABLE(volumes) TABLE(table) TABLE(program)           \
-    TABLE(tables) /* table_fn.c */
+    TABLE(property) TABLE(solve) TABLE(chol) TABLE(factor) TABLE(lstsq) TABLE(eig) TABLE(pca)      \
+    TABLE(det) TABLE(help) TABLE(similar) TABLE(sparse) TABLE(graph) TABLE(volumes)                \
+    TABLE(program) TABLE(from) TABLE(tables) /* table_fn.c */
 
 #define GX_FUNCTIONS_DECLARE(name) extern const gx_function gx_functions_##name[];
 GX_FUNCTION_TABLES(GX_FUNCTIONS_DECLARE)

@@ -69,15 +69,6 @@ static double sum_magnitudes(gx_number dtype, const void *data, int64_t count)
     return sum;
 }
 
-/* The cell that an index lies in, looked for from a guess that is not beyond it. */
-static int64_t cell_of(const int64_t *begin, int64_t index, int64_t guess)
-{
-    while (begin[guess + 1] <= index) {
-        guess++;
-    }
-    return guess;
-}
-
 /* The cell of an index by proportion, and one step where the division cut. */
 static int64_t first_cell(const int64_t *begin, int64_t cells, int64_t index)
 {
@@ -94,7 +85,7 @@ static void add_chunk(grid *g, gx_number dtype, const void *chunk, int64_t i0, i
 {
     int64_t gi0 = first_cell(g->row, g->rows, i0), gj = first_cell(g->col, g->cols, j0);
     for (int64_t j = j0; j < j0 + n; j++) {
-        gj = cell_of(g->col, j, gj);
+        gj += g->col[gj + 1] <= j; // none is empty
         int64_t gi = gi0;
         for (int64_t i = i0; i < i0 + m; gi++) {
             int64_t end = gx_min(i0 + m, g->row[gi + 1]);

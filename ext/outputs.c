@@ -12,17 +12,12 @@
 
 static bool lock_one(gx_outputs *out, const gx_dest *dest)
 {
-    gx_store *store = out->fn->ctx->store;
+    gx_fn *fn = out->fn;
     char schema[GX_NAME_MAX + 1], name[GX_NAME_MAX + 1];
-    gx_err err = {0};
-    if (gx_store_resolve(store, dest->name, schema, name, &err) == GX_OK &&
-        gx_store_check_free(store, schema, name, dest->replace, &err) == GX_OK &&
-        gx_store_begin(store, schema, &err) == GX_OK) {
-        out->begun++;
-        return true;
-    }
-    gx_run_fail(&out->fn->run, &err);
-    return false;
+    bool is_locked = gx_fn_is_free(fn, dest->name, dest->replace, schema, name) &&
+                     gx_fn_check(fn, gx_store_begin(fn->ctx->store, schema, &fn->err));
+    out->begun += is_locked;
+    return is_locked;
 }
 
 bool gx_outputs_begin(gx_outputs *out, gx_fn *fn, const gx_dest *const *dests, int count)

@@ -8,6 +8,7 @@
 #include "spectra.h"
 
 #include <math.h>
+#include <string.h>
 
 #define EIG(field) offsetof(gx_eig_options, field)
 #define SVD(field) offsetof(gx_svd_options, field)
@@ -117,4 +118,17 @@ bool gx_svd_args_of(gx_fn *fn, const gx_svd_options *opt, const gx_mat *A, bool 
                           .seed = (uint64_t)opt->seed,
                           .allows_partial = opt->partial};
     return true;
+}
+
+// Results -----------------------------------------------------------------------------------------
+
+void gx_narrow_in_place(gx_number from, void *x, int64_t count, gx_number dtype)
+{
+    if (from != dtype) {
+        for (int64_t i = 0; i < count; i++) {
+            char element[2 * sizeof(double)];
+            memcpy(element, gx_at(x, from, 1, i, 0), gx_number_bytes(from));
+            gx_convert(from, element, 1, dtype, gx_at(x, dtype, 1, i, 0), 1, 1, 1);
+        }
+    }
 }

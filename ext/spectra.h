@@ -57,4 +57,7 @@ bool gx_eig_args_of(gx_fn *fn, const gx_eig_options *opt, const gx_mat *A, gx_ma
 bool gx_svd_args_of(gx_fn *fn, const gx_svd_options *opt, const gx_mat *A, bool wants_vectors,
                     gx_svd_args *args);
 
+/* count numbers at x, which has room for them as `from`, become dtype in place (a narrower one). */
+void gx_narrow_in_place(gx_number from, void *x, int64_t count, gx_number dtype);
+
 #endif

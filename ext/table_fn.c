@@ -8,7 +8,7 @@
 **
 ** A table whose first columns are ranged also takes comparisons with these, an ORDER BY of these
 ** and LIMIT: idxStr names them in the order of their values, two letters each (column, operator).
-** None is omitted: what xFilter cannot use, a text say, SQLite compares itself.
+** None is omitted: SQLite compares once more.
 **
 ** Of a falling column one lower bound is taken, behind the arguments, and an ORDER BY: a bit of
 ** idxNum each.  The order only where nothing else is compared: of few rows that are left then
@@ -81,24 +81,6 @@ static int disconnect(sqlite3_vtab *vtab)
 {
     sqlite3_free(vtab);
     return SQLITE_OK;
-}
-
-char gx_comparison_letter(int op)
-{
-    switch (op) {
-    case SQLITE_INDEX_CONSTRAINT_EQ:
-        return '=';
-    case SQLITE_INDEX_CONSTRAINT_LT:
-        return '<';
-    case SQLITE_INDEX_CONSTRAINT_LE:
-        return 'l';
-    case SQLITE_INDEX_CONSTRAINT_GT:
-        return '>';
-    case SQLITE_INDEX_CONSTRAINT_GE:
-        return 'g';
-    default:
-        return '\0';
-    }
 }
 
 static bool is_ordered(const gx_table_fn *def, const sqlite3_index_info *info)
@@ -235,33 +217,6 @@ static int close_cursor(sqlite3_vtab_cursor *base)
     return SQLITE_OK;
 }
 
-/* One comparison, column letter value.  false: it says nothing that could be used. */
-static bool narrow(gx_table_wish *wish, int column, char letter, sqlite3_value *value)
-{
-    const double MOST = 0x1p62;
-    int type = sqlite3_value_type(value);
-    double x = sqlite3_value_double(value), low = ceil(x), high = floor(x);
-    if ((type != SQLITE_INTEGER && type != SQLITE_FLOAT) || !(fabs(x) < MOST)) {
-        return false;
-    }
-    int64_t from = (int64_t)low, to = (int64_t)high;
-    if (type == SQLITE_INTEGER) {
-        from = to = sqlite3_value_int64(value);
-    }
-    if (letter == '>') { // the next one; for 2.5, which lies between two, that is 3
-        from = to + 1;
-    } else if (letter == '<') {
-        to = (type == SQLITE_INTEGER ? to : (int64_t)low) - 1;
-    }
-    if (letter != '<' && letter != 'l') {
-        wish->low[column] = gx_max(wish->low[column], from);
-    }
-    if (letter != '>' && letter != 'g') {
-        wish->high[column] = gx_min(wish->high[column], to);
-    }
-    return true;
-}
-
 /* What the letters of take_ranges() and their values come to. */
 static gx_table_wish wish_of(uint32_t used, const char *letters, sqlite3_value **value)
 {
@@ -269,14 +224,14 @@ static gx_table_wish wish_of(uint32_t used, const char *letters, sqlite3_value *
     int64_t limit = INT64_MAX, offset = 0;
     bool is_whole = true;
     for (int c = 0; c < GX_TABLE_RANGED_MAX; c++) {
-        wish.low[c] = INT64_MIN;
-        wish.high[c] = INT64_MAX;
+        wish.end[c] = GX_INDEX_END;
     }
     for (int k = 0; letters != NULL && letters[2 * k] != '\0'; k++) {
         char letter = letters[2 * k + 1];
         bool is_count = letter == 'L' || letter == 'O';
         if (!is_count) {
-            is_whole &= narrow(&wish, letters[2 * k] - '0', letter, value[k]);
+            int c = letters[2 * k] - '0';
+            gx_cut_by_value(letter, value[k], &wish.begin[c], &wish.end[c]);
         } else if (sqlite3_value_type(value[k]) != SQLITE_INTEGER) {
             is_whole = false;
         } else if (letter == 'L') {
@@ -369,23 +324,23 @@ static void result_vector(sqlite3_context *sql, gx_ctx *ctx, const char *functio
     gx_result_value(sql, ctx->mem, &buf);
 }
 
-void gx_cell_result(sqlite3_context *sql, gx_ctx *ctx, const char *function, gx_cell cell)
+void gx_cell_result(sqlite3_context *sql, gx_ctx *ctx, const char *function, const gx_cell *cell)
 {
-    switch (cell.type) {
+    switch (cell->type) {
     case GX_CELL_INT:
-        sqlite3_result_int64(sql, cell.integer);
+        sqlite3_result_int64(sql, cell->integer);
         break;
     case GX_CELL_REAL:
-        sqlite3_result_double(sql, cell.real);
+        sqlite3_result_double(sql, cell->real);
         break;
     case GX_CELL_TEXT:
-        sqlite3_result_text(sql, cell.data, (int)cell.integer, SQLITE_TRANSIENT);
+        sqlite3_result_text(sql, cell->data, (int)cell->integer, SQLITE_TRANSIENT);
         break;
     case GX_CELL_BLOB:
-        sqlite3_result_blob64(sql, cell.data, (sqlite3_uint64)cell.integer, SQLITE_TRANSIENT);
+        sqlite3_result_blob64(sql, cell->data, (sqlite3_uint64)cell->integer, SQLITE_TRANSIENT);
         break;
     case GX_CELL_VECTOR:
-        result_vector(sql, ctx, function, &cell);
+        result_vector(sql, ctx, function, cell);
         break;
     default:
         break;
@@ -397,8 +352,8 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int number)
     cursor *cur = (cursor *)base;
     const binding *bound = bound_of(base);
     if (number < bound->def->columns && bound->def->cell != NULL) {
-        gx_cell_result(sql, bound->ctx, bound->def->def.name,
-                       bound->def->cell(cur->state, bound->ctx, cur->row, number));
+        const gx_cell cell = bound->def->cell(cur->state, bound->ctx, cur->row, number);
+        gx_cell_result(sql, bound->ctx, bound->def->def.name, &cell);
     } else if (number < bound->def->columns) {
         bound->def->column(cur->state, bound->ctx, cur->row, number, sql);
     }

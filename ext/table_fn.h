@@ -17,7 +17,7 @@ enum { GX_TABLE_COLUMNS_MAX = 20, GX_TABLE_ARGS_MAX = 8, GX_TABLE_RANGED_MAX = 2
 /* What a statement asks of the rows: nothing it does not ask for needs to be there. */
 typedef struct gx_table_wish {
     uint32_t used; /* bit c: column c may be asked for */
-    int64_t low[GX_TABLE_RANGED_MAX], high[GX_TABLE_RANGED_MAX]; /* of the ranged columns         */
+    int64_t begin[GX_TABLE_RANGED_MAX], end[GX_TABLE_RANGED_MAX]; /* of the ranged columns */
     int64_t limit;   /* the first so many rows                                */
     bool is_falling; /* by the `falling` column, the largest first            */
     double floor;    /* of that column, what is less is not looked at         */
@@ -33,9 +33,11 @@ typedef struct gx_cell {
         GX_CELL_BLOB,
         GX_CELL_VECTOR
     } type;
-    gx_number number; /* of a vector           */
-    int64_t integer;  /* or bytes, or elements */
-    double real;
+    gx_number number; /* of a vector */
+    union {
+        int64_t integer; /* or bytes, or elements */
+        double real;
+    };
     const void *data;
     int64_t stride; /* of a vector */
 } gx_cell;
@@ -53,17 +55,20 @@ static inline gx_cell gx_cell_real(double value)
 /* bytes -1: as far as its NUL.  text NULL: NULL. */
 static inline gx_cell gx_cell_text(const char *text, int64_t bytes)
 {
-    return (gx_cell){text == NULL ? GX_CELL_NULL : GX_CELL_TEXT, 0, bytes, 0, text, 0};
+    return (gx_cell){.type = text == NULL ? GX_CELL_NULL : GX_CELL_TEXT, .integer = bytes,
+                     .data = text};
 }
 
 /* n elements, so many apart, as a column; data NULL: NULL. */
 static inline gx_cell gx_cell_vector(gx_number number, int64_t n, const void *data, int64_t stride)
 {
-    return (gx_cell){data == NULL ? GX_CELL_NULL : GX_CELL_VECTOR, number, n, 0, data, stride};
+    return (gx_cell){.type = data == NULL ? GX_CELL_NULL : GX_CELL_VECTOR, .number = number,
+                     .integer = n, .data = data, .stride = stride};
 }
 
 /* The cell as SQLite's result; function: for a failure. */
-void gx_cell_result(sqlite3_context *sql, gx_ctx *ctx, const char *function, gx_cell cell);
+void gx_cell_result(sqlite3_context *sql, gx_ctx *ctx, const char *function,
+                    const gx_cell *cell);
 
 /* A matrix that a scan keeps until it ends; all zero: none. */
 typedef struct gx_kept {
@@ -105,9 +110,6 @@ typedef struct gx_table_fn {
                    sqlite3_context *sql); /* or as a result at once */
     void (*clear)(void *state); /* NULL: nothing is to be freed */
 } gx_table_fn;
-
-/* A comparison of SQLITE_INDEX_CONSTRAINT_* in a plan's text: = < l(<=) > g(>=); 0: another. */
-char gx_comparison_letter(int op);
 
 /* All of them: gx_table_NAME stands in the file named beside it.  docs/how-to-add-a-table.md */
 #define GX_TABLE_FNS(TABLE)                                                                        \

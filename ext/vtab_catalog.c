@@ -471,7 +471,8 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int which)
     if (which == COL_VALUE) {
         return result_value(catalog_of(base), sql, row);
     }
-    gx_cell_result(sql, ctx, "gx", cell_of(ctx, row, which, text));
+    const gx_cell cell = cell_of(ctx, row, which, text);
+    gx_cell_result(sql, ctx, "gx", &cell);
     return SQLITE_OK;
 }
 

@@ -118,7 +118,7 @@ def test_rows_of_facts():
         text = path.read_text()
         rows |= {row: None for row in re.findall(r'\{"(gx_\w+)", \d+, -?\d+, [^}]*\}', text)}
         rows |= {row: int(k) for row, k in re.findall(r'\{"(gx_\w+)", \d+, -?\d+, GX_(?:MADE|DEST)\((\d)\)', text)}
-        rows |= {row: int(most) - 2 for row, most in re.findall(r'PROGRAM\("(gx_\w+)", \d, (\d)\)', text)}
+        rows |= {row: int(most) - 2 for row, most in re.findall(r'PROGRAM\("(gx_\w+)", \d, (\d), \d\)', text)}
     assert len(rows) > 100 and rows["gx_matmul"] == 2 and rows["gx_store"] == 0 and rows["gx_roll"] == 3
     for page in REFERENCE:
         for heading in re.findall(r"^## (gx_.*)", page.read_text(), re.M):

@@ -200,14 +200,14 @@ def test_options_refused(db):
     bad[3, 1] = np.nan
     store(db, "bad", bad)
     cases = {
-        '"tol":-1': 'option "tol" is -1 but must be at least 0 and below 1',
-        '"tol":1': 'option "tol" is 1 but must be at least 0 and below 1',
+        '"tol":-1': 'option "tol" must be at least 0 and below 1, not -1',
+        '"tol":1': 'option "tol" must be at least 0 and below 1, not 1',
         '"tol":"x"': 'option "tol" must be a number, not "x"',
-        '"maxiter":0': 'option "maxiter" is 0 but must be at least 1',
+        '"maxiter":0': 'option "maxiter" must be at least 1, not 0',
         '"maxiter":1.5': 'option "maxiter" must be an integer, not 1.5',
-        '"ncv":-3': 'option "ncv" is -3 but must be at least 1',
+        '"ncv":-3': 'option "ncv" must be at least 1, not -3',
         '"ncv":6': "ncv must be from 7 to 40 for k = 3, not 6",
-        '"block":0': 'option "block" is 0 but must be at least 1',
+        '"block":0': 'option "block" must be at least 1, not 0',
         '"block":"a"': 'option "block" must be an integer, not "a"',
         '"block":65': "block must be from 1 to 64, not 65",
         '"seed":"x"': 'option "seed" must be an integer, not "x"',

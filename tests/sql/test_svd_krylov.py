@@ -436,11 +436,11 @@ REFUSED = {
         "the smallest singular values of a matrix that is not square are not for method \"randomized\": "
         "use {\"method\":\"dense\"}",
     '{"method":"lanczos","k":3}':
-        "option \"method\" is \"lanczos\" but must be one of \"auto\", \"dense\", \"krylov\", \"randomized\"",
+        'option "method" must be one of auto, dense, krylov, randomized, not "lanczos"',
     '{"which":"nearest","k":3}':
-        "option \"which\" is \"nearest\" but must be one of \"largest\", \"smallest\", \"LM\", \"SM\"",
-    '{"method":"randomized","k":3,"power":-1}': "option \"power\" is -1 but must be at least 0",
-    '{"method":"randomized","k":3,"oversample":-2}': "option \"oversample\" is -2 but must be at least 0",
+        'option "which" must be one of largest, smallest, not "nearest"',
+    '{"method":"randomized","k":3,"power":-1}': "option \"power\" must be at least 0, not -1",
+    '{"method":"randomized","k":3,"oversample":-2}': "option \"oversample\" must be at least 0, not -2",
     '{"method":"krylov","k":3,"mode":"full"}': None,
 }
 
