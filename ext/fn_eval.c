@@ -57,13 +57,6 @@ bool gx_eval_prepare_text(gx_fn *fn, const char *text, int first, bool is_plain,
            GX_OK;
 }
 
-bool gx_eval_prepare(gx_fn *fn, bool is_plain, gx_program **program, gx_program_arg **args)
-{
-    const char *text;
-    return gx_fn_text(fn, 0, "the program", &text) &&
-           gx_eval_prepare_text(fn, text, 1, is_plain, program, args);
-}
-
 void gx_eval_result(gx_fn *fn, gx_program_result *result)
 {
     if (result->kind == GX_GIVES_NUMBER) {
@@ -81,6 +74,7 @@ static void eval(gx_fn *fn)
     gx_program *program;
     gx_program_arg *args;
     gx_program_result result;
+    const char *text;
     if (!gx_fn_options(fn, eval_keys, &opt)) {
         return;
     }
@@ -88,7 +82,8 @@ static void eval(gx_fn *fn)
         gx_fn_fail(fn, "\"limit\" must be at least 1, not %lld", (long long)opt.limit);
         return;
     }
-    if (!gx_eval_prepare(fn, !opt.optimize, &program, &args)) {
+    if (!gx_fn_text(fn, 0, "the program", &text) ||
+        !gx_eval_prepare_text(fn, text, 1, !opt.optimize, &program, &args)) {
         return;
     }
     const gx_program_how how = {.replace = opt.replace, .rounds_most = opt.limit};

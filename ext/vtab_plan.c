@@ -222,16 +222,9 @@ static void plan_program(gx_fn *fn, plan_rows *plan)
 {
     gx_program *program;
     gx_program_arg *args;
-    gx_fn inner = *fn;
-    if (!gx_fn_options(fn, NULL, NULL)) {
-        return;
-    }
-    fn->argc--; // the word
-    fn->argv++;
-    bool is_right = gx_eval_prepare(fn, false, &program, &args);
-    fn->argc = inner.argc;
-    fn->argv = inner.argv;
-    if (is_right) {
+    const char *text;
+    if (gx_fn_options(fn, NULL, NULL) && gx_fn_text(fn, 1, "the program", &text) &&
+        gx_eval_prepare_text(fn, text, 2, false, &program, &args)) {
         gx_program_steps(&fn->run, program, add_step, &(listing){&fn->run, plan});
     }
 }
