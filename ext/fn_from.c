@@ -5,7 +5,7 @@
 #include "gx_ext.h"
 
 #include "../core/alg/alg.h"
-#include "../core/mat/row_stack.h"
+#include "../core/mat/assembly.h"
 
 #include <inttypes.h>
 #include <string.h>

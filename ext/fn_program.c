@@ -59,13 +59,6 @@ bool gx_eval_prepare_text(gx_fn *fn, const char *text, int first, bool is_plain,
            GX_OK;
 }
 
-bool gx_eval_prepare(gx_fn *fn, bool is_plain, gx_program **program, gx_program_arg **args)
-{
-    const char *text;
-    return gx_fn_text(fn, 0, "the program", &text) &&
-           gx_eval_prepare_text(fn, text, 1, is_plain, program, args);
-}
-
 static void result_of(gx_fn *fn, gx_program_result *result)
 {
     if (result->kind == GX_GIVES_NUMBER) {
@@ -79,12 +72,14 @@ static void result_of(gx_fn *fn, gx_program_result *result)
 
 static void eval(gx_fn *fn)
 {
+    const char *text;
     eval_options opt = {.limit = GX_ROUNDS_MOST, .optimize = true};
     gx_program *program;
     gx_program_arg *args;
     gx_program_result result;
     if (!gx_fn_options(fn, eval_keys, &opt) ||
-        !gx_eval_prepare(fn, !opt.optimize, &program, &args)) {
+        !gx_fn_text(fn, 0, "the program", &text) ||
+        !gx_eval_prepare_text(fn, text, 1, !opt.optimize, &program, &args)) {
         return;
     }
     const gx_program_how how = {.replace = opt.replace, .rounds_most = opt.limit};

@@ -450,10 +450,7 @@ void gx_fn_benchmark(gx_fn *fn);
 
 // Programs (fn_program.c), for gx_plan('eval', ...) too -------------------------------------------
 
-/* Argument 0 is the program, the others ?1, ?2 ...; *args belongs to the call. */
-bool gx_eval_prepare(gx_fn *fn, bool is_plain, gx_program **program, gx_program_arg **args);
-
-/* The same of a text, whose arguments are the call's from number `first` on. */
+/* The arguments ?1, ?2 ... are the call's from number `first` on; *args belongs to the call. */
 bool gx_eval_prepare_text(gx_fn *fn, const char *text, int first, bool is_plain,
                           gx_program **program, gx_program_arg **args);
 

@@ -13,7 +13,7 @@
 /* One row of the table. */
 typedef struct plan_row {
     char device[96], driver[32], detail[256], block[64];
-    char shares[512]; /* "": one device, or the host */
+    char shares[288]; /* "": one device, or the host */
     gx_cost cost;
     gx_terms terms;
     bool is_chosen;

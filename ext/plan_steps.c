@@ -494,7 +494,7 @@ static void plan_eig(gx_run *run, expression *e, plan_row *row)
 }
 
 /* Covariance, correlation, components: passes over A, and a little that is small. */
-static void show_columns(gx_run *run, const gx_mat *A, const gx_columns_plan *plan, double lines,
+static void show_columns(gx_run *run, const gx_mat *A, const gx_spectrum_plan *plan, double lines,
                          plan_row *row)
 {
     if (!gx_ok(run)) {
@@ -503,7 +503,7 @@ static void show_columns(gx_run *run, const gx_mat *A, const gx_columns_plan *pl
     row->cost = plan->cost;
     row->terms = plan->terms;
     row->cost.bytes_written = bytes_of((double)A->cols, lines, A->number);
-    tell(row, plan->driver, plan->height > 0 ? plan->height : A->tile_rows, A->cols);
+    tell(row, plan->driver, plan->block > 0 ? plan->block : A->tile_rows, A->cols);
     add_shape(row, A->rows, A->cols, A->number);
     add(row, "%lld pass%s over %.40s", (long long)plan->passes, plural(plan->passes, "es"),
         A->label);
@@ -512,7 +512,7 @@ static void show_columns(gx_run *run, const gx_mat *A, const gx_columns_plan *pl
 static void plan_cov(gx_run *run, expression *e, plan_row *row)
 {
     const gx_mat *A = &e->a.mat;
-    gx_columns_plan plan = {0};
+    gx_spectrum_plan plan = {0};
     gx_sink C;
     gx_cov_args args = {.A = A, .ddof = 1};
     args.is_correlation = strcmp(e->rule->word, "corr") == 0;
@@ -525,7 +525,7 @@ static void plan_cov(gx_run *run, expression *e, plan_row *row)
 static void plan_pca(gx_run *run, expression *e, plan_row *row)
 {
     const gx_mat *A = &e->a.mat;
-    gx_columns_plan plan = {0};
+    gx_spectrum_plan plan = {0};
     gx_plan_pca(run, &(gx_pca_args){.A = A, .k = e->k}, &plan);
     show_columns(run, A, &plan, 2 + (double)(e->k > 0 ? e->k : gx_min(A->rows, A->cols)), row);
 }

@@ -33,27 +33,15 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Texts from the device to the block, whole numbers to the bytes written, then numbers. */
 enum {
     COL_CHOSEN = 0,
     COL_DEVICE,
-    COL_DRIVER,
-    COL_DETAIL,
-    COL_BLOCK,
+    COL_BLOCK = 4,
     COL_CACHE_BLOCKS,
-    COL_CALLS,
-    COL_BYTES_READ,
-    COL_BYTES_WRITTEN,
+    COL_BYTES_WRITTEN = 8,
     COL_FLOPS,
-    COL_SECONDS,
-    COL_START,
-    COL_READ,
-    COL_UP,
-    COL_COMPUTE,
-    COL_DOWN,
-    COL_WRITE,
-    COL_COMMIT,
-    COL_FACTOR,
-    COL_SHARES,
+    COL_SHARES = 19,
     PLAN_COLUMNS /* the arguments are hidden */
 };
 
@@ -233,16 +221,9 @@ static void plan_program(gx_fn *fn, plan_rows *plan)
 {
     gx_program *program;
     gx_program_arg *args;
-    gx_fn inner = *fn;
-    if (!gx_fn_options(fn, NULL, NULL)) {
-        return;
-    }
-    fn->argc--; // the word
-    fn->argv++;
-    bool is_right = gx_eval_prepare(fn, false, &program, &args);
-    fn->argc = inner.argc;
-    fn->argv = inner.argv;
-    if (is_right) {
+    const char *text;
+    if (gx_fn_options(fn, NULL, NULL) && gx_fn_text(fn, 1, "the program", &text) &&
+        gx_eval_prepare_text(fn, text, 2, false, &program, &args)) {
         gx_program_steps(&fn->run, program, add_step, &(listing){&fn->run, plan});
     }
 }
@@ -295,59 +276,31 @@ static bool plan_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
     return gx_ok(&fn->run);
 }
 
-/* The prediction and what it is made of. */
-static void result_term(sqlite3_context *sql, const gx_terms *terms, int column)
-{
-    const double term[] = {terms->seconds, terms->start_s,   terms->read_s,
-                           terms->up_s,    terms->compute_s, terms->down_s,
-                           terms->write_s, terms->commit_s,  terms->factor};
-    sqlite3_result_double(sql, term[column - COL_SECONDS]);
-}
-
 static void plan_column(void *state, gx_ctx *ctx, int64_t at, int column, sqlite3_context *sql)
 {
     (void)ctx;
     const plan_row *row = &((const plan_rows *)state)->row[at];
     const gx_cost *cost = &row->cost;
-    const char *const texts[] = {row->device, row->driver, row->detail, row->block};
-    bool is_known =
-        !row->is_step || column <= COL_BLOCK || column == COL_BYTES_WRITTEN || column == COL_FLOPS;
-    if (!is_known) {
-        return; // NULL
-    }
-    switch (column) {
-    case COL_CHOSEN:
+    const gx_terms *terms = &row->terms;
+    const char *const text[] = {row->device, row->driver, row->detail, row->block};
+    const double number[] = {(double)cost->slots, (double)cost->calls, cost->bytes_read,
+                             cost->bytes_written, cost->flops,         terms->seconds,
+                             terms->start_s,      terms->read_s,       terms->up_s,
+                             terms->compute_s,    terms->down_s,       terms->write_s,
+                             terms->commit_s,     terms->factor};
+    if (column == COL_CHOSEN) {
         sqlite3_result_int(sql, row->is_chosen);
-        break;
-    case COL_DEVICE:
-    case COL_DRIVER:
-    case COL_DETAIL:
-    case COL_BLOCK:
-        sqlite3_result_text(sql, texts[column - COL_DEVICE], -1, SQLITE_TRANSIENT);
-        break;
-    case COL_CACHE_BLOCKS:
-        sqlite3_result_int64(sql, cost->slots);
-        break;
-    case COL_CALLS:
-        sqlite3_result_int64(sql, cost->calls);
-        break;
-    case COL_BYTES_READ:
-        sqlite3_result_int64(sql, (int64_t)cost->bytes_read);
-        break;
-    case COL_BYTES_WRITTEN:
-        sqlite3_result_int64(sql, (int64_t)cost->bytes_written);
-        break;
-    case COL_FLOPS:
-        sqlite3_result_double(sql, cost->flops);
-        break;
-    case COL_SHARES:
-        if (row->shares[0] != '\0') {
-            sqlite3_result_text(sql, row->shares, -1, SQLITE_TRANSIENT);
-        }
-        break;
-    default:
-        result_term(sql, &row->terms, column);
-        break;
+    } else if (column <= COL_BLOCK) {
+        sqlite3_result_text(sql, text[column - COL_DEVICE], -1, SQLITE_TRANSIENT);
+    } else if (column == COL_SHARES && row->shares[0] != '\0') {
+        sqlite3_result_text(sql, row->shares, -1, SQLITE_TRANSIENT);
+    } else if (column == COL_SHARES ||
+               (row->is_step && column != COL_BYTES_WRITTEN && column != COL_FLOPS)) {
+        sqlite3_result_null(sql);
+    } else if (column <= COL_BYTES_WRITTEN) {
+        sqlite3_result_int64(sql, (int64_t)number[column - COL_CACHE_BLOCKS]);
+    } else {
+        sqlite3_result_double(sql, number[column - COL_CACHE_BLOCKS]);
     }
 }
 

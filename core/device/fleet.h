@@ -34,8 +34,8 @@ void gx_fleet_avoid(gx_fleet *fleet, uint64_t avoided);
 ** A call on the fleet has failed with *err, of the culprit, a number in the fleet, and what was
 ** taken from the pools has been given back: the fleet without those that are gone, or do not answer
 ** any more, or else without the culprit.  That is left out of the connection where it has failed;
-** of this call, by its bit in *avoided, where it had no room.  Counted.  false: nobody else is open,
-** or the culprit, well but without room, was alone; nothing was done, the caller is to give up.
+** of this call, by its bit in *avoided, where it had no room.  Counted.  false: nobody else is
+** open, or the culprit, well but without room, was alone: nothing was done, the caller gives up.
 */
 bool gx_fleet_goes_on(gx_ctx *ctx, gx_fleet *fleet, int culprit, const gx_err *err,
                       uint64_t *avoided);

@@ -7,9 +7,9 @@
 ** The first call of a size is not counted: on a device it may load code.  A size that would take
 ** longer than slow_s, judged by the one before, takes its rate, so that slow processors are
 ** measured in the same time as fast ones; so do sizes that there is no room for, and everything
-** that is left when the time is up.  Factorisations are of a matrix of ones with a heavy diagonal, eigenvalues
-** and vectors of a random symmetric one.  What is not measured of those is a share of the product's
-** rate.
+** that is left when the time is up.  Factorisations are of a matrix of ones with a heavy diagonal,
+** eigenvalues and vectors of a random symmetric one.  What is not measured of those is a share of
+** the product's rate.
 **
 ** Products run as drivers run them, on the host a kernel of the CPU backend cut over the run's
 ** team.  Memory there: what the budget allows, up to a matrix that is past all caches.

@@ -15,7 +15,7 @@ static double bytes_of(const gx_mat *A)
 }
 
 /* One after the other. */
-static void add(gx_columns_plan *plan, const gx_cost *cost, const gx_terms *terms)
+static void add(gx_spectrum_plan *plan, const gx_cost *cost, const gx_terms *terms)
 {
     plan->cost.flops += cost->flops;
     plan->cost.bytes_read += cost->bytes_read;
@@ -25,7 +25,7 @@ static void add(gx_columns_plan *plan, const gx_cost *cost, const gx_terms *term
 }
 
 /* The triangle of [1 B], after a look at the first rows. */
-static bool take_one_pass(gx_run *run, const gx_mat *A, gx_columns_plan *plan)
+static bool take_one_pass(gx_run *run, const gx_mat *A, gx_spectrum_plan *plan)
 {
     gx_mat ones;
     gx_cost cost;
@@ -37,14 +37,14 @@ static bool take_one_pass(gx_run *run, const gx_mat *A, gx_columns_plan *plan)
     gx_number dtype = gx_number_wide(A->number);
     gx_mat_centred(&ones, A, dtype, NULL, NULL, true);
     gx_tsqr_foresee(run, &ones, NULL, dtype, bytes_of(A), &tsqr, &cost, &terms);
-    *plan = (gx_columns_plan){.driver = "tsqr", .passes = 1, .height = tsqr.height};
+    *plan = (gx_spectrum_plan){.driver = "tsqr", .passes = 1, .block = tsqr.height};
     cost.bytes_read += bytes_of(A) / (double)A->rows * (double)gx_min(A->rows, GX_PCA_SHIFT_ROWS);
     add(plan, &cost, &terms);
     return true;
 }
 
 /* Moments; or means, after a look at the first row, whose tiles are read whole. */
-static void take_first_pass(gx_run *run, const gx_mat *A, bool is_means, gx_columns_plan *plan)
+static void take_first_pass(gx_run *run, const gx_mat *A, bool is_means, gx_spectrum_plan *plan)
 {
     gx_terms terms;
     double head = is_means ? (double)gx_min(A->rows, A->tile_rows) / (double)A->rows : 0;
@@ -57,17 +57,17 @@ static void take_first_pass(gx_run *run, const gx_mat *A, bool is_means, gx_colu
     plan->passes++;
 }
 
-gx_code gx_plan_cov(gx_run *run, const gx_cov_args *args, const gx_sink *C, gx_columns_plan *plan)
+gx_code gx_plan_cov(gx_run *run, const gx_cov_args *args, const gx_sink *C, gx_spectrum_plan *plan)
 {
     const gx_mat *A = args->A;
     if (!gx_ok(run) || A->rows == 0 || A->cols == 0) {
-        *plan = (gx_columns_plan){.driver = "syrk"};
+        *plan = (gx_spectrum_plan){.driver = "syrk"};
         return gx_ok(run) ? GX_OK : run->err.code;
     }
     if (A->cols <= GX_PCA_NARROW && take_one_pass(run, A, plan)) {
         return gx_ok(run) ? GX_OK : run->err.code;
     }
-    *plan = (gx_columns_plan){.driver = "syrk"};
+    *plan = (gx_spectrum_plan){.driver = "syrk"};
     take_first_pass(run, A, !args->is_correlation, plan);
     gx_mat X;
     gx_cost cost = {0};
@@ -93,7 +93,7 @@ gx_code gx_plan_cov(gx_run *run, const gx_cov_args *args, const gx_sink *C, gx_c
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-gx_code gx_plan_pca(gx_run *run, const gx_pca_args *args, gx_columns_plan *plan)
+gx_code gx_plan_pca(gx_run *run, const gx_pca_args *args, gx_spectrum_plan *plan)
 {
     const gx_mat *A = args->A;
     int64_t most = gx_min(A->rows, A->cols);
@@ -102,7 +102,7 @@ gx_code gx_plan_pca(gx_run *run, const gx_pca_args *args, gx_columns_plan *plan)
                             (long long)args->k, A->label, (long long)A->rows, (long long)A->cols,
                             (long long)most);
     }
-    *plan = (gx_columns_plan){.driver = "svd"};
+    *plan = (gx_spectrum_plan){.driver = "svd"};
     if (!gx_ok(run) || most == 0 || take_one_pass(run, A, plan)) {
         return gx_ok(run) ? GX_OK : run->err.code;
     }

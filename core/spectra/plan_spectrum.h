@@ -18,6 +18,7 @@ typedef struct gx_spectrum_plan {
     int64_t ncv, block; /* 0: dense                                                */
     gx_oper_plan oper;  /* not dense                                               */
     gx_cost cost;       /* what is written is the caller's to say                  */
+    gx_terms terms;     /* of statistics of columns                                */
     bool is_faster;     /* run->target would be chosen                             */
 } gx_spectrum_plan;
 
@@ -25,17 +26,11 @@ typedef struct gx_spectrum_plan {
 gx_code gx_plan_eig(gx_run *run, const gx_eig_args *args, gx_spectrum_plan *plan);
 gx_code gx_plan_svd(gx_run *run, const gx_svd_args *args, gx_spectrum_plan *plan);
 
-/* On the host. */
-typedef struct gx_columns_plan {
-    const char *driver; /* "tsqr": one pass; "syrk", "svd": means or moments first */
-    int64_t passes;     /* over A                                                 */
-    int64_t height;     /* rows that are worked on together; 0: blocks of a program */
-    gx_cost cost;       /* what is written is the caller's to say                 */
-    gx_terms terms;
-} gx_columns_plan;
-
-/* C: a sink that need not be begun. */
-gx_code gx_plan_cov(gx_run *run, const gx_cov_args *args, const gx_sink *C, gx_columns_plan *plan);
-gx_code gx_plan_pca(gx_run *run, const gx_pca_args *args, gx_columns_plan *plan);
+/*
+** On the host.  driver: "tsqr", one pass of `block` rows at a time; "syrk" and "svd", means or
+** moments first.  C: a sink that need not be begun.
+*/
+gx_code gx_plan_cov(gx_run *run, const gx_cov_args *args, const gx_sink *C, gx_spectrum_plan *plan);
+gx_code gx_plan_pca(gx_run *run, const gx_pca_args *args, gx_spectrum_plan *plan);
 
 #endif
