@@ -172,9 +172,9 @@ static int64_t weighed(const kmeans *x, double at, const double *weight)
 static void choose_seeds(kmeans *x)
 {
     gx_err err = {0};
-    void *memory = NULL;
-    gx_dense_alloc(x->run, GX_F64, x->sample, 2, "seeds", &memory);
-    double *nearest = memory, *gap = nearest + x->sample, at;
+    double *nearest, at;
+    gx_dense_alloc(x->run, GX_F64, x->sample, 2, "seeds", &nearest);
+    double *gap = nearest + x->sample;
     for (int64_t c = 0; c < x->k && gx_ok(x->run); c++) {
         draw(x, 1, c, 1, &at);
         int64_t s = c == 0 ? gx_min(x->sample - 1, (int64_t)(at * (double)x->sample))
@@ -188,7 +188,7 @@ static void choose_seeds(kmeans *x)
         }
         gx_run_poll(x->run);
     }
-    gx_mem_free(x->run->ctx->mem, memory);
+    gx_mem_free(x->run->ctx->mem, nearest);
 }
 
 // Lloyd -------------------------------------------------------------------------------------------
@@ -321,7 +321,6 @@ gx_code gx_alg_kmeans(gx_run *run, const gx_kmeans_args *args, gx_sink *C)
 {
     const gx_mat *A = args->A;
     kmeans x = {.run = run, .args = args, .d = A->cols, .k = args->k};
-    void *picked = NULL, *centre = NULL, *sum = NULL;
     if (!gx_ok(run) || gx_run_device(run, &x.backend, &x.dev) != GX_OK) {
         return run->err.code;
     }
@@ -332,24 +331,21 @@ gx_code gx_alg_kmeans(gx_run *run, const gx_kmeans_args *args, gx_sink *C)
     int64_t tile = gx_min(A->tile_rows, A->rows);
     x.strip = gx_ceil_div(tile, gx_ceil_div(tile, STRIP));
     x.sample = gx_min(A->rows, gx_max(SAMPLE, SAMPLE_A_SEED * x.k));
-    gx_dense_alloc(run, GX_F64, x.sample, x.d, "a sample of rows", &picked);
-    gx_dense_alloc(run, GX_F64, x.k, x.d, "centres", &centre);
-    gx_dense_alloc(run, GX_F64, x.d + 2, x.k, "sums of rows", &sum);
-    x.picked = picked;
-    x.centre = centre;
-    x.sum = sum;
+    gx_dense_alloc(run, GX_F64, x.sample, x.d, "a sample of rows", &x.picked);
+    gx_dense_alloc(run, GX_F64, x.k, x.d, "centres", &x.centre);
+    gx_dense_alloc(run, GX_F64, x.d + 2, x.k, "sums of rows", &x.sum);
     if (gx_ok(run)) {
         pass_over(&x, pick_rows, false);
         choose_seeds(&x);
     }
-    gx_mem_free(run->ctx->mem, picked);
+    gx_mem_free(run->ctx->mem, x.picked);
     iterate(&x);
     if (gx_ok(run)) {
         gx_mat centres;
-        gx_mat_value(&centres, "centres", GX_F64, x.k, x.d, centre, x.k);
+        gx_mat_value(&centres, "centres", GX_F64, x.k, x.d, x.centre, x.k);
         gx_copy_to_sink(run, &centres, C);
     }
-    gx_mem_free(run->ctx->mem, centre);
-    gx_mem_free(run->ctx->mem, sum);
+    gx_mem_free(run->ctx->mem, x.centre);
+    gx_mem_free(run->ctx->mem, x.sum);
     return gx_ok(run) ? GX_OK : run->err.code;
 }

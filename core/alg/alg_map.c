@@ -18,11 +18,6 @@
 #include "../exec/place.h"
 #include "alg.h"
 
-static int64_t lookahead(const gx_run *run)
-{
-    return gx_max(4, 2 * run->ctx->config.number[GX_SET_READERS]);
-}
-
 /* Results without a tile (0 x n) still need a block size. */
 static int64_t block_rows(const gx_sink *C)
 {
@@ -44,13 +39,6 @@ static const gx_opnd *operand_like(gx_prog *prog, const gx_mat *source, gx_sink 
 {
     return gx_prog_operand(prog, source, sink, C->number, C->rows, C->cols, block_rows(C),
                            block_cols(C));
-}
-
-static gx_code finish(gx_run *run, gx_prog *prog)
-{
-    gx_prog_run(prog);
-    gx_prog_free(prog);
-    return gx_ok(run) ? GX_OK : run->err.code;
 }
 
 // Into memory -------------------------------------------------------------------------------------
@@ -386,30 +374,37 @@ static bool make_stored(gx_run *run, const gx_call *call, const gx_mat *A, gx_si
 
 // By a program ------------------------------------------------------------------------------------
 
-/* C starts as A, then one kernel in place on each block; GX_KERNEL_COUNT: a copy. */
-static gx_code map_in_place(gx_run *run, const gx_call *kernel, const gx_mat *A, const gx_mat *B,
-                            gx_sink *C)
+/*
+** C starts as A, then one kernel in place on each block; GX_KERNEL_COUNT: a copy.  GX_TRANSPOSE
+** makes each block of the mirrored one.
+*/
+static gx_code map_blocks(gx_run *run, const gx_call *kernel, const gx_mat *A, const gx_mat *B,
+                          gx_sink *C)
 {
     gx_prog *prog;
+    bool is_turned = kernel->kernel == GX_TRANSPOSE, is_copy = kernel->kernel == GX_KERNEL_COUNT;
     if (gx_ok(run) && is_fillable(run, C)) {
         return fill(run, kernel, A, B, C);
     }
     if (B == NULL && make_stored(run, kernel, A, C)) {
-        return gx_ok(run) ? GX_OK : run->err.code;
+        return run->err.code;
     }
     if (!gx_ok(run) || gx_prog_create(run, blocks_of(C), &prog) != GX_OK) {
         return run->err.code; // C is not begun in a run that has failed
     }
-    gx_prog_lookahead(prog, lookahead(run));
-    const gx_opnd *c = operand_like(prog, A, C, C);
+    gx_prog_lookahead(prog, gx_max(4, 2 * run->ctx->config.number[GX_SET_READERS]));
+    const gx_opnd *c = operand_like(prog, is_turned ? NULL : A, C, C);
     const gx_opnd *b = B == NULL ? NULL : operand_like(prog, B, NULL, C);
+    const gx_opnd *a = !is_turned ? NULL
+                                  : gx_prog_operand(prog, A, NULL, C->number, A->rows, A->cols,
+                                                    block_cols(C), block_rows(C));
     for (int64_t j = 0; j < c->grid_cols && gx_ok(run); j++) {
         for (int64_t i = 0; i < c->grid_rows; i++) {
             gx_call call = *kernel;
             call.c = gx_blk(c, i, j);
-            call.keeps_c = true;
-            if (kernel->kernel != GX_KERNEL_COUNT) {
-                call.a = call.c;
+            call.keeps_c = !is_turned;
+            if (!is_copy) {
+                call.a = is_turned ? gx_blk(a, j, i) : call.c;
             }
             if (b != NULL) {
                 call.b = gx_blk(b, i, j);
@@ -417,13 +412,15 @@ static gx_code map_in_place(gx_run *run, const gx_call *kernel, const gx_mat *A,
             gx_prog_call(prog, &call);
         }
     }
-    return finish(run, prog);
+    gx_prog_run(prog);
+    gx_prog_free(prog);
+    return run->err.code;
 }
 
 gx_code gx_alg_map1(gx_run *run, gx_map_kind kind, gx_scalar alpha, const gx_mat *A, gx_sink *C)
 {
     gx_call call = {.kernel = GX_MAP, .map = kind, .alpha = alpha};
-    return map_in_place(run, &call, A, NULL, C);
+    return map_blocks(run, &call, A, NULL, C);
 }
 
 gx_code gx_alg_map2(gx_run *run, gx_map_kind kind, gx_scalar alpha, const gx_mat *A, gx_scalar beta,
@@ -439,38 +436,15 @@ gx_code gx_alg_map2(gx_run *run, gx_map_kind kind, gx_scalar alpha, const gx_mat
         B = &wide_b;
     }
     gx_call call = {.kernel = GX_MAP, .map = kind, .alpha = alpha, .beta = beta};
-    return map_in_place(run, &call, A, B, C);
+    return map_blocks(run, &call, A, B, C);
 }
 
 gx_code gx_copy_to_sink(gx_run *run, const gx_mat *src, gx_sink *sink)
 {
-    return map_in_place(run, &(gx_call){.kernel = GX_KERNEL_COUNT}, src, NULL, sink);
+    return map_blocks(run, &(gx_call){.kernel = GX_KERNEL_COUNT}, src, NULL, sink);
 }
 
 gx_code gx_alg_transpose(gx_run *run, const gx_mat *A, gx_trans trans, gx_sink *C)
 {
-    gx_prog *prog;
-    const gx_call turn = {.kernel = GX_TRANSPOSE, .transa = trans};
-    if (gx_ok(run) && is_fillable(run, C)) {
-        return fill(run, &turn, A, NULL, C);
-    }
-    if (make_stored(run, &turn, A, C)) {
-        return gx_ok(run) ? GX_OK : run->err.code;
-    }
-    if (!gx_ok(run) || gx_prog_create(run, blocks_of(C), &prog) != GX_OK) {
-        return run->err.code; // C is not begun in a run that has failed
-    }
-    gx_prog_lookahead(prog, lookahead(run));
-    const gx_opnd *c = operand_like(prog, NULL, C, C);
-    const gx_opnd *a =
-        gx_prog_operand(prog, A, NULL, C->number, A->rows, A->cols, block_cols(C), block_rows(C));
-    for (int64_t j = 0; j < c->grid_cols && gx_ok(run); j++) {
-        for (int64_t i = 0; i < c->grid_rows; i++) {
-            gx_prog_call(prog, &(gx_call){.kernel = GX_TRANSPOSE,
-                                          .transa = trans,
-                                          .a = gx_blk(a, j, i),
-                                          .c = gx_blk(c, i, j)});
-        }
-    }
-    return finish(run, prog);
+    return map_blocks(run, &(gx_call){.kernel = GX_TRANSPOSE, .transa = trans}, A, NULL, C);
 }

@@ -504,25 +504,15 @@ static gx_code empty_window(product *p, gx_err *err)
 }
 
 /* Y's rows at `to` = or += a part. */
-static void add_part(const gx_narrow *n, bool is_first, int64_t rows, const void *part, void *to,
-                     int64_t ld)
+static gx_code add_part(const product *p, bool is_first, int64_t rows, const void *part, void *to,
+                        int64_t ld, gx_err *err)
 {
-    int64_t numbers = rows * (gx_number_is_complex(n->dtype) ? 2 : 1);
-    for (int64_t c = 0; c < n->k; c++) {
-        const void *from = gx_at(part, n->dtype, rows, 0, c);
-        void *column = gx_at(to, n->dtype, ld, 0, c);
-        if (is_first) {
-            memcpy(column, from, bytes_of(n, rows, 1));
-        } else if (gx_number_is_double(n->dtype)) {
-            for (int64_t i = 0; i < numbers; i++) {
-                ((double *)column)[i] += ((const double *)from)[i];
-            }
-        } else {
-            for (int64_t i = 0; i < numbers; i++) {
-                ((float *)column)[i] += ((const float *)from)[i];
-            }
-        }
-    }
+    gx_args args = {.m = rows, .n = p->plan->k, .a = part, .lda = rows, .c = to, .ldc = ld};
+    args.map = GX_MAP_ADD;
+    args.alpha = args.beta = GX_ONE;
+    args.b = to;
+    args.ldb = ld;
+    return call(p, is_first ? GX_COPY : GX_MAP, &args, err);
 }
 
 static gx_code fold_tile(void *arg, int64_t unit, void *part, gx_err *err)
@@ -535,7 +525,7 @@ static gx_code fold_tile(void *arg, int64_t unit, void *part, gx_err *err)
     }
     int64_t ld, row = n->holds_y ? t.row : t.row - p->written;
     char *to = y_at(p, row, &ld);
-    add_part(n, t.step == 0, t.rows, part, to, ld);
+    GX_TRY(add_part(p, t.step == 0, t.rows, part, to, ld, err));
     if (n->holds_y || t.step + 1 < n->per_strip) {
         return GX_OK;
     }

@@ -328,7 +328,8 @@ gx_code gx_alg_qr_apply(gx_run *run, const gx_mat *F, const void *tau, int64_t k
     return apply_q(run, &(apply_args){.F = F, .B = B, .tau = tau, .k = k, .trans = trans, .C = C});
 }
 
-gx_code gx_alg_qr_form(gx_run *run, const gx_mat *F, const void *tau, int64_t k, gx_sink *Q)
+/* Q itself: its first Q->cols columns (k: economy, rows: full). */
+static gx_code form_q(gx_run *run, const gx_mat *F, const void *tau, int64_t k, gx_sink *Q)
 {
     gx_mat unit;
     gx_diagonal ones = {.dtype = Q->number};
@@ -405,7 +406,7 @@ gx_code gx_alg_qr_parts_of(gx_run *run, const gx_mat *F, const void *tau, gx_sin
         gx_alg_qr_r(run, F, R);
     }
     if (Q != NULL && gx_ok(run)) {
-        gx_alg_qr_form(run, F, tau, gx_min(F->rows, F->cols), Q);
+        form_q(run, F, tau, gx_min(F->rows, F->cols), Q);
     }
     return run->err.code;
 }

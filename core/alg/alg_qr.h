@@ -86,9 +86,6 @@ gx_prog *gx_qr_program(gx_run *run, const gx_mat *A, const gx_panel_plan *plan, 
 gx_code gx_alg_qr_apply(gx_run *run, const gx_mat *F, const void *tau, int64_t k, gx_trans trans,
                         const gx_mat *B, gx_sink *C);
 
-/* Q itself: its first Q->cols columns (k: economy, rows: full). */
-gx_code gx_alg_qr_form(gx_run *run, const gx_mat *F, const void *tau, int64_t k, gx_sink *Q);
-
 /* R itself, min(m, n) x n (or, full, m x n by R->rows): the upper triangle of the packed F. */
 gx_code gx_alg_qr_r(gx_run *run, const gx_mat *F, gx_sink *R);
 

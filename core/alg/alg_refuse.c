@@ -215,7 +215,7 @@ gx_code gx_alg_look(gx_run *run, const gx_mat *A, bool has_mirror, gx_look_fn fn
         l.side /= 2;
     }
     l.across = gx_ceil_div(longest, l.side);
-    pass.units = l.across * l.across;
+    pass.units = l.across * gx_ceil_div(gx_min(A->rows, A->cols), l.side);
     pass.work_bytes = (size_t)(2 * l.side * l.side) * sizeof(gx_scalar);
     pass.bytes = (double)A->rows * (double)A->cols * (double)gx_number_bytes(A->number);
     pass.work = look_at_unit;

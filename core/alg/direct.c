@@ -1,5 +1,5 @@
 /*
-** Sparse factorisations by SuiteSparse: see direct.h.
+** Sparse factorisations by SuiteSparse: see csr_matrix.h.
 **
 ** A library is opened by dlopen() when a call wants it, from the folder of the setting
 ** suitesparse_path (of the environment or the application) or, where that is empty, from where the
@@ -32,7 +32,7 @@
 **
 ** Memory is counted by what the analysis gives: the supernodes' sizes, or the columns' counts.
 */
-#include "direct.h"
+#include "csr_matrix.h"
 
 #include <dlfcn.h>
 #include <math.h>

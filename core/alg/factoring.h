@@ -110,10 +110,4 @@ gx_code gx_alg_solve(gx_run *run, const gx_solve_args *args, gx_sink *X);
 */
 gx_code gx_alg_inverse_norm(gx_factor *factor, bool is_infinity, double *norm);
 
-// Inside: the drivers' half (factoring_large.c) ---------------------------------------------------
-
-/* Triangles: A itself.  CHOLESKY, LU: an intermediate; false: A is not positive definite. */
-bool gx_factor_large_make(gx_factor *factor, const gx_mat *A);
-void gx_factor_large_solve(gx_factor *factor, gx_trans trans, const gx_mat *B, gx_sink *X);
-
 #endif

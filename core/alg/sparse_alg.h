@@ -45,10 +45,6 @@ gx_code gx_sparse_times(gx_run *run, gx_scalar alpha, const gx_mat *A, const gx_
 gx_code gx_alg_spgemm(gx_run *run, gx_scalar alpha, const gx_mat *A, const gx_mat *B,
                       gx_number dtype, const gx_dest *dest, gx_sink *sink);
 
-/* As gx_alg_reduce() and gx_alg_trace() (alg.h), which call them for a sparse A. */
-gx_code gx_sparse_reduce(gx_run *run, const gx_mat *A, gx_reduce_kind kind, double *out);
-gx_code gx_sparse_trace(gx_run *run, const gx_mat *A, gx_scalar *trace);
-
 /*
 ** The least elements of a real A, or the largest, and where they are: down the columns (axis 0),
 ** along the rows (1), or of all, counted row by row (-1).  The zeros between the entries count; of

@@ -9,7 +9,7 @@
 #include "system.h"
 
 #include "dense.h"
-#include "direct.h"
+#include "csr_matrix.h"
 #include "probe.h"
 
 #include <float.h>

@@ -5,12 +5,11 @@
 ** what others want, it is one panel in memory, looked through once; else panels are read in every
 ** pass.
 **
-** (A - sigma I)^-1 is a sparse factorisation (core/alg/direct.h) of A - sigma I: by CHOLMOD where
-** that is symmetric positive definite, else by UMFPACK.  A sigma that is an eigenvalue, to the bit,
-** moves a little, as for dense matrices (krylov_inverse.c).
+** (A - sigma I)^-1 is a sparse factorisation (core/alg/csr_matrix.h) of A - sigma I: by CHOLMOD
+** where that is symmetric positive definite, else by UMFPACK.  A sigma that is an eigenvalue, to
+** the bit, moves a little, as for dense matrices (krylov_inverse.c).
 */
 #include "../alg/dense.h"
-#include "../alg/direct.h"
 #include "../alg/csr_matrix.h"
 #include "../alg/spmm.h"
 #include "../alg/spmm_device.h"
