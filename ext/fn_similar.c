@@ -1,13 +1,13 @@
 /*
 ** gx_normalize, gx_cosine, gx_distance, gx_kmeans, gx_knn_graph: rows beside rows
-** (core/alg/similar.h, core/alg/knn_graph.h).
+** (core/alg/similar.h, core/alg/knn.h).
 **
 ** gx_kmeans returns the centres alone: they are a matrix, as everything that has a destination;
 ** which rows are whose is gx_knn(A, centres, 1), for the rows of A and for any others.
 */
 #include "rows_arg.h"
 
-#include "../core/alg/knn_graph.h"
+#include "../core/alg/knn.h"
 #include "../core/alg/similar.h"
 
 #include <inttypes.h>

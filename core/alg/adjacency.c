@@ -11,7 +11,6 @@
 #include "adjacency.h"
 
 #include "alg.h"
-#include "graph_device.h"
 #include "sparse_held.h"
 #include "spmm.h"
 #include "spmm_device.h"

@@ -35,17 +35,17 @@ gx_knn_strip gx_knn_strip_of(const gx_knn_search *s, int64_t unit)
 
 // The queries -------------------------------------------------------------------------------------
 
-/* Query (j, l) is not finite, or no bit. */
-static gx_code refuse_query(const gx_knn_search *s, int64_t j, int64_t l, double x, gx_err *err)
+/* The number at (i, l) of Q, or of E, is not finite, or no bit. */
+static gx_code refuse(const gx_mat *mat, int64_t i, int64_t l, double x, gx_err *err)
 {
     const char *what = isnan(x) ? "NaN" : isinf(x) ? "Inf" : NULL;
-    const char *label = s->args->Q->label;
-    if (what != NULL) {
-        return gx_fail(err, GX_ARG, "%s has %s at (%" PRId64 ", %" PRId64 ")", label, what, j, l);
-    }
-    return gx_fail(err, GX_ARG,
-                   "%s has %g at (%" PRId64 ", %" PRId64 "), but 'hamming' compares zeros and ones",
-                   label, x, j, l);
+    return what != NULL
+               ? gx_fail(err, GX_ARG, "%s has %s at (%" PRId64 ", %" PRId64 ")", mat->label, what,
+                         i, l)
+               : gx_fail(err, GX_ARG,
+                         "%s has %g at (%" PRId64 ", %" PRId64
+                         "), but 'hamming' compares zeros and ones",
+                         mat->label, x, i, l);
 }
 
 static bool is_taken(const gx_knn_search *s, double x)
@@ -86,7 +86,7 @@ static void explain_refusal(gx_knn_search *s)
     for (int64_t j = 0; j < b->some && err.code == GX_OK; j++) {
         for (int64_t l = 0; l < d && err.code == GX_OK; l++) {
             if (!is_taken(s, query[j * d + l])) {
-                refuse_query(s, b->first + b->made + j, l, query[j * d + l], &err);
+                refuse(s->args->Q, b->first + b->made + j, l, query[j * d + l], &err);
             }
         }
     }
@@ -352,14 +352,8 @@ void gx_knn_explain(gx_knn_search *s)
     for (int64_t l = 0; l < E->cols && gx_ok(s->run); l++) {
         double x = ((double *)numbers)[l];
         gx_err err = {0};
-        if (!isfinite(x)) {
-            gx_fail(&err, GX_ARG, "%s has %s at (%" PRId64 ", %" PRId64 ")", E->label,
-                    isnan(x) ? "NaN" : "Inf", row, l);
-        } else if (!is_taken(s, x)) {
-            gx_fail(&err, GX_ARG,
-                    "%s has %g at (%" PRId64 ", %" PRId64
-                    "), but 'hamming' compares zeros and ones",
-                    E->label, x, row, l);
+        if (!is_taken(s, x)) {
+            refuse(E, row, l, x, &err);
         }
         gx_run_fail(s->run, &err);
     }

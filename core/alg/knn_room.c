@@ -187,8 +187,7 @@ static void foresee(const gx_knn_device *d, gx_cost *cost, gx_terms *terms)
     gx_nearest w = {.metric = d->s->args->metric};
     gx_args all = {.m = d->height, .n = d->s->out->queries, .k = E->cols, .nearest = &w};
     *cost = (gx_cost){.flops = gx_kernel_flops(GX_NEAREST, d->s->dtype, &all),
-                      .bytes_up =
-                          e + (double)d->batches * (double)gx_knn_lay_out(d, d->batch).sent,
+                      .bytes_up = e + (double)d->batches * (double)gx_knn_lay_out(d, d->batch).sent,
                       .bytes_down = n * (double)d->s->out->count * 2 * sizeof(double),
                       .loads = is_there ? 0 : d->panels,
                       .calls = 4 * d->batches * d->panels};

@@ -19,6 +19,7 @@
 */
 #include "spmm_device.h"
 
+#include "../exec/load.h"
 #include "../run/call.h"
 #include "sparse_device.h"
 

@@ -39,17 +39,16 @@ static double seconds_since(int64_t start_ns)
     return (double)gx_max(1, gx_now_ns() - start_ns) * 1e-9;
 }
 
-/* Before buffers go back: whatever a failure has left under way. */
-static gx_code settle(bench *b, gx_err *err)
+/* Seconds of a kernel, which is waited for. */
+static gx_code time_kernel(const bench *b, gx_kernel_id kernel, gx_number dtype,
+                           const gx_args *args, double *seconds, gx_err *err)
 {
-    gx_code rc = GX_OK;
-    gx_accel *accel = b->accel;
-    gx_queue *queues[3] = {accel->up, accel->run, accel->down};
-    for (int k = 0; k < 3; k++) {
-        gx_code waited = accel->backend->queue_wait(accel->dev, queues[k], err);
-        rc = rc == GX_OK ? waited : rc;
-    }
-    return rc;
+    const gx_accel *accel = b->accel;
+    int64_t start = gx_now_ns();
+    GX_TRY(accel->backend->kernel[kernel][dtype](accel->dev, accel->run, args, err));
+    GX_TRY(accel->backend->queue_wait(accel->dev, accel->run, err));
+    *seconds = seconds_since(start);
+    return GX_OK;
 }
 
 /* Best time of a repeated action that is enqueued on a queue; the first one warms up. */
@@ -81,7 +80,7 @@ static gx_code time_both(bench *b, void *host, size_t bytes, double *up, double 
     if (rc == GX_OK) {
         rc = time_copy(b, false, host, bytes, down, err);
     }
-    gx_code settled = settle(b, err);
+    gx_code settled = gx_device_settle(b->accel, err);
     return rc == GX_OK ? settled : rc;
 }
 
@@ -181,9 +180,8 @@ static bool is_late(const bench *b)
 static gx_code measure_gemm(bench *b, gx_number dtype, gx_err *err)
 {
     const gx_backend *backend = b->accel->backend;
-    gx_kernel kernel = backend->kernel[GX_GEMM][dtype];
-    double *rate = b->profile->gemm_flops_per_s[dtype];
-    if (kernel == NULL) {
+    double *rate = b->profile->gemm_flops_per_s[dtype], seconds;
+    if (backend->kernel[GX_GEMM][dtype] == NULL) {
         return gx_fail(err, GX_DEVICE, "%s has no product of %s", backend->name,
                        gx_number_name(dtype));
     }
@@ -196,15 +194,11 @@ static gx_code measure_gemm(bench *b, gx_number dtype, gx_err *err)
             continue;
         }
         // The first call of a size may load code for a tenth of a second: it is not counted.
-        GX_TRY(kernel(b->accel->dev, b->accel->run, &args, err));
-        GX_TRY(backend->queue_wait(b->accel->dev, b->accel->run, err));
+        GX_TRY(time_kernel(b, GX_GEMM, dtype, &args, &seconds, err));
         for (int k = 0; k < REPEAT; k++) {
-            int64_t start = gx_now_ns();
-            GX_TRY(kernel(b->accel->dev, b->accel->run, &args, err));
-            GX_TRY(backend->queue_wait(b->accel->dev, b->accel->run, err));
-            double per_s = flops / seconds_since(start);
-            rate[i] = k == 0 || per_s > rate[i] ? per_s : rate[i];
-            if (seconds_since(start) > b->slow_s / REPEAT) {
+            GX_TRY(time_kernel(b, GX_GEMM, dtype, &args, &seconds, err));
+            rate[i] = k == 0 || flops / seconds > rate[i] ? flops / seconds : rate[i];
+            if (seconds > b->slow_s / REPEAT) {
                 break;
             }
         }
@@ -217,9 +211,9 @@ static gx_code measure_launch(bench *b, gx_err *err)
 {
     const gx_backend *backend = b->accel->backend;
     gx_args args = product_of(b, GX_F32, 16);
+    double seconds;
     // The first one loads code for milliseconds, which made every launch ten times what it is.
-    GX_TRY(backend->kernel[GX_GEMM][GX_F32](b->accel->dev, b->accel->run, &args, err));
-    GX_TRY(backend->queue_wait(b->accel->dev, b->accel->run, err));
+    GX_TRY(time_kernel(b, GX_GEMM, GX_F32, &args, &seconds, err));
     int64_t start = gx_now_ns();
     for (int k = 0; k < LAUNCHES; k++) {
         GX_TRY(backend->kernel[GX_GEMM][GX_F32](b->accel->dev, b->accel->run, &args, err));
@@ -228,8 +222,7 @@ static gx_code measure_launch(bench *b, gx_err *err)
     b->profile->launch_s = seconds_since(start) / LAUNCHES;
     start = gx_now_ns();
     for (int k = 0; k < REPEAT; k++) {
-        GX_TRY(backend->kernel[GX_GEMM][GX_F32](b->accel->dev, b->accel->run, &args, err));
-        GX_TRY(backend->queue_wait(b->accel->dev, b->accel->run, err));
+        GX_TRY(time_kernel(b, GX_GEMM, GX_F32, &args, &seconds, err));
     }
     b->profile->wait_s = seconds_since(start) / REPEAT;
     return GX_OK;
@@ -243,16 +236,16 @@ static gx_code measure_sweep(bench *b, gx_err *err)
 {
     const int64_t ROWS = 4096;
     const double LEAST = 250e9; // what is not measured: any device of these days
-    const gx_backend *backend = b->accel->backend;
-    gx_kernel kernel = backend->kernel[GX_GEMM][GX_F64];
+    bool is_offered = b->accel->backend->kernel[GX_GEMM][GX_F64] != NULL;
+    double *rate = &b->profile->sweep_bytes_per_s, seconds;
     int64_t column = ROWS * (int64_t)sizeof(double), cols = GX_SWEEP_COLS;
     int64_t k = (int64_t)(b->bytes / 2) / column;
     double flops_per_s = b->profile->gemm_flops_per_s[GX_F64][0];
     while (k > cols && 2.0 * (double)(ROWS * k * cols) / flops_per_s > b->slow_s / REPEAT) {
         k /= 2;
     }
-    b->profile->sweep_bytes_per_s = LEAST;
-    if (k <= cols || kernel == NULL || is_late(b)) {
+    *rate = LEAST;
+    if (k <= cols || !is_offered || is_late(b)) {
         return GX_OK;
     }
     char *base = b->memory;
@@ -267,12 +260,9 @@ static gx_code measure_sweep(bench *b, gx_err *err)
                     .c = base + k * column + k * cols * 8,
                     .ldc = ROWS};
     for (int i = 0; i < REPEAT; i++) {
-        int64_t start = gx_now_ns();
-        GX_TRY(kernel(b->accel->dev, b->accel->run, &args, err));
-        GX_TRY(backend->queue_wait(b->accel->dev, b->accel->run, err));
-        double per_s = (double)(k * column) / seconds_since(start);
-        b->profile->sweep_bytes_per_s =
-            i == 0 || per_s > b->profile->sweep_bytes_per_s ? per_s : b->profile->sweep_bytes_per_s;
+        GX_TRY(time_kernel(b, GX_GEMM, GX_F64, &args, &seconds, err));
+        double per_s = (double)(k * column) / seconds;
+        *rate = i == 0 || per_s > *rate ? per_s : *rate;
     }
     return GX_OK;
 }
@@ -313,37 +303,30 @@ static bool place_call(bench *b, gx_kernel_id kernel, int64_t n, int64_t *pivots
 /* A = ones, and n on the diagonal; for eigenvalues, which such a matrix has one of, random. */
 static gx_code fill_matrix(bench *b, gx_kernel_id kernel, const gx_args *args, gx_err *err)
 {
-    gx_kernel draw = b->accel->backend->kernel[GX_RANDOM][GX_F64];
-    if (kernel == GX_SYEV && draw != NULL) {
+    double seconds;
+    if (kernel == GX_SYEV && b->accel->backend->kernel[GX_RANDOM][GX_F64] != NULL) {
         gx_random random;
         GX_TRY(gx_random_init(&random, GX_RANDOM_NORMAL, GX_F64, 1, 0, 1, err));
         gx_args drawn = {
             .m = args->n, .n = args->n, .c = b->memory, .ldc = args->n, .random = &random};
-        GX_TRY(draw(b->accel->dev, b->accel->run, &drawn, err));
-        return b->accel->backend->queue_wait(b->accel->dev, b->accel->run, err);
+        return time_kernel(b, GX_RANDOM, GX_F64, &drawn, &seconds, err);
     }
-    gx_kernel fill = b->accel->backend->kernel[GX_FILL][GX_F64];
     double n = (double)args->n;
     gx_args ones = {.m = args->n, .n = args->n, .alpha = {1, 0}, .c = b->memory, .ldc = args->n};
     gx_args diagonal = {.m = 1, .n = args->n, .alpha = {n, 0}, .c = b->memory, .ldc = args->n + 1};
-    GX_TRY(fill(b->accel->dev, b->accel->run, &ones, err));
-    return fill(b->accel->dev, b->accel->run, &diagonal, err);
+    GX_TRY(time_kernel(b, GX_FILL, GX_F64, &ones, &seconds, err));
+    return time_kernel(b, GX_FILL, GX_F64, &diagonal, &seconds, err);
 }
 
 /* Seconds of the second of two calls. */
 static gx_code time_call(bench *b, gx_kernel_id kernel, const gx_args *args, double *seconds,
                          gx_err *err)
 {
-    const gx_backend *backend = b->accel->backend;
     gx_args copy = *args;
     copy.work = NULL;
     for (int k = 0; k < 2; k++) {
-        GX_TRY(backend->kernel[GX_COPY][GX_F64](b->accel->dev, b->accel->run, &copy, err));
-        GX_TRY(backend->queue_wait(b->accel->dev, b->accel->run, err));
-        int64_t start = gx_now_ns();
-        GX_TRY(backend->kernel[kernel][GX_F64](b->accel->dev, b->accel->run, args, err));
-        GX_TRY(backend->queue_wait(b->accel->dev, b->accel->run, err));
-        *seconds = seconds_since(start);
+        GX_TRY(time_kernel(b, GX_COPY, GX_F64, &copy, seconds, err));
+        GX_TRY(time_kernel(b, kernel, GX_F64, args, seconds, err));
     }
     return GX_OK;
 }
@@ -409,7 +392,7 @@ static gx_code measure_all(bench *b, gx_ctx *ctx, gx_err *err)
     for (int rate = 0; rate < GX_RATE_COUNT && rc == GX_OK; rate++) {
         rc = measure_rate(b, (gx_rate)rate, pivots, err);
     }
-    gx_code settled = settle(b, err); // before the pivots go
+    gx_code settled = gx_device_settle(b->accel, err); // before the pivots go
     gx_mem_free(NULL, pivots);
     return rc == GX_OK ? settled : rc;
 }
@@ -431,7 +414,7 @@ gx_code gx_accel_measure(gx_ctx *ctx, gx_accel *accel, double seconds, size_t li
     limit = limit < 2 * b.bytes ? 2 * b.bytes : limit; // for this moment, whatever the setting says
     GX_TRY(gx_pool_take(accel->pool, b.bytes, limit, &b.memory, err));
     gx_code rc = measure_all(&b, ctx, err);
-    gx_code settled = settle(&b, err);
+    gx_code settled = gx_device_settle(accel, err);
     rc = rc == GX_OK ? settled : rc;
     gx_pool_give(accel->pool, b.memory, b.bytes);
     gx_pool_trim(accel->pool); // nothing of this size is wanted again

@@ -77,7 +77,7 @@ struct job {
     pthread_cond_t changed; /* parts have become free, requests are done; for the caller:
                                there is something to do                               */
     part **waiting;         /* GX_PASS_PARTS * threads, by number of the unit: handed in    */
-    int64_t folded;         /* the first unit that has not been                        */
+    int64_t folded;         /* the first unit that has not been; nothing to fold: how many have */
     bool is_folding;
     bool has_asked; /* somebody's request is to be looked for                         */
     int64_t shown;  /* caller: units that progress knows of                            */
@@ -193,10 +193,8 @@ static void fold_waiting(job *x)
         x->waiting[x->folded % places] = NULL;
         x->is_folding = true;
         pthread_mutex_unlock(&x->lock);
-        if (x->pass->fold != NULL) {
-            x->pass->fold(x->pass->arg, x->folded, p->data, &err);
-            gx_run_fail(x->run, &err);
-        }
+        x->pass->fold(x->pass->arg, x->folded, p->data, &err);
+        gx_run_fail(x->run, &err);
         pthread_mutex_lock(&x->lock);
         x->is_folding = false;
         p->is_busy = false;
@@ -208,6 +206,13 @@ static void fold_waiting(job *x)
 static void hand_in(job *x, int64_t unit, part *p, bool is_caller)
 {
     pthread_mutex_lock(&x->lock);
+    if (x->pass->fold == NULL) {
+        p->is_busy = false;
+        x->folded++;
+        pthread_cond_broadcast(&x->changed);
+        pthread_mutex_unlock(&x->lock);
+        return;
+    }
     x->waiting[unit % (x->threads * GX_PASS_PARTS)] = p;
     if (is_caller || !x->pass->is_callers) {
         fold_waiting(x);
@@ -244,15 +249,17 @@ static part *free_part(job *x, gx_pass_thread *t, bool is_caller)
 
 // Threads -----------------------------------------------------------------------------------------
 
-/* Caller: progress and interrupts. */
-static void look_around(job *x)
+/* Caller: progress, interrupts, work of its own; false: nothing has changed. */
+static bool look_around(job *x)
 {
     pthread_mutex_lock(&x->lock);
     int64_t folded = x->folded;
     pthread_mutex_unlock(&x->lock);
     gx_run_advance(x->run, (double)(folded - x->shown));
+    bool has_changed = folded > x->shown;
     x->shown = folded;
     gx_run_poll(x->run);
+    return (x->pass->meanwhile != NULL && x->pass->meanwhile(x->pass->arg)) || has_changed;
 }
 
 static void work_on_units(job *x, gx_pass_thread *t, bool is_caller)
@@ -282,13 +289,15 @@ static void attend(job *x, gx_reader *own)
         if (x->pass->is_callers) {
             fold_waiting(x);
         }
-        if (gx_ok(x->run) && !serve(x, own) && x->folded < x->pass->units &&
+        bool has_served = gx_ok(x->run) && serve(x, own);
+        pthread_mutex_unlock(&x->lock);
+        bool has_changed = look_around(x);
+        pthread_mutex_lock(&x->lock);
+        if (gx_ok(x->run) && !has_served && !has_changed && !x->has_asked &&
+            x->folded == x->shown && x->folded < x->pass->units &&
             x->waiting[x->folded % (x->threads * GX_PASS_PARTS)] == NULL) {
             gx_stream_wait(&x->changed, &x->lock);
         }
-        pthread_mutex_unlock(&x->lock);
-        look_around(x);
-        pthread_mutex_lock(&x->lock);
     }
     pthread_cond_broadcast(&x->changed);
     pthread_mutex_unlock(&x->lock);
@@ -408,7 +417,8 @@ static void run_here(job *x)
     bool reads = has_stored(x->pass);
     crew c = {.job = x, .is_attended = reads || x->pass->is_callers};
     gx_err err = {0};
-    gx_team *team = c.team = is_small(x->pass) ? NULL : gx_run_team(x->run);
+    bool is_alone = is_small(x->pass) || x->pass->meanwhile != NULL; // whose work may want the team
+    gx_team *team = c.team = is_alone ? NULL : gx_run_team(x->run);
     int64_t members = gx_team_threads(team);
     if (reads && gx_reader_own(x->run->ctx->store, &c.own, &err) != GX_OK) {
         gx_run_fail(x->run, &err);

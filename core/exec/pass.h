@@ -46,6 +46,8 @@ typedef struct gx_pass {
     gx_pass_work work;
     gx_pass_fold fold;  /* NULL: nothing to fold                                          */
     bool is_callers;    /* folding is the caller's: it writes to a sink, or reads for it  */
+    bool (*meanwhile)(void *arg); /* the caller's, while others work, or after each unit of its own:
+                                     false: there is nothing to do for now; or NULL */
     const char *writes; /* the schema that it stores in; NULL: it does not                */
     void *arg;
 } gx_pass;
@@ -64,7 +66,7 @@ gx_code gx_pass_read(gx_pass_thread *thread, const gx_mat *source, int64_t i0, i
 gx_code gx_pass_read_piece(gx_pass_thread *thread, const gx_mat *source, int64_t piece, void *block,
                            gx_csr *csr, gx_err *err);
 
-/* gx_sparse_read_head() and gx_sparse_read_values() of a stored one, piece by piece. */
+/* gx_sparse_read_head() and gx_sparse_read_values(). */
 gx_code gx_pass_read_head(gx_pass_thread *thread, const gx_mat *source, int64_t panel, void *block,
                           gx_csr *csr, gx_err *err);
 gx_code gx_pass_read_values(gx_pass_thread *thread, const gx_mat *source, int64_t panel,

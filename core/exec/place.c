@@ -120,7 +120,7 @@ static gx_accel *take_device(gx_run *run, size_t *device_bytes)
     gx_accel *accel = gx_accel_get(ctx);
     gx_err err = {0};
     while (accel != NULL && gx_accel_limit(ctx, accel, device_bytes, &err) != GX_OK) {
-        gx_accel_fail(ctx, &err);
+        gx_accel_leave_out(ctx, ctx->accel, &err);
         err = (gx_err){0};
         accel = gx_accel_opened(ctx); // the next one, or none
     }
@@ -164,16 +164,11 @@ gx_accel *gx_place_saving(gx_run *run, double saving_s, size_t *device_bytes)
     return take_device(run, device_bytes);
 }
 
-gx_accel *gx_place_opened(gx_run *run)
-{
-    return is_allowed(run) ? gx_accel_opened(run->ctx) : NULL;
-}
-
 gx_accel *gx_place_for(gx_run *run, double host_s)
 {
     const double LEAST_S = 60e-6; // less is not worth asking
     size_t limit;
-    gx_accel *accel = gx_place_opened(run);
+    gx_accel *accel = is_allowed(run) ? gx_accel_opened(run->ctx) : NULL;
     bool is_asked = is_forced(run) || host_s >= LEAST_S;
     if (accel != NULL || !is_asked) {
         return is_asked ? accel : NULL;

@@ -26,9 +26,6 @@ struct gx_accel *gx_place_saving(gx_run *run, double saving_s, size_t *device_by
 /* May a device come into question for so many flops?  Else no program is written down for one. */
 bool gx_place_comes_into_question(const gx_run *run, double flops);
 
-/* The accelerator where it is open and may be used, at once: nothing is asked of it. */
-struct gx_accel *gx_place_opened(gx_run *run);
-
 /*
 ** The device that comes into question for what takes the host so many seconds: the open one, or one
 ** that is opened because it would save half of that.

@@ -17,7 +17,7 @@
 ** After each of them every buffer, queue and mark is back (kit_down).
 */
 #include "../exec/devicekit.h"
-#include "device/device_copy.h"
+#include "exec/load.h"
 #include "mat/simple.h"
 
 enum { ROWS = 900, COLS = 700 }; /* 5 MB, of which helpers read a part each */
@@ -222,19 +222,13 @@ static int64_t height_of(const panels *x, int64_t panel)
     return gx_min(x->p.rows, x->A->rows - panel * x->p.rows);
 }
 
-static void *place(void *arg, int64_t panel, int64_t *ld)
-{
-    panels *x = arg;
-    *ld = height_of(x, panel);
-    return x->buffer[panel % x->p.ring];
-}
-
-static gx_code begin_panel(void *arg, int64_t panel, gx_err *err)
+static void *place(void *arg, int64_t panel, int64_t *ld, gx_err *err)
 {
     panels *x = arg;
     (void)err;
     assert_true(panel < x->p.ring || x->seen[panel - x->p.ring] == 1);
-    return GX_OK;
+    *ld = height_of(x, panel);
+    return x->buffer[panel % x->p.ring];
 }
 
 static gx_code look_at_panels(void *arg, int64_t panel, int64_t count, gx_err *err)
@@ -289,7 +283,6 @@ static void check_panels(kit *f, int64_t rows, int64_t ring, bool is_late)
     x.p = (gx_device_panels){.rows = rows,
                              .ring = ring,
                              .place = place,
-                             .begin = begin_panel,
                              .ready = look_at_panels,
                              .meanwhile = come_late,
                              .arg = &x};
@@ -300,7 +293,6 @@ static void check_panels(kit *f, int64_t rows, int64_t ring, bool is_late)
     for (int64_t panel = 0; panel * rows < ROWS; panel++) {
         assert_int_equal(x.seen[panel], 1);
     }
-    assert_true(x.meanwhile == 1 || f->ctx->config.number[GX_SET_READERS] > 0);
     for (int64_t k = 0; k < ring; k++) {
         gx_pool_give(x.accel->pool, x.buffer[k], (size_t)rows * COLS * sizeof(double));
     }
