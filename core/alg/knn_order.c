@@ -74,6 +74,16 @@ static gx_code meet_next(gx_knn_device *d, int64_t t, int64_t m, gx_err *err)
 
 // Turns -------------------------------------------------------------------------------------------
 
+/* Have all rows memory, to be met by some queries after the others? */
+static bool has_turns(const gx_knn_group *g)
+{
+    bool all = !gx_knn_is_listed(&g->part[0]);
+    for (int k = 0; k < g->parts; k++) {
+        all = all && g->part[k].is_whole;
+    }
+    return all;
+}
+
 /* The queries of the next turn are ready, and sent. */
 static gx_code bring_queries(gx_knn_group *g, gx_err *err)
 {
@@ -201,7 +211,7 @@ static gx_code use_panels(void *arg, int64_t panel, int64_t count, gx_err *err)
 static gx_code work_meanwhile(void *arg, bool *is_done, gx_err *err)
 {
     gx_knn_group *g = ((gx_knn_device *)arg)->group;
-    *is_done = !gx_knn_has_turns(g);
+    *is_done = !has_turns(g);
     if (*is_done) {
         gx_knn_make(g->part[0].s, g->count);
         return GX_OK;
@@ -229,15 +239,6 @@ static gx_code bring_rows(gx_knn_device *d, gx_err *err)
 
 // The whole ---------------------------------------------------------------------------------------
 
-bool gx_knn_has_turns(const gx_knn_group *g)
-{
-    bool all = !gx_knn_is_listed(&g->part[0]);
-    for (int k = 0; k < g->parts; k++) {
-        all = all && g->part[k].is_whole;
-    }
-    return all;
-}
-
 /* The batch, of which nothing is ready, nor has been sent. */
 static void begin_batch(gx_knn_group *g)
 {
@@ -259,7 +260,7 @@ static void begin_batch(gx_knn_group *g)
 gx_code gx_knn_enqueue(gx_knn_group *g, gx_err *err)
 {
     gx_knn_search *s = g->part[0].s;
-    bool is_done = !gx_knn_has_turns(g);
+    bool is_done = !has_turns(g);
     begin_batch(g);
     for (int k = 0; k < g->parts && gx_ok(s->run); k++) {
         g->culprit = k;

@@ -130,20 +130,12 @@ static const uint32_t *own_starts(const gx_sparse_device *d, int64_t piece)
            gx_sparse_piece_row(d->S, piece) + piece;
 }
 
-/* Rows of the result, behind their product. */
-static gx_code turn_rows(const loading *l, int64_t row0, int64_t rows, gx_err *err)
+/* m x n numbers at `to`, of leading dimension ldc: those at `from` turned. */
+static gx_code turn(const loading *l, int64_t m, int64_t n, const void *from, void *to, int64_t ldc,
+                    gx_err *err)
 {
-    const gx_sparse_device *d = l->d;
-    const gx_accel *accel = d->on.accel;
-    const gx_sparse_product *p = &l->follow->product;
-    gx_args args = {.transa = GX_TRANS,
-                    .m = rows,
-                    .n = p->lines,
-                    .a = gx_at(p->R, d->dtype, p->lines, 0, row0),
-                    .lda = p->lines,
-                    .c = gx_at(l->follow->turned, d->dtype, d->S->rows, row0, 0),
-                    .ldc = d->S->rows};
-    return accel->backend->kernel[GX_TRANSPOSE][d->dtype](accel->dev, accel->run, &args, err);
+    gx_args args = {.transa = GX_TRANS, .m = m, .n = n, .a = from, .lda = n, .c = to, .ldc = ldc};
+    return gx_devcall_kernel(&l->d->on, GX_TRANSPOSE, l->d->dtype, &args, err);
 }
 
 /* A piece that lies in the whole, by starts of its own. */
@@ -158,7 +150,9 @@ static gx_code multiply_piece(loading *l, int64_t piece, gx_err *err)
     there.index = (const char *)d->csr.index + first * there.index_bytes;
     there.value = (const char *)d->csr.value + (size_t)first * gx_number_bytes(d->dtype);
     GX_TRY(gx_sparse_call(d, &there, &l->follow->product, row0, err));
-    GX_TRY(turn_rows(l, row0, there.rows, err));
+    const gx_sparse_product *p = &l->follow->product;
+    GX_TRY(turn(l, there.rows, p->lines, gx_at(p->R, d->dtype, p->lines, 0, row0),
+                gx_at(l->follow->at, d->dtype, d->S->rows, row0, 0), d->S->rows, err));
     l->done[l->dones++] = piece;
     pthread_cond_broadcast(&l->goes_on);
     return GX_OK;
@@ -189,7 +183,9 @@ static gx_code follow_dense(void *arg, int64_t panel, const gx_stage *s, gx_err 
         return GX_OK;
     }
     GX_TRY(accel->backend->queue_after_mark(accel->dev, accel->run, s->mark, err));
-    GX_TRY(l->follow->ready(l->follow->arg, err));
+    const gx_sparse_follow *f = l->follow;
+    GX_TRY(turn(l, f->product.lines, f->dense->rows, f->at, (void *)(uintptr_t)f->product.L,
+                f->product.lines, err));
     for (int64_t k = 0; k < l->waits; k++) {
         GX_TRY(multiply_piece(l, l->waiting[k], err));
     }
@@ -335,7 +331,7 @@ static gx_code fetch_rows(loading *l, const gx_stage *s, int64_t row, int64_t ro
     GX_TRY(accel->backend->mark_set(accel->dev, accel->run, s->mark, err));
     GX_TRY(accel->backend->queue_after_mark(accel->dev, accel->down, s->mark, err));
     GX_TRY(accel->backend->download(accel->dev, accel->down, s->memory.data, column,
-                                    gx_at(l->follow->turned, d->dtype, d->S->rows, row, 0),
+                                    gx_at(l->follow->at, d->dtype, d->S->rows, row, 0),
                                     (size_t)d->S->rows * element, column, (size_t)lines, err));
     gx_stats_add(&d->on.run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)column * lines);
     return accel->backend->mark_set(accel->dev, accel->down, s->mark, err);

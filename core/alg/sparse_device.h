@@ -34,21 +34,15 @@ typedef struct gx_sparse_product {
 } gx_sparse_product;
 
 /*
-** A gathered product that is done panel by panel while S is brought.  dense: what L is made of goes
-** up in front of S, by the same threads, dense->rows x dense->cols at `at`; when it is there, and
-** before any product, `ready` enqueues on accel->run what makes it L, under a lock, from any
-** thread.  dense NULL: L is there.
-**
-** R comes down to `result`, S's rows x lines, by the same threads, when these have nothing left to
-** read.  turned: device memory for as much, where it lies as it will there; may be `at`.
+** A gathered product that is done panel by panel while S is brought.  dense: what L is turned from
+** goes up in front of S, by the same threads, dense->rows x dense->cols, to `at`; NULL: L is
+** there.  R comes down to `result`, S's rows x lines, by the same threads, when these have nothing
+** left to read, by way of `at`, which has room for both.
 */
 typedef struct gx_sparse_follow {
     gx_sparse_product product;
     const gx_mat *dense;
-    void *at;
-    gx_code (*ready)(void *arg, gx_err *err);
-    void *arg;
-    void *turned, *result;
+    void *at, *result;
     int64_t ldr; /* of result */
 } gx_sparse_follow;
 
