@@ -4,8 +4,7 @@
 ** Plan:
 **   1  a stored matrix comes whole, in each dtype, read by several helpers, by one, by the caller;
 **      some of its columns; its lower triangle, where nothing above the diagonal is touched;
-**      tiles so few that the caller reads beside the helpers, or all of it when these get no
-**      connection
+**      few tiles, read by the caller where helpers get no connection
 **   2  a generator (there is nothing to read) comes whole
 **   3  memory goes up and comes back: columns with gaps between them, one piece, more pieces than
 **      there are buffers, copies that the team shares
