@@ -1,7 +1,6 @@
 /*
 ** gx_normalize, gx_cosine, gx_distance, gx_kmeans, gx_knn_graph, and the table gx_knn(Q, E, k), the
-** k nearest rows of E for each row of Q: rows beside rows (core/alg/similar.h, core/alg/knn.h,
-** core/alg/knn_graph.h).
+** k nearest rows of E for each row of Q: rows beside rows (core/alg/similar.h, core/alg/knn.h).
 **
 ** gx_kmeans returns the centres alone: they are a matrix, as everything that has a destination;
 ** which rows are whose is gx_knn(A, centres, 1), for the rows of A and for any others.
@@ -14,7 +13,6 @@
 #include "table_fn.h"
 
 #include "../core/alg/knn.h"
-#include "../core/alg/knn_graph.h"
 #include "../core/alg/similar.h"
 #include "../core/base/nearest.h"
 

@@ -11,7 +11,6 @@
 #include "adjacency.h"
 
 #include "alg.h"
-#include "graph_device.h"
 #include "csr_matrix.h"
 #include "dense.h"
 #include "spmm.h"

@@ -51,4 +51,11 @@ typedef struct gx_spread_args {
 gx_code gx_graph_spread(gx_run *run, const gx_mat *G, const gx_spread_args *args, double *pulse,
                         double *activation);
 
+/*
+** gx_graph_spread() on the device, where that is predicted to be faster, or wanted; G has been
+** looked at.  false: the host's turn; pulse and activation are then as they were.
+*/
+bool gx_spread_by_device(gx_run *run, const gx_mat *G, const gx_spread_args *args,
+                         const double *pulse, double *activation);
+
 #endif

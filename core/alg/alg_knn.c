@@ -39,16 +39,6 @@ enum { LEAST_STRIP = 1024 };
 
 // The plan ----------------------------------------------------------------------------------------
 
-/* What the host's kernels are told of a strip of m rows and n queries; no operands. */
-static gx_args call_of(const gx_knn_search *s, gx_nearest *w, int64_t m, int64_t n)
-{
-    static const char there = 0;
-    *w = (gx_nearest){.metric = s->args->metric, .count = s->most};
-    w->given = s->plan.is_few ? &there : NULL;
-    w->shift = gx_knn_is_shifted(s) ? &there : NULL;
-    return (gx_args){.m = m, .n = n, .k = s->args->E->cols, .nearest = w};
-}
-
 static int64_t queries_of_call(const gx_knn_search *s)
 {
     return s->backend == &gx_backend_ref ? SLOW_QUERIES : QUERIES;
@@ -56,8 +46,13 @@ static int64_t queries_of_call(const gx_knn_search *s)
 
 static size_t kernel_bytes(const gx_knn_search *s, int64_t m, int64_t n)
 {
-    gx_nearest w;
-    gx_args args = call_of(s, &w, m, gx_min(n, queries_of_call(s)));
+    static const char there = 0;
+    gx_nearest w = {.metric = s->args->metric,
+                    .count = s->most,
+                    .given = s->plan.is_few ? &there : NULL,
+                    .shift = gx_knn_is_shifted(s) ? &there : NULL};
+    gx_args args = {.m = m, .n = gx_min(n, queries_of_call(s)), .k = s->args->E->cols};
+    args.nearest = &w;
     return gx_whole_lines(s->backend->workspace(s->dev, GX_NEAREST, s->dtype, &args));
 }
 
@@ -461,7 +456,8 @@ static void search_here(gx_knn_search *s)
     gx_run *run = s->run;
     gx_best_begin(s->out->merit, s->out->index, s->out->queries * s->out->count, false);
     for (int64_t j = args->first; j < args->last && gx_ok(run); j += s->plan.batch) {
-        if (gx_knn_load(s, j, gx_min(s->plan.batch, args->last - j)) == GX_OK) {
+        int64_t n = gx_min(s->plan.batch, args->last - j);
+        if (gx_knn_begin(s, j, n) == GX_OK && gx_knn_make(s, n) == GX_OK) {
             if (args->C != NULL) {
                 if (!gx_knn_listed(s)) {
                     pass_over(s);

@@ -1,5 +1,5 @@
 /*
-** Spreading activation on a device: see graph_device.h.
+** Spreading activation on a device: see adjacency.h.
 **
 ** The graph goes there once and stays (sparse_device.h).  The nodes' numbers stay there for all
 ** steps; a step is a fused pass over them and a product with the transposed matrix, all enqueued
@@ -10,7 +10,7 @@
 **   passed       what they pass on, by threshold and share
 **   share        1 / the weights of a node's edges, which are their product with ones
 */
-#include "graph_device.h"
+#include "adjacency.h"
 
 #include "../run/call.h"
 #include "sparse_device.h"
@@ -120,9 +120,8 @@ static void foresee(const spreading *x, gx_terms *host, gx_terms *device)
     cost.bytes_read = is_stored && !is_there ? bytes : 0;
     cost.bytes_up = n + (is_there ? 0 : bytes);
     cost.bytes_down = n;
-    cost.compute_s =
-        steps * (gx_sparse_device_seconds(&x->S, 1) + accel->profile.launch_s) +
-        accel->profile.wait_s;
+    cost.compute_s = steps * (gx_sparse_device_seconds(&x->S, 1) + accel->profile.launch_s) +
+                     accel->profile.wait_s;
     gx_predict_cost(run, accel, &cost, GX_F64, 1, device);
     gx_predict_begin(&x->S.on, DEVICE_S, device);
 }
@@ -216,8 +215,7 @@ bool gx_spread_by_device(gx_run *run, const gx_mat *G, const gx_spread_args *arg
                          const double *pulse, double *activation)
 {
     bool is_symmetric = (G->properties & GX_PROP_SYMMETRIC) != 0;
-    spreading x = {
-        .run = run, .G = G, .args = args, .op = is_symmetric ? GX_TRANS : GX_NO_TRANS};
+    spreading x = {.run = run, .G = G, .args = args, .op = is_symmetric ? GX_TRANS : GX_NO_TRANS};
     gx_err err = {0};
     gx_terms here;
     if (!gx_ok(run) || gx_sparse_pieces(G) == 0 || args->steps == 0) {

@@ -6,6 +6,7 @@
 
 #include "../exec/pass.h"
 #include "../exec/predict.h"
+#include "../mat/sparse.h"
 
 typedef struct gx_knn_args {
     const gx_mat *Q, *E; /* rows; Q may be E                                             */
@@ -48,5 +49,21 @@ typedef struct gx_knn_plan {
 
 void gx_knn_foresee(gx_run *run, const gx_knn_args *args, gx_knn_plan *plan, gx_cost *cost,
                     gx_terms *terms);
+
+// The graph of neighbours, as a sparse matrix (knn_graph.c) ---------------------------------------
+
+/* Which edges there are beside those of the lists. */
+typedef enum gx_knn_edges {
+    GX_KNN_AS_FOUND, /* i -> j: j is in i's list                      */
+    GX_KNN_UNION,    /* both ways where either is in the other's list */
+    GX_KNN_MUTUAL    /* both ways where each is                       */
+} gx_knn_edges;
+
+/*
+** Row i has an entry for each row of list i, with its merit as the value.  The lists, one a row of
+** the matrix, are sorted by index.  Memory: for UNION and MUTUAL once more what the lists take.
+*/
+gx_code gx_knn_graph_store(gx_run *run, gx_neighbours *found, gx_knn_edges edges,
+                           const gx_dest *dest, gx_number dtype, gx_sink *sink);
 
 #endif

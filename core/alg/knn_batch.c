@@ -35,22 +35,26 @@ gx_knn_strip gx_knn_strip_of(const gx_knn_search *s, int64_t unit)
 
 // The queries -------------------------------------------------------------------------------------
 
-/* Query (j, l) is not finite, or no bit. */
-static gx_code refuse_query(const gx_knn_search *s, int64_t j, int64_t l, double x, gx_err *err)
-{
-    const char *what = isnan(x) ? "NaN" : isinf(x) ? "Inf" : NULL;
-    const char *label = s->args->Q->label;
-    if (what != NULL) {
-        return gx_fail(err, GX_ARG, "%s has %s at (%" PRId64 ", %" PRId64 ")", label, what, j, l);
-    }
-    return gx_fail(err, GX_ARG,
-                   "%s has %g at (%" PRId64 ", %" PRId64 "), but 'hamming' compares zeros and ones",
-                   label, x, j, l);
-}
-
 static bool is_taken(const gx_knn_search *s, double x)
 {
     return s->args->is_binary ? x == 0 || x == 1 : isfinite(x);
+}
+
+/* The first number of row i of Q, or of E, that is not finite, or no bit, fails the run. */
+static void refuse(const gx_knn_search *s, const gx_mat *mat, int64_t i, const double *row)
+{
+    for (int64_t l = 0; l < s->args->E->cols && gx_ok(s->run); l++) {
+        double x = row[l];
+        if (!isfinite(x)) {
+            gx_run_failf(s->run, GX_ARG, "%s has %s at (%" PRId64 ", %" PRId64 ")", mat->label,
+                         isnan(x) ? "NaN" : "Inf", i, l);
+        } else if (!is_taken(s, x)) {
+            gx_run_failf(s->run, GX_ARG,
+                         "%s has %g at (%" PRId64 ", %" PRId64
+                         "), but 'hamming' compares zeros and ones",
+                         mat->label, x, i, l);
+        }
+    }
 }
 
 static void put(gx_number dtype, void *x, int64_t at, double value)
@@ -74,23 +78,6 @@ bool gx_knn_wants_team(const gx_knn_search *s)
 {
     const int64_t MUCH = 1 << 18, MUCH_BESIDE = 3 << 18;
     return s->batch.some * s->args->E->cols >= (s->is_beside ? MUCH_BESIDE : MUCH);
-}
-
-/* Which one is refused, and why: the first. */
-static void explain_refusal(gx_knn_search *s)
-{
-    const gx_knn_batch *b = &s->batch;
-    int64_t d = s->args->E->cols;
-    const double *query = b->query + b->made * d;
-    gx_err err = {0};
-    for (int64_t j = 0; j < b->some && err.code == GX_OK; j++) {
-        for (int64_t l = 0; l < d && err.code == GX_OK; l++) {
-            if (!is_taken(s, query[j * d + l])) {
-                refuse_query(s, b->first + b->made + j, l, query[j * d + l], &err);
-            }
-        }
-    }
-    gx_run_fail(s->run, &err);
 }
 
 /* What follows is done for queries [first, end) of those that are being made ready. */
@@ -248,8 +235,9 @@ static void make_all(gx_knn_search *s)
         gx_team_run(team, pieces, make_piece, s, &err);
         gx_run_fail(s->run, &err);
     }
-    if (atomic_load(&s->has_refused) && gx_ok(s->run)) {
-        explain_refusal(s);
+    const gx_knn_batch *b = &s->batch;
+    for (int64_t j = b->made; atomic_load(&s->has_refused) && j < b->made + b->some; j++) {
+        refuse(s, s->args->Q, b->first + j, b->query + j * s->args->E->cols);
     }
 }
 
@@ -292,12 +280,6 @@ gx_code gx_knn_make(gx_knn_search *s, int64_t end)
         b->made = end;
     }
     return gx_ok(s->run) ? GX_OK : s->run->err.code;
-}
-
-gx_code gx_knn_load(gx_knn_search *s, int64_t first, int64_t n)
-{
-    gx_code code = gx_knn_begin(s, first, n);
-    return code == GX_OK ? gx_knn_make(s, n) : code;
 }
 
 void gx_knn_unload(gx_knn_search *s)
@@ -349,19 +331,6 @@ void gx_knn_explain(gx_knn_search *s)
     gx_dense_alloc(s->run, GX_F64, 1, E->cols, "a row", &numbers);
     gx_mat_view(&one, E, GX_NO_TRANS, row, 0, 1, E->cols);
     gx_dense_load(s->run, &one, GX_F64, numbers, 1);
-    for (int64_t l = 0; l < E->cols && gx_ok(s->run); l++) {
-        double x = ((double *)numbers)[l];
-        gx_err err = {0};
-        if (!isfinite(x)) {
-            gx_fail(&err, GX_ARG, "%s has %s at (%" PRId64 ", %" PRId64 ")", E->label,
-                    isnan(x) ? "NaN" : "Inf", row, l);
-        } else if (!is_taken(s, x)) {
-            gx_fail(&err, GX_ARG,
-                    "%s has %g at (%" PRId64 ", %" PRId64
-                    "), but 'hamming' compares zeros and ones",
-                    E->label, x, row, l);
-        }
-        gx_run_fail(s->run, &err);
-    }
+    refuse(s, E, row, numbers);
     gx_mem_free(s->run->ctx->mem, numbers);
 }

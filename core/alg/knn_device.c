@@ -190,8 +190,8 @@ static gx_code reserve(gx_knn_group *g, gx_err *err)
         GX_TRY(take_all(&g->part[k], err));
     }
     if (g->parts > 1) {
-        size_t each = (size_t)(gx_knn_each(first, first->batch) * first->s->out->count) *
-                      sizeof *g->merit;
+        size_t each =
+            (size_t)(gx_knn_each(first, first->batch) * first->s->out->count) * sizeof *g->merit;
         if (gx_mem_alloc(run->ctx->mem, 2 * each, "neighbours", &lists, &refusal) != GX_OK) {
             return gx_run_fail(run, &refusal);
         }

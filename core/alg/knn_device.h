@@ -104,9 +104,6 @@ static inline int64_t gx_knn_turn_queries(const gx_knn_group *g, int64_t t)
     return gx_min(g->each, g->count - t * g->each);
 }
 
-/* Bytes of so many rows of E. */
-size_t gx_knn_rows_bytes(const gx_knn_device *d, int64_t rows);
-
 /* A turn of n queries; where turn t of the batch lies. */
 gx_knn_layout gx_knn_lay_out(const gx_knn_device *d, int64_t n);
 char *gx_knn_turn_at(const gx_knn_device *d, int64_t t);
@@ -118,9 +115,6 @@ char *gx_knn_turn_at(const gx_knn_device *d, int64_t t);
 */
 int64_t gx_knn_turns(const gx_knn_device *d, int64_t n);
 int64_t gx_knn_each(const gx_knn_device *d, int64_t n);
-
-/* Have all rows memory, to be met by some queries after the others? */
-bool gx_knn_has_turns(const gx_knn_group *g);
 
 /*
 ** All of the batch's queries meet all rows, which are brought where they are not there: enqueued.

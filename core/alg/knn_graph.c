@@ -1,12 +1,12 @@
 /*
-** The graph of nearest neighbours: see knn_graph.h.
+** The graph of nearest neighbours: see knn.h.
 **
 ** Lists are sorted by index, and a row of the matrix is its list.  Where edges go both ways, a
 ** row's list is merged with the rows in whose lists it is: the lists turned round, which are sorted
 ** because rows are gone through in their order.  A merit is the same to the bit from either side
 ** (nearest.h), so the matrix is symmetric.
 */
-#include "knn_graph.h"
+#include "knn.h"
 
 typedef struct graph {
     gx_run *run;

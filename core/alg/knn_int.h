@@ -66,11 +66,10 @@ bool gx_knn_wants_team(const gx_knn_search *s);
 
 /*
 ** The batch: queries first .. first + n - 1 of Q, of which none is ready yet; make the first `end`
-** of them so, by whole tiles; or both, for all.
+** of them so, by whole tiles.
 */
 gx_code gx_knn_begin(gx_knn_search *s, int64_t first, int64_t n);
 gx_code gx_knn_make(gx_knn_search *s, int64_t end);
-gx_code gx_knn_load(gx_knn_search *s, int64_t first, int64_t n);
 void gx_knn_unload(gx_knn_search *s);
 
 /* Whether row i of a, rows of E as dtype, may be compared. */

@@ -103,43 +103,39 @@ static gx_code load_ids(gx_knn_search *s, double **ids, int64_t *count)
     return gx_run_fail(s->run, &err);
 }
 
-/* Each pair once. */
-static void drop_doubles(listed *x)
+/* Each pair once: how many these are. */
+static int64_t drop_doubles(gx_knn_pair *pair, int64_t pairs)
 {
     int64_t kept = 0;
-    for (int64_t e = 0; e < x->pairs; e++) {
-        if (e == 0 || is_before(&x->pair[kept - 1], &x->pair[e])) {
-            x->pair[kept++] = x->pair[e];
+    for (int64_t e = 0; e < pairs; e++) {
+        if (e == 0 || is_before(&pair[kept - 1], &pair[e])) {
+            pair[kept++] = pair[e];
         }
     }
-    x->pairs = kept;
+    return kept;
 }
 
-/* By row, each once, from what load_ids() has brought. */
-static gx_code make_pairs(gx_knn_search *s, const double *ids, int64_t count, gx_knn_pair **found,
-                          int64_t *pairs)
+/* By row, each once, from what load_ids() has brought; *pair is the caller's to free. */
+static void make_pairs(gx_knn_search *s, const double *ids, int64_t count, gx_knn_pair **pair,
+                       int64_t *pairs)
 {
-    listed all = {.search = s}, *x = &all;
     int64_t n = s->batch.n, cols = s->args->C->cols;
-    void *pair = NULL, *spare = NULL;
-    gx_dense_alloc(s->run, GX_F64, 2 * count, 1, "candidates", &pair);
+    void *memory = NULL, *spare = NULL;
+    gx_dense_alloc(s->run, GX_F64, 2 * count, 1, "candidates", &memory);
     gx_dense_alloc(s->run, GX_F64, 2 * count, 1, "candidates", &spare);
-    x->pair = pair;
+    *pair = memory;
     for (int64_t j = 0; j < n && gx_ok(s->run); j++) {
         for (int64_t c = 0; c < cols; c++) {
             if (is_candidate(s, j, ids[c * n + j])) {
-                x->pair[x->pairs++] = (gx_knn_pair){(int64_t)ids[c * n + j], j};
+                (*pair)[(*pairs)++] = (gx_knn_pair){(int64_t)ids[c * n + j], j};
             }
         }
     }
     if (gx_ok(s->run)) {
-        sort(x->pair, spare, x->pairs, s->args->E->rows);
-        drop_doubles(x);
+        sort(*pair, spare, *pairs, s->args->E->rows);
+        *pairs = drop_doubles(*pair, *pairs);
     }
     gx_mem_free(s->run->ctx->mem, spare);
-    *found = x->pair;
-    *pairs = x->pairs;
-    return gx_ok(s->run) ? GX_OK : s->run->err.code;
 }
 
 gx_code gx_knn_find_pairs(gx_knn_search *s, gx_knn_pair **found, int64_t *pairs)

@@ -11,6 +11,8 @@
 */
 #include "knn_device.h"
 
+#include "../exec/load.h"
+
 /* While rows come later turns meet no less than this share of them: a call has costs of its own. */
 enum { PARTS = 8 };
 
@@ -39,8 +41,8 @@ static gx_code meet(gx_knn_device *d, int64_t t, const void *a, int64_t lda, int
                     .outcome = outcome + turn->calls,
                     .goes_on = turn->calls > 0,
                     .first_index = d->first + i0,
-                    .self = s->args->excludes_self ? s->batch.first + t * d->group->each
-                                                   : GX_NO_SELF};
+                    .self =
+                        s->args->excludes_self ? s->batch.first + t * d->group->each : GX_NO_SELF};
     gx_args args = {.m = m,
                     .n = n,
                     .k = s->args->E->cols,
@@ -71,6 +73,16 @@ static gx_code meet_next(gx_knn_device *d, int64_t t, int64_t m, gx_err *err)
 }
 
 // Turns -------------------------------------------------------------------------------------------
+
+/* Have all rows memory, to be met by some queries after the others? */
+static bool has_turns(const gx_knn_group *g)
+{
+    bool all = !gx_knn_is_listed(&g->part[0]);
+    for (int k = 0; k < g->parts; k++) {
+        all = all && g->part[k].is_whole;
+    }
+    return all;
+}
 
 /* The queries of the next turn are ready, and sent. */
 static gx_code bring_queries(gx_knn_group *g, gx_err *err)
@@ -120,13 +132,23 @@ static gx_code go_on(gx_knn_group *g, bool *is_done, gx_err *err)
 
 // Panels ------------------------------------------------------------------------------------------
 
-static void *place_of_panel(void *arg, int64_t panel, int64_t *ld)
+/* Where a panel lies. */
+static void *panel_at(const gx_knn_device *d, int64_t panel, int64_t *ld)
 {
-    gx_knn_device *d = arg;
-    int64_t rows = d->height;
-    *ld = d->is_whole ? rows : gx_min(d->rows, rows - panel * d->rows);
-    return d->is_whole ? gx_at(d->on.hold[GX_KNN_ROWS].data, d->s->dtype, rows, panel * d->rows, 0)
-                       : d->on.hold[panel % GX_KNN_RING].data;
+    const gx_hold *hold = &d->on.hold[d->is_whole ? GX_KNN_ROWS : panel % GX_KNN_RING];
+    *ld = d->is_whole ? d->height : gx_min(d->rows, d->height - panel * d->rows);
+    return gx_at(hold->data, d->s->dtype, *ld, d->is_whole ? panel * d->rows : 0, 0);
+}
+
+/* Behind what has been searched for in the panel that lay there before. */
+static void *place_panel(void *arg, int64_t panel, int64_t *ld, gx_err *err)
+{
+    const gx_knn_device *d = arg;
+    const gx_accel *accel = d->on.accel;
+    gx_mark *used = d->on.mark[panel % GX_KNN_RING];
+    bool is_good = d->is_whole || panel < GX_KNN_RING ||
+                   accel->backend->queue_after_mark(accel->dev, accel->up, used, err) == GX_OK;
+    return is_good ? panel_at(d, panel, ld) : NULL;
 }
 
 /* Memory for all rows, or for panels, which a batch before this one may have taken. */
@@ -135,16 +157,6 @@ static gx_code take_rows(void *arg, gx_err *err)
     gx_knn_device *d = arg;
     GX_TRY(gx_devcall_take(&d->on, 0, err));
     return gx_devcall_take(&d->on, 1, err);
-}
-
-static gx_code begin_panel(void *arg, int64_t panel, gx_err *err)
-{
-    gx_knn_device *d = arg;
-    const gx_accel *accel = d->on.accel;
-    return d->is_whole || panel < GX_KNN_RING
-               ? GX_OK
-               : accel->backend->queue_after_mark(accel->dev, accel->up,
-                                                  d->on.mark[panel % GX_KNN_RING], err);
 }
 
 /* Rows that are there without a gap. */
@@ -166,7 +178,7 @@ static gx_code meet_panel(gx_knn_device *d, int64_t panel, gx_err *err)
     gx_knn_group *g = d->group;
     const gx_accel *accel = d->on.accel;
     int64_t i0 = panel * d->rows, ld = 0;
-    const void *a = place_of_panel(d, panel, &ld);
+    const void *a = panel_at(d, panel, &ld);
     for (int64_t t = 0; t * g->each < g->count && gx_ok(d->s->run); t++) {
         GX_TRY(t < g->sent ? GX_OK : gx_knn_send(g, err));
         GX_TRY(meet(d, t, a, ld, i0, gx_min(d->rows, d->height - i0), err));
@@ -199,7 +211,7 @@ static gx_code use_panels(void *arg, int64_t panel, int64_t count, gx_err *err)
 static gx_code work_meanwhile(void *arg, bool *is_done, gx_err *err)
 {
     gx_knn_group *g = ((gx_knn_device *)arg)->group;
-    *is_done = !gx_knn_has_turns(g);
+    *is_done = !has_turns(g);
     if (*is_done) {
         gx_knn_make(g->part[0].s, g->count);
         return GX_OK;
@@ -212,9 +224,8 @@ static gx_code bring_rows(gx_knn_device *d, gx_err *err)
     gx_mat rows;
     gx_device_panels panels = {.rows = d->rows,
                                .ring = d->is_whole ? d->panels : GX_KNN_RING,
-                               .place = place_of_panel,
+                               .place = place_panel,
                                .open = take_rows,
-                               .begin = begin_panel,
                                .ready = use_panels,
                                .meanwhile = work_meanwhile,
                                .arg = d};
@@ -227,15 +238,6 @@ static gx_code bring_rows(gx_knn_device *d, gx_err *err)
 }
 
 // The whole ---------------------------------------------------------------------------------------
-
-bool gx_knn_has_turns(const gx_knn_group *g)
-{
-    bool all = !gx_knn_is_listed(&g->part[0]);
-    for (int k = 0; k < g->parts; k++) {
-        all = all && g->part[k].is_whole;
-    }
-    return all;
-}
 
 /* The batch, of which nothing is ready, nor has been sent. */
 static void begin_batch(gx_knn_group *g)
@@ -258,7 +260,7 @@ static void begin_batch(gx_knn_group *g)
 gx_code gx_knn_enqueue(gx_knn_group *g, gx_err *err)
 {
     gx_knn_search *s = g->part[0].s;
-    bool is_done = !gx_knn_has_turns(g);
+    bool is_done = !has_turns(g);
     begin_batch(g);
     for (int k = 0; k < g->parts && gx_ok(s->run); k++) {
         g->culprit = k;

@@ -28,7 +28,7 @@ static size_t rounded(size_t bytes)
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-size_t gx_knn_rows_bytes(const gx_knn_device *d, int64_t rows)
+static size_t rows_bytes(const gx_knn_device *d, int64_t rows)
 {
     return (size_t)(rows * d->s->args->E->cols) * gx_number_bytes(d->s->dtype);
 }
@@ -74,7 +74,7 @@ gx_knn_layout gx_knn_lay_out(const gx_knn_device *d, int64_t n)
 /* The shift is in front of all turns. */
 static size_t shift_bytes(const gx_knn_device *d)
 {
-    return gx_knn_is_shifted(d->s) ? rounded(gx_knn_rows_bytes(d, 1)) : 0;
+    return gx_knn_is_shifted(d->s) ? rounded(rows_bytes(d, 1)) : 0;
 }
 
 char *gx_knn_turn_at(const gx_knn_device *d, int64_t t)
@@ -115,19 +115,19 @@ static size_t want_rest(gx_knn_device *d, int64_t n)
 static bool choose_panels(gx_knn_device *d, size_t room)
 {
     const gx_mat *E = d->s->args->E;
-    int64_t row = gx_max(1, (int64_t)gx_knn_rows_bytes(d, 1)),
+    int64_t row = gx_max(1, (int64_t)rows_bytes(d, 1)),
             tile = gx_max(1, gx_min(E->tile_rows, d->height));
     int64_t bytes = gx_max(PANEL_LEAST, gx_min(PANEL_MOST, row * d->height / 16));
-    d->is_whole = gx_pool_rounded(gx_knn_rows_bytes(d, d->height)) <= room;
+    d->is_whole = gx_pool_rounded(rows_bytes(d, d->height)) <= room;
     bytes =
         gx_min(bytes, d->is_whole ? (int64_t)(room / 8)
                                   : (int64_t)(room / GX_KNN_RING / 9 * 8)); // as the pool rounds
     d->rows = gx_min(d->height, gx_max(1, bytes / row / tile) * tile);
     d->panels = gx_ceil_div(d->height, d->rows);
-    d->on.hold[0].bytes = gx_knn_rows_bytes(d, d->is_whole ? d->height : d->rows);
+    d->on.hold[0].bytes = rows_bytes(d, d->is_whole ? d->height : d->rows);
     d->on.hold[1].bytes = d->is_whole ? 0 : d->on.hold[0].bytes;
-    return d->is_whole || (!gx_knn_is_listed(d) &&
-                           GX_KNN_RING * gx_pool_rounded(gx_knn_rows_bytes(d, d->rows)) <= room);
+    return d->is_whole ||
+           (!gx_knn_is_listed(d) && GX_KNN_RING * gx_pool_rounded(rows_bytes(d, d->rows)) <= room);
 }
 
 /* Batches, of so many queries at most, and panels within the device's memory and the host's. */
@@ -168,8 +168,8 @@ static double kernel_seconds(const gx_knn_device *d)
     }
     double one = gx_profile_device_kernel(device, GX_GEMM, d->s->dtype, &product);
     bool is_slow = d->s->args->metric == GX_METRIC_ABSOLUTE && d->batch > GX_KNN_FEW;
-    double looked_at = 2 * (double)d->height * n * es +
-                       (double)d->batches * (double)gx_knn_rows_bytes(d, d->height);
+    double looked_at =
+        2 * (double)d->height * n * es + (double)d->batches * (double)rows_bytes(d, d->height);
     return one * (double)d->batches * (is_slow ? APART_COST : 1) +
            looked_at / device->sweep_bytes_per_s + device->wait_s;
 }
@@ -183,12 +183,11 @@ static void foresee(const gx_knn_device *d, gx_cost *cost, gx_terms *terms)
     bool is_there = d->on.is_there;
     double n = (double)d->s->out->queries, stored = (double)gx_dtype_bytes(E->dtype);
     double times = d->is_whole ? 1 : (double)d->batches;
-    double e = is_there ? 0 : times * (double)gx_knn_rows_bytes(d, d->height);
+    double e = is_there ? 0 : times * (double)rows_bytes(d, d->height);
     gx_nearest w = {.metric = d->s->args->metric};
     gx_args all = {.m = d->height, .n = d->s->out->queries, .k = E->cols, .nearest = &w};
     *cost = (gx_cost){.flops = gx_kernel_flops(GX_NEAREST, d->s->dtype, &all),
-                      .bytes_up =
-                          e + (double)d->batches * (double)gx_knn_lay_out(d, d->batch).sent,
+                      .bytes_up = e + (double)d->batches * (double)gx_knn_lay_out(d, d->batch).sent,
                       .bytes_down = n * (double)d->s->out->count * 2 * sizeof(double),
                       .loads = is_there ? 0 : d->panels,
                       .calls = 4 * d->batches * d->panels};
@@ -335,7 +334,7 @@ static bool is_better(gx_knn_device *alone, double alone_s, const gx_knn_group *
 {
     double saving = alone_s - group_seconds(g), missing = 0;
     for (int k = 0; k < g->parts; k++) {
-        missing += g->part[k].on.is_there ? 0 : (double)gx_knn_rows_bytes(alone, g->part[k].height);
+        missing += g->part[k].on.is_there ? 0 : (double)rows_bytes(alone, g->part[k].height);
     }
     if (saving <= 0 || missing == 0 || !alone->on.is_there) {
         return saving > 0;

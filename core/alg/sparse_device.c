@@ -14,7 +14,7 @@
 **
 ** Starts are numbers of 32 bits: a whole of more than 2^32 entries, 50 GB and more, goes by panels.
 */
-#include "sparse_int.h"
+#include "sparse_device.h"
 
 #include <math.h>
 

@@ -34,21 +34,15 @@ typedef struct gx_sparse_product {
 } gx_sparse_product;
 
 /*
-** A gathered product that is done panel by panel while S is brought.  dense: what L is made of goes
-** up in front of S, by the same threads, dense->rows x dense->cols at `at`; when it is there, and
-** before any product, `ready` enqueues on accel->run what makes it L, under a lock, from any
-** thread.  dense NULL: L is there.
-**
-** R comes down to `result`, S's rows x lines, by the same threads, when these have nothing left to
-** read.  turned: device memory for as much, where it lies as it will there; may be `at`.
+** A gathered product that is done panel by panel while S is brought.  dense: what L is turned from
+** goes up in front of S, by the same threads, dense->rows x dense->cols, to `at`; NULL: L is
+** there.  R comes down to `result`, S's rows x lines, by the same threads, when these have nothing
+** left to read, by way of `at`, which has room for both.
 */
 typedef struct gx_sparse_follow {
     gx_sparse_product product;
     const gx_mat *dense;
-    void *at;
-    gx_code (*ready)(void *arg, gx_err *err);
-    void *arg;
-    void *turned, *result;
+    void *at, *result;
     int64_t ldr; /* of result */
 } gx_sparse_follow;
 
@@ -84,5 +78,28 @@ gx_code gx_sparse_device_multiply(gx_sparse_device *d, const gx_sparse_product *
 /* Seconds of a product of so many lines on the host, S in memory; on the device, S there. */
 double gx_sparse_host_seconds(gx_run *run, const gx_mat *S, gx_number dtype, int64_t lines);
 double gx_sparse_device_seconds(const gx_sparse_device *d, int64_t lines);
+
+// Inside (sparse_device.c, sparse_bring.c) --------------------------------------------------------
+
+/* Where indexes, values and panels' own starts lie in a block, and what that comes to. */
+typedef struct gx_sparse_layout {
+    size_t index, value, own, bytes;
+} gx_sparse_layout;
+
+gx_sparse_layout gx_sparse_lay_out(const gx_mat *S, gx_number dtype, int64_t rows, int64_t entries);
+
+/* The panel of a block that is laid out so. */
+gx_csr gx_sparse_panel_at(const gx_sparse_device *d, void *block, int64_t rows, int64_t entries);
+
+/* The product of S, or of its rows from row0 on, which are on the device. */
+gx_code gx_sparse_call(gx_sparse_device *d, const gx_csr *csr, const gx_sparse_product *p,
+                       int64_t row0, gx_err *err);
+
+/*
+** All panels, once.  product: through the ring; else to the whole's place, with `follow` or NULL.
+** Has waited for all queues.
+*/
+gx_code gx_sparse_load(gx_sparse_device *d, const gx_sparse_product *product,
+                       const gx_sparse_follow *follow, gx_err *err);
 
 #endif

@@ -19,6 +19,7 @@
 */
 #include "spmm_device.h"
 
+#include "../exec/load.h"
 #include "../run/call.h"
 #include "sparse_device.h"
 
@@ -288,14 +289,6 @@ static bool goes_on(spmm *x, gx_err *err)
     return gx_ok(x->run) && gx_devcall_check_open(&x->S.on, err) == GX_OK;
 }
 
-/* Under a lock of whoever brings S. */
-static gx_code turn_lines(void *arg, gx_err *err)
-{
-    spmm *x = arg;
-    const gx_spmm_rounds *r = x->r;
-    return turn(x, part(x, PART_D)->data, part(x, PART_L)->data, r->lines, r->inner, err);
-}
-
 /* D, S with its product, and the result. */
 static gx_code run_followed(spmm *x, gx_err *err)
 {
@@ -305,9 +298,6 @@ static gx_code run_followed(spmm *x, gx_err *err)
     gx_sparse_follow follow = {.product = product_of(x, r->lines),
                                .dense = &all,
                                .at = part(x, PART_D)->data,
-                               .ready = turn_lines,
-                               .arg = x,
-                               .turned = part(x, PART_D)->data,
                                .result = r->result,
                                .ldr = ld_of(r, 0)};
     if (is_put(x)) {

@@ -86,11 +86,6 @@ void gx_accel_leave_out(gx_ctx *ctx, gx_accel *accel, const gx_err *err)
     destroy(accel);
 }
 
-void gx_accel_fail(gx_ctx *ctx, const gx_err *err)
-{
-    gx_accel_leave_out(ctx, ctx->accel, err);
-}
-
 /* Measure it and keep the figures. */
 static gx_code measure(gx_ctx *ctx, gx_accel *accel, double seconds, double open_s, gx_err *err)
 {
@@ -208,7 +203,7 @@ gx_accel *gx_accel_get(gx_ctx *ctx)
     if (cuda->alloc == NULL || cuda->queue_create == NULL || cuda->mark_create == NULL) {
         gx_fail(&err, GX_DEVICE, "the backend %.60s has no memory and queues of its own",
                 cuda->name);
-        gx_accel_fail(ctx, &err);
+        gx_accel_leave_out(ctx, NULL, &err);
         return NULL;
     }
     gx_code rc = open_accel(ctx, gx_accel_first(ctx), start_ns, &err);
@@ -216,7 +211,7 @@ gx_accel *gx_accel_get(gx_ctx *ctx)
         gx_stats_note(&ctx->stats, "computed on the CPU: %s", err.text);
         gx_stats_add(&ctx->stats, GX_STAT_DEVICE_FALLBACKS, 1);
     } else if (rc != GX_OK) {
-        gx_accel_fail(ctx, &err);
+        gx_accel_leave_out(ctx, NULL, &err);
     }
     return ctx->accel;
 }
@@ -227,7 +222,7 @@ gx_code gx_accel_remeasure(gx_ctx *ctx, gx_err *err)
     gx_accel *accel = ctx->accel;
     gx_code rc = measure(ctx, accel, AT_LEISURE_S, accel->profile.open_s, err);
     if (rc != GX_OK && rc != GX_NOMEM && rc != GX_BUDGET) {
-        gx_accel_fail(ctx, err);
+        gx_accel_leave_out(ctx, accel, err);
     }
     return rc;
 }

@@ -64,13 +64,10 @@ gx_accel *gx_accel_opened(const gx_ctx *ctx);
 void gx_accel_close(gx_ctx *ctx);
 
 /*
-** The device has failed: a remark, and the next open one is the connection's first; where there is
-** none, no accelerator for this connection from now on.  Its queues must not be waited for any
-** more.
+** One of the connection's devices has failed (NULL: none could be opened): a remark, and where it
+** was the first one the next open one is; where there is none, no accelerator for this connection
+** from now on.  Its queues must not be waited for any more.
 */
-void gx_accel_fail(gx_ctx *ctx, const gx_err *err);
-
-/* The same of any of the connection's devices. */
 void gx_accel_leave_out(gx_ctx *ctx, gx_accel *accel, const gx_err *err);
 
 /*
@@ -84,6 +81,22 @@ gx_accel *gx_accel_more(gx_ctx *ctx, int ordinal);
 ** never more than 80 % of what is free beside what it has already.
 */
 gx_code gx_accel_limit(gx_ctx *ctx, gx_accel *accel, size_t *bytes, gx_err *err);
+
+/* Wait for all queues: after a failure too, before buffers are given back. */
+static inline gx_code gx_device_settle(gx_accel *accel, gx_err *err)
+{
+    gx_queue *queues[3] = {accel->up, accel->run, accel->down};
+    gx_code rc = GX_OK;
+    for (int k = 0; k < 3; k++) {
+        gx_err late = {0};
+        gx_code code = accel->backend->queue_wait(accel->dev, queues[k], &late);
+        if (code != GX_OK && rc == GX_OK) {
+            rc = code;
+            gx_fail(err, code, "%s", late.text);
+        }
+    }
+    return rc;
+}
 
 /* Is the kernel offered for the dtype? */
 bool gx_accel_offers(const gx_accel *accel, gx_kernel_id kernel, gx_number dtype);

@@ -32,8 +32,8 @@ void gx_devcall_foresee(const gx_devcall *c, gx_growth *growth)
         size_t bytes = gx_pool_rounded(c->hold[k].bytes);
         int64_t alike = 0;
         for (int j = k; j < GX_DEVCALL_HOLDS; j++) {
-            bool is_alike = is_missing(c, j) && !is_counted[j] &&
-                            gx_pool_rounded(c->hold[j].bytes) == bytes;
+            bool is_alike =
+                is_missing(c, j) && !is_counted[j] && gx_pool_rounded(c->hold[j].bytes) == bytes;
             is_counted[j] |= is_alike;
             alike += is_alike;
         }
@@ -140,8 +140,7 @@ bool gx_device_goes_on(gx_run *run, gx_fleet *fleet, int culprit, const gx_err *
                        uint64_t *avoided)
 {
     gx_accel *accel = fleet->accel[culprit];
-    if (err->code != GX_UNSUPPORTED &&
-        gx_fleet_goes_on(run->ctx, fleet, culprit, err, avoided)) {
+    if (err->code != GX_UNSUPPORTED && gx_fleet_goes_on(run->ctx, fleet, culprit, err, avoided)) {
         return true;
     }
     if (gx_fleet_has(run->ctx, accel)) {

@@ -1,36 +1,19 @@
 /*
-** Matrices to and from device memory: see device_copy.h; those in the database: device_load.c.
+** Matrices to and from device memory: see device_copy.h; those in the database: exec/load.c.
 **
 ** Memory from malloc is copied into page-locked buffers by the team; ordinary memory that is copied
 ** from directly goes at a fraction of the speed.  So does what many processors have just written
 ** and still hold in their caches: the team writes past them.
 **
-** Memory: TURNS buffers of GX_PIECE_BYTES at most, page-locked within pinning_budget.
+** Memory: three buffers of GX_PIECE_BYTES at most, page-locked within pinning_budget.
 */
-#include "device_copy.h"
+#include "upload.h"
 
 #include "../base/copy.h"
 
 #include <string.h>
 
-enum { TURNS = 3 };
-
 // Failing -----------------------------------------------------------------------------------------
-
-gx_code gx_device_settle(gx_accel *accel, gx_err *err)
-{
-    gx_queue *queues[3] = {accel->up, accel->run, accel->down};
-    gx_code rc = GX_OK;
-    for (int k = 0; k < 3; k++) {
-        gx_err late = {0};
-        gx_code code = accel->backend->queue_wait(accel->dev, queues[k], &late);
-        if (code != GX_OK && rc == GX_OK) {
-            rc = code;
-            gx_fail(err, code, "%s", late.text);
-        }
-    }
-    return rc;
-}
 
 void gx_device_give_up(gx_run *run, gx_accel *accel, const gx_err *err)
 {
@@ -142,44 +125,30 @@ void gx_device_stage(gx_run *run, void *to, size_t to_ld_bytes, const void *from
 }
 
 typedef struct transfer {
-    gx_run *run;
-    gx_accel *accel;
     gx_team *team; /* or NULL */
     gx_span span;
     size_t column, ld;  /* bytes of a column, and from one to the next in memory */
     int64_t cols, step; /* columns; of a piece */
-    gx_staging stage[TURNS];
-    gx_mark *mark[TURNS];
+    gx_upload up;
 } transfer;
 
 static gx_code begin_transfer(transfer *t, gx_err *err)
 {
-    size_t budget = (size_t)t->run->ctx->config.number[GX_SET_PINNING_BUDGET];
-    t->span = gx_stats_open(&t->run->ctx->stats);
-    t->team = gx_device_copiers(t->run, t->column * (size_t)t->cols, true);
+    t->span = gx_stats_open(&t->up.run->ctx->stats);
+    t->team = gx_device_copiers(t->up.run, t->column * (size_t)t->cols, true);
     // A quarter: one is copied here while another one travels.
     int64_t quarter = (int64_t)t->column * t->cols / 4;
     int64_t most = gx_min(GX_PIECE_BYTES, gx_max(GX_PIECE_UP_BYTES, quarter));
     t->step = gx_min(t->cols, gx_max(1, most / ((int64_t)t->column + 1)));
-    int64_t pieces = gx_ceil_div(t->cols, t->step);
-    for (int k = 0; k < TURNS && k < pieces; k++) {
-        GX_TRY(
-            gx_pool_stage(t->accel->pool, t->column * (size_t)t->step, budget, &t->stage[k], err));
-        GX_TRY(t->accel->backend->mark_create(t->accel->dev, &t->mark[k], err));
-    }
-    return GX_OK;
+    return gx_upload_open(&t->up, t->column * (size_t)t->step, 0, gx_ceil_div(t->cols, t->step),
+                          err);
 }
 
 static gx_code end_transfer(transfer *t, gx_code rc, gx_err *err)
 {
-    gx_err late = {0};
-    gx_code settled = gx_device_settle(t->accel, rc == GX_OK ? err : &late);
-    for (int k = 0; k < TURNS; k++) {
-        gx_pool_unstage(t->accel->pool, &t->stage[k]);
-        t->accel->backend->mark_free(t->accel->dev, t->mark[k]);
-    }
-    gx_stats_close(&t->run->ctx->stats, GX_STAT_COPY_NS, t->span);
-    return rc == GX_OK ? settled : rc;
+    rc = gx_upload_close(&t->up, false, rc, err);
+    gx_stats_close(&t->up.run->ctx->stats, GX_STAT_COPY_NS, t->span);
+    return rc;
 }
 
 /* Columns [j, j + n) between a buffer and memory. */
@@ -190,73 +159,73 @@ static void copy_piece(const transfer *t, bool is_up, void *stage, char *memory,
     s.from = is_up ? memory : stage;
     s.to_ld = is_up ? t->column : t->ld;
     s.from_ld = is_up ? t->ld : t->column;
-    copy_by(t->run, t->team, &s);
+    copy_by(t->up.run, t->team, &s);
 }
 
 gx_code gx_device_put(gx_run *run, gx_accel *accel, gx_number dtype, int64_t m, int64_t n,
                       const void *a, int64_t lda, void *b, gx_err *err)
 {
     size_t element = gx_number_bytes(dtype);
-    transfer t = {.run = run, .accel = accel, .column = (size_t)m * element, .cols = n};
+    transfer t = {.up = {.run = run, .accel = accel}, .column = (size_t)m * element, .cols = n};
     t.ld = (size_t)lda * element;
     if (m <= 0 || n <= 0) {
         return GX_OK;
     }
     gx_code rc = begin_transfer(&t, err);
+    gx_stage *s = NULL;
     char *from = (char *)(uintptr_t)a; // read only
-    for (int64_t j = 0, k = 0; rc == GX_OK && gx_ok(run) && j < n; j += t.step, k++) {
+    for (int64_t j = 0; rc == GX_OK && gx_ok(run) && j < n; j += t.step) {
         int64_t cols = gx_min(t.step, n - j);
+        gx_err fault = {0};
+        if ((s = gx_upload_take(&t.up)) == NULL) {
+            break; // the device has failed
+        }
+        copy_piece(&t, true, s->memory.data, from + (size_t)j * t.ld, cols);
         size_t bytes = t.column * (size_t)cols;
-        rc = accel->backend->mark_wait(accel->dev, t.mark[k % TURNS], err);
-        if (rc == GX_OK) {
-            copy_piece(&t, true, t.stage[k % TURNS].data, from + (size_t)j * t.ld, cols);
-            rc = accel->backend->upload(accel->dev, accel->up, (char *)b + (size_t)j * t.column,
-                                        bytes, t.stage[k % TURNS].data, bytes, bytes, 1, err);
+        if (gx_upload_begin(&t.up, s, GX_OK) &&
+            gx_upload_send(&t.up, (char *)b + (size_t)j * t.column, bytes, s->memory.data, bytes, 1,
+                           &fault) == GX_OK) {
+            (void)gx_upload_mark(&t.up, s, &fault);
         }
-        if (rc == GX_OK) {
-            gx_stats_add(&run->ctx->stats, GX_STAT_UPLOADED, (int64_t)bytes);
-            rc = accel->backend->mark_set(accel->dev, accel->up, t.mark[k % TURNS], err);
-        }
+        gx_upload_end(&t.up, s, &fault);
         gx_run_poll(run);
     }
     return end_transfer(&t, rc, err);
 }
 
+/* Piece k on its way to its stage. */
 static gx_code fetch(const transfer *t, int64_t k, const void *b, gx_err *err)
 {
-    const gx_accel *accel = t->accel;
+    const gx_accel *accel = t->up.accel;
+    const gx_stage *s = &t->up.stage[k % t->up.stages];
     int64_t j = k * t->step;
     size_t bytes = t->column * (size_t)gx_min(t->step, t->cols - j);
-    GX_TRY(accel->backend->download(accel->dev, accel->down, t->stage[k % TURNS].data, bytes,
+    GX_TRY(accel->backend->download(accel->dev, accel->down, s->memory.data, bytes,
                                     (const char *)b + (size_t)j * t->column, bytes, bytes, 1, err));
-    gx_stats_add(&t->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)bytes);
-    return accel->backend->mark_set(accel->dev, accel->down, t->mark[k % TURNS], err);
+    gx_stats_add(&t->up.run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)bytes);
+    return accel->backend->mark_set(accel->dev, accel->down, s->mark, err);
 }
 
 gx_code gx_device_get(gx_run *run, gx_accel *accel, gx_number dtype, int64_t m, int64_t n,
                       const void *b, void *a, int64_t lda, gx_err *err)
 {
     size_t element = gx_number_bytes(dtype);
-    transfer t = {.run = run, .accel = accel, .column = (size_t)m * element, .cols = n};
+    transfer t = {.up = {.run = run, .accel = accel}, .column = (size_t)m * element, .cols = n};
     t.ld = (size_t)lda * element;
     if (m <= 0 || n <= 0) {
         return GX_OK;
     }
     gx_code rc = begin_transfer(&t, err);
-    int64_t pieces = gx_ceil_div(n, t.step);
-    for (int64_t k = 0; rc == GX_OK && k < gx_min(TURNS - 1, pieces); k++) {
-        rc = fetch(&t, k, b, err);
-    }
+    int64_t pieces = gx_ceil_div(n, t.step), ahead = 0;
     for (int64_t k = 0; rc == GX_OK && gx_ok(run) && k < pieces; k++) {
-        if (k + TURNS - 1 < pieces) {
-            rc = fetch(&t, k + TURNS - 1, b, err);
+        const gx_stage *s = &t.up.stage[k % t.up.stages];
+        for (; rc == GX_OK && ahead < gx_min(pieces, k + t.up.stages); ahead++) {
+            rc = fetch(&t, ahead, b, err);
         }
-        if (rc == GX_OK) {
-            rc = accel->backend->mark_wait(accel->dev, t.mark[k % TURNS], err);
-        }
+        rc = rc == GX_OK ? accel->backend->mark_wait(accel->dev, s->mark, err) : rc;
         if (rc == GX_OK) {
             int64_t j = k * t.step;
-            copy_piece(&t, false, t.stage[k % TURNS].data, (char *)a + (size_t)j * t.ld,
+            copy_piece(&t, false, s->memory.data, (char *)a + (size_t)j * t.ld,
                        gx_min(t.step, n - j));
         }
         gx_run_poll(run);

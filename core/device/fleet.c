@@ -166,26 +166,19 @@ bool gx_fleet_has(const gx_ctx *ctx, const gx_accel *accel)
     return open != NULL;
 }
 
-void gx_fleet_avoid(gx_fleet *fleet, uint64_t avoided)
-{
-    int left = 0;
-    for (int k = 0; k < fleet->count; k++) {
-        if ((avoided >> (fleet->accel[k]->ordinal % 64) & 1) == 0) {
-            fleet->accel[left] = fleet->accel[k];
-            fleet->bytes[left++] = fleet->bytes[k];
-        }
-    }
-    fleet->count = left;
-}
-
-/* Those that are still the connection's; the culprit's new place among them, -1: it is gone. */
-static int keep_open(const gx_ctx *ctx, gx_fleet *fleet, int culprit)
+/*
+** Those that are still the connection's (ctx NULL: all), without the avoided ones; the culprit's
+** new place among them, -1: it is gone.
+*/
+static int keep(const gx_ctx *ctx, gx_fleet *fleet, uint64_t avoided, int culprit)
 {
     int left = 0, place = -1;
     for (int k = 0; k < fleet->count; k++) {
-        if (gx_fleet_has(ctx, fleet->accel[k])) {
+        gx_accel *accel = fleet->accel[k];
+        if ((ctx == NULL || gx_fleet_has(ctx, accel)) &&
+            (avoided >> (accel->ordinal % 64) & 1) == 0) {
             place = k == culprit ? left : place;
-            fleet->accel[left] = fleet->accel[k];
+            fleet->accel[left] = accel;
             fleet->bytes[left++] = fleet->bytes[k];
         }
     }
@@ -193,11 +186,16 @@ static int keep_open(const gx_ctx *ctx, gx_fleet *fleet, int culprit)
     return place;
 }
 
+void gx_fleet_avoid(gx_fleet *fleet, uint64_t avoided)
+{
+    keep(NULL, fleet, avoided, 0);
+}
+
 bool gx_fleet_goes_on(gx_ctx *ctx, gx_fleet *fleet, int culprit, const gx_err *err,
                       uint64_t *avoided)
 {
     bool is_failed = err->code == GX_DEVICE;
-    culprit = keep_open(ctx, fleet, culprit);
+    culprit = keep(ctx, fleet, 0, culprit);
     if (culprit < 0) {
         return fleet->count > 0;
     }
@@ -207,7 +205,7 @@ bool gx_fleet_goes_on(gx_ctx *ctx, gx_fleet *fleet, int culprit, const gx_err *e
     int before = fleet->count;
     if (is_failed) {
         lose(ctx, fleet, culprit, err);
-        keep_open(ctx, fleet, culprit);
+        keep(ctx, fleet, 0, culprit);
         gx_stats_add(&ctx->stats, GX_STAT_DEVICES_LOST, before - fleet->count);
         return true;
     }

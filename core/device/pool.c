@@ -26,33 +26,27 @@ enum { IDLE_MOST = 256, KEPT_MOST = 1024, AGE_MOST = 64 };
 static const size_t PINNED_LEAST = (size_t)64 << 10; /* below, a page-locked page is mostly waste */
 static const size_t DEVICE_LEAST = (size_t)4 << 10;
 
+/* A buffer that nobody uses: idle, or with a block that is kept. */
 typedef struct idle {
     void *data;
     size_t bytes;
-    int64_t used;    /* tick of its last use     */
-    int64_t program; /* that used it last        */
+    int64_t used;     /* tick of its last use     */
+    int64_t program;  /* that used it last        */
+    gx_block_key key; /* of a kept one: file is not 0 */
 } idle;
 
 typedef struct table {
-    idle item[IDLE_MOST];
+    idle item[KEPT_MOST];
     int count;
 } table;
 
-typedef struct kept {
-    gx_block_key key;
-    void *data;
-    size_t bytes;
-    int64_t used, program;
-} kept;
 
 struct gx_pool {
     const gx_backend *backend;
     gx_dev *dev;
     gx_mem *mem;
     gx_stats *stats;
-    table pinned, device;
-    kept block[KEPT_MOST];
-    int blocks;
+    table pinned, device, kept;
     size_t pinned_bytes, device_bytes; /* lent and not */
     int64_t tick;
     int64_t program; /* how many there have been */
@@ -82,26 +76,25 @@ void gx_pool_free(gx_pool *pool)
     }
 }
 
-/* Idle and kept buffers are real ones, of the sizes of their kind, and counted. */
+/* Bytes of a table; SIZE_MAX: its items are not what they should be. */
+static inline size_t table_bytes(const table *t, bool is_kept, int most)
+{
+    size_t bytes = 0;
+    bool is_right = t->count <= most;
+    for (int k = 0; k < t->count; k++) {
+        bytes += t->item[k].bytes;
+        is_right = is_right && t->item[k].data != NULL && (t->item[k].key.file != 0) == is_kept;
+    }
+    return is_right ? bytes : SIZE_MAX / 2;
+}
+
+/* Idle and kept buffers are real ones, and counted. */
 static inline bool is_sound(const gx_pool *pool)
 {
-    size_t pinned = 0, device = 0;
-    bool is_right = pool->pinned.count <= IDLE_MOST && pool->device.count <= IDLE_MOST &&
-                    pool->blocks <= KEPT_MOST;
-    for (int k = 0; k < pool->pinned.count; k++) {
-        pinned += pool->pinned.item[k].bytes;
-        is_right = is_right && pool->pinned.item[k].data != NULL;
-    }
-    for (int k = 0; k < pool->device.count; k++) {
-        const idle *item = &pool->device.item[k];
-        device += item->bytes;
-        is_right = is_right && item->data != NULL && item->bytes == gx_pool_rounded(item->bytes);
-    }
-    for (int k = 0; k < pool->blocks; k++) {
-        device += pool->block[k].bytes;
-        is_right = is_right && pool->block[k].data != NULL && pool->block[k].key.file != 0;
-    }
-    return is_right && pinned <= pool->pinned_bytes && device <= pool->device_bytes;
+    return table_bytes(&pool->pinned, false, IDLE_MOST) <= pool->pinned_bytes &&
+           table_bytes(&pool->device, false, IDLE_MOST) +
+                   table_bytes(&pool->kept, true, KEPT_MOST) <=
+               pool->device_bytes;
 }
 
 void gx_pool_begin(gx_pool *pool)
@@ -263,7 +256,7 @@ void gx_pool_unstage(gx_pool *pool, gx_staging *staging)
             unpin(pool, &old);
         }
         pool->pinned.item[pool->pinned.count++] =
-            (idle){staging->data, staging->bytes, ++pool->tick, pool->program};
+            (idle){staging->data, staging->bytes, ++pool->tick, pool->program, {.file = 0}};
     }
     *staging = (gx_staging){0};
 }
@@ -304,25 +297,19 @@ static void release(gx_pool *pool, void *data, size_t bytes)
     pool->device_bytes -= bytes;
 }
 
-/* Give the device the idle buffer, or the kept block, that was used longest ago. */
+/* Give the device the idle buffer, or else the kept block, that was used longest ago. */
 static bool release_one(gx_pool *pool)
 {
     idle old;
-    if (table_oldest(&pool->device, &old)) {
+    bool is_idle = table_oldest(&pool->device, &old), is_kept = false;
+    if (!is_idle) {
+        is_kept = table_oldest(&pool->kept, &old);
+        gx_stats_add(pool->stats, GX_STAT_DEVICE_EVICTIONS, is_kept);
+    }
+    if (is_idle || is_kept) {
         release(pool, old.data, old.bytes);
-        return true;
     }
-    if (pool->blocks == 0) {
-        return false;
-    }
-    int best = 0;
-    for (int k = 1; k < pool->blocks; k++) {
-        best = pool->block[k].used < pool->block[best].used ? k : best;
-    }
-    release(pool, pool->block[best].data, pool->block[best].bytes);
-    pool->block[best] = pool->block[--pool->blocks];
-    gx_stats_add(pool->stats, GX_STAT_DEVICE_EVICTIONS, 1);
-    return true;
+    return is_idle || is_kept;
 }
 
 /* Give the device what has not been used for long. */
@@ -330,14 +317,8 @@ static void release_aged(gx_pool *pool)
 {
     int64_t program = pool->program - AGE_MOST;
     idle old;
-    while (table_aged(&pool->device, program, &old)) {
+    while (table_aged(&pool->device, program, &old) || table_aged(&pool->kept, program, &old)) {
         release(pool, old.data, old.bytes);
-    }
-    for (int k = pool->blocks - 1; k >= 0; k--) {
-        if (pool->block[k].program <= program) {
-            release(pool, pool->block[k].data, pool->block[k].bytes);
-            pool->block[k] = pool->block[--pool->blocks];
-        }
     }
 }
 
@@ -358,7 +339,7 @@ gx_code gx_pool_take(gx_pool *pool, size_t bytes, size_t limit, void **buffer, g
     }
     gx_err refusal = {0};
     gx_code rc = pool->backend->alloc(pool->dev, bucket, buffer, &refusal);
-    if (rc == GX_NOMEM && (pool->device.count > 0 || pool->blocks > 0)) { // others use it too
+    if (rc == GX_NOMEM && (pool->device.count > 0 || pool->kept.count > 0)) { // others use it too
         gx_stats_note(pool->stats, "device memory: what earlier calls left is given back: %s",
                       refusal.text);
     }
@@ -387,7 +368,7 @@ void gx_pool_give(gx_pool *pool, void *buffer, size_t bytes)
         release(pool, old.data, old.bytes);
     }
     pool->device.item[pool->device.count++] =
-        (idle){buffer, gx_pool_rounded(bytes), ++pool->tick, pool->program};
+        (idle){buffer, gx_pool_rounded(bytes), ++pool->tick, pool->program, {.file = 0}};
     assert(is_sound(pool));
 }
 
@@ -417,46 +398,45 @@ static bool is_same_key(const gx_block_key *a, const gx_block_key *b)
            a->i0 == b->i0 && a->j0 == b->j0 && a->m == b->m && a->n == b->n && a->dtype == b->dtype;
 }
 
-static bool is_block(const kept *block, const gx_block_key *key, size_t bytes)
+/* Where the block is among the kept ones; -1: nowhere. */
+static int find_block(const gx_pool *pool, const gx_block_key *key, size_t bytes)
 {
-    return block->bytes == gx_pool_rounded(bytes) && is_same_key(&block->key, key);
+    int k = pool->kept.count - 1;
+    while (k >= 0 && (pool->kept.item[k].bytes != gx_pool_rounded(bytes) ||
+                      !is_same_key(&pool->kept.item[k].key, key))) {
+        k--;
+    }
+    return k;
 }
 
 bool gx_pool_holds(const gx_pool *pool, const gx_block_key *key, size_t bytes)
 {
-    for (int k = 0; k < pool->blocks; k++) {
-        if (is_block(&pool->block[k], key, bytes)) {
-            return true;
-        }
-    }
-    return false;
+    return find_block(pool, key, bytes) >= 0;
 }
 
 int gx_pool_kept(const gx_pool *pool)
 {
-    return pool->blocks;
+    return pool->kept.count;
 }
 
 void *gx_pool_claim(gx_pool *pool, const gx_block_key *key, size_t bytes)
 {
-    for (int k = 0; k < pool->blocks; k++) {
-        kept *block = &pool->block[k];
-        if (is_block(block, key, bytes)) {
-            void *data = block->data;
-            *block = pool->block[--pool->blocks];
-            return data;
-        }
+    int k = find_block(pool, key, bytes);
+    if (k < 0) {
+        return NULL;
     }
-    return NULL;
+    void *data = pool->kept.item[k].data;
+    pool->kept.item[k] = pool->kept.item[--pool->kept.count];
+    return data;
 }
 
 /* What an earlier state of the file had is never asked for again: its buffers are idle ones. */
 static void forget_past(gx_pool *pool, uint64_t now)
 {
-    for (int k = pool->blocks - 1; k >= 0; k--) {
-        kept past = pool->block[k];
+    for (int k = pool->kept.count - 1; k >= 0; k--) {
+        idle past = pool->kept.item[k];
         if (gx_stamp_is_past(past.key.file, now)) {
-            pool->block[k] = pool->block[--pool->blocks];
+            pool->kept.item[k] = pool->kept.item[--pool->kept.count];
             gx_pool_give(pool, past.data, past.bytes);
         }
     }
@@ -467,19 +447,19 @@ void gx_pool_keep(gx_pool *pool, const gx_block_key *key, void *buffer, size_t b
     forget_past(pool, key->file);
     void *older = buffer == NULL ? NULL : gx_pool_claim(pool, key, bytes); // one copy is enough
     gx_pool_give(pool, older, bytes);
-    if (buffer == NULL || pool->blocks == KEPT_MOST || key->file == 0) {
+    if (buffer == NULL || pool->kept.count == KEPT_MOST || key->file == 0) {
         gx_pool_give(pool, buffer, bytes);
         return;
     }
-    pool->block[pool->blocks++] =
-        (kept){*key, buffer, gx_pool_rounded(bytes), ++pool->tick, pool->program};
+    pool->kept.item[pool->kept.count++] =
+        (idle){buffer, gx_pool_rounded(bytes), ++pool->tick, pool->program, *key};
     assert(is_sound(pool));
 }
 
 void gx_pool_forget(gx_pool *pool)
 {
-    while (pool->blocks > 0) {
-        kept *block = &pool->block[--pool->blocks];
+    while (pool->kept.count > 0) {
+        idle *block = &pool->kept.item[--pool->kept.count];
         gx_pool_give(pool, block->data, block->bytes);
     }
 }

@@ -25,17 +25,13 @@ typedef struct bench {
     gx_device_profile *profile;
 } bench;
 
-/* Before buffers go back: whatever a failure has left under way. */
-static gx_code settle(bench *b, gx_err *err)
 {
-    gx_code rc = GX_OK;
-    gx_accel *accel = b->accel;
-    gx_queue *queues[3] = {accel->up, accel->run, accel->down};
-    for (int k = 0; k < 3; k++) {
-        gx_code waited = accel->backend->queue_wait(accel->dev, queues[k], err);
-        rc = rc == GX_OK ? waited : rc;
-    }
-    return rc;
+    const gx_accel *accel = b->accel;
+    int64_t start = gx_now_ns();
+    GX_TRY(accel->backend->kernel[kernel][dtype](accel->dev, accel->run, args, err));
+    GX_TRY(accel->backend->queue_wait(accel->dev, accel->run, err));
+    *seconds = seconds_since(start);
+    return GX_OK;
 }
 
 /* Best time of a repeated action that is enqueued on a queue; the first one warms up. */
@@ -67,7 +63,7 @@ static gx_code time_both(bench *b, void *host, size_t bytes, double *up, double 
     if (rc == GX_OK) {
         rc = time_copy(b, false, host, bytes, down, err);
     }
-    gx_code settled = settle(b, err);
+    gx_code settled = gx_device_settle(b->accel, err);
     return rc == GX_OK ? settled : rc;
 }
 
@@ -171,7 +167,7 @@ static gx_code measure_all(bench *b, gx_ctx *ctx, gx_err *err)
     GX_TRY(gx_mem_alloc(NULL, (LARGEST + 1) * sizeof(int64_t), "pivots", &pivots, err));
     b->bench.pivots = pivots;
     gx_code rc = gx_bench_run(&b->bench, err);
-    gx_code settled = settle(b, err); // before the pivots go
+    gx_code settled = gx_device_settle(b->accel, err); // before the pivots go
     gx_mem_free(NULL, pivots);
     return rc == GX_OK ? settled : rc;
 }
@@ -210,7 +206,7 @@ gx_code gx_accel_measure(gx_ctx *ctx, gx_accel *accel, double seconds, size_t li
                          .rate = profile->rate_flops_per_s[0],
                          .sweep_bytes_per_s = &profile->sweep_bytes_per_s}};
     gx_code rc = measure_all(&b, ctx, err);
-    gx_code settled = settle(&b, err);
+    gx_code settled = gx_device_settle(accel, err);
     rc = rc == GX_OK ? settled : rc;
     gx_pool_give(accel->pool, memory, bytes);
     gx_pool_trim(accel->pool); // nothing of this size is wanted again

@@ -45,7 +45,7 @@ typedef struct request {
     const gx_mat *source;
     wanted what;
     int64_t i0, j0, m, n, ld; /* of a rectangle; values [j0, j0 + n) of a piece */
-    gx_number dtype;
+    gx_dtype as;
     void *dst;
     int64_t piece; /* of a sparse matrix  */
     gx_csr *csr;   /* of it, but for VALUES */
@@ -77,7 +77,7 @@ struct job {
     pthread_cond_t changed; /* parts have become free, requests are done; for the caller:
                                there is something to do                               */
     part **waiting;         /* GX_PASS_PARTS * threads, by number of the unit: handed in    */
-    int64_t folded;         /* the first unit that has not been                        */
+    int64_t folded;         /* the first unit that has not been; nothing to fold: how many have */
     bool is_folding;
     bool has_asked; /* somebody's request is to be looked for                         */
     int64_t shown;  /* caller: units that progress knows of                            */
@@ -117,7 +117,7 @@ static gx_code read_now(const job *x, const request *r, gx_reader *reader, gx_er
     case VALUES:
         return gx_sparse_read_values(r->source, reader, r->piece, r->j0, r->n, r->dst, err);
     default:
-        return gx_mat_read(x->run, r->source, reader, r->i0, r->j0, r->m, r->n, r->dtype, r->dst,
+        return gx_mat_read_as(x->run, r->source, reader, r->i0, r->j0, r->m, r->n, r->as, r->dst,
                            r->ld, err);
     }
 }
@@ -134,8 +134,14 @@ static gx_code read_request(gx_pass_thread *t, const request *r, gx_err *err)
 gx_code gx_pass_read(gx_pass_thread *t, const gx_mat *source, int64_t i0, int64_t j0, int64_t m,
                      int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err)
 {
+    return gx_pass_read_as(t, source, i0, j0, m, n, gx_dtype_of(dtype), dst, ld, err);
+}
+
+gx_code gx_pass_read_as(gx_pass_thread *t, const gx_mat *source, int64_t i0, int64_t j0, int64_t m,
+                        int64_t n, gx_dtype as, void *dst, int64_t ld, gx_err *err)
+{
     request r = {
-        .source = source, .i0 = i0, .j0 = j0, .m = m, .n = n, .ld = ld, .dtype = dtype, .dst = dst};
+        .source = source, .i0 = i0, .j0 = j0, .m = m, .n = n, .ld = ld, .as = as, .dst = dst};
     return read_request(t, &r, err);
 }
 
@@ -193,10 +199,8 @@ static void fold_waiting(job *x)
         x->waiting[x->folded % places] = NULL;
         x->is_folding = true;
         pthread_mutex_unlock(&x->lock);
-        if (x->pass->fold != NULL) {
-            x->pass->fold(x->pass->arg, x->folded, p->data, &err);
-            gx_run_fail(x->run, &err);
-        }
+        x->pass->fold(x->pass->arg, x->folded, p->data, &err);
+        gx_run_fail(x->run, &err);
         pthread_mutex_lock(&x->lock);
         x->is_folding = false;
         p->is_busy = false;
@@ -208,6 +212,13 @@ static void fold_waiting(job *x)
 static void hand_in(job *x, int64_t unit, part *p, bool is_caller)
 {
     pthread_mutex_lock(&x->lock);
+    if (x->pass->fold == NULL) {
+        p->is_busy = false;
+        x->folded++;
+        pthread_cond_broadcast(&x->changed);
+        pthread_mutex_unlock(&x->lock);
+        return;
+    }
     x->waiting[unit % (x->threads * GX_PASS_PARTS)] = p;
     if (is_caller || !x->pass->is_callers) {
         fold_waiting(x);
@@ -244,15 +255,17 @@ static part *free_part(job *x, gx_pass_thread *t, bool is_caller)
 
 // Threads -----------------------------------------------------------------------------------------
 
-/* Caller: progress and interrupts. */
-static void look_around(job *x)
+/* Caller: progress, interrupts, work of its own; false: nothing has changed. */
+static bool look_around(job *x)
 {
     pthread_mutex_lock(&x->lock);
     int64_t folded = x->folded;
     pthread_mutex_unlock(&x->lock);
     gx_run_advance(x->run, (double)(folded - x->shown));
+    bool has_changed = folded > x->shown;
     x->shown = folded;
     gx_run_poll(x->run);
+    return (x->pass->meanwhile != NULL && x->pass->meanwhile(x->pass->arg)) || has_changed;
 }
 
 static void work_on_units(job *x, gx_pass_thread *t, bool is_caller)
@@ -282,13 +295,15 @@ static void attend(job *x, gx_reader *own)
         if (x->pass->is_callers) {
             fold_waiting(x);
         }
-        if (gx_ok(x->run) && !serve(x, own) && x->folded < x->pass->units &&
+        bool has_served = gx_ok(x->run) && serve(x, own);
+        pthread_mutex_unlock(&x->lock);
+        bool has_changed = look_around(x);
+        pthread_mutex_lock(&x->lock);
+        if (gx_ok(x->run) && !has_served && !has_changed && !x->has_asked &&
+            x->folded == x->shown && x->folded < x->pass->units &&
             x->waiting[x->folded % (x->threads * GX_PASS_PARTS)] == NULL) {
             gx_stream_wait(&x->changed, &x->lock);
         }
-        pthread_mutex_unlock(&x->lock);
-        look_around(x);
-        pthread_mutex_lock(&x->lock);
     }
     pthread_cond_broadcast(&x->changed);
     pthread_mutex_unlock(&x->lock);
@@ -408,7 +423,8 @@ static void run_here(job *x)
     bool reads = has_stored(x->pass);
     crew c = {.job = x, .is_attended = reads || x->pass->is_callers};
     gx_err err = {0};
-    bool is_alone = is_small(x->pass) || (reads && x->pass->is_reading);
+    // A caller that has work of its own may want the team for that.
+    bool is_alone = is_small(x->pass) || (reads && x->pass->is_reading) || x->pass->meanwhile != NULL;
     gx_team *team = c.team = is_alone ? NULL : gx_run_team(x->run);
     int64_t members = gx_team_threads(team);
     if (reads && gx_reader_own(x->run->ctx->store, &c.own, &err) != GX_OK) {

@@ -47,6 +47,8 @@ typedef struct gx_pass {
     gx_pass_fold fold;  /* NULL: nothing to fold                                          */
     bool is_reading;    /* units do nothing but read: no team where the caller has to do it */
     bool is_callers;    /* folding is the caller's: it writes to a sink, or reads for it  */
+    bool (*meanwhile)(void *arg); /* the caller's, while others work, or after each unit of its own:
+                                     false: there is nothing to do for now; or NULL */
     const char *writes; /* the schema that it stores in; NULL: it does not                */
     void *arg;
 } gx_pass;
@@ -57,15 +59,17 @@ gx_code gx_pass_run(gx_run *run, const gx_pass *pass);
 /* So little is done by the caller alone. */
 bool gx_pass_is_small(double bytes, double flops);
 
-/* gx_mat_read() from the thread that works on a unit. */
+/* gx_mat_read() and gx_mat_read_as() from the thread that works on a unit. */
 gx_code gx_pass_read(gx_pass_thread *thread, const gx_mat *source, int64_t i0, int64_t j0,
                      int64_t m, int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err);
+gx_code gx_pass_read_as(gx_pass_thread *thread, const gx_mat *source, int64_t i0, int64_t j0,
+                        int64_t m, int64_t n, gx_dtype as, void *dst, int64_t ld, gx_err *err);
 
 /* gx_sparse_read() from there: a piece of a sparse matrix (sparse.h). */
 gx_code gx_pass_read_piece(gx_pass_thread *thread, const gx_mat *source, int64_t piece, void *block,
                            gx_csr *csr, gx_err *err);
 
-/* gx_sparse_read_head() and gx_sparse_read_values() of a stored one, piece by piece. */
+/* gx_sparse_read_head() and gx_sparse_read_values(). */
 gx_code gx_pass_read_head(gx_pass_thread *thread, const gx_mat *source, int64_t panel, void *block,
                           gx_csr *csr, gx_err *err);
 gx_code gx_pass_read_values(gx_pass_thread *thread, const gx_mat *source, int64_t panel,

@@ -116,7 +116,7 @@ static gx_accel *take_device(gx_run *run, size_t *device_bytes)
     gx_accel *accel = gx_accel_get(ctx);
     gx_err err = {0};
     while (accel != NULL && gx_accel_limit(ctx, accel, device_bytes, &err) != GX_OK) {
-        gx_accel_fail(ctx, &err);
+        gx_accel_leave_out(ctx, ctx->accel, &err);
         err = (gx_err){0};
         accel = gx_accel_opened(ctx); // the next one, or none
     }

@@ -40,13 +40,14 @@ gx_code gx_sparse_read(const gx_mat *A, gx_reader *reader, int64_t piece, void *
                        gx_err *err);
 
 /*
-** Of a panel of a stored matrix what stands before its values, looked through: csr->value is NULL.
-** Then its values from the first-th on, as they are stored: a reader that goes on in a panel finds
-** its place at once.
+** What stands before the values of a piece, looked through, as a panel lies in the database:
+** csr->value is NULL.  Then its values from the first-th on, as they are stored: a reader that goes
+** on in a panel finds its place at once.
 */
-gx_code gx_sparse_read_head(const gx_mat *A, gx_reader *reader, int64_t panel, void *block,
+size_t gx_sparse_head_bytes(const gx_mat *A, int64_t piece);
+gx_code gx_sparse_read_head(const gx_mat *A, gx_reader *reader, int64_t piece, void *block,
                             gx_csr *csr, gx_err *err);
-gx_code gx_sparse_read_values(const gx_mat *A, gx_reader *reader, int64_t panel, int64_t first,
+gx_code gx_sparse_read_values(const gx_mat *A, gx_reader *reader, int64_t piece, int64_t first,
                               int64_t count, void *values, gx_err *err);
 
 /* For gx_mat_read(): the rectangle, zeros included.  Reads only its rows. */

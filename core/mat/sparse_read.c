@@ -98,11 +98,11 @@ int64_t gx_sparse_most_entries(const gx_mat *A)
     return most;
 }
 
-static gx_csr_layout layout_of(const gx_mat *A, int64_t panel)
+static gx_csr_layout layout_of(const gx_mat *A, int64_t piece)
 {
     gx_csr_layout layout = {0};
-    (void)gx_csr_lay_out(gx_meta_panel_rows(&A->meta, panel), A->cols,
-                         A->meta.panels->place[panel].entries, A->number, &layout);
+    (void)gx_csr_lay_out(gx_sparse_piece_rows(A, piece), A->cols,
+                         gx_sparse_piece_entries(A, piece), A->number, &layout);
     return layout;
 }
 
@@ -156,22 +156,46 @@ gx_code gx_sparse_read(const gx_mat *A, gx_reader *reader, int64_t piece, void *
     return take(A, piece, block, csr, err);
 }
 
-gx_code gx_sparse_read_head(const gx_mat *A, gx_reader *reader, int64_t panel, void *block,
+/* The head of a piece of a value, as that of a panel. */
+static void copy_head(const gx_mat *A, int64_t piece, const gx_csr_layout *layout, void *block,
+                      gx_csr *csr)
+{
+    gx_csr cut = gx_csr_cut(&A->csr, gx_sparse_piece_row(A, piece), gx_sparse_piece_rows(A, piece));
+    uint32_t *start = block, first = cut.start[0];
+    size_t own = (size_t)cut.index_bytes;
+    for (int64_t i = 0; i <= cut.rows; i++) {
+        start[i] = cut.start[i] - first;
+    }
+    memcpy((char *)block + layout->index, (const char *)cut.index + first * own,
+           (size_t)gx_sparse_piece_entries(A, piece) * own);
+    gx_csr_map(csr, cut.rows, A->cols, gx_sparse_piece_entries(A, piece), A->number, block);
+}
+
+gx_code gx_sparse_read_head(const gx_mat *A, gx_reader *reader, int64_t piece, void *block,
                             gx_csr *csr, gx_err *err)
 {
-    GX_TRY(gx_reader_read(reader, &A->meta, panel, 0, layout_of(A, panel).value, block, err));
-    GX_TRY(take(A, panel, block, csr, err)); // which looks at no value
+    gx_csr_layout layout = layout_of(A, piece);
+    if (is_stored(A)) {
+        GX_TRY(gx_reader_read(reader, &A->meta, piece, 0, layout.value, block, err));
+        GX_TRY(take(A, piece, block, csr, err)); // which looks at no value
+    } else {
+        copy_head(A, piece, &layout, block, csr);
+    }
     csr->value = NULL;
     return GX_OK;
 }
 
-gx_code gx_sparse_read_values(const gx_mat *A, gx_reader *reader, int64_t panel, int64_t first,
+gx_code gx_sparse_read_values(const gx_mat *A, gx_reader *reader, int64_t piece, int64_t first,
                               int64_t count, void *values, gx_err *err)
 {
-    size_t element = gx_number_bytes(A->number);
-    return gx_reader_read(reader, &A->meta, panel,
-                          layout_of(A, panel).value + (size_t)first * element,
-                          (size_t)count * element, values, err);
+    size_t element = gx_number_bytes(A->number), bytes = (size_t)count * element;
+    if (!is_stored(A)) {
+        size_t at = A->csr.start[gx_sparse_piece_row(A, piece)] + (size_t)first;
+        memcpy(values, (const char *)A->csr.value + at * element, bytes);
+        return GX_OK;
+    }
+    return gx_reader_read(reader, &A->meta, piece,
+                          layout_of(A, piece).value + (size_t)first * element, bytes, values, err);
 }
 
 // Rectangles --------------------------------------------------------------------------------------

@@ -8,6 +8,8 @@
 */
 #include "device_memory.h"
 
+#include "../exec/load.h"
+
 #include <assert.h>
 #include <string.h>
 

@@ -63,8 +63,8 @@ static void predict(gx_exec *x, const gx_device_profile *device, bool is_later, 
     };
     for (int k = 0; k < g->operands; k++) {
         gx_ref ref = g->operand[k].node;
-        held[k] = ref != GX_NO_NODE && (is_later ? key_of(x, &g->node[ref]).file != 0
-                                                 : is_held(x, &g->node[ref]));
+        held[k] = ref != GX_NO_NODE &&
+                  (is_later ? key_of(x, &g->node[ref]).file != 0 : is_held(x, &g->node[ref]));
     }
     gx_estimate_graph(g, &rates, held, e);
     e->host_s += gx_predict_helpers_s(x->run, e->read_bytes);
@@ -97,8 +97,8 @@ static gx_terms correct(const gx_exec *x, const gx_estimate *e, bool is_device)
 {
     double n = sqrt((e->read_bytes + e->down_bytes + e->widest) / sizeof(double));
     gx_terms terms = {.work = 2 * n * n * n, .model_s = is_device ? e->device_s : e->host_s};
-    terms.factor = gx_ledger_factor(&x->run->ctx->ledger, x->run->planned_name, is_device,
-                                    terms.work);
+    terms.factor =
+        gx_ledger_factor(&x->run->ctx->ledger, x->run->planned_name, is_device, terms.work);
     terms.seconds = terms.model_s * terms.factor;
     return terms;
 }
@@ -168,8 +168,8 @@ void gx_on_device_choose(gx_exec *x)
                       (double)x->on->limit / 1e6);
         return;
     }
-    bool is_device = is_forced || device.seconds < host.seconds ||
-                     is_worth_copying(x, accel, &host, &device);
+    bool is_device =
+        is_forced || device.seconds < host.seconds || is_worth_copying(x, accel, &host, &device);
     gx_ledger_age(&ctx->ledger, run->planned_name, !is_device, host.work);
     if (is_device) {
         x->foretold = device;
@@ -310,56 +310,31 @@ static bool is_gram(const gx_exec *x, const gx_node *node, gx_kernel_id *kernel)
            offers(x, *kernel, node->type.dtype) && offers(x, GX_SYMMETRIZE, node->type.dtype);
 }
 
-static void gram(gx_exec *x, const gx_node *node, gx_kernel_id kernel)
-{
-    const gx_type *ta = &gx_input_node(x->g, node, 0)->type;
-    gx_number dtype = node->type.dtype;
-    bool is_left = node->trans[0] != GX_NO_TRANS;
-    gx_trans other = kernel == GX_HERK ? GX_CONJ_TRANS : GX_TRANS;
-    const void *a = input(x, node, 0, dtype);
-    void *c = a == NULL ? NULL : result(x, node);
-    gx_args args = {.transa = is_left ? other : GX_NO_TRANS,
-                    .uplo = GX_LOWER,
-                    .m = node->type.rows,
-                    .n = node->type.rows,
-                    .k = is_left ? ta->rows : ta->cols,
-                    .alpha = {1, 0},
-                    .a = a,
-                    .lda = gx_max(1, ta->rows),
-                    .c = c,
-                    .ldc = gx_max(1, node->type.rows)};
-    if (c != NULL && node->type.rows > 0 && call(x, kernel, dtype, &args)) {
-        args.transa = other;
-        call(x, GX_SYMMETRIZE, dtype, &args);
-    }
-}
-
 static void product(gx_exec *x, const gx_node *node)
 {
-    gx_kernel_id kernel;
-    if (is_gram(x, node, &kernel)) {
-        gram(x, node, kernel);
-        return;
-    }
     const gx_type *ta = &gx_input_node(x->g, node, 0)->type,
                   *tb = &gx_input_node(x->g, node, 1)->type;
     gx_number dtype = node->type.dtype;
-    const void *a = input(x, node, 0, dtype), *b = input(x, node, 1, dtype);
-    void *c = a == NULL || b == NULL ? NULL : result(x, node);
-    if (c != NULL && node->type.rows > 0 && node->type.cols > 0) {
-        gx_args args = {.transa = node->trans[0],
-                        .transb = node->trans[1],
-                        .m = node->type.rows,
-                        .n = node->type.cols,
-                        .k = node->trans[0] == GX_NO_TRANS ? ta->cols : ta->rows,
-                        .alpha = {1, 0},
-                        .a = a,
-                        .lda = gx_max(1, ta->rows),
-                        .b = b,
-                        .ldb = gx_max(1, tb->rows),
-                        .c = c,
-                        .ldc = node->type.rows};
-        call(x, GX_GEMM, dtype, &args);
+    gx_kernel_id kernel;
+    bool is_half = is_gram(x, node, &kernel), is_left = node->trans[0] != GX_NO_TRANS;
+    gx_trans other = kernel == GX_HERK ? GX_CONJ_TRANS : GX_TRANS;
+    gx_args args = {.transa = is_half && is_left ? other : node->trans[0],
+                    .transb = node->trans[1],
+                    .uplo = GX_LOWER,
+                    .m = node->type.rows,
+                    .n = node->type.cols,
+                    .k = is_left ? ta->rows : ta->cols,
+                    .alpha = {1, 0},
+                    .lda = gx_max(1, ta->rows),
+                    .ldb = gx_max(1, tb->rows),
+                    .ldc = gx_max(1, node->type.rows)};
+    args.a = input(x, node, 0, dtype);
+    args.b = is_half ? args.a : input(x, node, 1, dtype);
+    args.c = args.a == NULL || args.b == NULL ? NULL : result(x, node);
+    if (args.c != NULL && node->type.rows > 0 && node->type.cols > 0 &&
+        call(x, is_half ? kernel : GX_GEMM, dtype, &args) && is_half) {
+        args.transa = other;
+        call(x, GX_SYMMETRIZE, dtype, &args);
     }
 }
 
@@ -424,76 +399,6 @@ static void fused(gx_exec *x, const gx_node *node)
     }
 }
 
-static void transposed(gx_exec *x, const gx_node *node)
-{
-    const gx_type *type = &node->type;
-    const void *a = input(x, node, 0, type->dtype);
-    void *c = a == NULL ? NULL : result(x, node);
-    gx_args args = {.transa = node->op->id == GX_OP_ADJOINT ? GX_CONJ_TRANS : GX_TRANS,
-                    .m = type->rows,
-                    .n = type->cols,
-                    .a = a,
-                    .lda = gx_max(1, type->cols),
-                    .c = c,
-                    .ldc = gx_max(1, type->rows)};
-    if (c != NULL && type->rows > 0 && type->cols > 0) {
-        call(x, GX_TRANSPOSE, type->dtype, &args);
-    }
-}
-
-/* A cast, or a slice without steps. */
-static void copied(gx_exec *x, const gx_node *node)
-{
-    const gx_type *type = &node->type, *from = &gx_input_node(x->g, node, 0)->type;
-    bool is_slice = node->op->id == GX_OP_SLICE;
-    int64_t ld = gx_max(1, from->rows);
-    const char *a = input(x, node, 0, from->dtype);
-    void *c = a == NULL ? NULL : result(x, node);
-    if (is_slice && a != NULL) {
-        a = gx_at(a, from->dtype, ld, node->whole[0], node->whole[3]);
-    }
-    gx_args args = {.m = type->rows,
-                    .n = type->cols,
-                    .from = gx_dtype_of(from->dtype),
-                    .a = a,
-                    .lda = ld,
-                    .c = c,
-                    .ldc = gx_max(1, type->rows)};
-    if (c != NULL && type->rows > 0 && type->cols > 0) {
-        call(x, is_slice ? GX_COPY : GX_CONVERT, type->dtype, &args);
-    }
-}
-
-static void filled(gx_exec *x, const gx_node *node)
-{
-    void *c = result(x, node);
-    gx_args args = {.m = node->type.rows,
-                    .n = node->type.cols,
-                    .alpha = node->alpha,
-                    .c = c,
-                    .ldc = gx_max(1, node->type.rows)};
-    if (c != NULL && node->type.rows > 0 && node->type.cols > 0) {
-        call(x, GX_FILL, node->type.dtype, &args);
-    }
-}
-
-static void drawn(gx_exec *x, const gx_node *node)
-{
-    gx_random random;
-    gx_err err = {.code = GX_OK};
-    gx_random_kind kind = node->op->id == GX_OP_RANDN ? GX_RANDOM_NORMAL : GX_RANDOM_UNIFORM;
-    gx_random_init(&random, kind, node->type.dtype, node->whole[0], 0, 1, &err);
-    void *c = gx_run_fail(x->run, &err) == GX_OK ? result(x, node) : NULL;
-    gx_args args = {.m = node->type.rows,
-                    .n = node->type.cols,
-                    .random = &random,
-                    .c = c,
-                    .ldc = gx_max(1, node->type.rows)};
-    if (c != NULL && node->type.rows > 0 && node->type.cols > 0) {
-        call(x, GX_RANDOM, node->type.dtype, &args);
-    }
-}
-
 /* Kinds of GX_REDUCE for a node; false: it is the host's. */
 static bool reduction_of(const gx_node *node, gx_reduce_kind *kind)
 {
@@ -514,40 +419,6 @@ static bool reduction_of(const gx_node *node, gx_reduce_kind *kind)
         return false;
     }
 }
-
-static void reduced(gx_exec *x, const gx_node *node)
-{
-    const gx_type *from = &gx_input_node(x->g, node, 0)->type;
-    gx_reduce_kind kind;
-    reduction_of(node, &kind);
-    const void *a = input(x, node, 0, from->dtype);
-    double *out = gx_temp(x, (size_t)gx_reduce_width(kind, from->rows, from->cols) * sizeof *out);
-    int64_t count = node->type.rows * node->type.cols;
-    gx_args args = {.m = from->rows,
-                    .n = from->cols,
-                    .a = a,
-                    .lda = gx_max(1, from->rows),
-                    .reduce_kind = kind,
-                    .reduce = out};
-    if (a != NULL && out != NULL && call(x, GX_REDUCE, from->dtype, &args) && gx_device_wait(x)) {
-        bool is_pair =
-            kind == GX_REDUCE_SUM || kind == GX_REDUCE_COL_SUM || kind == GX_REDUCE_ROW_SUM;
-        double over = node->op->id != GX_OP_MEAN ? 1 : elements_of(from) / (double)count;
-        for (int64_t k = 0; k < (is_pair ? 2 * count : 0); k++) {
-            out[k] /= over;
-        }
-        if (kind == GX_REDUCE_SUMSQ) {
-            out[0] = out[1] == 0 ? 0 : out[0] * sqrt(out[1]);
-        }
-        void *c = gx_result(x, node, 0);
-        if (c != NULL) {
-            gx_convert(is_pair ? GX_C128 : GX_F64, out, gx_max(1, count), node->type.dtype, c,
-                       gx_max(1, count), count, 1);
-        }
-    }
-}
-
-// One node ----------------------------------------------------------------------------------------
 
 /* The kernel of a node and its number; GX_KERNEL_COUNT: the node is the host's. */
 static gx_kernel_id kernel_of(const gx_graph *g, const gx_node *node, gx_number *dtype)
@@ -584,6 +455,75 @@ static gx_kernel_id kernel_of(const gx_graph *g, const gx_node *node, gx_number 
         return GX_REDUCE;
     }
 }
+
+/* One kernel that reads one input at most: copied, turned, converted; or filled, drawn. */
+static void made(gx_exec *x, const gx_node *node)
+{
+    const gx_type *type = &node->type;
+    gx_err err = {.code = GX_OK};
+    gx_random random;
+    gx_number dtype;
+    gx_kernel_id kernel = kernel_of(x->g, node, &dtype);
+    gx_args args = {.m = type->rows, .n = type->cols, .ldc = gx_max(1, type->rows)};
+    if (kernel == GX_FILL) {
+        args.alpha = node->alpha;
+    } else if (kernel == GX_RANDOM) {
+        bool is_normal = node->op->id == GX_OP_RANDN;
+        gx_random_init(&random, is_normal ? GX_RANDOM_NORMAL : GX_RANDOM_UNIFORM, type->dtype,
+                       node->whole[0], 0, 1, &err);
+        gx_run_fail(x->run, &err);
+        args.random = &random;
+    } else {
+        const gx_type *from = &gx_input_node(x->g, node, 0)->type;
+        args.from = gx_dtype_of(from->dtype);
+        args.lda = gx_max(1, from->rows);
+        args.a = input(x, node, 0, from->dtype);
+        args.transa = kernel != GX_TRANSPOSE          ? GX_NO_TRANS
+                      : node->op->id == GX_OP_ADJOINT ? GX_CONJ_TRANS
+                                                      : GX_TRANS;
+        if (kernel == GX_COPY && args.a != NULL) { // a slice without steps
+            args.a = gx_at(args.a, from->dtype, args.lda, node->whole[0], node->whole[3]);
+        }
+    }
+    args.c = gx_ok(x->run) ? result(x, node) : NULL;
+    if (args.c != NULL && type->rows > 0 && type->cols > 0) {
+        call(x, kernel, dtype, &args);
+    }
+}
+
+static void reduced(gx_exec *x, const gx_node *node)
+{
+    const gx_type *from = &gx_input_node(x->g, node, 0)->type;
+    gx_reduce_kind kind;
+    reduction_of(node, &kind);
+    const void *a = input(x, node, 0, from->dtype);
+    double *out = gx_temp(x, (size_t)gx_reduce_width(kind, from->rows, from->cols) * sizeof *out);
+    int64_t count = node->type.rows * node->type.cols;
+    gx_args args = {.m = from->rows,
+                    .n = from->cols,
+                    .a = a,
+                    .lda = gx_max(1, from->rows),
+                    .reduce_kind = kind,
+                    .reduce = out};
+    if (a != NULL && out != NULL && call(x, GX_REDUCE, from->dtype, &args) && gx_device_wait(x)) {
+        bool is_pair =
+            kind == GX_REDUCE_SUM || kind == GX_REDUCE_COL_SUM || kind == GX_REDUCE_ROW_SUM;
+        double over = node->op->id != GX_OP_MEAN ? 1 : elements_of(from) / (double)count;
+        for (int64_t k = 0; k < (is_pair ? 2 * count : 0); k++) {
+            out[k] /= over;
+        }
+        if (kind == GX_REDUCE_SUMSQ) {
+            out[0] = out[1] == 0 ? 0 : out[0] * sqrt(out[1]);
+        }
+        void *c = gx_result(x, node, 0);
+        if (c != NULL) {
+            gx_convert(is_pair ? GX_C128 : GX_F64, out, gx_max(1, count), node->type.dtype, c,
+                       gx_max(1, count), count, 1);
+        }
+    }
+}
+
+// One node ----------------------------------------------------------------------------------------
 
 static bool is_offered(const gx_exec *x, const gx_node *node)
 {
@@ -649,24 +589,15 @@ bool gx_on_device_run(gx_exec *x, const gx_node *node)
     case GX_OP_FUSED:
         fused(x, node);
         break;
-    case GX_OP_TRANSPOSE:
-    case GX_OP_ADJOINT:
-        transposed(x, node);
-        break;
-    case GX_OP_CAST:
-    case GX_OP_SLICE:
-        copied(x, node);
-        break;
-    case GX_OP_ONES:
-    case GX_OP_ZEROS:
-        filled(x, node);
-        break;
-    case GX_OP_RANDOM:
-    case GX_OP_RANDN:
-        drawn(x, node);
+    case GX_OP_SUM:
+    case GX_OP_MEAN:
+    case GX_OP_MIN:
+    case GX_OP_MAX:
+    case GX_OP_NORM:
+        reduced(x, node);
         break;
     default:
-        reduced(x, node);
+        made(x, node);
     }
     give_all(x);
     return true;

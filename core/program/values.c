@@ -81,7 +81,7 @@ void gx_val_put(gx_exec *x, gx_ref ref, gx_val *val)
 // Elements ----------------------------------------------------------------------------------------
 
 /* Memory for a value's elements; false: failed. */
-bool gx_val_give_memory(gx_exec *x, gx_val *val)
+static bool give_memory(gx_exec *x, gx_val *val)
 {
     size_t bytes = 0;
     gx_err err = {.code = GX_OK};
@@ -134,7 +134,7 @@ const void *gx_val_data(gx_exec *x, gx_val *val)
     }
     assert(!gx_is_sparse(&val->type)); // nothing becomes dense that was not asked for
     if (val->data == NULL && val->device != NULL) {
-        if (gx_val_give_memory(x, val)) {
+        if (give_memory(x, val)) {
             gx_device_val_fetch(x, val, val->data, gx_max(1, val->type.rows));
         }
     } else if (val->data == NULL) {
@@ -143,7 +143,7 @@ const void *gx_val_data(gx_exec *x, gx_val *val)
         if (mat->kind == GX_MAT_VALUE && mat->number == val->type.dtype &&
             (mat->ld == mat->rows || mat->cols <= 1 || (mat->rows == 0 && mat->ld == 1))) {
             val->data = (void *)(uintptr_t)mat->data; // an argument's own elements: never written
-        } else if (gx_val_give_memory(x, val)) {
+        } else if (give_memory(x, val)) {
             gx_dense_load(x->run, mat, val->type.dtype, val->data, gx_max(1, val->type.rows));
         }
     }
@@ -191,7 +191,7 @@ static bool give_result_memory(gx_exec *x, const gx_node *node, int k, gx_val *v
     size_t bytes = 0;
     gx_matrix_bytes(t->rows, t->cols, t->dtype, &bytes);
     if (bytes <= GX_SMALL_BYTES || !is_returned(x, gx_result_ref(x, node, k))) {
-        return gx_val_give_memory(x, val);
+        return give_memory(x, val);
     }
     val->is_delivered = begin_value(x, t, 0, 0);
     val->data = x->value->value.data;

@@ -144,7 +144,6 @@ void gx_val_release(gx_exec *x, gx_val *val);         /* NULL is a no-op */
 void gx_val_put(gx_exec *x, gx_ref ref, gx_val *val); /* takes over one reference */
 const void *gx_val_data(gx_exec *x, gx_val *val);     /* loads it; NULL: failed */
 const gx_mat *gx_val_mat(gx_exec *x, gx_val *val, const char *label, gx_mat *space);
-bool gx_val_give_memory(gx_exec *x, gx_val *val); /* for its elements, uninitialised */
 gx_ref gx_result_ref(const gx_exec *x, const gx_node *node, int k);
 /* Does this node use input k last, in the program's own memory of the result's shape? */
 bool gx_may_overwrite(const gx_exec *x, const gx_node *node, int k);

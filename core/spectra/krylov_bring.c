@@ -7,7 +7,7 @@
 ** share's columns from the diagonal on, turned; what lies before them, turned again, from the rows
 ** of the shares before it, whose devices' memory it reaches.  So shares are made in their order.
 */
-#include "../device/device_copy.h"
+#include "../exec/load.h"
 #include "krylov_device.h"
 
 static gx_code run_kernel(const gx_kry_share *s, gx_kernel_id kernel, gx_number dtype,

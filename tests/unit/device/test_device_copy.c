@@ -4,8 +4,7 @@
 ** Plan:
 **   1  a stored matrix comes whole, in each dtype, read by several helpers, by one, by the caller;
 **      some of its columns; its lower triangle, where nothing above the diagonal is touched;
-**      tiles so few that the caller reads beside the helpers, or all of it when these get no
-**      connection
+**      few tiles, read by the caller where helpers get no connection
 **   2  a generator (there is nothing to read) comes whole
 **   3  memory goes up and comes back: columns with gaps between them, one piece, more pieces than
 **      there are buffers, copies that the team shares
@@ -17,7 +16,7 @@
 ** After each of them every buffer, queue and mark is back (kit_down).
 */
 #include "../exec/devicekit.h"
-#include "device/device_copy.h"
+#include "exec/load.h"
 #include "mat/simple.h"
 
 enum { ROWS = 900, COLS = 700 }; /* 5 MB, of which helpers read a part each */
@@ -222,19 +221,13 @@ static int64_t height_of(const panels *x, int64_t panel)
     return gx_min(x->p.rows, x->A->rows - panel * x->p.rows);
 }
 
-static void *place(void *arg, int64_t panel, int64_t *ld)
-{
-    panels *x = arg;
-    *ld = height_of(x, panel);
-    return x->buffer[panel % x->p.ring];
-}
-
-static gx_code begin_panel(void *arg, int64_t panel, gx_err *err)
+static void *place(void *arg, int64_t panel, int64_t *ld, gx_err *err)
 {
     panels *x = arg;
     (void)err;
     assert_true(panel < x->p.ring || x->seen[panel - x->p.ring] == 1);
-    return GX_OK;
+    *ld = height_of(x, panel);
+    return x->buffer[panel % x->p.ring];
 }
 
 static gx_code look_at_panels(void *arg, int64_t panel, int64_t count, gx_err *err)
@@ -289,7 +282,6 @@ static void check_panels(kit *f, int64_t rows, int64_t ring, bool is_late)
     x.p = (gx_device_panels){.rows = rows,
                              .ring = ring,
                              .place = place,
-                             .begin = begin_panel,
                              .ready = look_at_panels,
                              .meanwhile = come_late,
                              .arg = &x};
@@ -300,7 +292,6 @@ static void check_panels(kit *f, int64_t rows, int64_t ring, bool is_late)
     for (int64_t panel = 0; panel * rows < ROWS; panel++) {
         assert_int_equal(x.seen[panel], 1);
     }
-    assert_true(x.meanwhile == 1 || f->ctx->config.number[GX_SET_READERS] > 0);
     for (int64_t k = 0; k < ring; k++) {
         gx_pool_give(x.accel->pool, x.buffer[k], (size_t)rows * COLS * sizeof(double));
     }
