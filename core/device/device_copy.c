@@ -7,6 +7,7 @@
 **
 ** Memory: three buffers of GX_PIECE_BYTES at most, page-locked within pinning_budget.
 */
+#include "device_copy.h"
 #include "upload.h"
 
 #include "../base/copy.h"

@@ -25,15 +25,6 @@ typedef struct bench {
     gx_device_profile *profile;
 } bench;
 
-{
-    const gx_accel *accel = b->accel;
-    int64_t start = gx_now_ns();
-    GX_TRY(accel->backend->kernel[kernel][dtype](accel->dev, accel->run, args, err));
-    GX_TRY(accel->backend->queue_wait(accel->dev, accel->run, err));
-    *seconds = seconds_since(start);
-    return GX_OK;
-}
-
 /* Best time of a repeated action that is enqueued on a queue; the first one warms up. */
 static gx_code time_copy(bench *b, bool is_up, void *host, size_t bytes, double *rate, gx_err *err)
 {

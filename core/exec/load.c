@@ -17,6 +17,8 @@
 */
 #include "load.h"
 
+#include "../device/device_copy.h"
+
 #include <assert.h>
 
 enum { PIECE_BYTES = GX_PIECE_UP_BYTES };

@@ -118,7 +118,7 @@ static gx_code read_now(const job *x, const request *r, gx_reader *reader, gx_er
         return gx_sparse_read_values(r->source, reader, r->piece, r->j0, r->n, r->dst, err);
     default:
         return gx_mat_read_as(x->run, r->source, reader, r->i0, r->j0, r->m, r->n, r->as, r->dst,
-                           r->ld, err);
+                              r->ld, err);
     }
 }
 

@@ -106,6 +106,11 @@ static gx_csr_layout layout_of(const gx_mat *A, int64_t piece)
     return layout;
 }
 
+size_t gx_sparse_head_bytes(const gx_mat *A, int64_t piece)
+{
+    return layout_of(A, piece).value;
+}
+
 size_t gx_sparse_bytes(const gx_mat *A)
 {
     gx_csr_layout layout = {0};
