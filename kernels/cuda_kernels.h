@@ -33,7 +33,8 @@
 **   gx_fold         out = the reduction `kind` (SUM, SUMSQ, MIN or MAX) of each row or column of a,
 **                   m x n, by `part`, a gx_fold_of that is not OF_ALL; 256 threads
 **   gx_pivots*      n 64-bit numbers at c, counted from 1, to be counted from 0
-**   gx_convert*     c, of dtype `to`, = a, of stored dtype `from`; m x n; a real c drops imaginary parts
+**   gx_convert*     c, of dtype `to`, = a, of stored dtype `from`; m x n; a real c drops imaginary
+**                   parts
 **   gx_random*      see gx_cuda_random
 **   gx_parts        c = beta c + alpha (the sum of `chunks` matrices at a, m x n of leading
 **                   dimension lda, a number of elements apart that `lines` says); c is transposed

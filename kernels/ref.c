@@ -178,7 +178,8 @@ GX_LOOP(convert)
 {
     for (int64_t j = 0; j < p->n; j++) {
         for (int64_t i = 0; i < p->m; i++) {
-            store(dtype, p->c, p->ldc, i, j, gx_dtype_get(p->from, gx_dtype_at(p->a, p->from, p->lda, i, j)));
+            const void *a = gx_dtype_at(p->a, p->from, p->lda, i, j);
+            store(dtype, p->c, p->ldc, i, j, gx_dtype_get(p->from, a));
         }
     }
     return GX_OK;

@@ -18,15 +18,15 @@ gx_code gx_device_get(gx_run *run, gx_accel *accel, gx_number dtype, int64_t m, 
                       const void *b, void *a, int64_t lda, gx_err *err);
 
 /*
-** What a rectangle of mat is to be read as into a staging buffer, so that gx_device_send() has it up
-** as numbers: its own narrow dtype where the device widens (gx_mat_narrow()), else the number's.
+** What a rectangle of mat is to be read as into a staging buffer, for gx_device_send(): its own
+** narrow dtype where the device widens (gx_mat_narrow()), else the number's.
 */
 gx_dtype gx_device_form(const gx_accel *accel, const gx_staging *stage, const gx_mat *mat,
                         gx_number number);
 
 /*
-** Enqueue on `up`: m x n elements `as`, without gaps at `from` in a staging buffer, to c as numbers.
-** Narrow ones cross the link as they are; the device reads them there.  Any thread.
+** Enqueue on `up`: m x n elements `as`, without gaps at `from` in a staging buffer, to c as
+** numbers.  Narrow ones cross the link as they are; the device reads them there.  Any thread.
 */
 gx_code gx_device_send(gx_run *run, const gx_accel *accel, gx_dtype as, const void *from,
                        gx_number number, void *c, int64_t ldc, int64_t m, int64_t n, gx_err *err);

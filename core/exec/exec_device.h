@@ -180,7 +180,7 @@ void gx_xd_end_unit(gx_xd *x, gx_xd_unit *u);
 /* Units that are held may begin, now that something has gone on. */
 void gx_xd_wake_held(gx_xd *x);
 
-/* What a piece that has its buffer is read and sent up as: its source's narrow dtype, or numbers. */
+/* What a piece that has its buffer is read and sent up as: the source's narrow dtype or numbers. */
 gx_dtype gx_xd_form(const gx_xd *x, const gx_xd_piece *p);
 
 /* Without the lock: a piece that was taken. */

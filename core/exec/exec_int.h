@@ -46,8 +46,9 @@ bool gx_exec_stream(gx_prog *prog, const gx_schedule *plan, const bool *is_there
                     void *arg, gx_stream **stream);
 
 /*
-** Fill dst, packed, with the rectangle (i, j) m x n of a load's block, as gx_mat_read_as() does; zeros
-** where the operand reaches past its source.  A spilled block comes from its own sink: by the caller's reader only.
+** Fill dst, packed, with the rectangle (i, j) m x n of a load's block, as gx_mat_read_as() does;
+** zeros where the operand reaches past its source.  A spilled block comes from its own sink: by the
+** caller's reader only.
 */
 gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const gx_load *item, int64_t i, int64_t m,
                      int64_t j, int64_t n, gx_dtype as, void *dst, gx_reader *reader, gx_err *err);

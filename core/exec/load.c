@@ -58,7 +58,8 @@ static gx_code send(gx_upload *u, const gx_load_part *p, const rectangle *r, gx_
     void *base = p->place == NULL ? p->to.a : p->place(p->arg, r->panel, &ld, err);
     void *to = gx_at(base, dtype, ld, r->i - r->panel * p->panel_rows, r->j);
     return base == NULL ? err->code
-                        : gx_device_send(u->run, u->accel, as, from, dtype, to, ld, r->m, r->n, err);
+                        : gx_device_send(u->run, u->accel, as, from, dtype, to, ld, r->m, r->n,
+                                         err);
 }
 
 static gx_code bring_piece(gx_upload *u, const gx_load_part *p, const rectangle *piece,

@@ -424,7 +424,8 @@ static void run_here(job *x)
     crew c = {.job = x, .is_attended = reads || x->pass->is_callers};
     gx_err err = {0};
     // A caller that has work of its own may want the team for that.
-    bool is_alone = is_small(x->pass) || (reads && x->pass->is_reading) || x->pass->meanwhile != NULL;
+    bool is_alone = is_small(x->pass) || (reads && x->pass->is_reading);
+    is_alone = is_alone || x->pass->meanwhile != NULL;
     gx_team *team = c.team = is_alone ? NULL : gx_run_team(x->run);
     int64_t members = gx_team_threads(team);
     if (reads && gx_reader_own(x->run->ctx->store, &c.own, &err) != GX_OK) {

@@ -89,8 +89,8 @@ gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i
                     int64_t m, int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err);
 
 /*
-** The same as the elements `as`: a number's dtype, or gx_mat_narrow(): mat's own dtype where that is
-** none to compute with and its elements are read as they lie, else the number's.
+** The same as the elements `as`: a number's dtype, or gx_mat_narrow(): mat's own dtype where that
+** is none to compute with and its elements are read as they lie, else the number's.
 */
 gx_dtype gx_mat_narrow(const gx_mat *mat, gx_number number);
 gx_code gx_mat_read_as(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0,
