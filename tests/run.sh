@@ -17,7 +17,7 @@ failed=
 exports() {
     product=${GX_PRODUCT:-$GX_SO}
     found=$(nm -D --defined-only "$product" | awk '{print $3}' | tr '\n' ' ')
-    [ "$found" = "gx_configure gx_lend gx_lend_end sqlite3_gx_init sqlite3_gx_safe_init " ] || { echo "gx.so exports: $found"; return 1; }
+    [ "$found" = "gx_configure gx_lend gx_lend_end gx_on_signal sqlite3_gx_init sqlite3_gx_safe_init " ] || { echo "gx.so exports: $found"; return 1; }
     for object in "$product" "${product%/*}"/gx_cuda.so "${product%/*}"/libcjson.so.1; do
         [ -e "$object" ] || continue
         needed=$(readelf -d "$object" | sed -n 's/.*(NEEDED).*\[\(.*\)\].*/\1/p' |

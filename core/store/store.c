@@ -36,6 +36,7 @@
 */
 #include <sqlite3ext.h>
 
+#include "../base/signal.h"
 #include "store_int.h"
 
 #include <stdarg.h>
@@ -481,6 +482,9 @@ void gx_store_set_flush(gx_store *store, gx_code (*flush)(void *arg, gx_err *err
 
 bool gx_store_is_interrupted(gx_store *store)
 {
+    if (gx_signal_ends_statement()) {
+        sqlite3_interrupt(store->db);
+    }
 #if SQLITE_VERSION_NUMBER >= 3041000
     if (sqlite3_libversion_number() >= 3041000) {
         return sqlite3_is_interrupted(store->db) != 0;

@@ -11,11 +11,16 @@ import pathlib
 import shutil
 import sqlite3
 import tempfile
+import threading
+from importlib import import_module
 from typing import Any, Callable, Iterator, Optional, Sequence, Union
+
+from . import _interrupts
 
 Row = Sequence[Any]
 
 _copies: list[tempfile.TemporaryDirectory[str]] = []  # of gx.so, as long as the process lives
+_loading = threading.Lock()  # what is prepared for a connection is for that one
 _MEMORY = "out of memory: gx may use {} bytes here (gx_config('memory_limit'))"
 
 
@@ -39,7 +44,11 @@ def load(db: Any, *, safe: bool = False) -> None:
     if _module(db) == "sqlalchemy" and hasattr(db, "pool"):
         _load_engine(db, safe)
         return
-    raw = driver(db)
+    _load(driver(db), safe, not _interrupts.has_callbacks(driver(db)))
+
+
+def _load(raw: Any, safe: bool, is_all: bool) -> None:
+    """is_all: Control-C ends statements without gx too, by the connection's progress handler."""
     if not hasattr(raw, "enable_load_extension"):
         raise NoExtensions(
             "gx_sqlite.load: this Python's sqlite3 module cannot load extensions (it was built without "
@@ -48,11 +57,12 @@ def load(db: Any, *, safe: bool = False) -> None:
     path = library()
     if not os.path.exists(path):
         raise FileNotFoundError(f"gx_sqlite.load: there is no {path}; GX_SO names another file")
-    raw.enable_load_extension(True)
-    try:
-        _load_into(raw, path, safe)
-    finally:
-        raw.enable_load_extension(False)
+    with _loading:
+        raw.enable_load_extension(True)
+        try:
+            _load_into(raw, path, safe, is_all)
+        finally:
+            raw.enable_load_extension(False)
 
 
 def probe() -> None:
@@ -67,17 +77,19 @@ def connect(database: Union[str, bytes, os.PathLike[str]], **options: Any) -> sq
         probe()
     db: sqlite3.Connection = sqlite3.connect(database, **options)
     try:
-        load(db)
+        _load(db, False, "factory" not in options or not _interrupts.has_callbacks(db))
     except BaseException:
         db.close()
         raise
     return db
 
 
-def _load_into(raw: Any, path: str, safe: bool) -> None:
+def _load_into(raw: Any, path: str, safe: bool, is_all: bool) -> None:
     """gx.so calls one SQLite library; where the process has several, each but the first gets a copy of its own."""
+    error = _module_error(raw)
     for k in itertools.count():
         try:
+            _interrupts.prepare(path, error, is_all)
             if safe:  # sqlite3's load_extension() takes an entry point from Python 3.12 on
                 list(raw.execute("SELECT load_extension(?, 'sqlite3_gx_safe_init')", (path,)))
             else:
@@ -90,6 +102,12 @@ def _load_into(raw: Any, path: str, safe: bool) -> None:
             _copies.append(tempfile.TemporaryDirectory(prefix="gx-sqlite-"))
             shutil.copy(library(), os.path.join(_copies[k].name, "gx.so"))
         path = os.path.join(_copies[k].name, "gx.so")
+
+
+def _module_error(raw: Any) -> type:
+    """What the connection's module raises where a statement was interrupted."""
+    found: type = import_module("apsw").InterruptError if _module(raw) == "apsw" else raw.OperationalError
+    return found
 
 
 def _load_engine(engine: Any, safe: bool) -> None:
