@@ -119,6 +119,7 @@ def main():
             os.environ["GX_SO"] = gx_path()
             import gx_sqlite as gx
             strike = press
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background may ignore it
         db = gx.connect("interrupts.db", isolation_level=None) if gx else gx_connect("interrupts.db")
         if args.threads:
             db.execute("SELECT gx_config('threads', ?)", (args.threads,))

@@ -26,6 +26,8 @@ import gx_sqlite as gx
 import numpy as np
 from conftest import open_apsw, open_pysqlite3, open_sqlalchemy, open_sqlite3
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background may ignore it
+
 FOREVER = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT max(x) FROM c"
 EIG = "SELECT gx_eig('A', 'values', 'vectors')"
 

@@ -15,7 +15,7 @@ import threading
 from importlib import import_module
 from typing import Any, Callable, Iterator, Optional, Sequence, Union
 
-from . import _interrupts
+from . import _interrupts, _notebook
 
 Row = Sequence[Any]
 
@@ -45,6 +45,8 @@ def load(db: Any, *, safe: bool = False) -> None:
         _load_engine(db, safe)
         return
     _load(driver(db), safe, not _interrupts.has_callbacks(driver(db)))
+    if not safe and _notebook.kernel() is not None:
+        progress(db)
 
 
 def _load(raw: Any, safe: bool, is_all: bool) -> None:
@@ -78,6 +80,8 @@ def connect(database: Union[str, bytes, os.PathLike[str]], **options: Any) -> sq
     db: sqlite3.Connection = sqlite3.connect(database, **options)
     try:
         _load(db, False, "factory" not in options or not _interrupts.has_callbacks(db))
+        if _notebook.kernel() is not None:
+            progress(db)
     except BaseException:
         db.close()
         raise
@@ -118,6 +122,28 @@ def _load_engine(engine: Any, safe: bool) -> None:
 
     event.listen(engine, "connect", loads)
     engine.dispose()  # connections made before have not gx
+
+
+def progress(db: Any, on: bool = True) -> None:
+    """Show how far long calls of this connection are, or no longer: in a notebook, where it is so from the beginning, by a bar
+    under the cell, elsewhere by a line on stderr."""
+    how = "off" if not on else "on"
+    if on and _notebook.kernel() is not None:
+        how = "gx_python_progress"
+        bars = _notebook.Bars()
+
+        def report(label: str, fraction: float, seconds: float) -> int:
+            try:
+                bars(label, fraction, seconds)
+            except KeyboardInterrupt as interrupt:
+                _interrupts.ending_by(interrupt)
+                return 1
+            except Exception:  # a call does not fail because it cannot be shown
+                pass
+            return 0
+
+        _define(driver(db), how, report, 3)
+    value(db, "SELECT gx_config('progress', ?)", (how,))
 
 
 def _module(thing: object) -> str:

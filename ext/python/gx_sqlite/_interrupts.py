@@ -20,6 +20,7 @@ import threading
 from importlib import import_module
 from typing import Any, Callable, Optional
 
+_taken: list[BaseException] = []  # KeyboardInterrupt that was raised in a function that SQLite called
 _errors: list[type] = []  # of interrupted statements, of each module whose connections have gx
 
 
@@ -27,6 +28,8 @@ def _raise_what_waits(error: BaseException, *arguments: Any) -> None:
     """An error's __init__ for once.  The signal's handler is called as this begins, by Python."""
     if threading.current_thread() is threading.main_thread():
         forget()
+        if _taken:
+            raise _taken.pop()
     signal.pthread_sigmask(signal.SIG_BLOCK, ())  # calls what has not been called yet
 
 
@@ -41,6 +44,12 @@ def _ending() -> None:
     """A statement ends by SIGINT: the error of that is to be KeyboardInterrupt."""
     for error in _errors:
         error.__init__ = _raise_what_waits  # type: ignore[misc]
+
+
+def ending_by(interrupt: BaseException) -> None:
+    """A function that SQLite calls has caught this and will make the statement end; then it is raised."""
+    _taken[:] = [interrupt]
+    _ending()
 
 
 # Whether SIGINT raises KeyboardInterrupt, by functions in C alone: Python code would call handlers that wait.
