@@ -44,12 +44,12 @@ def load(db: Any, *, safe: bool = False) -> None:
     if _module(db) == "sqlalchemy" and hasattr(db, "pool"):
         _load_engine(db, safe)
         return
-    _load(driver(db), safe, not _interrupts.has_callbacks(driver(db)))
+    load_for(driver(db), safe, not _interrupts.has_callbacks(driver(db)))
     if not safe and _notebook.kernel() is not None:
         progress(db)
 
 
-def _load(raw: Any, safe: bool, is_all: bool) -> None:
+def load_for(raw: Any, safe: bool, is_all: bool) -> None:
     """is_all: Control-C ends statements without gx too, by the connection's progress handler."""
     if not hasattr(raw, "enable_load_extension"):
         raise NoExtensions(
@@ -79,7 +79,7 @@ def connect(database: Union[str, bytes, os.PathLike[str]], **options: Any) -> sq
         probe()
     db: sqlite3.Connection = sqlite3.connect(database, **options)
     try:
-        _load(db, False, "factory" not in options or not _interrupts.has_callbacks(db))
+        load_for(db, False, "factory" not in options or not _interrupts.has_callbacks(db))
         if _notebook.kernel() is not None:
             progress(db)
     except BaseException:
