@@ -403,6 +403,7 @@ gx_code gx_store_look(gx_store *store, gx_schema *schema, gx_err *err)
 
 void gx_store_renew(gx_store *store)
 {
+    store->is_ended = false;
     for (gx_schema *schema = store->schemas; schema != NULL; schema = schema->next) {
         gx_err failed = {.code = GX_OK};
         schema->seen_count = 0;
@@ -482,8 +483,10 @@ void gx_store_set_flush(gx_store *store, gx_code (*flush)(void *arg, gx_err *err
 
 bool gx_store_is_interrupted(gx_store *store)
 {
-    if (gx_signal_ends_statement()) {
-        sqlite3_interrupt(store->db);
+    // Not made one of SQLite's interrupts, which last until no cursor of the connection is open.
+    store->is_ended = store->is_ended || gx_signal_ends_statement();
+    if (store->is_ended) {
+        return true;
     }
 #if SQLITE_VERSION_NUMBER >= 3041000
     if (sqlite3_libversion_number() >= 3041000) {

@@ -148,6 +148,25 @@ def test_what_begins_after_it():
     """)
 
 
+def test_what_was_open():
+    """A cursor in the middle of its rows goes on, other statements work, and so does the transaction."""
+    child("""
+        db = with_a(gx.connect(":memory:", isolation_level=None))
+        db.execute("CREATE TABLE t(x)")
+        db.execute("BEGIN")
+        db.execute("INSERT INTO t VALUES (1), (2), (3)")
+        rows, cells = db.execute("SELECT x FROM t"), db.execute("SELECT value FROM gx_cells('A')")
+        assert rows.fetchone() == (1,) and cells.fetchone() is not None
+        for sql in (EIG, FOREVER, "SELECT gx_randn(3000, 3000, 'B'), gx_inverse('A', 'C'), gx_eig('A', 'values', 'vectors')"):
+            assert interrupted(db.execute, sql) < 10
+            assert db.in_transaction and db.execute("SELECT gx_sum('[[1,2]]')").fetchone() == (3,)
+        gx.store(db, "D", np.eye(2000))
+        assert rows.fetchall() == [(2,), (3,)] and cells.fetchone() is not None
+        db.execute("COMMIT")
+        assert "D" in [name for name, in db.execute("SELECT name FROM gx")] and db.execute("SELECT gx_check()").fetchone() == ("ok",)
+    """)
+
+
 def test_other_threads():
     """The statement of another thread goes on; the main thread's own wait ends."""
     child("""
