@@ -45,8 +45,8 @@ def load(db: Any, *, safe: bool = False) -> None:
         _load_engine(db, safe)
         return
     load_for(driver(db), safe, not _interrupts.has_callbacks(driver(db)))
-    if not safe and _notebook.kernel() is not None:
-        progress(db)
+    if not safe:
+        _show_progress(db)
 
 
 def load_for(raw: Any, safe: bool, is_all: bool) -> None:
@@ -80,8 +80,7 @@ def connect(database: Union[str, bytes, os.PathLike[str]], **options: Any) -> sq
     db: sqlite3.Connection = sqlite3.connect(database, **options)
     try:
         load_for(db, False, "factory" not in options or not _interrupts.has_callbacks(db))
-        if _notebook.kernel() is not None:
-            progress(db)
+        _show_progress(db)
     except BaseException:
         db.close()
         raise
@@ -122,6 +121,13 @@ def _load_engine(engine: Any, safe: bool) -> None:
 
     event.listen(engine, "connect", loads)
     engine.dispose()  # connections made before have not gx
+
+
+def _show_progress(db: Any) -> None:
+    """In a notebook, of the connections that its cells make; not where somebody has locked the settings."""
+    if _notebook.kernel() is not None and threading.current_thread() is threading.main_thread():
+        with contextlib.suppress(Exception):
+            progress(db)
 
 
 def progress(db: Any, on: bool = True) -> None:

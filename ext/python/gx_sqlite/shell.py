@@ -14,7 +14,6 @@ import signal
 import sqlite3
 import struct
 import sys
-import threading
 from typing import Any, Iterable, Optional, Sequence, TextIO
 
 from . import _connect
@@ -50,7 +49,7 @@ def connect(path: str) -> Any:
     db: Any
     try:
         _connect.probe()  # before there is a file
-        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        db = sqlite3.connect(path, isolation_level=None)
     except _connect.NoExtensions:
         try:
             import apsw
@@ -114,31 +113,20 @@ class Shell:
         self.db = db
         self.out = out
         self.failed = False
-        self._is_busy = False  # with a statement
         self._depth = 0  # of files that read files
 
-    def control_c(self, *_: Any) -> None:
-        """The handler of SIGINT, from first to last: ends the statement that runs, or the line that is typed."""
-        if not self._is_busy:
-            raise KeyboardInterrupt
-        self.db.interrupt()
-
     def statement(self, sql: str) -> None:
-        """Run it, show its rows or its error.  Control-C interrupts it."""
-        result: list[Any] = []
-        work = threading.Thread(target=lambda: result.append(self._rows(sql)), daemon=True)
-        self._is_busy = True
+        """Run it, show its rows or its error.  Control-C ends it."""
         try:
-            work.start()
-            work.join()
-        finally:
-            self._is_busy = False
-        answer = result[0]
-        if isinstance(answer, Exception):
-            self._error(f"{answer or type(answer).__name__}{self._meant(str(answer))}")
+            names, found = self._rows(sql)
+            lines = list(table(names, [[shown(self.db, value) for value in row] for row in found]))
+        except KeyboardInterrupt:
+            self._error("interrupted")
             return
-        names, found = answer
-        for line in table(names, [[shown(self.db, value) for value in row] for row in found]):
+        except Exception as problem:
+            self._error(f"{problem or type(problem).__name__}{self._meant(str(problem))}")
+            return
+        for line in lines:
             print(line, file=self.out)
         self.out.flush()
 
@@ -155,18 +143,14 @@ class Shell:
         near = difflib.get_close_matches(name.lower(), names, 3)
         return f" (perhaps {' or '.join(near)}; .help all)" if near else ""
 
-    def _rows(self, sql: str) -> Any:
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # it is for the thread that waits for keys
-        try:
-            cursor = self.db.cursor()
-            cursor.execute(sql)
-            names: list[str] = []
-            with contextlib.suppress(Exception):  # apsw: of a statement that has ended it does not tell
-                names = [column[0] for column in (cursor.description or ())]
-            found = cursor.fetchall()
-            return names or [""] * len(found[0] if found else ()), found
-        except Exception as problem:
-            return problem
+    def _rows(self, sql: str) -> tuple[list[str], list[Any]]:
+        cursor = self.db.cursor()
+        cursor.execute(sql)
+        names: list[str] = []
+        with contextlib.suppress(Exception):  # apsw: of a statement that has ended it does not tell
+            names = [column[0] for column in (cursor.description or ())]
+        found = cursor.fetchall()
+        return names or [""] * len(found[0] if found else ()), found
 
     def dot(self, line: str) -> bool:
         """A command; False ends the shell."""
@@ -333,7 +317,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     shell = Shell(db, sys.stdout)
-    signal.signal(signal.SIGINT, shell.control_c)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return _serve(shell, is_demo)
     except BrokenPipeError:  # who reads has enough
