@@ -3,7 +3,9 @@
 Plan: the wheel names it; a query over HTTP has gx, computes and is restricted; a call of gx ends at Datasette's limit of time;
 settings of the plugin, and one that is refused; a database in a file, read only.
 """
-import asyncio
+import json
+import os
+import subprocess
 import sys
 import time
 
@@ -21,22 +23,33 @@ def test_the_entry_point():
     assert '[project.entry-points.datasette]\ngx-sqlite = "gx_sqlite._datasette"' in (ROOT / "ext/python/pyproject.toml").read_text()
 
 
+ASK = """
+import asyncio, json, sys
+from datasette.app import Datasette
+from datasette.plugins import pm
+from gx_sqlite import _datasette
+if not pm.has_plugin("gx-sqlite"):
+    pm.register(_datasette, "gx-sqlite")
+sql, path, options = json.loads(sys.argv[1])
+async def get():
+    return (await Datasette(memory=True, **options).client.get(path + ".json", params={"sql": sql, "_shape": "arrays"})).json()
+print(json.dumps(asyncio.run(get())))
+"""
+
+
 @pytest.fixture
 def ask():
-    """The JSON of a query to a Datasette of these files and settings."""
-    app = pytest.importorskip("datasette.app")
-    plugins = pytest.importorskip("datasette.plugins")
-    from gx_sqlite import _datasette
-    plugins.pm.register(_datasette, "gx-sqlite")
+    """The JSON of a query to a Datasette of these files and settings, in a process of its own: it may use pysqlite3's SQLite."""
+    pytest.importorskip("datasette")
 
-    def answer(sql, files=(), path="/_memory", **options):
-        async def get():
-            datasette = app.Datasette(files=files, memory=True, **options)
-            return (await datasette.client.get(f"{path}.json", params={"sql": sql, "_shape": "arrays"})).json()
-        return asyncio.run(get())
+    def answer(sql, path="/_memory", **options):
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "ext/python")}
+        done = subprocess.run([sys.executable, "-c", ASK, json.dumps([sql, path, options])], env=environment, capture_output=True,
+                              text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
 
-    yield answer
-    plugins.pm.unregister(name="gx-sqlite")
+    return answer
 
 
 def test_queries(ask, tmp_path):

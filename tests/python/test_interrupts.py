@@ -283,6 +283,32 @@ def test_rows_that_are_interrupted():
     """)
 
 
+def test_the_bar_of_a_notebook():
+    """Control-C while the function runs that draws it."""
+    child("""
+        from gx_sqlite import _notebook
+        def draws(label, fraction, seconds):
+            drawn.append(label)
+            if len(drawn) == 3:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(10)
+        drawn = []
+        _notebook.kernel, _notebook.Bars = lambda: True, lambda: draws
+        db = with_a(gx.connect(":memory:", isolation_level=None))
+        db.execute("SELECT gx_config('threads', 1)")
+        A = gx.matrix(db, "A")
+        for _ in range(2):
+            drawn.clear()
+            try:
+                (A @ A @ A @ A).fetch()
+                raise AssertionError("no Control-C")
+            except KeyboardInterrupt:
+                assert len(drawn) == 3 and db.execute("SELECT gx_sum('[[1,2]]')").fetchone() == (3,)
+        gx.progress(db, False)
+        assert interrupted(db.execute, EIG) < 10 and len(drawn) == 3
+    """)
+
+
 def test_two_libraries(tmp_path):
     pytest.importorskip("apsw")
     child("""
