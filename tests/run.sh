@@ -36,7 +36,7 @@ exports() {
     [ -z "$strange" ] || { echo "libgx.a defines: $strange"; return 1; }
     # Assertions are off there (OpenBLAS has some of its own).
     if nm "${GX_PRODUCT_A:-/dev/null}" 2>/dev/null | grep -q __assert_fail; then echo "libgx.a has assertions"; return 1; fi
-    echo "5 symbols, no library but cJSON and the C library, of glibc 2.28"
+    echo "6 symbols, no library but cJSON and the C library, of glibc 2.28"
 }
 
 # Commands on stdin, each after a name: two at a time, each with a log; the logs of those that fail are shown.
