@@ -198,3 +198,16 @@ def test_statistics(db):
     assert found.ratio.sum() == pytest.approx(1) and (A + 1).pca(2).components.shape == (2, 4)
     centred = array - array.mean(axis=0)
     assert np.allclose(A.scores(2), centred @ found.components[:2].T) and A.scores(standardize=True).shape == (30, 4)
+
+
+def test_other_modules(any_db):
+    """Connections of apsw, pysqlite3 and SQLAlchemy."""
+    array = np.random.default_rng(3).random((6, 3))
+    pandas = pytest.importorskip("pandas")
+    gx.store(any_db, "X", pandas.DataFrame(array, columns=["a", "b", "c"]))
+    X = gx.matrix(any_db, "X")
+    U, S, Vh = X.svd()
+    assert np.allclose((U * S) @ Vh, array) and X.columns == ["a", "b", "c"] and "<th>c</th>" in X._repr_html_()
+    assert np.allclose(X.cov(), np.cov(array.T)) and X.pca(1).components.shape == (1, 3)
+    gx.progress(any_db)
+    gx.progress(any_db, False)
