@@ -20,11 +20,13 @@
 */
 #include "gx_ext.h"
 
+#include "../core/base/signal.h"
 #include "../core/connection.h"
 #include "gx.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 SQLITE_EXTENSION_INIT1
 
@@ -43,6 +45,11 @@ static void count_user(int more)
 
 /* SQLITE_DIRECTONLY came with 3.30, SQLITE_INNOCUOUS and SQLITE_VTAB_DIRECTONLY with 3.31. */
 enum { OLDEST_SQLITE = 3031000 };
+
+/* Of SQLite's virtual machine: between two looks for a signal, a millisecond or less. */
+enum { STEPS_A_LOOK = 20000 };
+
+static atomic_bool all_end_by_signal; // gx_on_signal(): of the connections that come next
 
 /* Only a gx of this very version may look into the owner. */
 static const char POINTER_TYPE[] = "gx owner " GX_VERSION;
@@ -231,11 +238,20 @@ static bool enter_library(const sqlite3_api_routines *api)
 }
 #endif
 
+static int end_by_signal(void *unused)
+{
+    (void)unused;
+    return gx_signal_ends_statement();
+}
+
 static int load(sqlite3 *db, bool is_safe, char **message)
 {
     gx_ctx *made;
     gx_err err = {0};
     int rc = register_once(db, is_safe, &made, &err);
+    if (rc == SQLITE_OK && atomic_load(&all_end_by_signal)) {
+        sqlite3_progress_handler(db, STEPS_A_LOOK, end_by_signal, NULL);
+    }
     return told(rc, &err, message);
 }
 
@@ -273,6 +289,21 @@ GX_PUBLIC int sqlite3_gx_init(sqlite3 *db, char **message, const sqlite3_api_rou
 GX_PUBLIC int sqlite3_gx_safe_init(sqlite3 *db, char **message, const sqlite3_api_routines *api)
 {
     return enter(db, message, api, true);
+}
+
+GX_PUBLIC int gx_on_signal(const gx_signal *signal, int is_all)
+{
+    gx_signal_watched watched = {
+        .number = signal->number,
+        .thread = (pthread_t)signal->thread,
+        .may_end = signal->may_end,
+        .take = signal->take,
+        .ending = signal->ending,
+        .again = signal->again,
+    };
+    bool is_watched = gx_signal_watch(&watched);
+    atomic_store(&all_end_by_signal, is_watched && is_all != 0);
+    return is_watched ? 0 : 1;
 }
 
 static int configure(sqlite3 *db, const char *key, const char *value, gx_err *err)

@@ -6,7 +6,7 @@
 **
 ** Link with libgx.a (compiled with -DSQLITE_CORE), SQLite, OpenBLAS, cJSON, pthread, dl and m; the
 ** pkg-config file gx.pc names them.  Applications that load gx.so at run time need no header, but
-** for settings and lending memory: gx.so has gx_configure(), gx_lend() and gx_lend_end() too.
+** for settings, lending memory and signals: gx.so has the other functions of this file too.
 */
 #ifndef GX_H
 #define GX_H
@@ -57,6 +57,30 @@ enum { GX_LENT_MAX = 64, GX_TOKEN_BYTES = 33 };
 int gx_lend(void *data, const char *dtype, int64_t rows, int64_t cols, int64_t row_step,
             int64_t col_step, int is_writable, char token[GX_TOKEN_BYTES]);
 void gx_lend_end(const char *token);
+
+/*
+** For interpreters, whose signal handlers wait until C code returns.  A statement that runs in
+** `thread` (a pthread_t) looks about every 10 ms whether the signal has been sent; if so it calls,
+** in this order and in that thread, may_end(), whether the signal is to end statements; take(),
+** whether it still waits for its handler, which it does no longer; ending(); and again(), after
+** which it waits as before.  Where the first two say so, the statement ends: SQLITE_INTERRUPT.
+*/
+typedef struct gx_signal {
+    int number;
+    uint64_t thread;
+    int (*may_end)(void);
+    int (*take)(void);
+    void (*ending)(void);
+    void (*again)(void);
+} gx_signal;
+
+/*
+** Watch it, with a handler in front of the application's, once there is one, that calls it too.
+** is_all: also statements without a call of gx end so, of connections onto which gx is loaded
+** before gx_on_signal() is called again; SQLite's progress handler is used for them.  Only the
+** first call's signal is watched; not zero: the number is another one, or no signal's.
+*/
+int gx_on_signal(const gx_signal *signal, int is_all);
 
 #ifdef __cplusplus
 }

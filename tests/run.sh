@@ -17,7 +17,7 @@ failed=
 exports() {
     product=${GX_PRODUCT:-$GX_SO}
     found=$(nm -D --defined-only "$product" | awk '{print $3}' | tr '\n' ' ')
-    [ "$found" = "gx_configure gx_lend gx_lend_end sqlite3_gx_init sqlite3_gx_safe_init " ] || { echo "gx.so exports: $found"; return 1; }
+    [ "$found" = "gx_configure gx_lend gx_lend_end gx_on_signal sqlite3_gx_init sqlite3_gx_safe_init " ] || { echo "gx.so exports: $found"; return 1; }
     for object in "$product" "${product%/*}"/gx_cuda.so "${product%/*}"/libcjson.so.1; do
         [ -e "$object" ] || continue
         needed=$(readelf -d "$object" | sed -n 's/.*(NEEDED).*\[\(.*\)\].*/\1/p' |
@@ -36,7 +36,7 @@ exports() {
     [ -z "$strange" ] || { echo "libgx.a defines: $strange"; return 1; }
     # Assertions are off there (OpenBLAS has some of its own).
     if nm "${GX_PRODUCT_A:-/dev/null}" 2>/dev/null | grep -q __assert_fail; then echo "libgx.a has assertions"; return 1; fi
-    echo "5 symbols, no library but cJSON and the C library, of glibc 2.28"
+    echo "6 symbols, no library but cJSON and the C library, of glibc 2.28"
 }
 
 # Commands on stdin, each after a name: two at a time, each with a log; the logs of those that fail are shown.

@@ -36,6 +36,7 @@
 */
 #include <sqlite3ext.h>
 
+#include "../base/signal.h"
 #include "store_int.h"
 
 #include <stdarg.h>
@@ -402,6 +403,7 @@ gx_code gx_store_look(gx_store *store, gx_schema *schema, gx_err *err)
 
 void gx_store_renew(gx_store *store)
 {
+    store->is_ended = false;
     for (gx_schema *schema = store->schemas; schema != NULL; schema = schema->next) {
         gx_err failed = {.code = GX_OK};
         schema->seen_count = 0;
@@ -481,6 +483,11 @@ void gx_store_set_flush(gx_store *store, gx_code (*flush)(void *arg, gx_err *err
 
 bool gx_store_is_interrupted(gx_store *store)
 {
+    // Not made one of SQLite's interrupts, which last until no cursor of the connection is open.
+    store->is_ended = store->is_ended || gx_signal_ends_statement();
+    if (store->is_ended) {
+        return true;
+    }
 #if SQLITE_VERSION_NUMBER >= 3041000
     if (sqlite3_libversion_number() >= 3041000) {
         return sqlite3_is_interrupted(store->db) != 0;

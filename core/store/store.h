@@ -175,7 +175,7 @@ void gx_store_set_stats(gx_store *store, gx_stats *stats);
 */
 void gx_store_set_flush(gx_store *store, gx_code (*flush)(void *arg, gx_err *err), void *arg);
 
-/* Polls sqlite3_interrupt(); cheap; caller's thread. */
+/* Polls sqlite3_interrupt() and the signal of base/signal.h; cheap; caller's thread. */
 bool gx_store_is_interrupted(gx_store *store);
 
 int64_t gx_store_length_limit(gx_store *store); /* SQLITE_LIMIT_LENGTH, bytes */

@@ -155,6 +155,7 @@ struct gx_store {
     char overtaken[GX_NAME_MAX + 1]; /* see gx_store_overtaken(); "": not */
     gx_hold *hold;                   /* read pins kept after calls; or NULL: store_hold.c     */
     bool has_committed;              /* this call has, by itself                              */
+    bool is_ended;                   /* this call is, by a signal                             */
     double logged_bytes;             /* written by calls since the last checkpoint: an estimate */
     gx_file_record file[GX_FILES_MAX]; /* store_stamp.c; the oldest one makes place */
     int next_file;

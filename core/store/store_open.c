@@ -100,6 +100,7 @@ void gx_store_release(gx_store *store)
     }
     gx_store_finish(store);
     gx_store_forget_panels(store);
+    store->is_ended = false;
     if (store->has_committed) {
         store->has_committed = false;
         checkpoint(store);

@@ -127,7 +127,8 @@ def _about() -> dict[str, bytes]:
     """What a wheel says about itself."""
     return {"METADATA": metadata().encode(),
             "WHEEL": f"Wheel-Version: 1.0\nGenerator: gx\nRoot-Is-Purelib: false\nTag: {TAG}\n".encode(),
-            "entry_points.txt": b"[console_scripts]\ngx-sqlite = gx_sqlite.shell:main\n",
+            "entry_points.txt": (b"[console_scripts]\ngx-sqlite = gx_sqlite.shell:main\n\n"
+                                 b"[datasette]\ngx-sqlite = gx_sqlite._datasette\n"),
             "licenses/LICENSE": (ROOT / "LICENSE").read_bytes()}
 
 

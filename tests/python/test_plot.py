@@ -19,6 +19,13 @@ from conftest import ROOT
 RNG = np.random.default_rng(6)
 
 
+@pytest.fixture(autouse=True)
+def no_figures_are_left():
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
 def drawn(axes):
     return np.asarray(axes.get_images()[0].get_array())
 

@@ -239,34 +239,34 @@ def state(db):
     return kept, used, db.in_transaction, db.execute("SELECT count(*) FROM plain").fetchall()
 
 
-def whole(db, sql, most):
+def whole(db, sql, most, strike=None):
     """Seconds of the whole statement, or so many at most; what it writes is rolled back."""
     start = time.perf_counter()
-    problem, *_ = interrupt(db, sql, most)
+    problem, *_ = interrupt(db, sql, most, strike)
     if problem is not None and "interrupted" not in problem:
         raise sqlite3.OperationalError(problem)
     return min(most, time.perf_counter() - start)
 
 
-def interrupt(db, sql, delay):
-    """Interrupt the statement after so many seconds: its error (None: it had ended), how long the end took in seconds, and
+def interrupt(db, sql, delay, strike=None):
+    """Interrupt the statement after so many seconds, by strike or as other threads do: its error (None: it had ended), how long the end took in seconds, and
     in seconds of this process's processors.  AGAIN in the statement is another number each time, since a program that was run
     before is kept."""
     at = []
     sql = sql.replace("AGAIN", str(next(TIMES)))
 
-    def strike():
+    def press():
         at[:] = [time.perf_counter(), time.process_time()]
-        db.interrupt()
+        (strike or db.interrupt)()
 
-    timer = threading.Timer(delay, strike)
+    timer = threading.Timer(delay, press)
     db.execute("BEGIN")
     timer.start()
     problem = None
     try:
         db.execute(sql).fetchall()
-    except sqlite3.Error as error:
-        problem = str(error)
+    except (sqlite3.Error, KeyboardInterrupt) as error:
+        problem = str(error) or "interrupted"
     end = time.perf_counter(), time.process_time()
     timer.cancel()
     timer.join()

@@ -11,11 +11,11 @@ connect is sqlite3's with gx in it; every function takes a connection of sqlite3
 texts.
 """
 from ._arrays import fetch, store
-from ._connect import NoExtensions, connect, library, load
+from ._connect import NoExtensions, connect, library, load, progress
 from ._matrix import Expression, Matrix, matrix
 from ._plot import plot
 from ._values import pack as value
 from ._version import __version__
 
 __all__ = ["Expression", "Matrix", "NoExtensions", "__version__", "connect", "fetch", "library", "load", "matrix", "plot",
-           "store", "value"]
+           "progress", "store", "value"]

@@ -14,7 +14,7 @@ from typing import Any, Iterator, Optional, Union
 
 import numpy as np
 
-from . import _connect
+from . import _columns, _connect
 from ._lent import call, lent
 from ._sources import Source, source
 from ._sparse import is_scipy, is_sparse_value, pack_sparse, unpack_sparse
@@ -33,8 +33,17 @@ def store(db: Any, name: str, data: Any, *, replace: bool = False, dtype: DTypeL
 
     data: an array of one or two dimensions and any strides, a matrix value, a number, lists of lists, a sparse matrix of SciPy's (stored
     as one), a pandas DataFrame, an Arrow table or FixedSizeList column, or an iterator of blocks of rows: with `rows`, how many there are in all, they go straight
-    to the database, else through a temporary file.  dtype: what the elements become, by default what holds them.
+    to the database, else through a temporary file.  dtype: what the elements become, by default what holds them.  The names of a
+    frame's columns are kept (gx.matrix(db, name).columns).
     """
+    names = _columns.of_data(data) if isinstance(name, str) else None
+    stored = _store(db, name, data, replace, dtype, rows)
+    if names is not None:
+        _columns.keep(db, stored, names)
+    return stored
+
+
+def _store(db: Any, name: str, data: Any, replace: bool, dtype: DTypeLike, rows: Optional[int]) -> str:
     again = f'"replace":{"true" if replace else "false"}'
     if is_scipy(data):
         return str(_connect.value(db, "SELECT gx_store(?, ?, ?)", (name, pack_sparse(data, dtype), f"{{{again}}}")))

@@ -11,11 +11,16 @@ import pathlib
 import shutil
 import sqlite3
 import tempfile
+import threading
+from importlib import import_module
 from typing import Any, Callable, Iterator, Optional, Sequence, Union
+
+from . import _interrupts, _notebook
 
 Row = Sequence[Any]
 
 _copies: list[tempfile.TemporaryDirectory[str]] = []  # of gx.so, as long as the process lives
+_loading = threading.Lock()  # what is prepared for a connection is for that one
 _MEMORY = "out of memory: gx may use {} bytes here (gx_config('memory_limit'))"
 
 
@@ -39,7 +44,13 @@ def load(db: Any, *, safe: bool = False) -> None:
     if _module(db) == "sqlalchemy" and hasattr(db, "pool"):
         _load_engine(db, safe)
         return
-    raw = driver(db)
+    load_for(driver(db), safe, not _interrupts.has_callbacks(driver(db)))
+    if not safe:
+        _show_progress(db)
+
+
+def load_for(raw: Any, safe: bool, is_all: bool) -> None:
+    """is_all: Control-C ends statements without gx too, by the connection's progress handler."""
     if not hasattr(raw, "enable_load_extension"):
         raise NoExtensions(
             "gx_sqlite.load: this Python's sqlite3 module cannot load extensions (it was built without "
@@ -48,11 +59,12 @@ def load(db: Any, *, safe: bool = False) -> None:
     path = library()
     if not os.path.exists(path):
         raise FileNotFoundError(f"gx_sqlite.load: there is no {path}; GX_SO names another file")
-    raw.enable_load_extension(True)
-    try:
-        _load_into(raw, path, safe)
-    finally:
-        raw.enable_load_extension(False)
+    with _loading:
+        raw.enable_load_extension(True)
+        try:
+            _load_into(raw, path, safe, is_all)
+        finally:
+            raw.enable_load_extension(False)
 
 
 def probe() -> None:
@@ -67,17 +79,20 @@ def connect(database: Union[str, bytes, os.PathLike[str]], **options: Any) -> sq
         probe()
     db: sqlite3.Connection = sqlite3.connect(database, **options)
     try:
-        load(db)
+        load_for(db, False, "factory" not in options or not _interrupts.has_callbacks(db))
+        _show_progress(db)
     except BaseException:
         db.close()
         raise
     return db
 
 
-def _load_into(raw: Any, path: str, safe: bool) -> None:
+def _load_into(raw: Any, path: str, safe: bool, is_all: bool) -> None:
     """gx.so calls one SQLite library; where the process has several, each but the first gets a copy of its own."""
+    error = _module_error(raw)
     for k in itertools.count():
         try:
+            _interrupts.prepare(path, error, is_all)
             if safe:  # sqlite3's load_extension() takes an entry point from Python 3.12 on
                 list(raw.execute("SELECT load_extension(?, 'sqlite3_gx_safe_init')", (path,)))
             else:
@@ -92,6 +107,12 @@ def _load_into(raw: Any, path: str, safe: bool) -> None:
         path = os.path.join(_copies[k].name, "gx.so")
 
 
+def _module_error(raw: Any) -> type:
+    """What the connection's module raises where a statement was interrupted."""
+    found: type = import_module("apsw").InterruptError if _module(raw) == "apsw" else raw.OperationalError
+    return found
+
+
 def _load_engine(engine: Any, safe: bool) -> None:
     from sqlalchemy import event
 
@@ -100,6 +121,35 @@ def _load_engine(engine: Any, safe: bool) -> None:
 
     event.listen(engine, "connect", loads)
     engine.dispose()  # connections made before have not gx
+
+
+def _show_progress(db: Any) -> None:
+    """In a notebook, of the connections that its cells make; not where somebody has locked the settings."""
+    if _notebook.kernel() is not None and threading.current_thread() is threading.main_thread():
+        with contextlib.suppress(Exception):
+            progress(db)
+
+
+def progress(db: Any, on: bool = True) -> None:
+    """Show how far long calls of this connection are, or no longer: in a notebook, where it is so from the beginning, by a bar
+    under the cell, elsewhere by a line on stderr."""
+    how = "off" if not on else "on"
+    if on and _notebook.kernel() is not None:
+        how = "gx_python_progress"
+        bars = _notebook.Bars()
+
+        def report(label: str, fraction: float, seconds: float) -> int:
+            try:
+                bars(label, fraction, seconds)
+            except KeyboardInterrupt as interrupt:
+                _interrupts.ending_by(interrupt)
+                return 1
+            except Exception:  # a call does not fail because it cannot be shown
+                pass
+            return 0
+
+        _define(driver(db), how, report, 3)
+    value(db, "SELECT gx_config('progress', ?)", (how,))
 
 
 def _module(thing: object) -> str:

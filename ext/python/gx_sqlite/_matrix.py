@@ -13,14 +13,14 @@ import json
 import numbers
 import operator
 from decimal import Decimal
-from typing import Any, Optional, Union
+from typing import Any, Iterator, NamedTuple, Optional, Union
 
 import numpy as np
 
-from . import _connect
+from . import _columns, _connect, _notebook
 from ._arrays import fetch
 from ._sparse import is_scipy, pack_sparse
-from ._values import DTYPES, Array, pack, plain, unpack
+from ._values import DTYPES, Array, Buffer, pack, plain, unpack
 
 Operand = Union["Expression", Array, float, complex]
 BINARY = {"add": "gx_add", "subtract": "gx_sub", "multiply": "gx_mul", "divide": "gx_div", "power": "gx_pow",
@@ -36,6 +36,30 @@ UNARY = {"negative": "gx_neg", "absolute": "gx_abs", "conjugate": "gx_conj", "ar
 MASKS = {"bitwise_and": "gx_logical_and", "bitwise_or": "gx_logical_or", "bitwise_xor": "gx_logical_xor"}  # & | ^
 KEEPS_SPARSE = ("gx_transpose", "gx_matmul", "gx_add", "gx_sub", "gx_mul", "gx_neg", "gx_abs")  # of sparse operands
 Shape = tuple[int, int]
+_BAND = 8 << 20  # bytes of rows that are read at a time
+
+
+class SVD(NamedTuple):
+    """A = U @ diag(S) @ Vh."""
+
+    U: Array
+    S: Array
+    Vh: Array
+
+
+class Eigen(NamedTuple):
+    """A @ eigenvectors = eigenvectors * eigenvalues: a column each."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class Components(NamedTuple):
+    """Principal components: how much each varies, its share of all, and as rows their directions."""
+
+    variance: Array
+    ratio: Array
+    components: Array
 
 
 def matrix(db: Any, name: str) -> Matrix:
@@ -67,6 +91,10 @@ class Expression:
     def __repr__(self) -> str:
         return f"<gx expression {self._text()}, {self.shape[0]}x{self.shape[1]}>"
 
+    def _repr_html_(self) -> str:
+        """In a notebook; nothing is computed."""
+        return _notebook.line(repr(self))
+
     def _text(self) -> str:
         inner = [_described(operand) for operand in self._operands]
         for k, option in enumerate(("transa", "transb")):
@@ -76,6 +104,10 @@ class Expression:
 
     def __len__(self) -> int:
         return self.shape[0]
+
+    def __iter__(self) -> Iterator[Array]:
+        """The rows."""
+        return iter(np.asarray(self))
 
     def __bool__(self) -> bool:
         if self.size != 1:
@@ -235,6 +267,65 @@ class Expression:
         """L, lower, with L L^H = A."""
         return Expression(self._db, "gx_cholesky", (self,), {}, self.shape)
 
+    def cov(self, *, ddof: int = 1) -> Expression:
+        """Covariances of the columns."""
+        return Expression(self._db, "gx_cov", (self,), {"ddof": operator.index(ddof)}, (self.shape[1], self.shape[1]))
+
+    def corr(self) -> Expression:
+        """Correlations of the columns."""
+        return Expression(self._db, "gx_corr", (self,), {}, (self.shape[1], self.shape[1]))
+
+    def svd(self, k: Optional[int] = None, **options: Any) -> SVD:
+        """The singular value decomposition, or the k largest values and their vectors, as arrays; options: gx_svd's."""
+        rows = self._rows("sigma, u, v", "gx_svd", "k", k, options)
+        m, n = self.shape
+        return SVD(_side_by_side([row[1] for row in rows], m), np.array([row[0] for row in rows], float),
+                   _side_by_side([row[2] for row in rows], n).conj().T)
+
+    def eig(self, k: Optional[int] = None, **options: Any) -> Eigen:
+        """Eigenvalues and eigenvectors, all or k of them, as arrays; options: gx_eig's, as which="SM"."""
+        rows = self._rows("value, imag, vector", "gx_eig", "k", k, options)
+        values = np.array([complex(row[0], row[1]) if row[1] else row[0] for row in rows])
+        return Eigen(values if len(values) else values.astype(float), _side_by_side([row[2] for row in rows], self.shape[0]))
+
+    def pca(self, k: Optional[int] = None, **options: Any) -> Components:
+        """Principal components of the columns, all or the first k; options: gx_pca's, as standardize=True."""
+        rows = self._rows("variance, ratio, vector", "gx_pca", "component", k, options)
+        variance, ratio = (np.array([row[at] for row in rows], float) for at in (0, 1))
+        return Components(variance, ratio, _side_by_side([row[2] for row in rows], self.shape[1]).T)
+
+    def scores(self, k: Optional[int] = None, **options: Any) -> Array:
+        """The rows in terms of the principal components, a column each; options: gx_pca's."""
+        parameters: list[Any] = []
+        data, again = self._sql(parameters), self._sql(parameters)
+        count = "" if k is None else f"{operator.index(k)}, "
+        elements: Array = fetch(self._db, _connect.value(
+            self._db, f"SELECT gx_pca_project({data}, gx_pca({again}, {count}?))", [*parameters, json.dumps(options)]))
+        return elements
+
+    def _rows(self, columns: str, function: str, order: str, k: Optional[int], options: dict[str, Any]) -> list[Any]:
+        """Rows of a table-valued function of this matrix."""
+        parameters: list[Any] = []
+        argument = self._sql(parameters)
+        count = "" if k is None else f"{operator.index(k)}, "
+        if function != "gx_pca" and k is not None:
+            count, options = "", {"k": operator.index(k), **options}
+        return _connect.rows(self._db, f"SELECT {columns} FROM {function}({argument}, {count}?) ORDER BY {order}",
+                             [*parameters, json.dumps(options)])
+
+    @property
+    def columns(self) -> Optional[list[str]]:
+        """Names of the columns, of a stored data frame; None: there are none."""
+        return None
+
+    def to_pandas(self) -> Any:
+        """A DataFrame of the elements, with the names of the columns where they are known; a sparse matrix makes a sparse one."""
+        import pandas
+        elements = self.fetch()
+        if isinstance(elements, np.ndarray):
+            return pandas.DataFrame(elements, columns=self.columns)
+        return pandas.DataFrame.sparse.from_spmatrix(elements, columns=self.columns)
+
     def __matmul__(self, other: Operand) -> Expression:
         return _product(self._db, self, other)
 
@@ -357,6 +448,29 @@ class Matrix(Expression):
         (m, n), dtype = self._catalog()
         return f"<gx matrix {self.name!r}, {m}x{n} {dtype}>"
 
+    def _repr_html_(self) -> str:
+        """In a notebook: the first rows and columns."""
+        m, n = self.shape
+        i, j = _notebook.corner(m, n)
+        elements: Any = self[0:i, 0:j]
+        return _notebook.table(repr(self), (m, n), elements.toarray() if is_scipy(elements) else elements, self.columns)
+
+    @property
+    def columns(self) -> Optional[list[str]]:
+        return _columns.of_matrix(self._db, self.name)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements in the database."""
+        return int(json.loads(_connect.value(self._db, "SELECT gx_info(?)", (self.name,)))["bytes"])
+
+    def __iter__(self) -> Iterator[Array]:
+        """The rows, some megabytes of them read at a time."""
+        m, n = self.shape
+        height = max(1, _BAND // max(1, n * 8))
+        for i in range(0, m, height):
+            yield from self[i:i + height]
+
     def _text(self) -> str:
         return self.name
 
@@ -403,6 +517,11 @@ class Matrix(Expression):
         chosen = _numbers((row, column)[axis], self.shape[axis], what)
         taken = fetch(self._db, _connect.value(self._db, "SELECT gx_take(?, ?, ?)", (self.name, pack(chosen), axis)))
         return taken[:, column] if axis == 0 else taken[row]
+
+
+def _side_by_side(vectors: list[Buffer], rows: int) -> Array:
+    """Values of one column each, which are that long, as one array."""
+    return np.hstack([unpack(vector) for vector in vectors]) if vectors else np.empty((rows, 0))
 
 
 def _is_sparse(operand: Any) -> bool:

@@ -4,11 +4,12 @@ Nothing larger than the picture is drawn: a large matrix is read band by band an
 """
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, Optional
 
 import numpy as np
 
-from . import _connect
+from . import _connect, _notebook
 from ._arrays import fetch
 from ._matrix import Matrix
 from ._sparse import is_scipy
@@ -19,7 +20,8 @@ KINDS = ("heat", "spy", "scree", "pca")
 
 
 def plot(db: Any, matrix: str, kind: str = "heat", *, axes: Any = None, path: Optional[str] = None, k: int = 20) -> Any:
-    """Draw a stored matrix; returns matplotlib's Axes.
+    """Draw a stored matrix; returns matplotlib's Axes.  In a notebook the picture is under the cell; elsewhere
+    matplotlib.pyplot.show() opens it, unless it was made for a file only.
 
     kind: 'heat' its elements as colours, 'spy' where it is not zero, 'scree' its k largest singular values, 'pca' its
     rows on their first two principal components.  path: a file to write the picture to, by its ending.
@@ -27,17 +29,26 @@ def plot(db: Any, matrix: str, kind: str = "heat", *, axes: Any = None, path: Op
     if kind not in KINDS:
         raise ValueError(f"gx_sqlite.plot: kind {kind!r} is not known ({', '.join(KINDS)})")
     try:
-        from matplotlib import figure
+        import_module("matplotlib")
     except ImportError:
         raise ImportError("gx_sqlite.plot: matplotlib is not installed (pip install matplotlib)") from None
     stored = Matrix(db, matrix)
     if axes is None:
-        axes = figure.Figure(figsize=(6, 5), layout="tight").add_subplot()
+        axes = _figure(is_shown=path is None or _notebook.kernel() is not None).add_subplot()
     {"heat": _heat, "spy": _spy, "scree": _scree, "pca": _pca}[kind](axes, db, stored, k)
     axes.set_title(f"{matrix}, {stored.shape[0]}x{stored.shape[1]}")
     if path is not None:
         axes.figure.savefig(path)
     return axes
+
+
+def _figure(is_shown: bool) -> Any:
+    """Of pyplot, which shows it and keeps it until then, or one for a file."""
+    if is_shown:
+        from matplotlib import pyplot
+        return pyplot.figure(figsize=(6, 5), layout="tight")
+    from matplotlib import figure
+    return figure.Figure(figsize=(6, 5), layout="tight")
 
 
 def _cuts(size: int) -> Array:

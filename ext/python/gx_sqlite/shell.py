@@ -16,7 +16,6 @@ import signal
 import sqlite3
 import struct
 import sys
-import threading
 import time
 from typing import Any, Iterable, Optional, Sequence, TextIO
 
@@ -59,7 +58,7 @@ def connect(path: str) -> Any:
     db: Any
     try:
         _connect.probe()  # before there is a file
-        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        db = sqlite3.connect(path, isolation_level=None)
     except _connect.NoExtensions:
         try:
             import apsw
@@ -144,36 +143,11 @@ class Shell:
         self.db = db
         self.out = out
         self.failed = False
-        self._is_busy = False  # with a statement
         self._depth = 0  # of files that read files
         self._mode, self._has_headers, self._has_timer = "table", False, False
 
-    def control_c(self, *_: Any) -> None:
-        """The handler of SIGINT, from first to last: ends the statement that runs, or the line that is typed."""
-        if not self._is_busy:
-            raise KeyboardInterrupt
-        self.db.interrupt()
-
     def statement(self, sql: str) -> None:
-        """Run it, show its rows or its error.  Control-C interrupts it."""
-        result: list[Any] = []
-        work = threading.Thread(target=lambda: result.append(self._rows(sql)), daemon=True)
-        self._is_busy = True
-        start = time.perf_counter()
-        try:
-            work.start()
-            work.join()
-        finally:
-            self._is_busy = False
-        seconds, answer = time.perf_counter() - start, result[0]
-        if isinstance(answer, Exception):
-            self._error(f"{answer or type(answer).__name__}{self._meant(str(answer))}")
-            return
-        names, found = answer
-        is_plain = self._mode == "json"  # numbers stay numbers
-        cells = [[value if is_plain and not isinstance(value, bytes) else shown(self.db, value, len(row) == 1) for value in row]
-                 for row in found]
-        for line in rendered(self._mode, self._has_headers, names, cells) if names else ():
+import time
             print(line, file=self.out)
         if self._has_timer:
             print(f"{seconds:.3f} s", file=self.out)
@@ -192,18 +166,14 @@ class Shell:
         near = difflib.get_close_matches(name.lower(), names, 3)
         return f" (perhaps {' or '.join(near)}; .help all)" if near else ""
 
-    def _rows(self, sql: str) -> Any:
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # it is for the thread that waits for keys
-        try:
-            cursor = self.db.cursor()
-            cursor.execute(sql)
-            names: list[str] = []
-            with contextlib.suppress(Exception):  # apsw: of a statement that has ended it does not tell
-                names = [column[0] for column in (cursor.description or ())]
-            found = cursor.fetchall()
-            return names or [""] * len(found[0] if found else ()), found
-        except Exception as problem:
-            return problem
+    def _rows(self, sql: str) -> tuple[list[str], list[Any]]:
+        cursor = self.db.cursor()
+        cursor.execute(sql)
+        names: list[str] = []
+        with contextlib.suppress(Exception):  # apsw: of a statement that has ended it does not tell
+            names = [column[0] for column in (cursor.description or ())]
+        found = cursor.fetchall()
+        return names or [""] * len(found[0] if found else ()), found
 
     def dot(self, line: str) -> bool:
         """A command; False ends the shell."""
@@ -422,7 +392,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     shell = Shell(db, sys.stdout)
-    signal.signal(signal.SIGINT, shell.control_c)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return _serve(shell, is_demo)
     except BrokenPipeError:  # who reads has enough
