@@ -147,7 +147,22 @@ class Shell:
         self._mode, self._has_headers, self._has_timer = "table", False, False
 
     def statement(self, sql: str) -> None:
-import time
+        """Run it, show its rows or its error.  Control-C ends it."""
+        start = time.perf_counter()
+        try:
+            names, found = self._rows(sql)
+            seconds = time.perf_counter() - start
+            is_plain = self._mode == "json"  # numbers stay numbers
+            cells = [[value if is_plain and not isinstance(value, bytes) else shown(self.db, value, len(row) == 1)
+                      for value in row] for row in found]
+            lines = list(rendered(self._mode, self._has_headers, names, cells)) if names else []
+        except KeyboardInterrupt:
+            self._error("interrupted")
+            return
+        except Exception as problem:
+            self._error(f"{problem or type(problem).__name__}{self._meant(str(problem))}")
+            return
+        for line in lines:
             print(line, file=self.out)
         if self._has_timer:
             print(f"{seconds:.3f} s", file=self.out)
