@@ -27,11 +27,11 @@ def stored(db):
 @pytest.mark.parametrize("sql", ["SELECT rank FROM gx_lstsq('T', '[1,2,3]', '{\"rcond\":%s}')",
                                  "SELECT gx_lstsq('T', '[1,2,3]', '{\"rcond\":%s}')"])
 def test_rcond(stored, sql, rcond):
-    assert error(stored, sql % rcond) == f'gx_lstsq: "rcond" must be at least 0 and below 1, not {rcond}'
+    assert error(stored, sql % rcond) == f'gx_lstsq: option "rcond" must be at least 0 and below 1, not {rcond}'
 
 
 def test_mode(stored):
-    expected = 'gx_qr: "mode" must be "economy" or "full", not "thin"'
+    expected = 'gx_qr: option "mode" must be one of economy, full, not "thin"'
     assert error(stored, "SELECT * FROM gx_qr('T', '{\"mode\":\"thin\"}')") == expected
 
 
