@@ -51,10 +51,15 @@ def metadata() -> str:
             f"Description-Content-Type: text/markdown\n\n" + (HERE / "README.md").read_text())
 
 
+def _environment() -> dict[str, str]:
+    """For a make of its own, whoever's make has called."""
+    return {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "BUILD", "SO")}
+
+
 def _make() -> None:
     """Build gx.so, and gx_cuda.so where GX_CUDA is set.  What is missing is named, not installed: who calls pip may not expect
     that it runs apt-get.  pip keeps this output to itself, so a line on the terminal says how far the compiler is."""
-    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL")} | {"GX_INSTALL": "off"}
+    environment = _environment() | {"GX_INSTALL": "off"}
     goals = ["gx.so"] + ["cuda"] * bool(os.environ.get("GX_CUDA"))
     command = ["make", f"-j{os.cpu_count() or 1}", "-C", str(ROOT), *goals]
     planned = subprocess.run([*command, "-n"], env=environment, capture_output=True, text=True, check=False).stdout
@@ -172,7 +177,8 @@ def grammar() -> list[tuple[str, pathlib.Path]]:
     if (ROOT / "core/program/grammar.c").exists():
         return []
     made = ROOT / "build/core/program"
-    subprocess.run(["make", "-s", "-C", str(ROOT), "build/core/program/grammar.c"], check=True, stdout=sys.stderr)
+    subprocess.run(["make", "-s", "-C", str(ROOT), "build/core/program/grammar.c"], check=True, env=_environment(),
+                   stdout=sys.stderr)
     return [(f"core/program/{name}", made / name) for name in ("grammar.c", "grammar.h")]
 
 
