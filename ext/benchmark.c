@@ -1,23 +1,18 @@
 /*
 ** gx_benchmark([force]): measures the machine for the planner and keeps the figures.
 **
-** Products, factorisations and memcpy are measured by the core (profile_measure.c), an open
-** or an allowed device by profile_device.c. The database's rates come from a private database
-** beside the connection's own, so on the same disk, with its page size, journal mode and
-** synchronous, and removed afterwards: a 1 x 1 matrix is stored and committed some times; then
-** matrices of one, eight and many tiles of 8 MiB, storing and committing timed apart, while the
-** file grows, and once more where those have been: how fast depends on that, and on what still
-** fits into the processor's caches. The one of eight tiles is read through one connection, the
-** second time from a warm cache, as a scan finds it, and then by as many helper connections as the
-** setting 'readers' says, each opened as a call does. Where there is no such place the private
-** database is a temporary file of SQLite's, which waits for no disk and has no helpers. What a
-** killed process has left in the folder is removed by a measurement that begins an hour later or
-** more.
+** The core measures products, factorisations and memcpy (profile_measure.c), and an open or allowed
+** device (profile_device.c).  The database's rates come from a private database beside the
+** connection's own, on the same disk, with the same page size, journal mode and synchronous.  Next
+** to nothing is stored and committed some times; then matrices of one, eight and many tiles of 8
+** MiB, while the file grows and again where they have been: rates depend on that and on what fits
+** into caches.  The one of eight tiles is read through one connection, the second time from a warm
+** cache, and by as many helper connections as 'readers' says.  Where there is no place for a file
+** the database is a temporary one of SQLite's, without helpers.  What a killed process left is
+** removed by a measurement an hour later.
 **
-** Takes about four seconds, six with a device; on the disk matrices of 328 MiB altogether, of 200
-** on a slow one (many tiles are those that take MANY_S) and as long a log; memory within
-** memory_limit. With force not given or 0, figures that were measured before are returned as they
-** are.
+** Takes four seconds, six with a device; on the disk 328 MiB, 200 on a slow one (MANY_S), and as
+** long a log; memory within memory_limit.  Without force, figures that are there are returned.
 */
 #include "gx_ext.h"
 
@@ -42,6 +37,9 @@ enum { MANY_LEAST = 16, MANY_MOST = 32 };
 static const double MANY_S = 0.25;
 
 static const size_t PIECE_BYTES = (size_t)1 << 20;
+
+/* Of a database's file and of what SQLite keeps beside it. */
+static const char *const endings[] = {"", "-journal", "-wal", "-shm"};
 
 /* One transaction: tiles [from, to) of meta; the first one makes the matrix, the last names it. */
 static gx_code write_tiles(gx_run *run, gx_store *store, const char *name, const void *data,
@@ -322,19 +320,14 @@ static gx_code measure_store(gx_run *run, gx_ctx *ctx, gx_profile *profile, gx_e
 /* Is it what choose_path() names, or the journal, log or index of such a database? */
 static bool is_private_name(const char *name)
 {
-    static const char *const endings[] = {".db", ".db-journal", ".db-wal", ".db-shm"};
     long pid;
     long long ns;
-    int length = 0;
-    if (sscanf(name, "gx-benchmark-%ld-%lld%n", &pid, &ns, &length) != 2 || length == 0) {
-        return false;
+    int length = 0, found = sscanf(name, "gx-benchmark-%ld-%lld.db%n", &pid, &ns, &length);
+    bool is_its = false;
+    for (size_t k = 0; found == 2 && length > 0 && k < sizeof endings / sizeof endings[0]; k++) {
+        is_its = is_its || strcmp(name + length, endings[k]) == 0;
     }
-    for (size_t k = 0; k < sizeof endings / sizeof endings[0]; k++) {
-        if (strcmp(name + length, endings[k]) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return is_its;
 }
 
 /*
@@ -378,7 +371,6 @@ static bool choose_path(sqlite3 *db, char path[PATH_BYTES])
 
 static void remove_database(const char *path)
 {
-    static const char *const endings[] = {"", "-journal", "-wal", "-shm"};
     char name[PATH_BYTES];
     for (size_t k = 0; k < sizeof endings / sizeof endings[0] && path[0] != '\0'; k++) {
         snprintf(name, sizeof name, "%.1000s%s", path, endings[k]);
