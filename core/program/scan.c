@@ -36,8 +36,7 @@ static bool is_blank(char c)
 static void skip(gx_scanner *s)
 {
     while (s->at < s->end) {
-        bool is_comment = *s->at == '#' || (*s->at == '-' && peek(s, 1) == '-');
-        if (is_comment) {
+        if (*s->at == '#' || (*s->at == '-' && peek(s, 1) == '-')) { // a comment
             while (s->at < s->end && *s->at != '\n') {
                 s->at++;
             }
@@ -173,8 +172,10 @@ gx_token gx_scan(gx_scanner *s, const char **why)
     skip(s);
     gx_token token = {.at = s->at, .line = s->line, .column = column_of(s)};
     char c = peek(s, 0);
-    *why = c == '^'   ? "a power is **, of a matrix powm(A, k)"
-           : c == '%' ? "what is left of A by B is mod(A, B)"
+    *why = c == '^'                        ? "a power is **, of a matrix powm(A, k)"
+           : c == '%' && peek(s, 1) == '*' ? "the matrix product is A @ B"
+           : c == '%'                      ? "the remainder of A divided by B is mod(A, B)"
+           : c == '\\'                     ? "the solution of A X = B is solve(A, B)"
            : c == '.' ? "* / ** are by element without a dot, @ is the matrix product"
                       : "no operand or operator begins with this character";
     if (s->at == s->end) {

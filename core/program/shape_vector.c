@@ -129,7 +129,7 @@ gx_ref gx_check_cross(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 /* The k largest of a vector, descending, and where they are. */
 gx_ref gx_check_topk(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
-    int64_t k;
+    int64_t k, n = length_of(g, in[0]);
     (void)count;
     node->type = vector_type(g, in[0]);
     if (!are_vectors(g, in, 1) || !gx_take_whole(g, in[1], "k", &k)) {
@@ -138,9 +138,8 @@ gx_ref gx_check_topk(gx_graph *g, gx_node *node, const gx_ref *in, int count)
     if (gx_number_is_complex(node->type.dtype)) {
         return gx_graph_fail(g, "complex numbers have no order");
     }
-    if (k < 0 || k > length_of(g, in[0])) {
-        return gx_graph_fail(g, "k must be from 0 to %lld, not %lld",
-                             (long long)length_of(g, in[0]), (long long)k);
+    if (k < 0 || k > n) {
+        return gx_graph_fail(g, "k must be from 0 to %lld, not %lld", (long long)n, (long long)k);
     }
     node->type.rows = k;
     node->type.cols = 1;
