@@ -147,7 +147,7 @@ static void choose_chunks(gx_narrow *n)
 static size_t chunk_bytes(const gx_narrow *n)
 {
     bool is_there = n->S->kind == GX_MAT_VALUE && n->S->number == n->dtype;
-    return is_there ? 0 : (bytes_of(n, n->chunk_rows, n->chunk_cols) + 63) / 64 * 64;
+    return is_there ? 0 : gx_whole_lines(bytes_of(n, n->chunk_rows, n->chunk_cols));
 }
 
 /* Rows of X that a tile wants. */

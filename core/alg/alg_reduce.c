@@ -103,7 +103,7 @@ static gx_tile_place tile_of(const gx_mat *A, int64_t tile)
 static size_t chunk_bytes(const scan *s)
 {
     size_t bytes = (size_t)(s->chunk_rows * s->chunk_cols) * gx_number_bytes(s->A->number);
-    return (bytes + 63) / 64 * 64;
+    return gx_whole_lines(bytes);
 }
 
 static double *result_of(const scan *s, int64_t i, int64_t j)

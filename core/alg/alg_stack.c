@@ -89,7 +89,7 @@ static void choose_heights(gx_stack *s)
 
 static size_t rounded(int64_t elements, gx_number dtype)
 {
-    return gx_round_up((size_t)elements * gx_number_bytes(dtype), 64);
+    return gx_whole_lines((size_t)elements * gx_number_bytes(dtype));
 }
 
 /* Where the parts of a thread's memory begin; the last is its size. */

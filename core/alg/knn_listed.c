@@ -271,7 +271,7 @@ static void pass_over_pairs(listed *x)
     gx_knn_search *s = x->search;
     const gx_mat *E = s->args->E;
     gx_args args = {.m = s->plan.strip, .k = E->cols};
-    x->merit_bytes = (s->backend->workspace(s->dev, GX_MERIT, s->dtype, &args) + 63) / 64 * 64;
+    x->merit_bytes = gx_whole_lines(s->backend->workspace(s->dev, GX_MERIT, s->dtype, &args));
     size_t strip = (size_t)(gx_min(s->plan.strip, E->rows) * E->cols) * gx_number_bytes(s->dtype);
     gx_pass pass = {.sources = &E,
                     .source_count = 1,

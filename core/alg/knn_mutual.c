@@ -82,7 +82,7 @@ static size_t kernel_bytes(const gx_knn_search *s, int64_t height)
 size_t gx_knn_mutual_bytes(const gx_knn_search *s, int64_t height)
 {
     size_t pairs = (size_t)(height * columns_of(s, height)) * sizeof(gx_found);
-    return (pairs + 63) / 64 * 64 + (size_t)gx_ceil_div(2 * height, 8) * 64 +
+    return gx_whole_lines(pairs) + (size_t)gx_ceil_div(2 * height, 8) * 64 +
            kernel_bytes(s, height);
 }
 
@@ -174,7 +174,7 @@ static gx_code look_at_pair(void *arg, int64_t unit, gx_pass_thread *thread, voi
     double *row_floor = work, *floor = row_floor + gx_ceil_div(height, 8) * 8;
     gx_found *found = (gx_found *)(void *)(floor + gx_ceil_div(height, 8) * 8);
     size_t pairs = (size_t)(height * columns) * sizeof(gx_found);
-    char *own = (char *)found + (pairs + 63) / 64 * 64;
+    char *own = (char *)found + gx_whole_lines(pairs);
     (void)thread, (void)part;
     for (int64_t j = 0; j < cols.m && gx_ok(x->s->run); j += columns) {
         if (I == J) { // only queries want: the others have their turn as such

@@ -23,11 +23,6 @@ static const double APART_COST = 5;
 
 // Sizes -------------------------------------------------------------------------------------------
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
-}
-
 static size_t rows_bytes(const gx_knn_device *d, int64_t rows)
 {
     return (size_t)(rows * d->s->args->E->cols) * gx_number_bytes(d->s->dtype);
@@ -65,7 +60,7 @@ gx_knn_layout gx_knn_lay_out(const gx_knn_device *d, int64_t n)
     gx_knn_piece last = !is_made ? GX_KNN_QUERY : is_shifted ? GX_KNN_PLAIN : GX_KNN_B;
     gx_knn_layout l = {.at = {0}};
     for (int p = 0; p < GX_KNN_PIECES; p++) {
-        l.at[p + 1] = l.at[p] + rounded(bytes[p]);
+        l.at[p + 1] = l.at[p] + gx_round_up(bytes[p], ALIGN);
     }
     l.sent = l.at[last] + bytes[last];
     return l;
@@ -74,7 +69,7 @@ gx_knn_layout gx_knn_lay_out(const gx_knn_device *d, int64_t n)
 /* The shift is in front of all turns. */
 static size_t shift_bytes(const gx_knn_device *d)
 {
-    return gx_knn_is_shifted(d->s) ? rounded(rows_bytes(d, 1)) : 0;
+    return gx_knn_is_shifted(d->s) ? gx_round_up(rows_bytes(d, 1), ALIGN) : 0;
 }
 
 char *gx_knn_turn_at(const gx_knn_device *d, int64_t t)
@@ -101,7 +96,7 @@ static size_t want_rest(gx_knn_device *d, int64_t n)
     gx_hold *hold = d->on.hold;
     bool is_listed = gx_knn_is_listed(d);
     int64_t each = gx_knn_each(d, n);
-    size_t slack = (size_t)gx_knn_turns(d, n) * rounded(GX_KNN_PIECES * ALIGN);
+    size_t slack = (size_t)gx_knn_turns(d, n) * (GX_KNN_PIECES * ALIGN);
     hold[GX_KNN_PART].bytes = shift_bytes(d) + slack +
                               (size_t)(n / each) * gx_knn_lay_out(d, each).at[GX_KNN_PIECES] +
                               gx_knn_lay_out(d, n % each).at[GX_KNN_PIECES];

@@ -58,7 +58,7 @@ static int64_t count_slots(gx_run *run, int64_t elements, int64_t calls, int64_t
                            size_t kernel, gx_number dtype)
 {
     const size_t EXTRA = 512; // a call's parts and vectors, while their list grows
-    size_t slot = ((size_t)elements * gx_number_bytes(dtype) + 63) / 64 * 64;
+    size_t slot = gx_whole_lines((size_t)elements * gx_number_bytes(dtype));
     size_t tile = gx_store_max_tile_bytes(run->ctx->store);
     size_t other = gx_prog_overhead(calls, blocks) + (size_t)calls * EXTRA + kernel +
                    (tile < slot ? tile : slot);

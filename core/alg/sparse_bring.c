@@ -43,16 +43,11 @@ typedef struct loading {
     int64_t fetched, fetched_rows; /* of `done`: pieces that are on their way down; of the next */
 } loading;
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
-}
-
 gx_sparse_layout gx_sparse_lay_out(const gx_mat *S, gx_number dtype, int64_t rows, int64_t entries)
 {
-    gx_sparse_layout l = {.index = aligned((size_t)(rows + 1) * sizeof(uint32_t))};
-    l.value = l.index + aligned((size_t)entries * (size_t)gx_csr_index_bytes(S->cols));
-    l.own = l.value + aligned((size_t)entries * gx_number_bytes(dtype));
+    gx_sparse_layout l = {.index = gx_round_up((size_t)(rows + 1) * sizeof(uint32_t), ALIGN)};
+    l.value = l.index + gx_round_up((size_t)entries * (size_t)gx_csr_index_bytes(S->cols), ALIGN);
+    l.own = l.value + gx_round_up((size_t)entries * gx_number_bytes(dtype), ALIGN);
     l.bytes = l.own + (size_t)(rows + gx_sparse_pieces(S)) * sizeof(uint32_t);
     return l;
 }
@@ -424,15 +419,15 @@ static size_t lay_out_stage(loading *l)
 {
     const gx_mat *S = l->d->S;
     size_t rows = (size_t)gx_sparse_most_rows(S) + 1, entries = (size_t)gx_sparse_most_entries(S);
-    size_t starts = aligned(rows * sizeof(uint32_t));
-    size_t head = starts + aligned(entries * (size_t)gx_csr_index_bytes(S->cols));
+    size_t starts = gx_round_up(rows * sizeof(uint32_t), ALIGN);
+    size_t head = starts + gx_round_up(entries * (size_t)gx_csr_index_bytes(S->cols), ALIGN);
     size_t element = gx_number_bytes(l->d->dtype), stored = gx_number_bytes(S->number);
     size_t chunk = CHUNK_BYTES / (element > stored ? element : stored);
     l->chunk = (int64_t)(l->product != NULL || entries < chunk ? entries : chunk);
-    size_t values = aligned((size_t)l->chunk * stored);
+    size_t values = gx_round_up((size_t)l->chunk * stored, ALIGN);
     l->block_bytes = l->product != NULL ? head + values : head > values ? head : values;
     size_t behind = l->follow != NULL ? starts : 0;
-    size_t converted = converts(l) ? aligned((size_t)l->chunk * element) : 0;
+    size_t converted = converts(l) ? gx_round_up((size_t)l->chunk * element, ALIGN) : 0;
     size_t bytes = l->block_bytes + (behind > converted ? behind : converted);
     size_t down =
         l->follow == NULL ? 0 : (size_t)(l->down_rows * l->follow->product.lines) * element;

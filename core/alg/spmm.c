@@ -388,10 +388,10 @@ void gx_spmm_set_up(gx_spmm_engine *x, gx_run *run, const gx_mat *S, gx_trans op
 void gx_spmm_read_from(gx_spmm_engine *x, const gx_mat *S)
 {
     x->S = S;
-    x->block_bytes = (gx_sparse_block_bytes(S) + 63) / 64 * 64;
+    x->block_bytes = gx_whole_lines(gx_sparse_block_bytes(S));
     x->value_bytes = 0;
     if (S->number != x->dtype || x->is_conjugated) {
-        x->value_bytes = ((size_t)gx_sparse_most_entries(S) * x->element + 63) / 64 * 64;
+        x->value_bytes = gx_whole_lines((size_t)gx_sparse_most_entries(S) * x->element);
     }
 }
 

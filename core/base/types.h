@@ -173,7 +173,7 @@ static inline int64_t gx_max(int64_t a, int64_t b)
 /* Bytes rounded up to whole lines of the cache. */
 static inline size_t gx_whole_lines(size_t bytes)
 {
-    return (bytes + 63) / 64 * 64;
+    return gx_round_up(bytes, 64);
 }
 
 /* ceil(a / b) for a >= 0, b > 0. */

@@ -446,7 +446,7 @@ static void run_here(job *x)
 
 size_t gx_pass_least_bytes(const gx_pass *pass)
 {
-    return gx_round_up(pass->work_bytes, 64) + gx_round_up(pass->part_bytes, 64) + THREAD_BYTES;
+    return gx_whole_lines(pass->work_bytes) + gx_whole_lines(pass->part_bytes) + THREAD_BYTES;
 }
 
 static int parts_wanted(const gx_pass *pass)
@@ -457,7 +457,7 @@ static int parts_wanted(const gx_pass *pass)
 size_t gx_pass_thread_bytes(const gx_pass *pass)
 {
     return gx_pass_least_bytes(pass) +
-           (size_t)(parts_wanted(pass) - 1) * gx_round_up(pass->part_bytes, 64);
+           (size_t)(parts_wanted(pass) - 1) * gx_whole_lines(pass->part_bytes);
 }
 
 static int64_t threads_wanted(const gx_run *run, const gx_pass *pass)
@@ -485,8 +485,8 @@ int64_t gx_pass_threads(gx_run *run, const gx_pass *pass)
 
 static gx_code reserve_thread(job *x, gx_pass_thread *t, int parts, gx_err *err)
 {
-    size_t work = gx_round_up(x->pass->work_bytes, 64),
-           bytes = gx_round_up(x->pass->part_bytes, 64);
+    size_t work = gx_whole_lines(x->pass->work_bytes),
+           bytes = gx_whole_lines(x->pass->part_bytes);
     GX_TRY(gx_mem_alloc(x->run->ctx->mem, work + (size_t)parts * bytes, "a pass over the matrix",
                         &t->memory, err));
     t->job = x;

@@ -132,7 +132,7 @@ const gx_opnd *gx_prog_operand(gx_prog *prog, const gx_mat *source, gx_sink *sin
                          .first = prog->blocks};
     prog->operands++;
     prog->blocks += (int32_t)blocks;
-    bytes = (bytes + 63) / 64 * 64;
+    bytes = gx_whole_lines(bytes);
     prog->slot_bytes = bytes > prog->slot_bytes ? bytes : prog->slot_bytes;
     return operand;
 }

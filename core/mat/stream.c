@@ -51,9 +51,6 @@ struct gx_stream {
     origin origin[GX_STREAM_SCHEMAS];
     pthread_mutex_t opening; /* one helper at a time */
     _Atomic bool is_over;    /* one has found no work left */
-    pthread_mutex_t lock;    /* guards what follows */
-    pthread_cond_t gone;
-    int left; /* helpers that have ended */
     int helpers;
     member member[]; /* helpers of them */
 };
@@ -145,10 +142,6 @@ static void *run_member(void *arg)
     if (!is_first) {
         close_helper(stream, &m->helper);
     }
-    pthread_mutex_lock(&stream->lock);
-    stream->left++;
-    pthread_cond_signal(&stream->gone);
-    pthread_mutex_unlock(&stream->lock);
     return NULL;
 }
 
@@ -219,8 +212,6 @@ static void start_threads(gx_stream *stream)
 static void free_stream(gx_stream *stream)
 {
     pthread_mutex_destroy(&stream->opening);
-    pthread_mutex_destroy(&stream->lock);
-    pthread_cond_destroy(&stream->gone);
     gx_mem_free(stream->run->ctx->mem, stream);
 }
 
@@ -243,8 +234,6 @@ gx_code gx_stream_start(gx_run *run, const gx_mat *const *sources, int count, in
     stream->fn = fn;
     stream->arg = arg;
     pthread_mutex_init(&stream->opening, NULL);
-    pthread_mutex_init(&stream->lock, NULL);
-    pthread_cond_init(&stream->gone, NULL);
     if (collect_origins(stream, sources, count)) {
         make_helpers(stream, wanted);
         start_threads(stream);
@@ -269,20 +258,6 @@ void gx_stream_stop(gx_stream *stream)
     }
     close_helper(stream, &stream->member[0].helper);
     free_stream(stream);
-}
-
-bool gx_stream_rest(gx_stream *stream)
-{
-    if (stream == NULL) {
-        return true;
-    }
-    pthread_mutex_lock(&stream->lock);
-    if (stream->left < stream->helpers) {
-        gx_stream_wait(&stream->gone, &stream->lock);
-    }
-    bool is_alone = stream->left == stream->helpers;
-    pthread_mutex_unlock(&stream->lock);
-    return is_alone;
 }
 
 int gx_stream_helpers(const gx_stream *stream)

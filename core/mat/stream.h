@@ -47,12 +47,6 @@ gx_code gx_stream_start(gx_run *run, const gx_mat *const *sources, int count, in
 /* Join the helpers and close their connections.  NULL is a no-op.  fn must be able to end. */
 void gx_stream_stop(gx_stream *stream);
 
-/*
-** The caller has nothing to do but to look up now and then: wait until no helper is at work, which
-** is true, or for some milliseconds.  NULL: true.
-*/
-bool gx_stream_rest(gx_stream *stream);
-
 int gx_stream_helpers(const gx_stream *stream); /* threads started; NULL: 0 */
 
 /* True when a writer of that schema is in the helpers' way (rollback journal).  NULL: false. */

@@ -101,7 +101,7 @@ static bool send_small(gx_exec *x, gx_val *val, const void *data)
 {
     gx_accel *accel = x->on->accel;
     gx_err err = {.code = GX_OK};
-    size_t bytes = bytes_of(&val->type), room = (bytes + 63) / 64 * 64;
+    size_t bytes = bytes_of(&val->type), room = gx_whole_lines(bytes);
     if (!has_stage(x)) {
         return false;
     }

@@ -587,7 +587,7 @@ gx_code gx_job_fused(const gx_job *x, const gx_args *args, gx_err *err)
              .ks = 1};
     GX_TRY(gx_job_kernel(x, GX_FUSED, &w.run, err));
     if (x->backend->workspace != NULL) {
-        w.work_bytes = (x->backend->workspace(x->dev, GX_FUSED, x->dtype, args) + 63) / 64 * 64;
+        w.work_bytes = gx_whole_lines(x->backend->workspace(x->dev, GX_FUSED, x->dtype, args));
     }
     with_work.work = NULL;
     if (w.work_bytes > 0) {
