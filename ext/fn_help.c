@@ -1,9 +1,8 @@
 /*
 ** gx_help: the reference of gx from within SQL, as a text to read and as a table to search.
 **
-** gx_help() lists every function and table with its first sentence; gx_help('solve') is the whole
-** entry; a word that is no name lists the entries that have it or are spelt like it, the best
-** first.  gx_help as a table has the same entries as rows.  What is said is docs/reference/, built
+** gx_help() names every function and table, by topics; gx_help('solve') is the whole entry; a word
+** that is no name lists the entries that have it or are spelt like it, the best first.  gx_help as a table has the same entries as rows.  What is said is docs/reference/, built
 ** in (help.h).
 */
 #include "help.h"
@@ -13,6 +12,7 @@
 #include <string.h>
 
 enum { ENTRIES_MAX = 400, SUMMARY_BYTES = 400, SHOWN_MAX = 100, LISTED_MAX = 24, WORD_MAX = 200 };
+enum { LINE_MAX_BYTES = 110, CELL_BYTES = 1024, LONG_LINE_BYTES = 1024, COLUMNS_MAX = 8 };
 
 /* What answers a word, the best first, within a rank in the order of the pages. */
 typedef struct answer {
@@ -96,19 +96,122 @@ static bool is_recipe(const gx_help_entry *entry)
            memcmp(entry->page.text, page, sizeof page - 1) == 0;
 }
 
+/* A page's heading, and below it the names of its functions, as many in a line as it takes. */
 static void put_overview(gx_text *text, const answer *all)
 {
-    gx_text_puts(text,
-                 "gx_help('solve') or gx_help('embeddings') is an entry in full; gx_help('any "
-                 "word') looks for one.\n");
+    size_t at = 0; /* bytes of the line */
+    gx_text_puts(text, "gx_help('solve') or gx_help('embeddings') is an entry in full; gx_help('any "
+                       "word') looks for one.\n");
     for (int k = 0; k < all->count; k++) {
         const gx_help_entry *entry = &all->entry[k];
+        gx_piece name = entry->name;
         if (entry->is_page) {
             gx_text_puts(text, "\n");
             put_piece(text, entry->heading);
-            gx_text_puts(text, "\n");
+            at = LINE_MAX_BYTES;
         } else if (!entry->is_topic || is_recipe(entry)) {
-            put_line(text, entry);
+            const char *between = at + name.bytes + 2 > LINE_MAX_BYTES ? "\n  "
+                                  : is_recipe(entry)                   ? "; "
+                                                                       : " ";
+            at = between[0] == '\n' ? 2 + name.bytes : at + name.bytes + 2;
+            gx_text_puts(text, between);
+            put_piece(text, name);
+        }
+    }
+}
+
+static int characters(const char *text)
+{
+    int count = 0;
+    for (; *text != '\0'; text++) {
+        count += ((unsigned char)*text & 0xc0) != 0x80;
+    }
+    return count;
+}
+
+/* The next cell of a table's line, as plain text; false: there is none. */
+static bool next_cell(const char **at, const char *end, char cell[CELL_BYTES])
+{
+    const char *from = *at + (*at < end && **at == '|'), *to = from;
+    while (to < end && (*to != '|' || to[-1] == '\\')) {
+        to++;
+    }
+    *at = to;
+    while (from < to && *from == ' ') {
+        from++;
+    }
+    const char *last = to;
+    while (last > from && last[-1] == ' ') {
+        last--;
+    }
+    gx_help_plain((gx_piece){from, (size_t)(last - from)}, cell, CELL_BYTES);
+    return to < end;
+}
+
+/* Of lines that begin with '|': first their columns' widths, then the lines.  Returns the line behind. */
+static const char *put_table(gx_text *text, const char *from, const char *end)
+{
+    int width[COLUMNS_MAX] = {0};
+    const char *line = from;
+    char cell[CELL_BYTES];
+    for (int pass = 0; pass < 2; pass++) {
+        for (line = from; line < end && *line == '|';) {
+            const char *stop = memchr(line, '\n', (size_t)(end - line)), *at = line;
+            stop = stop != NULL ? stop : end;
+            bool is_rule = stop - line > 1 && line[1] == '-';
+            for (int c = 0; c < COLUMNS_MAX && !is_rule && next_cell(&at, stop, cell); c++) {
+                int wide = characters(cell);
+                width[c] = wide > width[c] ? wide : width[c];
+                if (pass > 0) {
+                    gx_text_printf(text, "%s%s", c > 0 ? "  " : "", cell);
+                    gx_text_repeat(text, " ", at + 1 < stop ? width[c] - wide : 0);
+                }
+            }
+            gx_text_puts(text, pass > 0 && !is_rule ? "\n" : "");
+            line = stop < end ? stop + 1 : end;
+        }
+    }
+    return line;
+}
+
+/* As it stands in the pages, but without the mark-up of links and tables. */
+static void put_body(gx_text *text, gx_piece body)
+{
+    const char *line = body.text, *end = line + body.bytes;
+    bool is_code = false;
+    char plain[LONG_LINE_BYTES];
+    while (line < end) {
+        const char *stop = memchr(line, '\n', (size_t)(end - line));
+        stop = stop != NULL ? stop : end;
+        is_code ^= strncmp(line, "```", 3) == 0;
+        if (*line == '|' && !is_code) {
+            line = put_table(text, line, end);
+            continue;
+        }
+        gx_piece piece = {line, (size_t)(stop - line)};
+        if (is_code || piece.bytes >= sizeof plain) {
+            put_piece(text, piece);
+        } else {
+            gx_text_put(text, plain, gx_help_plain(piece, plain, sizeof plain));
+        }
+        gx_text_puts(text, "\n");
+        line = stop < end ? stop + 1 : end;
+    }
+}
+
+/* What an entry says of "the table above" is before the page's first function. */
+static void put_page_of(gx_text *text, const gx_help_entry *entry)
+{
+    static const char word[] = " above";
+    const char *found = strstr(entry->body.text, word), *at = NULL;
+    gx_help_entry page;
+    if (entry->is_topic || found == NULL || found >= entry->body.text + entry->body.bytes) {
+        return;
+    }
+    while (gx_help_next(&at, &page)) {
+        if (page.is_page && page.page.text == entry->page.text) {
+            gx_text_puts(text, "\n\nAbove all entries of its page:\n\n");
+            put_body(text, page.body);
         }
     }
 }
@@ -119,7 +222,8 @@ static void put_entries(gx_text *text, const answer *found, const char *word)
         gx_text_puts(text, k > 0 ? "\n\n" : "");
         put_piece(text, found->entry[k].heading);
         gx_text_puts(text, "\n\n");
-        put_piece(text, found->entry[k].body);
+        put_body(text, found->entry[k].body);
+        put_page_of(text, &found->entry[k]);
     }
 }
 

@@ -124,6 +124,22 @@ static bool opens_link(const char *text, const char *end)
     return *text == '[' && close != NULL && link_end(close, end) != NULL;
 }
 
+size_t gx_help_plain(gx_piece piece, char *out, size_t size)
+{
+    const char *text = piece.text, *end = text + piece.bytes;
+    size_t used = 0;
+    while (text < end && used + 1 < size) {
+        const char *close = link_end(text, end);
+        bool is_bar = *text == '\\' && text + 1 < end && text[1] == '|';
+        if (close == NULL && !is_bar && !opens_link(text, end)) {
+            out[used++] = *text;
+        }
+        text = close != NULL ? close + 1 : text + 1;
+    }
+    out[used] = '\0';
+    return used;
+}
+
 /* The first paragraph's first sentence, without backticks and the targets of links. */
 const char *gx_help_summary(const gx_help_entry *entry, char *out, size_t size)
 {
@@ -198,19 +214,39 @@ static bool is_title(const gx_help_entry *entry, gx_piece wanted)
            equals((gx_piece){heading.text, wanted.bytes}, wanted.text, wanted.bytes);
 }
 
+/* The line "Also called: ..." of an entry: 3 the word is one of its names, 2 within one, 0 neither. */
+static int grade_of_others(const gx_help_entry *entry, const char *word, size_t bytes)
+{
+    static const char mark[] = "Also called: ";
+    const char *end = entry->body.text + entry->body.bytes, *at = strstr(entry->body.text, mark);
+    int grade = 0;
+    if (at == NULL || at >= end) {
+        return 0;
+    }
+    const char *stop = line_end(at);
+    for (at += strlen(mark); at < stop && grade < 3;) {
+        size_t length = strcspn(at, ",.\n");
+        gx_piece name = {at, length};
+        grade = equals(name, word, bytes) ? 3 : contains(name, word, bytes) ? 2 : grade;
+        at += length + strspn(at + length, ",. ");
+    }
+    return grade;
+}
+
 static int grade_of_piece(const gx_help_entry *entry, const char *word, size_t bytes)
 {
     gx_piece wanted = core_of(word, bytes);
     gx_piece name = core_of(entry->name.text, entry->name.bytes);
     char summary[SENTENCE_MAX];
+    int other = grade_of_others(entry, word, bytes);
     if (equals(name, wanted.text, wanted.bytes) || is_title(entry, wanted)) {
         return 4;
     }
-    if (!entry->is_topic && contains(name, wanted.text, wanted.bytes)) {
+    if (other == 3 || (!entry->is_topic && contains(name, wanted.text, wanted.bytes))) {
         return 3;
     }
     gx_help_summary(entry, summary, sizeof summary);
-    if (contains(entry->heading, wanted.text, wanted.bytes) ||
+    if (other > 0 || contains(entry->heading, wanted.text, wanted.bytes) ||
         contains((gx_piece){summary, strlen(summary)}, wanted.text, wanted.bytes)) {
         return 2;
     }

@@ -4,7 +4,8 @@ Plan:
 - every heading of docs/reference/ and docs/recipes.md is a row, or one for each of its functions, with its page, and every
   function and table of gx has an entry of its name;
 - first sentences: plain text, none empty for a function, no half of a character;
-- gx_help() lists every call; gx_help(name) is the entry, with and without gx_, parentheses and capitals;
+- gx_help() names every function by topics, in few lines; gx_help(name) is the entry as plain text, with and without gx_,
+  parentheses and capitals: tables in columns, links without targets, and the page's table where the entry speaks of it;
 - words: in names first, then in sentences, then in texts; misspellings; several words; nothing found; NULL, numbers, empty, long;
 """
 import re
@@ -59,22 +60,40 @@ def test_text_is_the_entry(db):
 
 def test_overview(db):
     text = q(db, "SELECT gx_help()")
-    for call, page in headings():
-        if call.startswith("gx"):
-            assert f"\n  {call} " in text
-    assert max(map(len, text.splitlines())) < 180
+    assert {re.match(r"\w+", call)[0] for call, _ in headings() if call.startswith("gx")} <= set(text.split())
+    assert len(text.splitlines()) < 90 and max(map(len, text.splitlines())) < 120
+
+
+def test_plain_text(db):
+    """Without the marks of Markdown's tables and links, and with the table that the entry speaks of."""
+    for name, in db.execute("SELECT name FROM gx_help WHERE name GLOB 'gx_*'").fetchall():
+        text = re.sub(r"^```.*?^```", "", q(db, "SELECT gx_help(?)", name), flags=re.M | re.S)
+        assert "](" not in text and "|---" not in text and not re.search(r"^\|", text, re.M), name
+    text = q(db, "SELECT gx_help('gx_knn')")
+    assert "\noption          meaning" in text and "\n`hamming`          the share of places" in text
+    assert text.index("`exclude_self`  true: leave row i") < text.index("Above all entries of its page:") < text.index("`sqeuclidean`")
 
 
 @pytest.mark.parametrize("word, first", [
     ("inv", "gx_inverse"), ("eigenvector", "gx_eig"), ("delete", "gx_drop"), ("matmull", "gx_matmul"),
     ("gx_trasnpose", "gx_transpose"), ("product", "gx_matmul"), ("regression", "gx_lstsq"), ("multiply", "gx_matmul"),
     ("matrix multiplication", "gx_matmul"), ("dot", "gx_matmul"), ("dot product", "gx_inner"), ("average", "gx_mean"),
-    ("concatenate", "gx_hstack"), ("remove", "gx_drop"), ("sort order", "gx_argsort"),
+    ("concatenate", "gx_hstack"), ("remove", "gx_drop"), ("sort order", "gx_argsort"), ("neighbors", "gx_knn"),
+    ("nearest neighbor", "gx_knn"), ("gx_sovle", "gx_solve"), ("clustering", "gx_kmeans"), ("standard deviation", "gx_std"),
+    ("percentile", "gx_quantile"), ("GPU", "gx_devices"), ("cbind", "gx_hstack"), ("Pearson", "gx_corr"), ("read csv", "gx_import"),
+    ("eigenvalue", "gx_eig"), ("pseudoinverse", "gx_pinv"), ("astype", "gx_cast"), ("memory limit", "gx_config"),
 ])
 def test_words(db, word, first):
     assert first in [row[0] for row in db.execute("SELECT name FROM gx_help(?) LIMIT 4", (word,))]
     text = q(db, "SELECT gx_help(?)", word)
-    assert f"'{word}'" in text.splitlines()[0] and f"\n  {first}(" in text
+    assert f"'{word}'" in text.splitlines()[0] and re.search(rf"^  {first}\b", text, re.M)
+
+
+@pytest.mark.parametrize("word, topic", [("fft", "Fourier transforms"), ("standard error", "Standard errors, tests, distributions"),
+                                         ("logistic regression", "Standard errors, tests, distributions"), ("ODE", "Integration, optimisation, interpolation")])
+def test_what_is_missing(db, word, topic):
+    assert topic in [row[0] for row in db.execute("SELECT name FROM gx_help(?) WHERE page = 'reference/missing.md'", (word,))]
+    assert topic in "\n".join(q(db, "SELECT gx_help(?)", word).splitlines()[:6])
 
 
 def test_many(db):
