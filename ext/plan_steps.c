@@ -240,7 +240,15 @@ static bool is_square(gx_run *run, const gx_mat *A, const char *advice)
     return false;
 }
 
-static void factor_cholesky(gx_run *run, const gx_mat *A, gx_number dtype, plan_row *row)
+/* The factor of a solve stays in memory where it fits; else it goes to temp. */
+static bool is_held(gx_run *run, const gx_mat *A, gx_number dtype)
+{
+    double bytes = bytes_of((double)A->rows, (double)A->cols, dtype);
+    return 2 * bytes < (double)gx_mem_available(run->ctx->mem);
+}
+
+static void factor_cholesky(gx_run *run, const gx_mat *A, gx_number dtype, bool is_stored,
+                            plan_row *row)
 {
     gx_mat converted;
     gx_mat_view(&converted, A, GX_NO_TRANS, 0, 0, A->rows, A->cols);
@@ -249,6 +257,7 @@ static void factor_cholesky(gx_run *run, const gx_mat *A, gx_number dtype, plan_
     if (!is_square(run, A, "") || imagine_sink(run, A->rows, A->cols, dtype, &sink) != GX_OK) {
         return;
     }
+    sink.is_stored = is_stored;
     gx_cholesky_plan plan;
     gx_plan_cholesky(run, &converted, GX_LOWER, gx_max(1, sink.tile_rows), &plan);
     cost_program(run, gx_ok(run) ? gx_cholesky_program(run, &converted, &plan, &sink) : NULL, row);
@@ -260,7 +269,7 @@ static void factor_cholesky(gx_run *run, const gx_mat *A, gx_number dtype, plan_
                           : "block-left, from the database");
 }
 
-static void factor_lu(gx_run *run, const gx_mat *A, gx_number dtype, plan_row *row)
+static void factor_lu(gx_run *run, const gx_mat *A, gx_number dtype, bool is_stored, plan_row *row)
 {
     gx_lu_plan plan;
     gx_aux aux = {.kind = GX_AUX_NONE};
@@ -274,7 +283,7 @@ static void factor_lu(gx_run *run, const gx_mat *A, gx_number dtype, plan_row *r
                     .number = dtype,
                     .tile_rows = plan.tile_rows,
                     .tile_cols = plan.tile_cols,
-                    .is_stored = true};
+                    .is_stored = is_stored};
     if (gx_ok(run) &&
         gx_aux_create(mem, GX_AUX_LU, A->rows, A->cols, dtype, plan.panel, &aux, &err) == GX_OK &&
         gx_mem_alloc(mem, (size_t)A->cols * sizeof(double), "sums of columns", &sums, &err) ==
@@ -316,12 +325,12 @@ static void plan_qr(gx_run *run, expression *e, plan_row *row)
 
 static void plan_cholesky(gx_run *run, expression *e, plan_row *row)
 {
-    factor_cholesky(run, &e->a.mat, e->a.mat.number, row);
+    factor_cholesky(run, &e->a.mat, e->a.mat.number, true, row);
 }
 
 static void plan_lu(gx_run *run, expression *e, plan_row *row)
 {
-    factor_lu(run, &e->a.mat, e->a.mat.number, row);
+    factor_lu(run, &e->a.mat, e->a.mat.number, true, row);
 }
 
 // Systems -----------------------------------------------------------------------------------------
@@ -345,15 +354,6 @@ static void add_solve(gx_run *run, const gx_mat *A, int64_t cols, gx_number dtyp
     add_cost(run, &solve, dtype, 256, row);
 }
 
-/* The factor of a solve is an intermediate: what is written of it goes to temp, where it must. */
-static void keep_factor(gx_run *run, const gx_mat *A, gx_number dtype, plan_row *row)
-{
-    double bytes = bytes_of((double)A->rows, (double)A->cols, dtype);
-    if (2 * bytes < (double)gx_mem_available(run->ctx->mem)) {
-        row->cost.bytes_written = 0;
-    }
-}
-
 /* "A is positive definite: " in front of what the factorisation is. */
 static void say_why(const char *why, int64_t cols, plan_row *row)
 {
@@ -374,8 +374,8 @@ static void solve(gx_run *run, const gx_mat *A, int64_t cols, gx_number dtype, p
     gx_factor_kind kind = gx_factor_choose(A, &why);
     bool is_factored = kind == GX_FACTOR_CHOLESKY || kind == GX_FACTOR_LU;
     if (is_factored) {
-        (kind == GX_FACTOR_LU ? factor_lu : factor_cholesky)(run, A, dtype, row);
-        keep_factor(run, A, dtype, row);
+        bool is_stored = !is_held(run, A, dtype);
+        (kind == GX_FACTOR_LU ? factor_lu : factor_cholesky)(run, A, dtype, is_stored, row);
     }
     if (kind == GX_FACTOR_DIAGONAL) {
         double n = (double)A->rows, lines = (double)cols;
@@ -417,8 +417,7 @@ static void plan_det(gx_run *run, expression *e, plan_row *row)
 {
     const gx_mat *A = &e->a.mat;
     if (is_square(run, A, "")) {
-        factor_lu(run, A, A->number, row);
-        keep_factor(run, A, A->number, row);
+        factor_lu(run, A, A->number, !is_held(run, A, A->number), row);
     }
 }
 

@@ -156,9 +156,14 @@ void gx_stack_predict(gx_run *run, const gx_stack *s, gx_cost *cost, gx_terms *t
                       .bytes_read = is_read ? pass.bytes : 0,
                       .calls = pass.units,
                       .loads = pass.units};
+    // A unit's first panel by QR; the others, where there are some, are squared as a rule.
+    const gx_profile *profile = gx_profile_get(run->ctx);
+    int threads = (int)run->ctx->config.number[GX_SET_THREADS];
+    double panels = (double)gx_ceil_div(s->height, s->panel), qr = panels < PANELS ? 1 : 1 / panels;
     gx_args all = panel_args(s, s->A->rows);
-    cost->compute_s = gx_profile_kernel(gx_profile_get(run->ctx), GX_TPQRT, s->dtype, &all,
-                                        (int)run->ctx->config.number[GX_SET_THREADS]);
+    cost->compute_s =
+        qr * gx_profile_kernel(profile, GX_TPQRT, s->dtype, &all, threads) +
+        (1 - qr) * s->flops / 2 / gx_profile_flops(profile, s->dtype, s->cols, threads);
     gx_predict_pass(run, cost, s->dtype, s->cols, terms);
 }
 

@@ -89,6 +89,7 @@ typedef struct clocks {
     double write_per_byte, commit_per_byte; /* seconds */
     double piece_bytes, buffers_down;       /* device: of a copy; that results come down into  */
     double processor_s;                     /* host: seconds of one processor                  */
+    double fresh;                           /* host: bytes of slots that nobody has used before */
     double unsettled,
         settled; /* bytes written that the disk has, and has not yet, been waited for */
     int64_t next_load, next_need, next_flush;
@@ -175,15 +176,17 @@ static double kernel_seconds(clocks *c, const gx_step *st)
 }
 
 /* Processor seconds of reading or converting a block. */
-static double read_seconds(const clocks *c, const gx_load *item, double *bytes)
+static double read_seconds(clocks *c, const gx_load *item, double *bytes)
 {
     const gx_opnd *op = &c->prog->operand[item->operand];
     gx_extent shape = gx_block_shape(op, item->block);
     *bytes = (double)shape.bytes;
     bool is_stored =
         item->is_spilled || (op->source != NULL && gx_mat_base_stored(op->source) != NULL);
-    double seconds = *bytes / (is_stored ? c->reader_rate : c->host->memcpy_bytes_per_s);
-    return c->fleet->count > 0 ? seconds : seconds + *bytes / c->host->touch_bytes_per_s;
+    double touched = c->fleet->count > 0 ? 0 : fmin(*bytes, c->fresh);
+    c->fresh -= touched;
+    return *bytes / (is_stored ? c->reader_rate : c->host->memcpy_bytes_per_s) +
+           touched / c->host->touch_bytes_per_s;
 }
 
 /* A block from another device; the seconds when it is there. */
@@ -492,6 +495,8 @@ void gx_predict_schedule(gx_prog *prog, const gx_slots *slots, const gx_schedule
                 .on = on,
                 .is_there = is_there,
                 .terms = terms};
+    c.fresh = fmax(0, (double)gx_slots_all(slots) * (double)prog->slot_bytes -
+                          (double)gx_mem_idle()); // the arena of slots (exec_host.c)
     bool is_small = fleet->count == 0 && gx_prog_is_small(prog);
     c.threads = is_small ? 1 : (int)run->ctx->config.number[GX_SET_THREADS];
     count_start(&c, is_small, &cost, growth);

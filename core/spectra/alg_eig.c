@@ -100,15 +100,22 @@ uint64_t gx_eig_search_key(const gx_eig_args *args)
                : gx_oper_search_key(args->A, kind, args->k, args->ncv, args->block, args->tol);
 }
 
+gx_code gx_eig_look(gx_run *run, gx_eig_args *args)
+{
+    if (!gx_ok(run) || args->is_hermitian || args->is_general) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    if (args->A->is_sparse) {
+        args->is_hermitian = gx_oper_sparse_is_hermitian(run, args->A);
+    } else {
+        gx_alg_check_property(run, args->A, GX_PROP_HERMITIAN, 0, &args->is_hermitian);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
 static void find_few(gx_run *run, gx_eig_args *args, gx_eig_result *result)
 {
-    if (!args->is_hermitian && !args->is_general) { // nobody has said: look
-        if (args->A->is_sparse) {
-            args->is_hermitian = gx_oper_sparse_is_hermitian(run, args->A);
-        } else {
-            gx_alg_check_property(run, args->A, GX_PROP_HERMITIAN, 0, &args->is_hermitian);
-        }
-    }
+    gx_eig_look(run, args);
     if (gx_ok(run) && args->A->is_sparse && args->wants_left && !args->is_hermitian) {
         gx_run_failf(run, GX_UNSUPPORTED,
                      "%s is sparse and not symmetric: its left eigenvectors are the right ones of "

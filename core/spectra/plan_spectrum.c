@@ -214,7 +214,7 @@ gx_code gx_plan_eig(gx_run *run, const gx_eig_args *asked, gx_spectrum_plan *pla
 {
     gx_eig_args args = *asked;
     *plan = (gx_spectrum_plan){0};
-    if (gx_eig_prepare(run, &args) != GX_OK) {
+    if (gx_eig_prepare(run, &args) != GX_OK || gx_eig_look(run, &args) != GX_OK) {
         return run->err.code;
     }
     if (gx_eig_wants_krylov(run, &args)) {

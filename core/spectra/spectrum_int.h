@@ -43,6 +43,12 @@ void gx_vector_scale(gx_number dtype, void *x, int64_t n, int64_t stride, gx_sca
 ** is_hermitian (by A's properties alone).  wants_krylov: with the memory there is.
 */
 gx_code gx_eig_prepare(gx_run *run, gx_eig_args *args);
+
+/*
+** Where nobody has said whether A is Hermitian: looks at it, one pass at most, which ends at the
+** first element that is not.  gx_plan does it, too: the two cases differ by a factor of ten.
+*/
+gx_code gx_eig_look(gx_run *run, gx_eig_args *args);
 bool gx_eig_wants_krylov(gx_run *run, const gx_eig_args *args);
 uint64_t
 gx_eig_search_key(const gx_eig_args *args); /* in the ledger; 0: its passes are not foretold */

@@ -127,6 +127,17 @@ void gx_store_space(gx_store *store, const char *schema, gx_space *space)
     }
 }
 
+/* The file's header says so, also where no log is there yet. */
+static bool is_wal(sqlite3 *db)
+{
+    enum { READ_VERSION_AT = 19, WAL = 2 };
+    sqlite3_file *file = NULL;
+    unsigned char version = 0;
+    return sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file) == SQLITE_OK &&
+           file != NULL && file->pMethods != NULL &&
+           file->pMethods->xRead(file, &version, 1, READ_VERSION_AT) == SQLITE_OK && version == WAL;
+}
+
 void gx_store_imitate(sqlite3 *from, sqlite3 *to)
 {
     static const char *const names[] = {"page_size", "synchronous"};
@@ -139,8 +150,7 @@ void gx_store_imitate(sqlite3 *from, sqlite3 *to)
             (void)sqlite3_exec(to, sql, NULL, NULL, NULL);
         }
     }
-    double bytes;
-    if (has_log(from, "main", &bytes)) {
+    if (is_wal(from)) {
         (void)sqlite3_exec(to, "PRAGMA main.journal_mode = wal", NULL, NULL, NULL);
     }
 }
