@@ -334,7 +334,8 @@ static bool lent_matrix(gx_fn *fn, int index, const char *label, gx_mat *out)
         return !gx_ok(&fn->run);
     }
     if (array->by_rows) {
-        return !gx_fn_fail(fn, "%s is lent by rows: gx_from_memory() makes a matrix of it", label);
+        return !gx_fn_fail(fn, "%s is an array of the application's that lies by rows; this function takes arrays by columns: "
+                           "gx_from_memory() makes a matrix of it", label);
     }
     gx_mat_array(out, label, array->dtype, array->rows, array->cols, array->data, array->step);
     return true;

@@ -80,9 +80,9 @@ static void fail_shape(gx_fn *fn, const gx_matmul_args *args, const gx_err *err)
     const char *hint = "";
     bool is_number = args->A->rows * args->A->cols == 1 || args->B->rows * args->B->cols == 1;
     if (args->transa == GX_NO_TRANS && args->transb == GX_NO_TRANS) {
-        hint = is_number                        ? ": gx_scale multiplies by a number"
-               : args->A->cols == args->B->cols ? ": '{\"transb\":true}' takes B transposed"
-               : args->A->rows == args->B->rows ? ": '{\"transa\":true}' takes A transposed"
+        hint = is_number                        ? "; gx_scale multiplies by a number"
+               : args->A->cols == args->B->cols ? "; '{\"transb\":true}' takes B transposed"
+               : args->A->rows == args->B->rows ? "; '{\"transa\":true}' takes A transposed"
                                                 : "";
     }
     gx_run_failf(&fn->run, err->code, "%s%s", err->text, hint);
@@ -296,7 +296,7 @@ static void extreme(gx_fn *fn)
         return;
     }
     if ((A.rows == 0 && axis != 1) || (A.cols == 0 && axis != 0)) {
-        gx_fn_fail(fn, "%s is %lldx%lld: nothing is smallest or largest", A.label,
+        gx_fn_fail(fn, "%s is %lldx%lld: without elements there is no smallest and no largest one", A.label,
                    (long long)A.rows, (long long)A.cols);
         return;
     }

@@ -176,7 +176,7 @@ static bool take(gx_fn *fn, int index, gx_lent **array)
         return false;
     }
     *array = gx_lent_take(token);
-    return *array != NULL || gx_fn_fail(fn, "no memory is lent under that token");
+    return *array != NULL || gx_fn_fail(fn, "this token stands for no array: the application has taken it back, or it is of another connection");
 }
 
 /* C = the array. */

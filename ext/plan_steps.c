@@ -154,7 +154,8 @@ static void plan_sparse_product(gx_run *run, const gx_matmul_args *args, int64_t
     gx_spmm_plan plan = {0};
     if (is_left && args->B->is_sparse) {
         gx_run_failf(run, GX_ARG,
-                     "%s and %s are sparse: how many entries their product has is not foretold",
+                     "%s and %s are sparse: the time depends on how many entries their product has, which "
+                     "gx_plan cannot know before it is computed",
                      args->A->label, args->B->label);
         return;
     }

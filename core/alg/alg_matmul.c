@@ -34,10 +34,12 @@ gx_code gx_matmul_shape(const gx_matmul_args *args, int64_t *m, int64_t *n, gx_n
     *m = args->transa == GX_NO_TRANS ? A->rows : A->cols;
     *n = args->transb == GX_NO_TRANS ? B->cols : B->rows;
     if (ka != kb) {
-        return gx_fail(err, GX_ARG, "%s%s is %lldx%lld but %s%s is %lldx%lld", A->label,
-                       args->transa == GX_NO_TRANS ? "" : " transposed", (long long)*m,
+        return gx_fail(err, GX_ARG,
+                       "%s%s is %lldx%lld but %s%s is %lldx%lld: the inner sides %lld and %lld "
+                       "differ",
+                       A->label, args->transa == GX_NO_TRANS ? "" : " transposed", (long long)*m,
                        (long long)ka, B->label, args->transb == GX_NO_TRANS ? "" : " transposed",
-                       (long long)kb, (long long)*n);
+                       (long long)kb, (long long)*n, (long long)ka, (long long)kb);
     }
     if (C0 != NULL && (C0->rows != *m || C0->cols != *n)) {
         return gx_fail(err, GX_ARG,

@@ -184,7 +184,7 @@ gx_code gx_sink_begin_sparse(gx_run *run, const gx_dest *dest, int64_t rows, int
         return gx_run_fail(run, &err);
     }
     if (dest != NULL && dest->place != NULL) {
-        gx_fail(&err, GX_ARG, "the result is sparse, and lent memory takes dense ones");
+        gx_fail(&err, GX_ARG, "the result is a sparse matrix; memory of the application's takes dense matrices only");
         return gx_run_fail(run, &err);
     }
     if (dest != NULL && dest->has_dtype && !gx_dtype_is(dest->dtype, dtype)) {

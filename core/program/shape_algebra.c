@@ -91,9 +91,10 @@ gx_ref gx_check_matmul(gx_graph *g, gx_node *node, const gx_ref *in, int count)
     if (a->cols != b->rows) {
         bool is_number = a->rows * a->cols == 1 || b->rows * b->cols == 1;
         return gx_graph_fail(
-            g, "%s is %lldx%lld but %s is %lldx%lld%s", gx_graph_label(g, in[0], "the left side"),
-            (long long)a->rows, (long long)a->cols, gx_graph_label(g, in[1], "the right side"),
-            (long long)b->rows, (long long)b->cols, is_number ? ": * multiplies by a number" : "");
+            g, "%s is %lldx%lld but %s is %lldx%lld: the inner sides %lld and %lld differ%s",
+            gx_graph_label(g, in[0], "the left side"), (long long)a->rows, (long long)a->cols,
+            gx_graph_label(g, in[1], "the right side"), (long long)b->rows, (long long)b->cols,
+            (long long)a->cols, (long long)b->rows, is_number ? "; * multiplies by a number" : "");
     }
     if (!g->is_plain) {
         gx_ref simpler = simpler_product(g, in);

@@ -258,7 +258,9 @@ def test_one_row_lies_by_columns_too(db, shape):
 def test_arguments_and_destinations_refused(db):
     a, rows = np.asfortranarray(np.eye(3)), np.arange(6.0).reshape(2, 3)
     with _lent.lent(a, True) as A, _lent.lent(rows, True) as R:
-        assert refused(db, "SELECT gx_norm(?)", R) == "gx_norm: A is lent by rows: gx_from_memory() makes a matrix of it"
+        assert refused(db, "SELECT gx_norm(?)", R) == (
+            "gx_norm: A is an array of the application's that lies by rows; this function takes arrays by columns: "
+            "gx_from_memory() makes a matrix of it")
         assert refused(db, "SELECT gx_eye(3, ?)", R) == "gx_eye: the destination is not by columns without gaps"
         assert refused(db, "SELECT gx_transpose(?1, ?1)", A) == "gx_transpose: the destination is an argument too"
         assert refused(db, "SELECT gx_eye(4, ?)", A) == "gx_eye: the destination is 3x3 f64 but the result 4x4 f64"

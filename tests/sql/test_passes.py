@@ -113,7 +113,7 @@ def test_extremes_along(filedb, dtype):
             got = to_numpy(q(filedb, f"SELECT gx_{name}({text}, {axis})"))
             assert got.dtype == want.dtype and np.array_equal(got, want, equal_nan=True)
         assert q(filedb, f"SELECT gx_shape(gx_{name}(gx_zeros(0, 3), 1))") == "[0,1]"
-        for call, said in (("gx_zeros(0, 3), 0", "A is 0x3: nothing is smallest or largest"),
+        for call, said in (("gx_zeros(0, 3), 0", "A is 0x3: without elements there is no smallest and no largest one"),
                            ("'A', 2", "axis must be 0 (down the columns) or 1 (along the rows), not 2")):
             assert error(filedb, f"SELECT gx_{name}({call})") == f"gx_{name}: {said}"
 
