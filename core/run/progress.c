@@ -8,7 +8,8 @@
 ** and the end of the call replaces it by one line that stays.  Where stderr is a file or a pipe
 ** there is a plain line at every 5 %, or every 5 seconds where the amount of work is unknown.
 ** The rates are the connection's counters of flops and tile bytes since the work began; time
-** left assumes that the rest goes as what is done did.
+** left assumes that the rest goes as what is done did.  While one call of LAPACK runs, which does
+** not say how far it is, the clock and the predicted time do: "about 45 %".
 **
 ** An SQL function is called as fn(label, fraction, seconds), from a tenth of a second on and as
 ** often, and a last time with fraction 1 when the call has succeeded.  What it returns then is
@@ -21,6 +22,7 @@
 #include "progress.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,8 +48,19 @@ void gx_progress_begin(gx_run *run)
     run->base_bytes = tile_bytes(run);
 }
 
+/* By the clock: in time up to most of it, then ever slower, never all. */
+static double fraction_by_clock(const gx_run *run)
+{
+    const double IN_TIME = 0.8, MOST = 0.99;
+    double t = (double)(gx_now_ns() - run->expected_ns) * 1e-9 / run->expected_s;
+    return t < IN_TIME ? t : MOST - (MOST - IN_TIME) * exp((IN_TIME - t) / (MOST - IN_TIME));
+}
+
 static double fraction_done(const gx_run *run)
 {
+    if (run->expected_s > 0) {
+        return fraction_by_clock(run);
+    }
     if (!(run->total > 0)) {
         return 0;
     }
@@ -133,12 +146,14 @@ static void compose(text_line *line, const gx_run *run, bool has_bar, double sec
 {
     double fraction = fraction_done(run);
     append(line, run->label);
-    if (run->total > 0) {
+    bool is_estimate = run->expected_s > 0;
+    if (run->total > 0 || is_estimate) {
         if (has_bar) {
             append_bar(line, fraction);
         }
-        char percent[16];
-        snprintf(percent, sizeof percent, " %3d %%", (int)(fraction * 100));
+        char percent[24];
+        snprintf(percent, sizeof percent, "%s %3d %%", is_estimate ? " about" : "",
+                 (int)(fraction * 100));
         append(line, percent);
     } else {
         append(line, " ");
@@ -189,7 +204,7 @@ static void show_plain(gx_run *run, double seconds)
 /* Plain lines are for files: one at every 5 %. */
 static bool is_plain_due(gx_run *run, int64_t now_ns)
 {
-    if (!(run->total > 0)) {
+    if (!(run->total > 0) && !(run->expected_s > 0)) {
         return !run->is_shown || now_ns - run->shown_ns >= UNKNOWN_INTERVAL_NS;
     }
     int percent = (int)(fraction_done(run) * 100) / PLAIN_PERCENT * PLAIN_PERCENT;

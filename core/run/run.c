@@ -174,12 +174,20 @@ void gx_run_progress(gx_run *run, double total)
 {
     run->done = 0;
     run->total = total;
+    run->expected_s = 0;
     gx_progress_begin(run);
 }
 
 void gx_run_advance(gx_run *run, double done)
 {
     run->done += done;
+}
+
+void gx_run_expect(gx_run *run, double seconds)
+{
+    const double SHORT_S = 0.2; // progress shows nothing as early
+    run->expected_s = seconds > SHORT_S ? seconds : 0;
+    run->expected_ns = gx_now_ns();
 }
 
 gx_team *gx_run_team(gx_run *run)

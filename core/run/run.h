@@ -85,6 +85,8 @@ typedef struct gx_run {
     bool is_careful;                         /* on the host, by kernels that divide: see alg_lu.c */
     bool is_planned_on_device, is_irregular; /* not to be learnt from          */
     double done, total;                      /* progress in any unit (flops, bytes)           */
+    double expected_s;                       /* of a call that counts nothing; 0: there is none */
+    int64_t expected_ns;                     /* when it began                                 */
     int64_t base_flops;                      /* the counter when the progress began: for rates */
     int64_t base_bytes;                      /* the same of tile bytes read and written       */
     int shown_percent;                       /* of the latest progress report                 */
@@ -122,6 +124,12 @@ gx_code gx_run_interrupted(void *run, gx_err *err);
 /* What progress counts: call total once, then add as work is done.  Caller's thread. */
 void gx_run_progress(gx_run *run, double total);
 void gx_run_advance(gx_run *run, double done);
+
+/*
+** What comes now is one call of a library that does not say how far it is, predicted to take so
+** long: until work is counted again, progress is told by the clock, as an estimate.
+*/
+void gx_run_expect(gx_run *run, double seconds);
 
 /*
 ** The team, made at first use: of one member, who polls between pieces, where the setting
