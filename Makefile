@@ -43,11 +43,19 @@ endif
 
 # ---- compiling -----------------------------------------------------------------------------------
 
+# Another machine's code: CROSS=aarch64-linux-gnu- and SYSROOT, the folder of its packages (ext/arm64.sh).
+SYSROOT ?=
+ifneq ($(CROSS),)
+CC      := $(CROSS)gcc$(if $(SYSROOT), --sysroot=$(SYSROOT))
+AR      := $(CROSS)ar
+endif
+
 ARCH   := $(shell $(CC) -print-multiarch 2>/dev/null)
-LIBDIR := $(firstword $(wildcard /usr/lib/$(ARCH)/openblas-pthread /usr/lib/$(ARCH) /usr/lib64 /usr/lib))
-BLAS_A := $(firstword $(wildcard /usr/lib/$(ARCH)/openblas-pthread/libopenblas.a \
-            /usr/lib/$(ARCH)/libopenblas.a /usr/lib64/libopenblas.a /usr/lib/libopenblas.a))
-BLAS_I := $(firstword $(wildcard /usr/include/$(ARCH)/openblas-pthread /usr/include/openblas))
+ROOTS  := $(SYSROOT)/usr/lib
+LIBDIR := $(firstword $(wildcard $(ROOTS)/$(ARCH)/openblas-pthread $(ROOTS)/$(ARCH) $(ROOTS)64 $(ROOTS)))
+BLAS_A := $(firstword $(wildcard $(ROOTS)/$(ARCH)/openblas-pthread/libopenblas.a \
+            $(ROOTS)/$(ARCH)/libopenblas.a $(ROOTS)64/libopenblas.a $(ROOTS)/libopenblas.a))
+BLAS_I := $(firstword $(wildcard $(SYSROOT)/usr/include/$(ARCH)/openblas-pthread $(SYSROOT)/usr/include/openblas))
 
 # Assertions are on in the tests' builds (make test, check, coverage) and off in what is installed.
 NDEBUG  ?= -DNDEBUG
@@ -97,7 +105,7 @@ SPARED   = $(BUILD)/openblas_small.a
 $(SPARED): $(BLAS_A)
 	@rm -rf $@ $(BUILD)/openblas_small && mkdir -p $(BUILD)/openblas_small
 	@cd $(BUILD)/openblas_small && $(AR) x $< $$($(AR) t $< | grep gemm_small_kernel) && mkdir spared && \
-	    for f in $$(nm -A *.o | sed -n 's/^\(.*\.o\):.* U malloc$$/\1/p'); do objcopy \
+	    for f in $$($(CROSS)nm -A *.o | sed -n 's/^\(.*\.o\):.* U malloc$$/\1/p'); do $(CROSS)objcopy \
 	    --redefine-sym malloc=gx_spare_alloc --redefine-sym free=gx_spare_free $$f spared/$$f; done
 	@$(AR) rcs $@ $(BUILD)/openblas_small/spared/*.o 2>/dev/null || $(AR) rcs $@
 	@rm -rf $(BUILD)/openblas_small
@@ -214,7 +222,7 @@ NVCC    ?= $(firstword $(wildcard $(CUDA_HOME:%=%/bin/nvcc) $(CUDA_PATH:%=%/bin/
 ALL_ARCHS := 75 80 86 89 90 100 120
 HERE_ARCHS = $(or $(sort $(subst .,,$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null))),75 90)
 ifneq ($(NVCC),)
-ARCHS   ?= $(if $(wildcard .git),$(if $(filter wheel deb install,$(GOALS)),$(ALL_ARCHS),$(HERE_ARCHS)),$(ALL_ARCHS))
+ARCHS   ?= $(if $(wildcard .git),$(if $(filter wheel deb release install,$(GOALS)),$(ALL_ARCHS),$(HERE_ARCHS)),$(ALL_ARCHS))
 ARCHS   := $(ARCHS)
 endif
 CUDA_SO := $(patsubst ./%,%,$(dir $(SO))gx_cuda.so)
@@ -359,8 +367,8 @@ $(MOCK): $(MOCK_O) $(ORACLE) $(BUILD)/libgx.a
 	$(call say,link,$@)
 	$(Q)$(CC) -shared $(SANITIZE) -o $@ $^ -Wl,--exclude-libs,ALL $(OTHER_LIBS)
 
-# Loops as in kernels/.
-$(ORACLE): private FLAGS += -O3 -ffp-contract=off -fno-math-errno
+# Loops as in kernels/.  gcc 12 for aarch64 ends with an internal error where it vectorises oracle_geev.c.
+$(ORACLE): private FLAGS += -O3 -ffp-contract=off -fno-math-errno $(if $(CROSS),-fno-tree-vectorize)
 
 -include $(ORACLE:.o=.d) $(UNITS:=.d) $(FUZZERS:=.d) $(wildcard $(BUILD)/tests/mockcuda/*.d) $(wildcard $(BUILD)/tests/fault/*.d)
 
@@ -530,6 +538,12 @@ deb:
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/deb SO=$(BUILD)/deb/gx.so OPENBLAS=shared PREFIX=/usr NVCC= $(BUILD)/deb/gx.so libgx
 	@ext/deb.sh $(BUILD)/deb $(PACKAGES) $(VERSION)
 
+# All of a release, with its checksums: both source distributions, wheels for x86_64 and, tested in qemu, aarch64, the
+# Debian package.
+release: sdist dist wheel deb
+	@ext/arm64.sh $(BUILD)/arm64 $(PACKAGES)
+	@cd $(PACKAGES) && sha256sum $$(ls | grep -v SHA256SUMS) >SHA256SUMS && cat SHA256SUMS
+
 clean:
 	rm -rf build gx.so gx_cuda.so libcjson.so.1
 
@@ -552,7 +566,8 @@ help:
 #: make test-gpu      every kernel on an NVIDIA GPU against the reference;  make bench-gpu  its speed
 #: make install       PREFIX=/usr/local DESTDIR=;  make uninstall
 #: make wheel         Python's package, for pip;  make sdist, make dist, make deb  the other packages
+#: make release       all of them, a wheel for aarch64 too, tested in qemu, and checksums: build/packages
 #: make deps          install (or name) what is missing;  make clean  removes what make made
 #: Variables: OPENBLAS=static|shared  CC  CFLAGS  PYTHON  NVCC  ARCHS="75 ... 120" (a working tree: this machine's)
 
-.PHONY: all always cuda no-cuda gpu test-gpu bench-gpu libgx programs units fuzzers test run-tests check coverage fault soak test-large fuzz bench demo tidy format install uninstall wheel sdist dist deb clean deps help
+.PHONY: all always cuda no-cuda gpu test-gpu bench-gpu libgx programs units fuzzers test run-tests check coverage fault soak test-large fuzz bench demo tidy format install uninstall wheel sdist dist deb release clean deps help

@@ -22,7 +22,8 @@ from typing import Any, Callable, Iterable, Optional
 HERE = pathlib.Path(__file__).resolve().parent
 # In a source distribution the sources of gx lie in a folder beside this file.
 ROOT = HERE / "source" if (HERE / "source").exists() else HERE.parents[1]
-TAG = f"py3-none-manylinux_2_28_{platform.machine()}"
+# GX_MACHINE, GX_OBJECTS: of another machine, whose gx.so lies in that folder (ext/arm64.sh).
+TAG = f"py3-none-manylinux_2_28_{os.environ.get('GX_MACHINE') or platform.machine()}"
 NAME = "gx_sqlite"
 LEVEL = 9  # of compression
 EPOCH = (1980, 1, 1, 0, 0, 0)  # of every file: the same sources give the same wheel
@@ -89,10 +90,11 @@ def _objects() -> dict[str, bytes]:
     if not os.environ.get("GX_BUILT"):
         _make()
     objects = {}
+    made = pathlib.Path(os.environ.get("GX_OBJECTS") or ROOT)
     for name in ("gx.so", "libcjson.so.1", "gx_cuda.so"):
-        if (ROOT / name).exists():
+        if (made / name).exists():
             stripped = ROOT / "build" / f"stripped_{name}"
-            subprocess.run(["strip", "--strip-unneeded", "-o", str(stripped), str(ROOT / name)], check=True)
+            subprocess.run([os.environ.get("STRIP", "strip"), "--strip-unneeded", "-o", str(stripped), str(made / name)], check=True)
             objects[name] = stripped.read_bytes()
     return objects
 

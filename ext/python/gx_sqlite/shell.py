@@ -46,8 +46,8 @@ DEMO = """\
 SELECT gx_randn(2000, 50, 'X');                           -- a matrix, stored: 2000 observations of 50 variables
 SELECT gx_matmul('X', 'X', 'G', '{"transa":true}');       -- its Gram matrix X^T X
 SELECT name, rows, cols, dtype, bytes FROM gx;            -- what there is
-SELECT gx_show('G');
-SELECT gx_solve('G', gx_ones(50, 1));                     -- results without a name are values
+SELECT gx_slice('G', 0, 3, 0, 5);                         -- results without a name are values, shown as numbers
+SELECT gx_norm(gx_eval('x = solve(G, ones(50, 1)); G @ x - 1'));          -- a program: how far G x is from ones
 SELECT gx_heatmap('G', '{"width":40,"height":12}');
 SELECT k, round(value, 1) AS eigenvalue FROM gx_eig('G') ORDER BY k DESC LIMIT 3;
 SELECT component, round(ratio, 4) AS share FROM gx_pca('X', 3);"""
