@@ -100,8 +100,8 @@ void gx_profile_built_in(gx_profile *profile)
     // Per thread, and half of what a machine of two slow cores was seen to do.
     static const double per_thread[GX_NUMBER_COUNT] = {
         [GX_F64] = 16e9, [GX_F32] = 32e9, [GX_C128] = 16e9, [GX_C64] = 32e9};
-    static const double share[GX_PROFILE_SIZES] = {0.25, 0.75, 1}; // small products thread badly
-    *profile = (gx_profile){.threads = gx_machine_cpus(), .gemm_size = {128, 512, 1536}};
+    static const double share[GX_PROFILE_SIZES] = {0.25, 0.75, 1, 1}; // small products thread badly
+    *profile = (gx_profile){.threads = gx_machine_cpus(), .gemm_size = {128, 512, 1536, 3072}};
     memcpy(profile, of_machine.usual, sizeof of_machine.usual);
     profile->sweep_bytes_per_s *= profile->threads;
     for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {

@@ -16,7 +16,7 @@
 struct gx_ctx;
 struct gx_run;
 
-enum { GX_PROFILE_SIZES = 3 };
+enum { GX_PROFILE_SIZES = 4 };
 
 /* Kernels whose rates are not a product's.  Measured in f64; other dtypes in a product's ratio. */
 typedef enum gx_rate {

@@ -230,6 +230,7 @@ static gx_code time_rates(gx_bench *b, gx_rate which, gx_err *err)
 {
     gx_kernel_id kernel = gx_rate_kernel(which);
     const double *gemm = b->gemm + GX_F64 * b->sizes;
+    const double MORE = 3;
     double *rate = b->rate + which * b->sizes;
     bool is_offered = offers(b, kernel) && offers(b, GX_FILL) && offers(b, GX_COPY);
     for (int i = 0; i < b->sizes; i++) {
@@ -238,11 +239,12 @@ static gx_code time_rates(gx_bench *b, gx_rate which, gx_err *err)
         rate[i] = i == 0 ? b->share[which] * gemm[i] : grown_rate(b, rate[i - 1], i);
         bool has_room = place_call(b, kernel, b->size[i], &args);
         double flops = gx_kernel_flops(kernel, GX_F64, &args), expected = flops / gemm[0];
+        double most = i == 2 ? MORE * b->slow_s : b->slow_s; // of that size most depends
         if (i > 0) { // while processors are not busy, their rates grow with the side
             double growth = (double)b->size[i] / (double)b->size[i - 1];
             expected = flops / (growth * rate[i - 1]);
         }
-        if (!is_offered || !has_room || expected > b->slow_s || is_late(b)) {
+        if (!is_offered || !has_room || expected > most || is_late(b)) {
             continue;
         }
         *args.info = 0;
