@@ -639,8 +639,8 @@ static gx_code convert_row(gx_ctx *ctx, const char *label, const gx_mat *row, in
     size_t bytes = 0;
     gx_matrix_bytes(count, 1, dtype, &bytes);
     GX_TRY(gx_mem_alloc(ctx->mem, bytes, "row", data, err));
-    gx_widen(row->dtype, row->data, gx_max(count, 1), dtype, *data, gx_max(count, 1), count, 1);
-    return GX_OK;
+    return gx_widen(row->dtype, row->data, gx_max(count, 1), dtype, *data, gx_max(count, 1), count, 1,
+                    err);
 }
 
 /* Raw elements, as numbers: as many as the bytes hold. */

@@ -96,6 +96,9 @@ static void from_bytes(gx_fn *fn)
     gx_sink sink;
     gx_mat_array(&by_columns, "bytes", dtype, cols, rows, flat.data, cols);
     gx_dest dest = gx_dest_like(&fn->dest, &flat);
+    if (dest.is_verbatim) {
+        gx_mat_verbatim(&by_columns);
+    }
     gx_sink_begin(&fn->run, &dest, rows, cols, gx_dest_number(&dest, flat.number), 0, 0, 0, &sink);
     if (cols == 1) {
         gx_copy_to_sink(&fn->run, &flat, &sink);

@@ -13,6 +13,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 // Facts -------------------------------------------------------------------------------------------
 
@@ -141,7 +142,19 @@ static void get(gx_fn *fn)
         return;
     }
     double element[2];
-    if (gx_look_read(fn, &A, reader, i, j, 1, 1, element, 1)) {
+    bool is_i64 = A.dtype == GX_DTYPE_I64;
+    if (is_i64) {
+        gx_mat_verbatim(&A);
+    }
+    if (!gx_look_read(fn, &A, reader, i, j, 1, 1, element, 1)) {
+        gx_reader_close(reader);
+        return;
+    }
+    if (is_i64) {
+        int64_t whole;
+        memcpy(&whole, element, sizeof whole);
+        sqlite3_result_int64(fn->sql, whole);
+    } else {
         gx_fn_result_scalar(fn, gx_number_get(A.number, element, 0),
                             gx_number_is_complex(A.number));
     }
@@ -173,7 +186,7 @@ static bool is_ordered(gx_fn *fn, const char *first, int64_t begin, const char *
 }
 
 /* Copy rows i0 .. i1, columns j0 .. j1 of A to the destination. */
-static void copy_slice(gx_fn *fn, const gx_mat *A, int64_t i0, int64_t i1, int64_t j0, int64_t j1)
+static void copy_slice(gx_fn *fn, gx_mat *A, int64_t i0, int64_t i1, int64_t j0, int64_t j1)
 {
     gx_mat view;
     gx_sink sink;
@@ -347,8 +360,11 @@ static void put_together(gx_fn *fn)
         !gx_fn_dest(fn, fn->argc, &fn->dest)) {
         return;
     }
-    const gx_mat like = {.dtype = s.stored};
+    gx_mat like = {.dtype = s.stored};
     fn->dest = gx_dest_like(&fn->dest, &like);
+    for (int k = 0; k < s.count && fn->dest.is_verbatim; k++) {
+        gx_mat_verbatim(&s.part[k]);
+    }
     gx_sink_begin(&fn->run, &fn->dest, s.rows, s.cols, s.dtype, 0, 0, 0, &sink);
     if (gx_ok(&fn->run)) {
         gx_fn_check(fn, gx_reader_own(fn->ctx->store, &reader, &fn->err));

@@ -32,7 +32,7 @@ void gx_copy_any(gx_run *run, const gx_mat *A, const gx_dest *dest, uint32_t pro
     }
 }
 
-static void copy(gx_fn *fn, const gx_mat *A)
+static void copy(gx_fn *fn, gx_mat *A)
 {
     gx_dest to = gx_dest_like(&fn->dest, A);
     uint32_t kept = kept_properties(A, gx_dest_number(&to, A->number));
@@ -101,6 +101,7 @@ static void copy_any(gx_fn *fn)
 /* The dtype is an argument. */
 static const gx_option cast_keys[] = {
     {"saturate", GX_OPT_BOOL, offsetof(gx_dest, saturate), 0},
+    {"round", GX_OPT_BOOL, offsetof(gx_dest, round), 0},
     {"replace", GX_OPT_BOOL, offsetof(gx_dest, replace), 0},
     {NULL, GX_OPT_END, 0, 0},
 };
@@ -112,6 +113,7 @@ static void cast(gx_fn *fn)
     if (gx_fn_options(fn, cast_keys, &fn->dest) && gx_fn_matrix(fn, 0, "A", &A) &&
         gx_fn_dtype(fn, 1, &fn->dest.dtype)) {
         fn->dest.has_dtype = true;
+        A.is_rounded = fn->dest.round;
         copy(fn, &A);
     }
 }

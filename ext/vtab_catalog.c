@@ -548,12 +548,13 @@ static void store_value(gx_run *run, const char *full, sqlite3_value **columns)
         return;
     }
     gx_dest dest = {.name = full, .replace = true};
-    dest = gx_dest_like(&dest, &mat);
-    if (sqlite3_value_type(columns[COL_DTYPE]) != SQLITE_NULL &&
+    dest.has_dtype = sqlite3_value_type(columns[COL_DTYPE]) != SQLITE_NULL;
+    if (dest.has_dtype &&
         gx_arg_text(columns[COL_DTYPE], "dtype", &dtype_name, &err) == GX_OK &&
         !gx_dtype_parse(dtype_name, &dest.dtype)) {
         gx_fail(&err, GX_ARG, "dtype '%s' is not known (%s)", dtype_name, gx_dtype_names());
     }
+    dest = gx_dest_like(&dest, &mat);
     gx_run_fail(run, &err);
     gx_copy_any(run, &mat, &dest, mat.properties, &sink);
     gx_sink_end(&sink);

@@ -435,6 +435,10 @@ static int cells_column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int col
         double value;
         memcpy(&value, at, sizeof value);
         sqlite3_result_double(sql, value);
+    } else if (scan->A.dtype == GX_DTYPE_I64 && column == GX_CELLS_VALUE) {
+        int64_t value;
+        memcpy(&value, at, sizeof value);
+        sqlite3_result_int64(sql, value);
     } else {
         gx_scalar x = gx_dtype_get(scan->A.dtype, at);
         sqlite3_result_double(sql, column == GX_CELLS_VALUE ? x.re : x.im);

@@ -244,6 +244,16 @@ __device__ inline float half_value(uint16_t half)
     return __half2float(__ushort_as_half(half));
 }
 
+__device__ inline float brain_value(uint16_t upper)
+{
+    return __uint_as_float((uint32_t)upper << 16);
+}
+
+__device__ inline float truth_value(uint8_t x)
+{
+    return x != 0;
+}
+
 /* Of any stored dtype: a row of dtype.def that is widened is a case of its own. */
 __device__ inline number get_any(int dtype, const void *x, int64_t at)
 {

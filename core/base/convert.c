@@ -58,15 +58,30 @@ void gx_convert(gx_number from, const void *src, int64_t ld_src, gx_number to, v
 
 // The seam ----------------------------------------------------------------------------------------
 
-void gx_widen(gx_dtype from, const void *src, int64_t ld_src, gx_number to, void *dst,
-              int64_t ld_dst, int64_t m, int64_t n)
+static gx_code refuse_inexact(const void *from, gx_err *err)
+{
+    int64_t x;
+    memcpy(&x, from, sizeof x);
+    return gx_fail(err, GX_ARG,
+                   "an element is %lld, an i64 that f64 does not hold: arithmetic would round it "
+                   "(option \"round\":true of gx_cast does)",
+                   (long long)x);
+}
+
+gx_code gx_widen(gx_dtype from, const void *src, int64_t ld_src, gx_number to, void *dst,
+                 int64_t ld_dst, int64_t m, int64_t n, gx_err *err)
 {
     gx_number wide = gx_dtype_number(from);
     if (gx_dtype_is_number(from)) {
         gx_convert(wide, src, ld_src, to, dst, ld_dst, m, n);
-        return;
+        return GX_OK;
     }
     for (int64_t j = 0; j < n; j++) {
+        const void *column = gx_dtype_at(src, from, ld_src, 0, j);
+        int64_t bad = err == NULL ? -1 : gx_dtype_inexact(from, column, m);
+        if (bad >= 0) {
+            return refuse_inexact(gx_dtype_at(column, from, m, bad, 0), err);
+        }
         if (wide == to) {
             gx_dtype_widen(from, gx_dtype_at(src, from, ld_src, 0, j), m,
                            gx_at(dst, to, ld_dst, 0, j));
@@ -79,6 +94,7 @@ void gx_widen(gx_dtype from, const void *src, int64_t ld_src, gx_number to, void
             gx_convert(wide, strip, count, to, gx_at(dst, to, ld_dst, i, j), count, count, 1);
         }
     }
+    return GX_OK;
 }
 
 static gx_code refuse(const gx_narrowing *to, int64_t i, int64_t j, double x, gx_err *err)

@@ -12,9 +12,12 @@
 void gx_convert(gx_number from, const void *src, int64_t ld_src, gx_number to, void *dst,
                 int64_t ld_dst, int64_t m, int64_t n);
 
-/* m x n stored elements to numbers: a complex dtype to complex ones. */
-void gx_widen(gx_dtype from, const void *src, int64_t ld_src, gx_number to, void *dst,
-              int64_t ld_dst, int64_t m, int64_t n);
+/*
+** m x n stored elements to numbers: a complex dtype to complex ones.  GX_ARG names an element that
+** would be rounded; err NULL: it is.
+*/
+gx_code gx_widen(gx_dtype from, const void *src, int64_t ld_src, gx_number to, void *dst,
+                 int64_t ld_dst, int64_t m, int64_t n, gx_err *err);
 
 /*
 ** m x n numbers to stored elements; saturate: what is out of range becomes the nearest that is not.

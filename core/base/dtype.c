@@ -77,6 +77,50 @@ static inline uint16_t half_bits(double x)
     return (uint16_t)(sign >> 16 | (twice > 0xFF000000 ? 0x7E00 : number));
 }
 
+// bf16: the upper half of a binary32 -------------------------------------------------------------
+
+static inline float brain_value(uint16_t upper)
+{
+    return float_of((uint32_t)upper << 16);
+}
+
+/* Rounded once: a float whose last bit says whether more is behind it, as in half_bits(). */
+static inline uint16_t brain_bits(double x)
+{
+    float cut = (float)x;
+    uint32_t w = bits_of(cut);
+    bool is_cut = (double)cut != x && !isnan(x) && !isinf(cut);
+    w = is_cut ? (w - (fabs((double)cut) > fabs(x))) | 1 : w;
+    return (uint16_t)(isnan(x) ? (w >> 16) | 0x40 : (w + 0x7FFF + (w >> 16 & 1)) >> 16);
+}
+
+// Whole numbers -----------------------------------------------------------------------------------
+
+/* Whatever lies there is true or false. */
+static inline float truth_value(uint8_t x)
+{
+    return x != 0;
+}
+
+/* Half units are there up to 2^52. */
+static inline int64_t whole_of(double x)
+{
+    return (int64_t)rint(x);
+}
+
+int64_t gx_dtype_inexact(gx_dtype dtype, const void *from, int64_t count)
+{
+    const int64_t *x = from;
+    const double LIMIT = 0x1p63;
+    for (int64_t p = 0; p < count && dtype == GX_DTYPE_I64; p++) {
+        double y = (double)x[p];
+        if (y >= LIMIT || (int64_t)y != x[p]) {
+            return p;
+        }
+    }
+    return -1;
+}
+
 typedef double number_F64;
 typedef float number_F32;
 

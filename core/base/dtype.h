@@ -65,7 +65,11 @@ static inline void *gx_dtype_at(const void *base, gx_dtype dtype, int64_t ld, in
 /* One element, wherever it lies, as a complex number. */
 gx_scalar gx_dtype_get(gx_dtype dtype, const void *at);
 
-/* count elements to numbers of gx_dtype_number(); of a dtype that is no number. */
+/* The first element that its number does not hold; -1: all are.  Of i64 alone there are some. */
+int64_t gx_dtype_inexact(gx_dtype dtype, const void *from, int64_t count);
+
+/* count elements to numbers of gx_dtype_number(); of a dtype that is no number.  Inexact ones are
+** rounded. */
 void gx_dtype_widen(gx_dtype dtype, const void *from, int64_t count, void *to);
 
 /* count doubles to elements.  The first that is none, -1: all are.  saturate: clips but for NaN. */

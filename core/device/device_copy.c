@@ -65,7 +65,8 @@ static gx_code copy_share(void *arg, int64_t piece, int member, gx_err *err)
 gx_dtype gx_device_form(const gx_accel *accel, const gx_staging *stage, const gx_mat *mat,
                         gx_number number)
 {
-    bool widens = stage->is_pinned && gx_accel_offers(accel, GX_CONVERT, number);
+    bool widens = stage->is_pinned && gx_accel_offers(accel, GX_CONVERT, number) &&
+                  mat->dtype != GX_DTYPE_I64; // some of them are refused
     return widens ? gx_mat_narrow(mat, number) : gx_dtype_of(number);
 }
 

@@ -94,12 +94,13 @@ static gx_code run_failure(gx_run *run, gx_err *err)
 }
 
 static gx_code begin_sink(void *arg, int64_t rows, int64_t cols, gx_number dtype, gx_dtype stored,
-                          uint32_t properties, int64_t *tile_rows, int64_t *tile_cols, gx_err *err)
+                          bool is_verbatim, uint32_t properties, int64_t *tile_rows, int64_t *tile_cols, gx_err *err)
 {
     sink_target *target = arg;
     gx_dest dest = *target->dest;
     dest.has_dtype = dest.is_streamed = true;
     dest.dtype = stored;
+    dest.is_verbatim = is_verbatim;
     gx_sink_begin(target->run, &dest, rows, cols, dtype, properties, *tile_rows, *tile_cols,
                   target->sink);
     *tile_rows = target->sink->tile_rows;
@@ -266,6 +267,13 @@ gx_code gx_file_export(gx_run *run, const gx_mat *mat, const char *path, gx_file
         !(format == GX_FILE_MTX && options->is_coordinate)) {
         gx_csr_refuse(mat->label, mat->rows, mat->cols, gx_sparse_entries(mat), mat->number, &err);
         return gx_run_fail(run, &err);
+    }
+    gx_mat bytes_of = *mat;
+    ex.is_verbatim = ex.stored == GX_DTYPE_I64 && mat->dtype == GX_DTYPE_I64 && mat->base == NULL &&
+                     format == GX_FILE_NPY;
+    if (ex.is_verbatim) {
+        gx_mat_verbatim(&bytes_of);
+        ex.mat = &bytes_of;
     }
     gx_matrix_bytes(mat->rows, mat->cols, ex.dtype, &bytes);
     bool is_twice = format == GX_FILE_MTX && options->is_coordinate;

@@ -21,6 +21,7 @@ gx_code gx_import_begin(gx_import *im, int64_t rows, int64_t cols, gx_dtype dtyp
     im->stored = im->options.has_dtype ? im->options.dtype : dtype;
     gx_number from = gx_dtype_number(dtype), to = gx_dtype_number(im->stored);
     im->dtype = gx_dtype_is_number(im->stored) ? to : from;
+    im->is_verbatim = dtype == GX_DTYPE_I64 && im->stored == GX_DTYPE_I64;
     if (gx_number_is_complex(from) && !gx_number_is_complex(to)) {
         return gx_input_fail(im->in, err, 0, "holds complex numbers, but dtype %s is real",
                              gx_dtype_name(im->stored));
@@ -31,7 +32,7 @@ gx_code gx_import_begin(gx_import *im, int64_t rows, int64_t cols, gx_dtype dtyp
                              (long long)rows, (long long)cols, gx_dtype_name(im->stored));
     }
     im->tile_rows = im->tile_cols = 0;
-    GX_TRY(im->to.begin(im->to.arg, rows, cols, im->dtype, im->stored, properties,
+    GX_TRY(im->to.begin(im->to.arg, rows, cols, im->dtype, im->stored, im->is_verbatim, properties,
                         &im->tile_rows, &im->tile_cols, err));
     im->tile_rows = gx_max(1, im->tile_rows);
     im->tile_cols = gx_max(1, im->tile_cols);

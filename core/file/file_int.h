@@ -55,7 +55,7 @@ typedef struct gx_import_target {
     void *arg;
     /* Called once, before any write.  tile shape: in 0, out what bands are cut by. */
     gx_code (*begin)(void *arg, int64_t rows, int64_t cols, gx_number dtype, gx_dtype stored,
-                     uint32_t properties, int64_t *tile_rows, int64_t *tile_cols, gx_err *err);
+                     bool is_verbatim, uint32_t properties, int64_t *tile_rows, int64_t *tile_cols, gx_err *err);
     /* Whole tiles, each once, any order. */
     gx_code (*write)(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, const void *src,
                      int64_t ld, gx_err *err);
@@ -82,6 +82,7 @@ typedef struct gx_import {
     int64_t rows, cols;           /* the rest is set by gx_import_begin()     */
     gx_number dtype;              /* of what is written to the target         */
     gx_dtype stored;              /* what it becomes there                    */
+    bool is_verbatim;             /* i64 whose bytes are written as f64       */
     int64_t tile_rows, tile_cols;
 } gx_import;
 
@@ -236,6 +237,7 @@ typedef struct gx_export {
     gx_export_options options;
     gx_number dtype;      /* of the elements read, and of text       */
     gx_dtype stored;      /* of the elements written, in .npy        */
+    bool is_verbatim;     /* i64 whose bytes are read as f64         */
     gx_output out;
     int64_t printed; /* elements, as text                       */
 } gx_export;
@@ -305,7 +307,8 @@ typedef struct gx_npy {
 gx_code gx_npy_open(const gx_input *in, gx_npy *file, gx_err *err);
 
 /* count elements as the file has them to file->dtype; raw is changed where the order differs. */
-void gx_npy_decode(const gx_npy *file, unsigned char *raw, int64_t count, void *to);
+gx_code gx_npy_decode(const gx_npy *file, unsigned char *raw, int64_t count, void *to,
+                      gx_err *err);
 
 gx_code gx_import_npy(gx_import *im, gx_err *err);
 gx_code gx_import_npz(gx_import *im, gx_err *err);

@@ -105,7 +105,7 @@ static gx_code read_string(header *h, const char **text, int64_t *length)
     return GX_OK;
 }
 
-/* f8 and its like: a dtype, or an integer or boolean, which are f64 without loss up to 2^53. */
+/* f8 and its like: a dtype, or u8, which is f64 without loss up to 2^53. */
 static bool is_known(const char *name, size_t length, npy *file)
 {
     file->kind = name[0];
@@ -115,11 +115,10 @@ static bool is_known(const char *name, size_t length, npy *file)
         file->dtype = gx_dtype_number(file->stored);
         return true;
     }
-    file->item = name[1] - '0';
+    file->item = 8;
     file->dtype = GX_F64;
     file->stored = GX_DTYPE_F64;
-    return length == 2 && strchr("1248", name[1]) != NULL &&
-           (strchr("iu", name[0]) != NULL || (name[0] == 'b' && name[1] == '1'));
+    return length == 2 && memcmp(name, "u8", 2) == 0;
 }
 
 /* '<f8' and its like. */
@@ -348,19 +347,19 @@ static double integer_of(const void *from, char kind, int item)
     return (double)((int64_t)(bits << unused) >> unused);
 }
 
-void gx_npy_decode(const npy *file, unsigned char *from, int64_t count, void *to)
+gx_code gx_npy_decode(const npy *file, unsigned char *from, int64_t count, void *to, gx_err *err)
 {
     if (file->is_swapped) {
         int numbers = file->kind == 'c' ? 2 : 1;
         swap_bytes(from, count * numbers, file->item / numbers);
     }
     if (file->is_dtype) {
-        gx_widen(file->stored, from, count, file->dtype, to, count, count, 1);
-        return;
+        return gx_widen(file->stored, from, count, file->dtype, to, count, count, 1, err);
     }
     for (int64_t k = 0; k < count; k++) {
         ((double *)to)[k] = integer_of(from + k * file->item, file->kind, file->item);
     }
+    return GX_OK;
 }
 
 /* Elements that are in the file as they will be in the matrix. */
@@ -411,17 +410,18 @@ static gx_code read_raw(chunk *c, int64_t index, int64_t at, int64_t count, gx_e
 }
 
 /* What is in raw to final. */
-static void convert(chunk *c, int64_t count)
+static gx_code convert(chunk *c, int64_t count, gx_err *err)
 {
     const npy *file = c->file;
     gx_import *im = c->im;
     if (c->final == c->raw) {
-        return;
+        return GX_OK;
     }
-    gx_npy_decode(file, c->raw, count, c->decoded);
+    GX_TRY(gx_npy_decode(file, c->raw, count, c->decoded, err));
     if (c->final != c->decoded) {
         gx_convert(file->dtype, c->decoded, count, im->dtype, c->final, count, count, 1);
     }
+    return GX_OK;
 }
 
 /* A rectangle of the matrix, and where it is in the band: column-major. */
@@ -453,7 +453,7 @@ static gx_code read_by_columns(chunk *c, const rectangle *r, gx_err *err)
                 continue;
             }
             GX_TRY(read_raw(c, index + k, 0, count, err));
-            convert(c, count);
+            GX_TRY(convert(c, count, err));
             memcpy(dst, c->final, (size_t)count * gx_number_bytes(im->dtype));
         }
     }
@@ -488,7 +488,7 @@ static gx_code read_by_rows(chunk *c, const rectangle *r, gx_err *err)
                 GX_TRY(read_raw(c, index + k * file->cols, k * cols, is_run ? rows * cols : cols,
                                 err));
             }
-            convert(c, rows * cols);
+            GX_TRY(convert(c, rows * cols, err));
             gx_args args = {.transa = GX_TRANS, .m = rows, .n = cols, .a = c->final, .lda = cols};
             args.c = gx_at(r->band, im->dtype, r->ld, i, j);
             args.ldc = r->ld;
@@ -582,7 +582,16 @@ gx_code gx_import_npy(gx_import *im, gx_err *err)
 {
     npy file;
     GX_TRY(gx_npy_open(im->in, &file, err));
+    bool is_said = im->options.has_dtype && im->options.dtype == GX_DTYPE_BF16;
+    if (file.stored == GX_DTYPE_BF16 && !is_said) {
+        return gx_input_fail(im->in, err, 0,
+                             "holds elements of two bytes that the file has no type for ('V2'); "
+                             "ml_dtypes writes bfloat16 so: the option \"dtype\":\"bf16\" reads them");
+    }
     GX_TRY(gx_import_begin(im, file.rows, file.cols, file.stored, 0, err));
+    if (im->is_verbatim) {
+        file.stored = GX_DTYPE_F64; // the bytes of each element
+    }
     if (file.rows == 0 || file.cols == 0) {
         return GX_OK;
     }
@@ -620,7 +629,7 @@ static gx_code put_band(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
 {
     gx_export *ex = arg;
     _Alignas(16) char strip[CHUNK_LEAST * ITEM_MOST];
-    if (gx_dtype_is(ex->stored, ex->dtype)) {
+    if (ex->is_verbatim || gx_dtype_is(ex->stored, ex->dtype)) {
         gx_output_put(&ex->out, src, (size_t)(m * n) * gx_number_bytes(ex->dtype));
         return ex->out.err.code;
     }

@@ -136,7 +136,7 @@ static gx_scalar value_at(const archive *x, int64_t k)
     unsigned char raw[2 * sizeof(double)];
     double value[2], pair[2];
     memcpy(raw, x->data.data + k * npy->item, (size_t)npy->item);
-    gx_npy_decode(npy, raw, 1, value);
+    (void)gx_npy_decode(npy, raw, 1, value, NULL);
     gx_convert(npy->dtype, value, 1, GX_C128, pair, 1, 1, 1);
     return (gx_scalar){pair[0], pair[1]};
 }
@@ -200,6 +200,19 @@ static gx_code read_coordinates(const archive *x, gx_err *err)
     return GX_OK;
 }
 
+/* Whole numbers that would be rounded are refused before anything is written. */
+static gx_code check_values(const archive *x, gx_err *err)
+{
+    const gx_npy *npy = &x->data.npy;
+    for (int64_t k = 0; k < x->data.count && npy->stored == GX_DTYPE_I64; k++) {
+        unsigned char raw[sizeof(int64_t)];
+        double value;
+        memcpy(raw, x->data.data + k * npy->item, sizeof raw);
+        GX_TRY(gx_npy_decode(npy, raw, 1, &value, err));
+    }
+    return GX_OK;
+}
+
 static gx_code read_members(archive *x, gx_err *err)
 {
     gx_import *im = x->im;
@@ -208,6 +221,7 @@ static gx_code read_members(archive *x, gx_err *err)
     GX_TRY(open_indexes(x, is_coo ? "row.npy" : "indices.npy", &x->first, err));
     GX_TRY(open_indexes(x, is_coo ? "col.npy" : "indptr.npy", &x->second, err));
     gx_number dtype;
+    GX_TRY(check_values(x, err));
     GX_TRY(gx_import_sparse_number(im, x->data.npy.dtype, &dtype, err));
     GX_TRY(im->to.begin_cells(im->to.arg, x->rows, x->cols, dtype, 0, err));
     return is_coo ? read_coordinates(x, err) : read_compressed(x, err);

@@ -185,17 +185,18 @@ static bool read_columns(const gx_mat *mat, gx_reader *reader, const cut *c, voi
 }
 
 /* m x n elements of mat as numbers, or as they are: as is mat's own dtype or a number's. */
-static void put_elements(const gx_mat *mat, const void *from, int64_t ld_from, gx_dtype as,
-                         void *to, int64_t ld, int64_t m, int64_t n)
+static gx_code put_elements(const gx_mat *mat, const void *from, int64_t ld_from, gx_dtype as,
+                            void *to, int64_t ld, int64_t m, int64_t n, gx_err *err)
 {
     if (gx_dtype_is_number(as)) {
-        gx_widen(mat->dtype, from, ld_from, gx_dtype_number(as), to, ld, m, n);
-        return;
+        return gx_widen(mat->dtype, from, ld_from, gx_dtype_number(as), to, ld, m, n,
+                        mat->is_rounded ? NULL : err);
     }
     for (int64_t j = 0; j < n; j++) {
         memcpy(gx_dtype_at(to, as, ld, 0, j), gx_dtype_at(from, as, ld_from, 0, j),
                (size_t)m * gx_dtype_bytes(as));
     }
+    return GX_OK;
 }
 
 /* A few whole-height columns at a time; short runs are cut out of them. */
@@ -210,7 +211,8 @@ static gx_code read_short(const gx_mat *mat, gx_reader *reader, const cut *c, gx
         int64_t n = gx_min(width, c->n - j);
         int64_t elements = (n - 1) * c->height + c->m;
         GX_TRY(read_run(mat, reader, c, 0, j, elements, bounce, err));
-        put_elements(mat, bounce, c->height, as, gx_dtype_at(dst, as, ld, 0, j), ld, c->m, n);
+        GX_TRY(put_elements(mat, bounce, c->height, as, gx_dtype_at(dst, as, ld, 0, j), ld, c->m,
+                            n, err));
     }
     return GX_OK;
 }
@@ -225,7 +227,7 @@ static gx_code read_converted(const gx_mat *mat, gx_reader *reader, const cut *c
         for (int64_t i = 0; i < c->m; i += piece) {
             int64_t m = gx_min(piece, c->m - i);
             GX_TRY(read_run(mat, reader, c, i, j, m, bounce, err));
-            put_elements(mat, bounce, m, as, gx_dtype_at(dst, as, ld, i, j), ld, m, 1);
+            GX_TRY(put_elements(mat, bounce, m, as, gx_dtype_at(dst, as, ld, i, j), ld, m, 1, err));
         }
     }
     return GX_OK;
@@ -448,9 +450,8 @@ gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i
                    ld, m, n);
         return GX_OK;
     case GX_MAT_NARROW:
-        gx_widen(mat->dtype, gx_dtype_at(mat->data, mat->dtype, mat->ld, i0, j0), mat->ld, dtype,
-                 dst, ld, m, n);
-        return GX_OK;
+        return gx_widen(mat->dtype, gx_dtype_at(mat->data, mat->dtype, mat->ld, i0, j0), mat->ld,
+                        dtype, dst, ld, m, n, mat->is_rounded ? NULL : err);
     case GX_MAT_GENERATED:
         mat->generate(mat->generate_arg, i0, j0, m, n, dtype, dst, ld);
         return GX_OK;
@@ -471,6 +472,27 @@ gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i
 static bool is_rectangle(const gx_mat *mat)
 {
     return mat->kind == GX_MAT_VIEW && mat->trans == GX_NO_TRANS;
+}
+
+gx_dest gx_dest_like(const gx_dest *dest, gx_mat *A)
+{
+    gx_dest like = dest == NULL ? (gx_dest){0} : *dest;
+    like.is_streamed = true;
+    if (!like.has_dtype) {
+        like.has_dtype = true;
+        like.dtype = A->dtype;
+    }
+    like.is_verbatim = like.dtype == GX_DTYPE_I64 && A->dtype == GX_DTYPE_I64;
+    for (gx_mat *mat = A; mat != NULL && like.is_verbatim; mat = (gx_mat *)(uintptr_t)mat->base) {
+        gx_mat_verbatim(mat);
+    }
+    return like;
+}
+
+void gx_mat_verbatim(gx_mat *mat)
+{
+    mat->dtype = GX_DTYPE_F64;
+    mat->kind = mat->kind == GX_MAT_NARROW ? GX_MAT_VALUE : mat->kind;
 }
 
 gx_dtype gx_mat_narrow(const gx_mat *mat, gx_number number)
@@ -495,6 +517,6 @@ gx_code gx_mat_read_as(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_
     if (mat->kind == GX_MAT_STORED) {
         return read_stored(mat, reader, i0, j0, m, n, as, dst, ld, err);
     }
-    put_elements(mat, gx_dtype_at(mat->data, as, mat->ld, i0, j0), mat->ld, as, dst, ld, m, n);
-    return GX_OK;
+    return put_elements(mat, gx_dtype_at(mat->data, as, mat->ld, i0, j0), mat->ld, as, dst, ld, m,
+                        n, err);
 }

@@ -43,6 +43,7 @@ struct gx_mat {
     gx_meta meta;                 /* STORED                                                 */
     const void *data;             /* VALUE, NARROW: elements, aligned for their dtype       */
     int64_t ld;                   /* VALUE, NARROW                                          */
+    bool is_rounded;              /* i64 that f64 does not hold are rounded, not refused    */
     bool is_sparse;               /* STORED, VALUE: sparse.h.  gx_mat_read() reads it dense */
     gx_csr csr;                   /* VALUE, is_sparse: all of it                            */
     void *owned;                  /* freed by gx_mat_clear() with gx_mem_free(); may be NULL */
@@ -122,6 +123,8 @@ typedef struct gx_dest {
     bool replace;
     bool has_dtype;   /* dtype: what the elements are stored as; else as they are computed */
     bool saturate;    /* what dtype has not becomes the nearest that it has                */
+    bool round;       /* gx_cast alone: i64 that f64 does not hold are rounded             */
+    bool is_verbatim; /* f64 are written whose bytes are the elements: gx_dest_like()      */
     gx_dtype dtype;
     bool is_streamed; /* who makes the result writes it once, and never reads it           */
     bool is_asked_for; /* a function of the application gives the elements: it may COMMIT */
@@ -135,17 +138,15 @@ static inline gx_number gx_dest_number(const gx_dest *dest, gx_number natural)
                                                               : natural;
 }
 
-/* A copy of A, or of a part of it, is stored as A is where nothing else is asked for. */
-static inline gx_dest gx_dest_like(const gx_dest *dest, const gx_mat *A)
-{
-    gx_dest like = dest == NULL ? (gx_dest){0} : *dest;
-    like.is_streamed = true;
-    if (!like.has_dtype) {
-        like.has_dtype = true;
-        like.dtype = A->dtype;
-    }
-    return like;
-}
+/*
+** A copy of A, or of a part of it, is stored as A is where nothing else is asked for.  Of i64, whose
+** elements f64 does not all hold, the bytes are moved as if they were f64 (is_verbatim); A and what
+** it is a view of are read so from now on.
+*/
+gx_dest gx_dest_like(const gx_dest *dest, gx_mat *A);
+
+/* An i64 matrix is read as the f64 of the same bytes: to be moved, not to be computed with. */
+void gx_mat_verbatim(gx_mat *mat);
 
 /* An intermediate result that is neither a value nor stored, but held by somebody: a device. */
 typedef struct gx_held {
@@ -177,6 +178,7 @@ typedef struct gx_sink {
                                    data NULL: to be written by gx_sink_write() alone            */
     void *narrow;               /* value: its elements where they are not of number: value.data is
                                    NULL then                                                    */
+    bool is_verbatim;           /* the bytes that are written are the elements                 */
     bool is_sparse;             /* of panels: see gx_sink_begin_sparse()                        */
     gx_panels *panels;          /* stored, is_sparse: those written; meta points to it          */
     int64_t panel_capacity;     /* places that it has room for                                  */
@@ -196,7 +198,7 @@ static inline bool gx_mat_is_value(const gx_mat *mat)
 /* What is written is what is stored. */
 static inline bool gx_sink_is_plain(const gx_sink *sink)
 {
-    return gx_dtype_is(sink->dtype, sink->number);
+    return sink->is_verbatim || gx_dtype_is(sink->dtype, sink->number);
 }
 
 /*

@@ -142,6 +142,7 @@ gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t co
     sink->is_stored = dest != NULL && dest->name != NULL;
     sink->replace = dest != NULL && dest->replace;
     sink->saturate = dest != NULL && dest->saturate;
+    sink->is_verbatim = dest != NULL && dest->is_verbatim;
     sink->dtype = dtype_of(dest, dtype);
     gx_err err = {0};
     if (!gx_sink_is_plain(sink)) {
@@ -270,7 +271,7 @@ static gx_code put(const gx_sink *sink, int64_t i, int64_t j, int64_t m, int64_t
                    int64_t ld, void *dst, int64_t ld_dst, gx_err *err)
 {
     const gx_narrowing to = {
-        .dtype = sink->dtype, .saturate = sink->saturate, .i0 = i, .j0 = j};
+        .dtype = gx_sink_is_plain(sink) ? gx_dtype_of(sink->number) : sink->dtype, .saturate = sink->saturate, .i0 = i, .j0 = j};
     return gx_narrow_to(sink->number, src, ld, &to, dst, ld_dst, m, n, err);
 }
 

@@ -34,9 +34,10 @@ typedef struct filekit_result {
 } filekit_result;
 
 static gx_code filekit_begin(void *arg, int64_t rows, int64_t cols, gx_number dtype,
-                             gx_dtype stored, uint32_t properties, int64_t *tile_rows,
-                             int64_t *tile_cols, gx_err *err)
+                             gx_dtype stored, bool is_verbatim, uint32_t properties,
+                             int64_t *tile_rows, int64_t *tile_cols, gx_err *err)
 {
+    (void)is_verbatim;
     (void)stored;
     filekit_result *r = arg;
     int64_t elements;
@@ -93,7 +94,7 @@ static gx_code filekit_begin_cells(void *arg, int64_t rows, int64_t cols, gx_num
                                    uint32_t properties, gx_err *err)
 {
     filekit_result *r = arg;
-    gx_code code = filekit_begin(arg, rows, cols, dtype, gx_dtype_of(dtype), properties,
+    gx_code code = filekit_begin(arg, rows, cols, dtype, gx_dtype_of(dtype), false, properties,
                                  &r->tile_rows, &r->tile_cols, err);
     if (code == GX_OK) {
         memset(r->seen, 1, (size_t)(rows * cols));

@@ -13,8 +13,13 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DTYPES = [np.dtype("<f8"), np.dtype("<f4"), np.dtype("<c16"), np.dtype("<c8")]  # computed with, by number in the header
-STORED = DTYPES + [np.dtype("<f2"), np.dtype("|u1")]  # those behind them are only stored
-DTYPE_NAMES = "f64, f32, c128, c64, f16, u8"  # as messages list them
+try:
+    from ml_dtypes import bfloat16
+except ImportError:
+    bfloat16 = np.dtype("V2")
+# Those behind them are only stored.
+STORED = DTYPES + [np.dtype(name) for name in ("<f2", "|u1", "|b1", "|i1", "<u2", "<i2", "<u4", "<i4")] + [np.dtype(bfloat16), np.dtype("<i8")]
+DTYPE_NAMES = "f64, f32, c128, c64, f16, u8, bool, i8, u16, i16, u32, i32, bf16, i64"  # as messages list them
 SIZES = "a matrix has at most 2^40 rows, 2^40 columns and 2^56 bytes"  # how a size past the limits is refused
 HEADER = struct.Struct("<4sBBHqqq")  # magic, version, dtype, zero, rows, cols, zero
 
@@ -73,13 +78,13 @@ def to_numpy(blob):
     return flat.reshape((cols, rows)).T.copy()
 
 
-def from_numpy(array):
-    """An array as a matrix value; a flat one is a column; a dtype that gx has not becomes f64."""
+def from_numpy(array, exact=False):
+    """An array as a matrix value; a flat one is a column; whole numbers become f64 but for u8, and where they are to stay exact."""
     array = np.asarray(array)
     if array.ndim < 2:
         array = array.reshape(-1, 1)
     dtype = array.dtype.newbyteorder("<")
-    if dtype not in STORED:
+    if dtype not in STORED or not (exact or dtype in STORED[:6]):
         dtype = DTYPES[0]
     rows, cols = array.shape
     header = HEADER.pack(b"gxmv", 1, STORED.index(dtype), 0, rows, cols, 0)

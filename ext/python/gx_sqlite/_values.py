@@ -11,9 +11,15 @@ Array = NDArray[Any]
 DTypeLike = Any  # whatever np.dtype() takes, or gx's word; None: that of the data
 Buffer = Union[bytes, bytearray, memoryview]
 
+try:
+    from ml_dtypes import bfloat16 as _bfloat16  # NumPy has none of its own
+except ImportError:
+    _bfloat16 = "V2"  # two bytes without a type, which go in and out as they are
+
 DTYPES: dict[str, np.dtype[Any]] = {
     "f64": np.dtype("<f8"), "f32": np.dtype("<f4"), "c128": np.dtype("<c16"), "c64": np.dtype("<c8"),
-    "f16": np.dtype("<f2"), "u8": np.dtype("|u1")}
+    "f16": np.dtype("<f2"), "u8": np.dtype("|u1"), "bool": np.dtype("|b1"), "i8": np.dtype("|i1"), "u16": np.dtype("<u2"),
+    "i16": np.dtype("<i2"), "u32": np.dtype("<u4"), "i32": np.dtype("<i4"), "bf16": np.dtype(_bfloat16), "i64": np.dtype("<i8")}
 BY_NUMBER = list(DTYPES)  # as in the header and in gx_meta
 NUMBERS = BY_NUMBER[:4]  # what is computed with, and what sparse matrices have; the others are stored
 HEADER = struct.Struct("<4sBBHqqq")
@@ -21,7 +27,7 @@ MASKED: Any = np.ma  # of functions that not all releases of NumPy give types
 
 
 def gx_dtype(dtype: DTypeLike) -> str:
-    """The dtype of gx that holds all numbers of a NumPy dtype; integers beyond 2^53 are rounded."""
+    """The dtype of gx that holds all numbers of a NumPy dtype; uint64 becomes f64, rounded beyond 2^53."""
     if isinstance(dtype, str) and dtype in DTYPES:
         return dtype
     kind = np.dtype(dtype)
@@ -30,14 +36,13 @@ def gx_dtype(dtype: DTypeLike) -> str:
             return name
     if kind.kind in "biu":
         return "f64"
-    raise TypeError(f"gx_sqlite: elements of type {kind} are not numbers that gx keeps ({', '.join(DTYPES)}; other integers "
-                    f"and booleans become f64)")
+    raise TypeError(f"gx_sqlite: elements of type {kind} are not numbers that gx keeps ({', '.join(DTYPES)}; uint64 becomes f64)")
 
 
 def gx_number(dtype: DTypeLike) -> str:
     """What gx computes with such elements: their own dtype, or the one that a dtype which is only stored widens to."""
     name = gx_dtype(dtype)
-    return name if name in NUMBERS else gx_dtype(np.result_type(DTYPES[name], np.float32))
+    return name if name in NUMBERS else "f64" if name in ("u32", "i32", "i64") else "f32"
 
 
 def empty(shape: tuple[int, int], name: str, spare: bytearray = bytearray()) -> tuple[bytearray, Array]:

@@ -28,7 +28,15 @@ static const struct {
             {"c128", "complex128", "c16", 16, GX_C128},
             {"c64", "complex64", "c8", 8, GX_C64},
             {"f16", "float16", "f2", 2, GX_F32},
-            {"u8", "uint8", "u1", 1, GX_F32}};
+            {"u8", "uint8", "u1", 1, GX_F32},
+            {"bool", "bool", "b1", 1, GX_F32},
+            {"i8", "int8", "i1", 1, GX_F32},
+            {"u16", "uint16", "u2", 2, GX_F32},
+            {"i16", "int16", "i2", 2, GX_F32},
+            {"u32", "uint32", "u4", 4, GX_F64},
+            {"i32", "int32", "i4", 4, GX_F64},
+            {"bf16", "bfloat16", "V2", 2, GX_F32},
+            {"i64", "int64", "i8", 8, GX_F64}};
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
@@ -74,13 +82,13 @@ static void an_element_is_found_anywhere(void **state)
     (void)state;
     for (int d = 0; d < GX_DTYPE_COUNT; d++) {
         _Alignas(16) char element[16], far[17];
-        const double x[2] = {3, 5};
+        const double x[2] = {d == GX_DTYPE_BOOL ? 1 : 3, 5};
         gx_err err = {0};
         const gx_narrowing to = {.dtype = (gx_dtype)d};
         assert_int_equal(gx_narrow_to(GX_C128, x, 1, &to, element, 1, 1, 1, &err), GX_OK);
         memcpy(far + 1, element, gx_dtype_bytes((gx_dtype)d));
         gx_scalar got = gx_dtype_get((gx_dtype)d, far + 1);
-        assert_true(got.re == 3);
+        assert_true(got.re == x[0]);
         assert_true(got.im == (gx_number_is_complex(gx_dtype_number((gx_dtype)d)) ? 5 : 0));
     }
 }
@@ -96,8 +104,9 @@ static void all_dtypes_hold_small_numbers(void **state)
         gx_number number = (gx_number)(k % GX_NUMBER_COUNT);
         gx_err err = {0};
         bool is_real = !gx_number_is_complex(gx_dtype_number(dtype));
+        int most = dtype == GX_DTYPE_BOOL ? 2 : dtype == GX_DTYPE_I8 ? 128 : 251;
         for (int p = 0; p < LD * N; p++) {
-            from[2 * p] = p % 251;
+            from[2 * p] = p % most;
             from[2 * p + 1] = is_real ? 0 : p % 13;
         }
         memset(back, 0xee, sizeof back);
@@ -105,7 +114,7 @@ static void all_dtypes_hold_small_numbers(void **state)
         gx_convert(GX_C128, from, LD, number, want, LD, LD, N);
         const gx_narrowing to = {.dtype = dtype};
         assert_int_equal(gx_narrow_to(number, want, LD, &to, there, LD, M, N, &err), GX_OK);
-        gx_widen(dtype, there, LD, number, back, LD, M, N);
+        assert_int_equal(gx_widen(dtype, there, LD, number, back, LD, M, N, &err), GX_OK);
         for (int j = 0; j < N; j++) {
             assert_memory_equal(gx_at(back, number, LD, 0, j), gx_at(want, number, LD, 0, j),
                                 (size_t)M * gx_number_bytes(number));
@@ -130,7 +139,7 @@ static void f16_is_binary16(void **state)
     for (int half = 0; half < 65536; half++) {
         uint16_t bits = (uint16_t)half, back = 0;
         double want = half_by_definition(half), got;
-        gx_widen(GX_DTYPE_F16, &bits, 1, GX_F64, &got, 1, 1, 1);
+        assert_int_equal(gx_widen(GX_DTYPE_F16, &bits, 1, GX_F64, &got, 1, 1, 1, NULL), GX_OK);
         assert_true(isnan(want) ? isnan(got) : got == want && signbit(got) == signbit(want));
         assert_int_equal(gx_dtype_narrow(GX_DTYPE_F16, &got, 1, false, &back), -1);
         assert_true(isnan(want) ? (back & 0x7fff) > 0x7c00 : back == bits);
@@ -160,6 +169,60 @@ static void f16_is_rounded_once(void **state)
     uint16_t got[6];
     assert_int_equal(gx_dtype_narrow(GX_DTYPE_F16, large, 6, false, got), -1);
     assert_memory_equal(got, want, sizeof want);
+}
+
+/* Bytes that are elements of i64 and of bf16, each once, against their definitions. */
+static void bf16_is_half_of_a_float(void **state)
+{
+    (void)state;
+    for (uint32_t half = 0; half < 65536; half++) {
+        uint32_t w = half << 16;
+        uint16_t bits = (uint16_t)half, back = 0;
+        float want;
+        double got;
+        memcpy(&want, &w, sizeof want);
+        assert_int_equal(gx_widen(GX_DTYPE_BF16, &bits, 1, GX_F64, &got, 1, 1, 1, NULL), GX_OK);
+        assert_true(isnan(want) ? isnan(got) : got == (double)want);
+        assert_int_equal(gx_dtype_narrow(GX_DTYPE_BF16, &got, 1, false, &back), -1);
+        assert_true(isnan(want) ? (back & 0x7fff) > 0x7f80 : back == bits);
+        if (half < 0x7f7f) { // between two neighbours, as for f16
+            uint32_t next = (half + 1) << 16;
+            float above;
+            memcpy(&above, &next, sizeof above);
+            double middle = ((double)want + (double)above) / 2;
+            const double x[] = {middle, nextafter(middle, 0), nextafter(middle, INFINITY)};
+            const uint16_t to[] = {(uint16_t)(half + half % 2), bits, (uint16_t)(half + 1)};
+            uint16_t rounded[3];
+            assert_int_equal(gx_dtype_narrow(GX_DTYPE_BF16, x, 3, false, rounded), -1);
+            assert_memory_equal(rounded, to, sizeof to);
+        }
+    }
+}
+
+static void i64_says_what_f64_does_not_hold(void **state)
+{
+    (void)state;
+    const int64_t x[] = {0, -1, INT64_C(1) << 53, INT64_MIN, INT64_C(1) << 62, (INT64_C(1) << 53) + 1};
+    const int64_t none[] = {INT64_MAX, -(INT64_C(1) << 53) - 1, (INT64_C(1) << 60) + 1};
+    double got[6];
+    gx_err err = {0};
+    assert_int_equal(gx_dtype_inexact(GX_DTYPE_I64, x, 5), -1);
+    assert_int_equal(gx_dtype_inexact(GX_DTYPE_I64, x, 6), 5);
+    for (int k = 0; k < 3; k++) {
+        assert_int_equal(gx_dtype_inexact(GX_DTYPE_I64, &none[k], 1), 0);
+        assert_int_equal(gx_widen(GX_DTYPE_I64, &none[k], 1, GX_F64, got, 1, 1, 1, &err), GX_ARG);
+        assert_int_equal(gx_widen(GX_DTYPE_I64, &none[k], 1, GX_F64, got, 1, 1, 1, NULL), GX_OK);
+        assert_true(got[0] == (double)none[k]);
+    }
+    const double y[] = {0x1p62, -0x1p63, 4503599627370497.5, -2.5, 0x1.fffffffffffffp62};
+    const int64_t want[] = {INT64_C(1) << 62, INT64_MIN, INT64_C(4503599627370498), -2, INT64_MAX - 1023};
+    int64_t back[5];
+    assert_int_equal(gx_dtype_narrow(GX_DTYPE_I64, y, 5, false, back), -1);
+    assert_memory_equal(back, want, sizeof want);
+    const double far[] = {0x1p63, -INFINITY};
+    assert_int_equal(gx_dtype_narrow(GX_DTYPE_I64, far, 2, false, back), 0);
+    assert_int_equal(gx_dtype_narrow(GX_DTYPE_I64, far, 2, true, back), -1);
+    assert_true(back[0] == INT64_MAX - 1023 && back[1] == INT64_MIN);
 }
 
 static void u8_is_rounded_and_bounded(void **state)
@@ -211,6 +274,8 @@ int main(void)
         cmocka_unit_test(all_dtypes_hold_small_numbers),
         cmocka_unit_test(f16_is_binary16),
         cmocka_unit_test(f16_is_rounded_once),
+        cmocka_unit_test(bf16_is_half_of_a_float),
+        cmocka_unit_test(i64_says_what_f64_does_not_hold),
         cmocka_unit_test(u8_is_rounded_and_bounded),
         cmocka_unit_test(what_does_not_fit_is_named),
     };

@@ -48,9 +48,10 @@ static gx_code probe_read(const gx_input *in, int64_t offset, size_t bytes, void
 }
 
 static gx_code probe_begin(void *arg, int64_t rows, int64_t cols, gx_number dtype,
-                           gx_dtype stored, uint32_t properties, int64_t *tile_rows,
-                           int64_t *tile_cols, gx_err *err)
+                           gx_dtype stored, bool is_verbatim, uint32_t properties,
+                           int64_t *tile_rows, int64_t *tile_cols, gx_err *err)
 {
+    (void)is_verbatim;
     (void)stored;
     probe *p = arg;
     (void)rows;
