@@ -10,9 +10,10 @@
 **
 ** The header is a Python dictionary with exactly these three keys, in any order; version 3.0
 ** says that it is UTF-8 instead of Latin-1, which matters to structured types only.  Shapes of
-** 0, 1 and 2 dimensions become 1 x 1, n x 1 and m x n.  Elements: f2 f4 f8 c8 c16, i1..i8,
-** u1..u8, b1, either byte order.  What is no dtype of gx, integers and booleans, becomes f64, those
-** beyond 2^53 rounded to the nearest.
+** 0, 1 and 2 dimensions become 1 x 1, n x 1 and m x n.  Elements: those of dtype.def, either byte
+** order; u8, which is no dtype of gx, becomes f64, beyond 2^53 rounded to the nearest.  bf16 has no
+** type there: ml_dtypes writes V2, which is read as bf16 where the caller says so.  i64 go through
+** as the f64 of the same bytes.
 **
 ** Import: a line is a row of a C-order file or a column of a Fortran-order one.  A band of whole
 ** tiles is read at a time, across all lines where the budget holds that, else along them with

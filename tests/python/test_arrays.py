@@ -73,9 +73,7 @@ def test_dtypes(db, kind):
     gx.store(db, "A", a)
     big = np.tile(a, (14, 14))
     gx.store(db, "B", big)
-    want = {"f": "<f8", "c": "<c16"}.get(np.dtype(kind).kind, "<f8")
-    want = {4: "<f4", 2: "<f2"}.get(np.dtype(kind).itemsize, want) if np.dtype(kind).kind == "f" else want
-    want = "<c8" if kind.endswith("c8") else "|u1" if np.dtype(kind) == np.uint8 else want
+    want = np.dtype(kind).newbyteorder("<") if np.dtype(kind) != np.uint64 else np.dtype("<f8")
     for name, array in (("A", a), ("B", big)):
         b = gx.fetch(db, name)
         assert b.dtype == want and np.array_equal(b, array.astype(want))
@@ -153,7 +151,7 @@ def test_refused_blocks(db):
             ([pair, pair * 1j], 8, "f64", TypeError, "a block is complex64 and f64 would lose the imaginary part"),
             ([pair * 1j], None, "f64", TypeError, "a block is complex64 and f64"),
             ([pair, pair.astype("f8")], 8, None, TypeError, "a block of f64 after the first one's f32: dtype= says"),
-            ([pair, np.arange(3)], None, None, TypeError, "a block of f64 after the first one's f32"),
+            ([pair, np.arange(3)], None, None, TypeError, "a block of i64 after the first one's f32"),
             ([pair], 0, None, ValueError, "more than 0 rows"), ([pair], -1, None, ValueError, "-1 rows"),
             ([pair], 4.0, None, TypeError, "integer"), ([pair], "4", None, TypeError, "integer")):
         with pytest.raises(error, match=text):
@@ -262,7 +260,7 @@ def test_sparse(db, tmp_path, kind):
     for form in ("csr", "csc", "coo", "lil", "bsr"):
         assert gx.store(db, "A", sparse.csr_matrix(a).asformat(form), replace=True) == "A"
         b = gx.fetch(db, "A")
-        assert isinstance(b, sparse.csr_matrix) and b.dtype == np.result_type(a.dtype, "f4" if kind in "f4 c8" else "f8")
+        assert isinstance(b, sparse.csr_matrix) and b.dtype == np.result_type(a.dtype, "f4" if kind in "f4 c8 ?" else "f8")
         assert np.array_equal(b.toarray(), a) and b.nnz == np.count_nonzero(a)
     assert gx.fetch(db, db.execute("SELECT gx_copy('A')").fetchone()[0]).nnz == b.nnz
     sparse.save_npz(tmp_path / "a.npz", b)

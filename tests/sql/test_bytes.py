@@ -112,7 +112,7 @@ def test_destinations(db):
      "gx_from_bytes(bytes, dtype[, cols][, destination][, options])"),
     ("gx_to_bytes(NULL)", "A is NULL"),
     ("gx_to_bytes('[\"1i\"]', 'f64')", "A is c128 and f64 would lose the imaginary part"),
-    ("gx_to_bytes('[1]', 'i8')", f"dtype 'i8' is not known ({DTYPE_NAMES})"),
+    ("gx_to_bytes('[1]', 'i7')", f"dtype 'i7' is not known ({DTYPE_NAMES})"),
     ("gx_norm(zeroblob(1536))", "A is a blob of 1536 bytes that is no matrix value (no 'gxmv' in front): "
      "raw numbers go through gx_from_bytes"),
     ("gx_norm(zeroblob(5))", "A is a blob of 5 bytes that is no matrix value (no 'gxmv' in front)"),

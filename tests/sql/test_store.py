@@ -89,7 +89,7 @@ def test_cast_refuses_to_lose_imaginary_parts(db):
     assert error(db, "SELECT gx_cast('A', 'f64')") == "gx_cast: A is c128 and f64 would lose the imaginary part"
     assert error(db, "SELECT gx_store('B', 'A', '{\"dtype\":\"f32\"}')") == \
         "gx_store: A is c128 and f32 would lose the imaginary part"
-    assert error(db, "SELECT gx_cast('A', 'i8')") == f"gx_cast: dtype 'i8' is not known ({DTYPE_NAMES})"
+    assert error(db, "SELECT gx_cast('A', 'i7')") == f"gx_cast: dtype 'i7' is not known ({DTYPE_NAMES})"
     assert names(db) == ["A"]
 
 

@@ -15,7 +15,7 @@ from . import _connect
 from ._values import DTYPES, Array
 
 _TOKEN_BYTES = 33
-_UNKNOWN = "no memory is lent under that token"
+_UNKNOWN = "this token stands for no array"
 
 
 @functools.lru_cache(maxsize=None)

@@ -11,7 +11,7 @@ from typing import Any, Optional, Sequence
 
 import numpy as np
 
-from ._values import DTYPES, Array, DTypeLike, gx_dtype
+from ._values import DTYPES, Array, DTypeLike, column_dtype
 
 
 def has_arrow() -> bool:
@@ -60,8 +60,7 @@ def arrow_parts(what: str, column: Any, dtype: DTypeLike) -> tuple[list[Array], 
     if is_decimal and dtype is None:
         raise refuse_decimals(what)
     try:
-        element = DTYPES["f64"] if is_decimal else np.dtype(kind.to_pandas_dtype())
-        gx_dtype(element)
+        element = DTYPES["f64"] if is_decimal else DTYPES[column_dtype(np.dtype(kind.to_pandas_dtype()))]
     except (NotImplementedError, TypeError):
         raise TypeError(f"gx_sqlite.store: {what} is of type {column.type}, expected numbers or lists of numbers") from None
     parts, width, row = [], getattr(column.type, "list_size", -1), 0
@@ -71,7 +70,7 @@ def arrow_parts(what: str, column: Any, dtype: DTypeLike) -> tuple[list[Array], 
         if flat.null_count:
             at = int(np.flatnonzero(flat.is_null().to_numpy(zero_copy_only=False))[0])
             raise ValueError(f"gx_sqlite.store: {flat.null_count} elements of {what} are null, the first in row {row + at // width}")
-        numbers = flat.to_numpy(zero_copy_only=element.kind != "b" and not is_decimal)
+        numbers = flat.to_numpy(zero_copy_only=str(kind) != "bool" and not is_decimal)
         parts.append(numbers.astype(element, copy=False).reshape(len(chunk), max(width, 0)))
         row += len(chunk)
     return parts, max(width, 0), element
@@ -122,7 +121,7 @@ def _one(what: str, row: int, value: Any, dtype: DTypeLike) -> Array:
             raise refuse_decimals(what)
         return array.astype(DTYPES["f64"])
     try:
-        return array.astype(DTYPES[gx_dtype(array.dtype)], copy=False)
+        return array.astype(DTYPES[column_dtype(array.dtype)], copy=False)
     except TypeError:
         raise TypeError(f"gx_sqlite.store: row {row} of {what} has elements that are no numbers ({array.dtype})") from None
 

@@ -16,7 +16,7 @@ from typing import Any, Optional
 import numpy as np
 
 from ._lists import arrow_parts, first_of, has_arrow, is_list_type, lists, refuse_decimals
-from ._values import DTYPES, Array, DTypeLike, gx_dtype, plain, two_dimensions
+from ._values import DTYPES, Array, DTypeLike, column_dtype, gx_dtype, plain, two_dimensions
 
 
 class Source:
@@ -69,7 +69,7 @@ class _Frame(Source):
         for name, kind in zip(self._names(), self._kinds()):
             kind = getattr(kind, "numpy_dtype", kind)  # pandas' nullable types
             try:
-                kinds.append(DTYPES[gx_dtype(kind)])
+                kinds.append(DTYPES[column_dtype(kind)])
             except TypeError:
                 if self._is_decimal(len(kinds)):
                     raise refuse_decimals(f"column {name!r}") from None
@@ -247,13 +247,13 @@ def _from_arrow(data: Any, dtype: DTypeLike) -> Source:
             return _Array(parts[0], dtype)
         return _Rows(iter(parts), len(data), None, dtype if dtype is not None else element, width)
     try:
-        kind = DTYPES[gx_dtype(np.dtype(data.type.to_pandas_dtype()) if dtype is None else dtype)]
+        kind = DTYPES[column_dtype(np.dtype(data.type.to_pandas_dtype())) if dtype is None else gx_dtype(dtype)]
     except (NotImplementedError, TypeError):
         if str(data.type).startswith("decimal"):
             raise refuse_decimals("the Arrow column") from None
         raise TypeError(f"gx_sqlite.store: an Arrow column of type {data.type}, expected numbers or lists of numbers") from None
     numbers = data.to_numpy() if hasattr(data, "chunks") else data.to_numpy(zero_copy_only=False)
-    return _Array(numbers if numbers.dtype != object else numbers.astype(kind), dtype)
+    return _Array(numbers.astype(kind, copy=False), dtype)
 
 
 def _from_polars(data: Any, dtype: DTypeLike) -> Source:

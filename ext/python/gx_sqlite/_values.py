@@ -39,6 +39,12 @@ def gx_dtype(dtype: DTypeLike) -> str:
     raise TypeError(f"gx_sqlite: elements of type {kind} are not numbers that gx keeps ({', '.join(DTYPES)}; uint64 becomes f64)")
 
 
+def column_dtype(dtype: DTypeLike) -> str:
+    """The dtype of a frame's column: whole numbers and booleans become f64, which has NaN for those that are missing."""
+    name = gx_dtype(dtype)
+    return "f64" if name in ("bool", "i8", "u16", "i16", "u32", "i32", "i64") else name
+
+
 def gx_number(dtype: DTypeLike) -> str:
     """What gx computes with such elements: their own dtype, or the one that a dtype which is only stored widens to."""
     name = gx_dtype(dtype)
@@ -60,7 +66,11 @@ def plain(data: Any) -> Array:
     if isinstance(data, MASKED.MaskedArray) and MASKED.is_masked(data):
         kind = data.dtype if data.dtype.kind in "fc" else np.dtype(np.float64)
         return np.asarray(MASKED.filled(data.astype(kind), np.nan))
-    return np.asarray(data)
+    array = np.asarray(data)
+    if array.dtype.kind in "bi" and not hasattr(data, "dtype"):  # Python's own numbers have no size: f64 where that holds them
+        wide = array.astype(np.float64)
+        return wide if np.array_equal(wide.astype(array.dtype), array) else array
+    return array
 
 
 def pack(data: Any) -> bytearray:
