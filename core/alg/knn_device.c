@@ -62,28 +62,12 @@ static gx_code reserve_turns(gx_knn_device *d, gx_err *err)
 static gx_code take_all(gx_knn_device *d, gx_err *err)
 {
     gx_devcall *on = &d->on;
-    size_t budget = (size_t)on->run->ctx->config.number[GX_SET_PINNING_BUDGET];
     GX_TRY(gx_devcall_begin(on, GX_KNN_PART, err));
     size_t part = on->hold[GX_KNN_PART].bytes, pairs = on->hold[GX_KNN_LISTED].bytes;
     size_t most = part > pairs ? part : pairs;
-    GX_TRY(gx_pool_stage(on->accel->pool, most < STAGE_BYTES ? most : STAGE_BYTES, budget,
-                         &on->stage, err));
-    for (int k = on->is_there ? GX_KNN_LOADED : 0; k <= GX_KNN_LOADED; k++) {
-        GX_TRY(on->accel->backend->mark_create(on->accel->dev, &on->mark[k], err));
-    }
+    GX_TRY(gx_devcall_stage(on, &on->stage, most < STAGE_BYTES ? most : STAGE_BYTES, err));
+    GX_TRY(gx_devcall_marks(on, on->is_there ? GX_KNN_LOADED : 0, GX_KNN_LOADED + 1, err));
     return reserve_turns(d, err);
-}
-
-/* Everything back to the pool; nothing may be under way. */
-static void give_back(gx_knn_device *d)
-{
-    if (gx_devcall_is_open(&d->on)) {
-        for (int64_t t = 0; t < d->turns; t++) {
-            d->on.accel->backend->mark_free(d->on.accel->dev, d->turn[t].made);
-        }
-        gx_devcall_give(&d->on);
-    }
-    gx_mem_free(d->on.run->ctx->mem, d->turn);
 }
 
 // Listed rows -------------------------------------------------------------------------------------
@@ -186,7 +170,7 @@ static gx_code reserve(gx_knn_group *g, gx_err *err)
     void *lists = NULL;
     for (int k = 0; k < g->parts && gx_ok(run); k++) {
         g->part[k].group = g;
-        g->culprit = k;
+        g->calls.culprit = k;
         GX_TRY(take_all(&g->part[k], err));
     }
     if (g->parts > 1) {
@@ -201,7 +185,7 @@ static gx_code reserve(gx_knn_group *g, gx_err *err)
     return GX_OK;
 }
 
-static gx_code search_all(gx_knn_group *g, gx_err *err)
+static void search_all(gx_knn_group *g, gx_err *err)
 {
     gx_knn_search *s = g->part[0].s;
     const gx_knn_args *args = s->args;
@@ -219,45 +203,21 @@ static gx_code search_all(gx_knn_group *g, gx_err *err)
         }
         gx_knn_unload(s);
     }
-    return code;
 }
 
-/*
-** Nothing is under way any more, and everything has been given back; the first failure.  Devices
-** wait for each other's marks and copy from each other: all are done before anything is given back.
-*/
-static gx_code finish(gx_knn_group *g, gx_code code, gx_err *err)
+/* The first failure is *err, and everything has been given back. */
+static void finish(gx_knn_group *g, gx_err *err)
 {
-    gx_run *run = g->part[0].s->run;
+    gx_devcalls_end(&g->calls, err);
     for (int k = 0; k < g->parts; k++) {
-        gx_devcall *on = &g->part[k].on;
-        gx_err late = {0};
-        bool is_failed = code == GX_DEVICE && k == g->culprit;
-        gx_code settled = gx_devcall_check_open(on, &late) == GX_OK
-                              ? gx_device_settle(on->accel, &late)
-                              : late.code;
-        on->is_there = on->is_there && settled == GX_OK && !is_failed;
-        if (code == GX_OK && settled != GX_OK && gx_ok(run)) {
-            code = settled;
-            *err = late;
-            g->culprit = k;
+        const gx_knn_device *d = &g->part[k];
+        const gx_accel *accel = d->on.accel;
+        for (int64_t t = 0; gx_devcall_is_open(&d->on) && t < d->turns; t++) {
+            accel->backend->mark_free(accel->dev, d->turn[t].made);
         }
+        gx_mem_free(d->on.run->ctx->mem, d->turn);
     }
-    for (int k = 0; k < g->parts; k++) {
-        give_back(&g->part[k]);
-    }
-    gx_mem_free(run->ctx->mem, g->merit);
-    return code;
-}
-
-/* Who has failed is left out.  false: there is nobody else, or it is not for devices. */
-static bool goes_on(gx_knn_group *g, const gx_err *err, uint64_t *avoided)
-{
-    gx_fleet fleet = {.count = g->parts};
-    for (int k = 0; k < g->parts; k++) {
-        fleet.accel[k] = g->part[k].on.accel;
-    }
-    return gx_device_goes_on(g->part[0].s->run, &fleet, g->culprit, err, avoided);
+    gx_mem_free(g->part[0].s->run->ctx->mem, g->merit);
 }
 
 bool gx_knn_by_device(gx_knn_search *s, const gx_terms *host)
@@ -274,19 +234,21 @@ bool gx_knn_by_device(gx_knn_search *s, const gx_terms *host)
             return !gx_ok(run);
         }
         gx_predict_expect(run, &terms, true);
+        g.calls = (gx_devcalls){.count = g.parts};
         for (int k = 0; k < g.parts; k++) {
+            g.calls.on[k] = &g.part[k].on;
             gx_pool_begin(g.part[k].on.accel->pool);
         }
-        gx_code code = search_all(&g, &err);
-        code = finish(&g, code, &err);
-        if (code == GX_OK || !gx_ok(run)) {
+        search_all(&g, &err);
+        finish(&g, &err);
+        if (err.code == GX_OK || !gx_ok(run)) {
             gx_stats_add(&run->ctx->stats, GX_STAT_DEVICE_CALLS, 1);
             gx_stats_add(&run->ctx->stats, GX_STAT_SPREAD_CALLS, g.parts > 1);
             return true;
         }
         s->plan = plan;
         gx_place_restart(run);
-        if (!goes_on(&g, &err, &avoided)) {
+        if (!gx_devcalls_go_on(&g.calls, &err, &avoided)) {
             return false;
         }
     }

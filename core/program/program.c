@@ -215,8 +215,8 @@ gx_code gx_program_prepare(gx_run *run, const char *text, size_t bytes, const gx
         if (p->syntax->arguments > 0) {
             snprintf(most, sizeof most, "?%d at most", p->syntax->arguments);
         }
-        return gx_run_failf(run, GX_ARG, "%d argument%s came after the text, which names %s",
-                            count, count == 1 ? "" : "s", most);
+        return gx_run_failf(run, GX_ARG, "%d argument%s came after the text, which names %s", count,
+                            count == 1 ? "" : "s", most);
     }
     if (p->graph == NULL || !still_fits(run, p->graph, args, count)) {
         compile_again(run, p, args, count);
@@ -310,7 +310,7 @@ static void count_steps(gx_run *run, const gx_exec *x)
     gx_stats_add(stats, GX_STAT_GPU_OPS, x->gpu_ops);
     gx_stats_add(stats, GX_STAT_CPU_OPS, x->cpu_ops);
     gx_stats_add(stats, GX_STAT_TRANSFERS, x->transfers);
-    gx_stats_add(stats, GX_STAT_DEVICE_CALLS, x->on->accel != NULL);
+    gx_stats_add(stats, GX_STAT_DEVICE_CALLS, x->on->call.accel != NULL);
     gx_stats_add(stats, GX_STAT_SPREAD_CALLS, x->lanes > 1);
 }
 
@@ -321,14 +321,13 @@ typedef struct attempt {
 } attempt;
 
 /* The program has failed on a device: may it go on elsewhere than on the host? */
-static bool goes_on(gx_run *run, const gx_exec *x, attempt *next)
+static bool goes_on(gx_exec *x, attempt *next)
 {
-    gx_fleet fleet = {.count = 0};
+    gx_devcalls calls = {.count = x->lanes, .culprit = x->culprit};
     for (int k = 0; k < x->lanes; k++) {
-        fleet.accel[fleet.count++] = x->lane[k].accel;
+        calls.on[k] = &x->lane[k].call;
     }
-    return x->is_spoilt ||
-           gx_device_goes_on(run, &fleet, x->culprit, &x->fault, &next->avoided);
+    return x->is_spoilt || gx_devcalls_go_on(&calls, &x->fault, &next->avoided);
 }
 
 /*
@@ -366,7 +365,7 @@ static bool run_once(gx_run *run, const gx_graph *g, gx_mat *operand, gx_sink *s
     }
     gx_value_buf_free(run->ctx->mem, &result->sink.value);
     gx_place_restart(run);
-    next->may_leave = goes_on(run, &x, next);
+    next->may_leave = goes_on(&x, next);
     return false;
 }
 

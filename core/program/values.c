@@ -173,7 +173,7 @@ const gx_type *gx_result_type(const gx_node *node, int k)
 static bool is_returned(const gx_exec *x, gx_ref ref)
 {
     const gx_node *n = &x->g->node[ref];
-    return x->on->accel == NULL && n->uses == 1 && !x->stores_value && x->g->result == ref &&
+    return x->on->call.accel == NULL && n->uses == 1 && !x->stores_value && x->g->result == ref &&
            (n->type.rows > 1 || n->type.cols > 1);
 }
 
@@ -235,7 +235,7 @@ static gx_sink *destination_of(gx_exec *x, const gx_node *node, int k, size_t ke
     if (is_returned(x, ref)) {
         return begin_value(x, t, tile_rows, tile_cols) ? x->value : NULL;
     }
-    if (x->on->accel != NULL || x->g->node[ref].uses != 1) {
+    if (x->on->call.accel != NULL || x->g->node[ref].uses != 1) {
         return NULL;
     }
     return gx_scratch_fits(x->run, t->rows, t->cols, t->dtype, keep_bytes)
