@@ -207,16 +207,11 @@ void gx_devcalls_end(gx_devcalls *calls, gx_err *err)
     }
 }
 
-bool gx_devcalls_go_on(const gx_devcalls *calls, const gx_err *err, uint64_t *avoided)
+bool gx_device_goes_on(gx_run *run, gx_fleet *fleet, int culprit, const gx_err *err,
+                       uint64_t *avoided)
 {
-    gx_run *run = calls->on[calls->culprit]->run;
-    gx_accel *accel = calls->on[calls->culprit]->accel;
-    gx_fleet fleet = {.count = calls->count};
-    for (int k = 0; k < calls->count; k++) {
-        fleet.accel[k] = calls->on[k]->accel;
-    }
-    if (err->code != GX_UNSUPPORTED &&
-        gx_fleet_goes_on(run->ctx, &fleet, calls->culprit, err, avoided)) {
+    gx_accel *accel = fleet->accel[culprit];
+    if (err->code != GX_UNSUPPORTED && gx_fleet_goes_on(run->ctx, fleet, culprit, err, avoided)) {
         return true;
     }
     if (gx_fleet_has(run->ctx, accel)) {
@@ -224,4 +219,13 @@ bool gx_devcalls_go_on(const gx_devcalls *calls, const gx_err *err, uint64_t *av
         gx_device_give_up(run, accel, err);
     }
     return false;
+}
+
+bool gx_devcalls_go_on(const gx_devcalls *calls, const gx_err *err, uint64_t *avoided)
+{
+    gx_fleet fleet = {.count = calls->count};
+    for (int k = 0; k < calls->count; k++) {
+        fleet.accel[k] = calls->on[k]->accel;
+    }
+    return gx_device_goes_on(calls->on[0]->run, &fleet, calls->culprit, err, avoided);
 }

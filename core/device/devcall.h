@@ -104,8 +104,10 @@ void gx_devcalls_end(gx_devcalls *calls, gx_err *err);
 /*
 ** They have ended with *err: may the call be done again on the others (gx_fleet_goes_on)?  Else the
 ** culprit is given up, and it is the host's turn.  In either case the culprit is left out of the
-** connection, or, where it had no room, of this call by its bit in *avoided.
+** connection, or, where it had no room, of this call by its bit in *avoided.  The same of a fleet.
 */
 bool gx_devcalls_go_on(const gx_devcalls *calls, const gx_err *err, uint64_t *avoided);
+bool gx_device_goes_on(gx_run *run, gx_fleet *fleet, int culprit, const gx_err *err,
+                       uint64_t *avoided);
 
 #endif

@@ -241,14 +241,11 @@ static gx_code take_turns(gx_xd *x)
 */
 static void claim_blocks(gx_xd *x)
 {
-    for (int k = 0; k < x->prog->operands; k++) {
-        x->stamp[k] = gx_exec_stamp(x->prog, k);
-    }
+    gx_exec_keys(x->prog, x->whole);
     for (int64_t k = 0; k < x->plan.load_count && x->plan.is_roomy; k++) {
         const gx_load *item = &x->plan.loads[k];
-        gx_block_key key;
-        if (x->place[item->slot] == NULL && !item->is_spilled &&
-            gx_exec_block_key(x->prog, item->operand, item->block, x->stamp[item->operand], &key)) {
+        gx_block_key key = gx_exec_block_key(x->prog, x->whole, item);
+        if (x->place[item->slot] == NULL && key.file != 0) {
             gx_pool *pool = x->device[item->device].pool;
             size_t bytes = gx_slot_bytes(x->prog, &x->plan, item->slot);
             x->place[item->slot] = gx_pool_claim(pool, &key, bytes);
@@ -465,10 +462,12 @@ static void put_away_slots(gx_xd *x, bool is_sound)
         int64_t loaded = x->use == NULL ? 0 : x->use[s].load;
         const gx_load *item = loaded > 0 && is_sound ? &x->plan.loads[loaded - 1] : NULL;
         assert(loaded == 0 || x->plan.loads[loaded - 1].slot == s);
-        gx_block_key key;
+        gx_block_key key = {.file = 0};
         size_t bytes = gx_slot_bytes(x->prog, &x->plan, s);
-        if (item != NULL && !item->is_spilled &&
-            gx_exec_block_key(x->prog, item->operand, item->block, x->stamp[item->operand], &key)) {
+        if (item != NULL) {
+            key = gx_exec_block_key(x->prog, x->whole, item);
+        }
+        if (key.file != 0) {
             gx_pool_keep(pool, &key, x->place[s], bytes);
         } else {
             gx_pool_give(pool, x->place[s], bytes);

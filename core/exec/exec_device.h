@@ -88,7 +88,7 @@ typedef struct gx_xd {
     int64_t *last_piece; /* of each load: enqueued last; -1: none */
     int64_t *info;       /* of each step, looked at when all have run; NULL: at once */
     void *zeros;         /* of the largest piece down, where blocks of zeros are results; or NULL */
-    uint64_t stamp[GX_PROG_OPERANDS];
+    gx_block_key whole[GX_PROG_OPERANDS]; /* what later calls find operands by */
     size_t work_bytes;
     void *vector[GX_PROG_VECTORS]; /* on the first device: who has any is not spread */
 

@@ -103,9 +103,17 @@ static gx_terms correct(const gx_exec *x, const gx_estimate *e, bool is_device)
     return terms;
 }
 
-/* Would copies of the operands there have saved by now what making them takes? */
-static bool is_worth_copying(gx_exec *x, const gx_accel *accel, const gx_terms *host,
-                             const gx_terms *device)
+/* With copies of all operands there that are kept. */
+static double foresee_later(void *arg)
+{
+    gx_exec *x = arg;
+    gx_estimate e;
+    predict(x, &x->on->call.accel->profile, true, &e);
+    return correct(x, &e, true).seconds;
+}
+
+/* Of a copy of the first operand that is kept, in place of all. */
+static gx_block_key key_of_first(gx_exec *x)
 {
     const gx_graph *g = x->g;
     gx_block_key key = {.file = 0};
@@ -114,11 +122,7 @@ static bool is_worth_copying(gx_exec *x, const gx_accel *accel, const gx_terms *
             key = key_of(x, &g->node[g->operand[k].node]);
         }
     }
-    gx_estimate e;
-    predict(x, &accel->profile, true, &e);
-    double later_s = correct(x, &e, true).seconds;
-    return key.file != 0 && later_s < host->seconds &&
-           gx_place_owe_copy(x->run, &key, host->seconds - later_s) >= device->seconds - later_s;
+    return key;
 }
 
 void gx_on_device_learn(gx_exec *x)
@@ -138,12 +142,11 @@ void gx_on_device_choose(gx_exec *x)
     gx_ctx *ctx = run->ctx;
     gx_device_profile space;
     gx_estimate e;
-    bool is_forced = ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA;
-    int64_t choice = ctx->config.number[GX_SET_BACKEND];
+    gx_devcall *call = &x->lane[0].call;
+    bool is_forced = gx_place_is_forced(run);
     x->on = x->lane;
     x->lanes = 1;
-    x->on->call.accel = NULL;
-    if (x->g->is_plain || (choice != GX_BACKEND_AUTO && !is_forced)) {
+    if (x->g->is_plain || (ctx->config.number[GX_SET_BACKEND] != GX_BACKEND_AUTO && !is_forced)) {
         return;
     }
     predict(x, profile_of(x, &space), false, &e);
@@ -156,26 +159,26 @@ void gx_on_device_choose(gx_exec *x)
         return;
     }
     x->foretold = host;
-    gx_accel *accel = gx_place_saving(run, host.seconds - device.seconds, &x->on->call.limit);
-    if (accel == NULL || !gx_ok(run)) {
+    call->accel = gx_place_saving(run, host.seconds - device.seconds, &call->limit);
+    if (call->accel == NULL || !gx_ok(run)) {
+        call->accel = NULL;
         return;
     }
-    predict(x, &accel->profile, false, &e);
+    predict(x, &call->accel->profile, false, &e);
     device = correct(x, &e, true);
-    if (e.up_bytes + 3 * e.widest > (double)x->on->call.limit) {
-        gx_stats_note(&ctx->stats,
-                      "computed on the CPU: a program's matrices do not fit in %.0f MB",
-                      (double)x->on->call.limit / 1e6);
-        return;
+    bool fits = e.up_bytes + 3 * e.widest <= (double)call->limit;
+    if (fits && device.seconds >= host.seconds) {
+        call->key = key_of_first(x);
     }
-    bool is_device =
-        is_forced || device.seconds < host.seconds || is_worth_copying(x, accel, &host, &device);
+    bool is_device = fits ? gx_place_is_worth_it(call, host.seconds, &device, foresee_later, x)
+                          : gx_place_has_no_room(call, "a program's matrices", "");
+    call->key.file = 0;
     gx_ledger_age(&ctx->ledger, run->planned_name, !is_device, host.work);
     if (is_device) {
         x->foretold = device;
-        x->on->call.accel = accel;
-        gx_pool_begin(accel->pool);
+        gx_pool_begin(call->accel->pool);
     }
+    call->accel = is_device ? call->accel : NULL;
 }
 
 // Operands and results ----------------------------------------------------------------------------

@@ -43,7 +43,7 @@ enum { HALVES = 2 };
 
 // Memory ------------------------------------------------------------------------------------------
 
-/* Everything back to the pools of the devices that are still there; nothing is under way any more. */
+/* Nothing is under way any more, and everything is back in the pools of those that are open. */
 static void give_back(struct gx_kry_device *d)
 {
     d->calls.count = d->shares;
@@ -115,11 +115,13 @@ static gx_code make_room(struct gx_kry_device *d, int share, gx_err *err)
     return gx_devcall_stage(on, &on->stage, down, err);
 }
 
-/* Ranges of the rows of all columns, each cut into pieces for the team. */
+/* Rows of all columns, in ranges that are cut into pieces for the team. */
 typedef struct ranges {
+    const struct gx_kry_device *d;
     int64_t first[GX_DEVICES_MOST], last[GX_DEVICES_MOST];
     int count;
     int64_t longest, rows;
+    bool is_shared; /* by the team */
 } ranges;
 
 static void add_range(ranges *r, int64_t first, int64_t last)
@@ -132,25 +134,24 @@ static void add_range(ranges *r, int64_t first, int64_t last)
     }
 }
 
-static int64_t count_pieces(const ranges *r, int64_t cols)
-{
-    return r->count * cols * gx_ceil_div(r->longest, COPY_ROWS);
-}
-
 /* Of a piece the rows [*first, *last), none where its range is a shorter one, and the column. */
-static int64_t find_piece(const ranges *r, int64_t cols, int64_t piece, int64_t *first,
-                          int64_t *last)
+static int64_t find_piece(const ranges *r, int64_t piece, int64_t *first, int64_t *last)
 {
-    int64_t high = gx_ceil_div(r->longest, COPY_ROWS), range = piece / high / cols;
-    *first = r->first[range] + piece % high * COPY_ROWS;
-    *last = gx_min(r->last[range], *first + COPY_ROWS);
-    return piece / high % cols;
+    int64_t cols = r->d->count, high = gx_ceil_div(r->longest, COPY_ROWS), range = piece / high;
+    *first = r->first[range / cols] + piece % high * COPY_ROWS;
+    *last = gx_min(r->last[range / cols], *first + COPY_ROWS);
+    return range % cols;
 }
 
 /* By the team, or by the caller: after an interrupt nobody looks at what has been copied. */
-static void take_pieces(gx_run *run, gx_team *team, int64_t pieces, gx_team_fn fn, void *arg)
+static void take_pieces(ranges *r, gx_team_fn fn, void *arg)
 {
+    gx_run *run = r->d->op->run;
+    int64_t pieces = r->count * r->d->count * gx_ceil_div(r->longest, COPY_ROWS);
+    size_t bytes = (size_t)(r->rows * r->d->count) * gx_number_bytes(r->d->op->dtype);
+    gx_team *team = gx_device_copiers(run, bytes, false);
     gx_err err = {0};
+    r->is_shared = team != NULL;
     if (team != NULL) {
         gx_team_run(team, pieces, fn, arg, &err);
     }
@@ -160,25 +161,19 @@ static void take_pieces(gx_run *run, gx_team *team, int64_t pieces, gx_team_fn f
     gx_run_fail(run, &err);
 }
 
-/* Vectors that are copied to the buffer that they go up from. */
-typedef struct staging {
-    const struct gx_kry_device *d;
-    ranges rows;
-    bool is_shared; /* by the team */
-} staging;
-
+/* Vectors to the buffer that they go up from. */
 static gx_code stage_piece(void *arg, int64_t piece, int member, gx_err *err)
 {
-    const staging *s = arg;
-    const struct gx_kry_device *d = s->d;
+    const ranges *r = arg;
+    const struct gx_kry_device *d = r->d;
     gx_number dtype = d->op->dtype;
-    int64_t length = length_of_x(d), i, end, j = find_piece(&s->rows, d->count, piece, &i, &end);
+    int64_t length = length_of_x(d), i, end, j = find_piece(r, piece, &i, &end);
     size_t bytes = i < end ? (size_t)(end - i) * gx_number_bytes(dtype) : 0;
     (void)member, (void)err;
     if (bytes > 0) {
         void *to = gx_at(d->up.data, dtype, length, i, j);
         const void *from = gx_at(d->vectors, dtype, length, i, d->from + j);
-        if (s->is_shared) {
+        if (r->is_shared) {
             gx_copy_past(to, from, bytes);
             gx_copy_past_end();
         } else {
@@ -191,20 +186,15 @@ static gx_code stage_piece(void *arg, int64_t piece, int member, gx_err *err)
 /* A part of x of all shares into the buffer that it goes up from. */
 static void stage_part(struct gx_kry_device *d, int part_x)
 {
-    staging s = {.d = d};
+    ranges r = {.d = d};
     for (int k = 0; k < d->shares; k++) {
         const gx_kry_layout *l = layout_of(d, k);
         int64_t first = part_x < l->x_parts ? l->x0 + l->x_at[part_x] : 0;
         int64_t last = part_x < l->x_parts ? l->x0 + l->x_at[part_x + 1] : 0;
-        bool is_there =
-            s.rows.count > 0 && first >= s.rows.first[0] && last <= s.rows.last[0]; // of all x
-        add_range(&s.rows, first, is_there ? first : last);
+        bool is_there = r.count > 0 && first >= r.first[0] && last <= r.last[0]; // of all x
+        add_range(&r, first, is_there ? first : last);
     }
-    size_t bytes = (size_t)(s.rows.rows * d->count) * gx_number_bytes(d->op->dtype);
-    int64_t pieces = count_pieces(&s.rows, d->count);
-    gx_team *team = gx_device_copiers(d->op->run, bytes, false);
-    s.is_shared = team != NULL;
-    take_pieces(d->op->run, team, pieces, stage_piece, &s);
+    take_pieces(&r, stage_piece, &r);
 }
 
 /* A part of x goes up to a share, enqueued: the first before products, the others beside them. */
@@ -382,7 +372,6 @@ void gx_oper_device_start(gx_oper *op, bool is_adjoint, const void *x, int64_t c
 // Sums --------------------------------------------------------------------------------------------
 
 typedef struct summing {
-    const struct gx_kry_device *d;
     const gx_kry_layout *layout[GX_DEVICES_MOST];
     int which;     /* part of each share's own stretch  */
     bool is_apart; /* each element is one share's alone */
@@ -394,9 +383,9 @@ typedef struct summing {
 static gx_code sum_piece(void *arg, int64_t piece, int member, gx_err *err)
 {
     const summing *a = arg;
-    const struct gx_kry_device *d = a->d;
+    const struct gx_kry_device *d = a->rows.d;
     gx_number dtype = d->op->dtype;
-    int64_t i, end, j = find_piece(&a->rows, d->count, piece, &i, &end);
+    int64_t i, end, j = find_piece(&a->rows, piece, &i, &end);
     (void)member, (void)err;
     for (int k = 0; k < d->shares; k++) {
         const gx_kry_layout *l = a->layout[k];
@@ -422,7 +411,7 @@ static gx_code sum_piece(void *arg, int64_t piece, int member, gx_err *err)
 static void sum_up(struct gx_kry_device *d, int which)
 {
     const gx_oper *op = d->op;
-    summing a = {.d = d, .which = which, .is_apart = d->is_added || d->has_whole_rows};
+    summing a = {.rows = {.d = d}, .which = which, .is_apart = d->is_added || d->has_whole_rows};
     a.is_apart = a.is_apart || (d->is_adjoint && !op->is_hermitian);
     int64_t low = INT64_MAX, high = 0;
     a.y = gx_at(d->y, op->dtype, length_of_y(d), 0, d->from);
@@ -439,9 +428,7 @@ static void sum_up(struct gx_kry_device *d, int which)
     if (!a.is_apart) { // all have something for some rows, which nobody else may add to meanwhile
         add_range(&a.rows, low, high);
     }
-    size_t bytes = (size_t)(a.rows.rows * d->count) * gx_number_bytes(op->dtype);
-    int64_t pieces = count_pieces(&a.rows, d->count);
-    take_pieces(op->run, gx_device_copiers(op->run, bytes, false), pieces, sum_piece, &a);
+    take_pieces(&a.rows, sum_piece, &a);
 }
 
 /* A part of a share's y has come down. */

@@ -241,8 +241,7 @@ static bool is_faster(const gx_oper *op, const gx_accel *accel)
     const gx_device_profile *device = &accel->profile;
     double pass = device_pass(op, accel, bytes_of(op), USUAL_COLUMNS);
     double copy = bytes_of(op) * (op->is_hermitian ? 0.5 : 1) / device->upload_bytes_per_s;
-    return op->run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA ||
-           PASSES * pass + copy < PASSES * host_pass(op);
+    return gx_place_is_less(op->run, PASSES * pass + copy, PASSES * host_pass(op));
 }
 
 // Columns -----------------------------------------------------------------------------------------
