@@ -43,7 +43,6 @@
 */
 #include "exec_device.h"
 
-#include "../device/resident.h"
 
 #include <assert.h>
 #include <string.h>
@@ -429,31 +428,6 @@ static gx_code prepare_host(gx_xd *x)
 
 // Putting it away ---------------------------------------------------------------------------------
 
-/* A result that stays: its slots become the sink's. */
-static void hand_over(gx_xd *x)
-{
-    gx_prog *prog = x->prog;
-    for (int k = 0; k < prog->operands && gx_ok(x->run); k++) {
-        const gx_opnd *op = &prog->operand[k];
-        if (gx_prog_keeps(prog, op)) {
-            gx_resident_begin(op->sink, x->device[0].accel, op->block_rows, op->block_cols,
-                              prog->slot_bytes);
-        }
-    }
-    for (int64_t t = 0; t < prog->step_count && gx_ok(x->run); t++) {
-        const gx_step *st = &prog->steps[t];
-        for (int p = 0; p < gx_step_places(prog, st); p++) {
-            gx_place at = gx_step_place(prog, st, p);
-            const gx_opnd *op = at.block < 0 ? NULL : &prog->operand[at.operand];
-            bool is_kept = op != NULL && gx_prog_keeps(prog, op) && gx_step_writes(prog, st, p);
-            if (is_kept && x->place[at.slot] != NULL) {
-                gx_resident_put(op->sink, at.block - op->first, x->place[at.slot]);
-                x->place[at.slot] = NULL;
-            }
-        }
-    }
-}
-
 /* A slot whose block is as it was loaded is kept for a later call; the others are given back. */
 static void put_away_slots(gx_xd *x, bool is_sound)
 {
@@ -707,9 +681,6 @@ bool gx_exec_device(gx_prog *prog, const gx_fleet *fleet, int *culprit, gx_err *
     for (int32_t t = 0; x.info != NULL && t < prog->step_count && is_sound && gx_ok(prog->run);
          t++) {
         gx_xd_report(&x, t, x.info[t]);
-    }
-    if (is_sound) {
-        hand_over(&x);
     }
     gx_reader_close(x.own);
     put_away(&x, is_sound);

@@ -526,12 +526,10 @@ static double own_bytes(const gx_opnd *op)
 bool gx_prog_fits(const gx_prog *prog, size_t device_bytes)
 {
     double sum = 0;
-    bool is_kept = false;
     for (int k = 0; k < prog->operands; k++) {
         sum += own_bytes(&prog->operand[k]);
-        is_kept = is_kept || gx_prog_keeps(prog, &prog->operand[k]);
     }
-    return prog->devices == 1 && !is_kept && sum <= (double)device_bytes;
+    return prog->devices == 1 && sum <= (double)device_bytes;
 }
 
 int64_t gx_prog_slots_within(const gx_prog *prog, size_t device_bytes)
@@ -541,12 +539,7 @@ int64_t gx_prog_slots_within(const gx_prog *prog, size_t device_bytes)
     }
     size_t slot_bytes = gx_pool_rounded(prog->slot_bytes);
     int64_t slots = (int64_t)gx_min((int64_t)(device_bytes / slot_bytes), prog->blocks);
-    int64_t needed = widest_step(prog), kept = 0;
-    for (int k = 0; k < prog->operands; k++) {
-        const gx_opnd *op = &prog->operand[k];
-        kept += gx_prog_keeps(prog, op) ? op->grid_rows * op->grid_cols : 0;
-    }
-    needed = gx_min(prog->blocks, kept > 0 ? kept + needed : needed);
+    int64_t needed = gx_min(prog->blocks, widest_step(prog));
     return slots < needed ? 0 : slots;
 }
 

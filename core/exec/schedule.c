@@ -294,9 +294,7 @@ static void rank(sim *s, int32_t slot, int32_t done)
     const gx_opnd *op = &s->prog->operand[b->operand];
     bool has_sink = op->sink != NULL, is_dirty = b->is_dirty && b->home == number;
     int32_t next_use = wanted_next(s, number, state->holder, is_dirty);
-    if (is_dirty && gx_prog_keeps(s->prog, op)) {
-        move_slot(s, slot, NULL, 0); // the result stays where it is
-    } else if (next_use == NEVER) {
+    if (next_use == NEVER) {
         bool is_clean = !is_dirty || !has_sink;
         move_slot(s, slot, &device->ready, (is_clean ? 4 : 3) * CLASS + INT32_MAX - done);
     } else if (is_dirty && !has_sink) {
@@ -576,7 +574,7 @@ static void flush_rest(sim *s)
             block_state *b = &s->block[holder];
             const gx_opnd *op = &s->prog->operand[b->operand];
             bool is_dirty = b->is_dirty && b->home == gx_slots_device(&s->slots, slot);
-            if (is_dirty && op->sink != NULL && !gx_prog_keeps(s->prog, op)) {
+            if (is_dirty && op->sink != NULL) {
                 add_flush(s, holder, slot, (int32_t)s->prog->step_count);
             }
         }
