@@ -41,15 +41,12 @@ static gx_code reserve_turns(gx_knn_device *d, gx_err *err)
     d->most_calls = d->is_whole ? GX_KNN_CALLS : d->panels;
     size_t own = (size_t)turns * sizeof *d->turn, calls = (size_t)d->most_calls;
     size_t call = calls * (size_t)turns * sizeof *d->call, outcome = calls * sizeof *d->outcome;
-    void *memory = NULL;
-    gx_err refusal = {0};
-    if (gx_mem_calloc(d->s->run->ctx->mem, own + call + outcome + (size_t)d->panels, "results",
-                      &memory, &refusal) != GX_OK) {
-        return gx_run_fail(d->s->run, &refusal);
+    d->turn = gx_run_calloc(d->s->run, own + call + outcome + (size_t)d->panels, "results");
+    if (d->turn == NULL) {
+        return d->s->run->err.code;
     }
-    d->turn = memory;
     d->turns = turns;
-    d->call = (int64_t *)(void *)((char *)memory + own);
+    d->call = (int64_t *)(void *)((char *)d->turn + own);
     d->outcome = (int32_t *)(void *)((char *)d->call + call);
     d->came = (bool *)((char *)d->outcome + outcome);
     for (int64_t t = 0; t < turns && d->batch > gx_knn_each(d, d->batch); t++) {
@@ -124,23 +121,18 @@ static gx_code score_pairs(gx_knn_device *d, gx_err *err)
     gx_mem *mem = run->ctx->mem;
     gx_knn_pair *pair = NULL;
     int64_t pairs = 0;
-    void *memory = NULL;
-    gx_err refusal = {0};
     gx_code code = GX_OK;
     gx_knn_find_pairs(d->s, &pair, &pairs);
     size_t bytes = (size_t)gx_max(1, gx_min(pairs, GX_KNN_PAIRS)) * sizeof(double);
-    if (gx_ok(run) && gx_mem_alloc(mem, 2 * bytes, "results", &memory, &refusal) != GX_OK) {
-        gx_run_fail(run, &refusal);
-    }
-    double *merit = memory;
+    double *merit = gx_run_alloc(run, 2 * bytes, "results");
     for (int64_t e = 0; e < pairs && code == GX_OK && gx_ok(run); e += GX_KNN_PAIRS) {
         int64_t count = gx_min(GX_KNN_PAIRS, pairs - e);
-        int64_t *number = (int64_t *)(void *)((char *)memory + bytes);
+        int64_t *number = (int64_t *)(void *)((char *)merit + bytes);
         code = score(d, pair + e, count, merit, number, err);
         code = code == GX_OK ? take_merits(d, pair + e, count, merit, err) : code;
         gx_run_poll(run);
     }
-    gx_mem_free(mem, memory);
+    gx_mem_free(mem, merit);
     gx_mem_free(mem, pair);
     return code;
 }
@@ -166,8 +158,6 @@ static gx_code reserve(gx_knn_group *g, gx_err *err)
 {
     gx_knn_device *first = &g->part[0];
     gx_run *run = first->s->run;
-    gx_err refusal = {0};
-    void *lists = NULL;
     for (int k = 0; k < g->parts && gx_ok(run); k++) {
         g->part[k].group = g;
         g->calls.culprit = k;
@@ -176,11 +166,8 @@ static gx_code reserve(gx_knn_group *g, gx_err *err)
     if (g->parts > 1) {
         size_t each =
             (size_t)(gx_knn_each(first, first->batch) * first->s->out->count) * sizeof *g->merit;
-        if (gx_mem_alloc(run->ctx->mem, 2 * each, "neighbours", &lists, &refusal) != GX_OK) {
-            return gx_run_fail(run, &refusal);
-        }
-        g->merit = lists;
-        g->index = (int64_t *)(void *)((char *)lists + each);
+        g->merit = gx_run_alloc(run, 2 * each, "neighbours");
+        g->index = g->merit == NULL ? NULL : (int64_t *)(void *)((char *)g->merit + each);
     }
     return GX_OK;
 }

@@ -43,20 +43,15 @@
 */
 #include "exec_device.h"
 
-
 #include <assert.h>
 #include <string.h>
 
 // Making it ready ---------------------------------------------------------------------------------
 
-static gx_code host_memory(gx_xd *x, int64_t count, size_t size, void **ptr)
+/* Host memory; NULL: the run has failed. */
+static void *take(gx_xd *x, int64_t count, size_t size)
 {
-    gx_err err = {0};
-    if (gx_mem_calloc(x->run->ctx->mem, (size_t)gx_max(1, count) * size, "the schedule of blocks",
-                      ptr, &err) != GX_OK) {
-        return gx_run_fail(x->run, &err);
-    }
-    return GX_OK;
+    return gx_run_calloc(x->run, (size_t)count * size, "the schedule of blocks");
 }
 
 /*
@@ -164,10 +159,8 @@ static gx_code cut_pieces(gx_xd *x, bool is_down, gx_xd_piece **pieces, int64_t 
                 add_crossing(k, *pieces, count);
             }
         }
-        void *memory = NULL;
-        if (pass == 0) {
-            GX_TRY(host_memory(x, *count, sizeof **pieces, &memory));
-            *pieces = memory;
+        if (pass == 0 && (*pieces = take(x, *count, sizeof **pieces)) == NULL) {
+            return x->run->err.code;
         }
     }
     assert(*count == counted);
@@ -208,12 +201,13 @@ static int64_t find_group(const gx_xd *x, int64_t first, int64_t *end)
 */
 static gx_code take_turns(gx_xd *x)
 {
-    void *memory = NULL;
     if (x->devices == 1 || x->piece_count == 0) {
         return GX_OK;
     }
-    GX_TRY(host_memory(x, x->piece_count, sizeof *x->piece, &memory));
-    gx_xd_piece *turned = memory;
+    gx_xd_piece *turned = take(x, x->piece_count, sizeof *turned);
+    if (turned == NULL) {
+        return x->run->err.code;
+    }
     int64_t n = 0, end[GX_DEVICES_MOST], at[GX_DEVICES_MOST];
     while (n < x->piece_count) {
         int64_t first = n, count = find_group(x, first, end);
@@ -365,18 +359,13 @@ static gx_code take_stages(gx_xd *x)
 ** it, so there it is looked at when everything has run; what is computed from a factor that is none
 ** harms nobody.
 */
-static gx_code take_infos(gx_xd *x)
+static void take_infos(gx_xd *x)
 {
-    void *info = NULL;
     bool is_wanted = false;
     for (int k = 0; k < x->prog->kinds && x->devices > 1; k++) {
         is_wanted = is_wanted || x->prog->kind[k].kernel == GX_POTRF;
     }
-    if (is_wanted) {
-        GX_TRY(host_memory(x, x->prog->step_count, sizeof *x->info, &info));
-    }
-    x->info = info;
-    return GX_OK;
+    x->info = is_wanted ? take(x, x->prog->step_count, sizeof *x->info) : NULL;
 }
 
 /* Where there is no memory for a piece of zeros, blocks of them come down like others. */
@@ -394,28 +383,24 @@ static void take_zeros(gx_xd *x)
 /* Everything that the schedule of so many slots needs on the host. */
 static gx_code prepare_host(gx_xd *x)
 {
-    void *place, *use, *lent, *there, *awaited, *last;
-    int64_t slots = gx_slots_all(&x->slots);
-    GX_TRY(host_memory(x, slots, sizeof(void *), &place));
-    x->place = place;
-    GX_TRY(host_memory(x, slots, sizeof *x->use, &use));
-    x->use = use;
-    GX_TRY(host_memory(x, slots * x->devices, sizeof *x->lent, &lent));
-    x->lent = lent;
-    GX_TRY(host_memory(x, x->plan.load_count, sizeof *x->is_there, &there));
-    x->is_there = there;
-    GX_TRY(host_memory(x, x->plan.load_count, sizeof *x->is_awaited, &awaited));
-    x->is_awaited = awaited;
-    GX_TRY(host_memory(x, x->plan.load_count, sizeof *x->last_piece, &last));
-    x->last_piece = last;
-    GX_TRY(take_infos(x));
+    int64_t slots = gx_slots_all(&x->slots), loads = x->plan.load_count;
+    x->place = take(x, slots, sizeof(void *));
+    x->use = take(x, slots, sizeof *x->use);
+    x->lent = take(x, slots * x->devices, sizeof *x->lent);
+    x->is_there = take(x, loads, sizeof *x->is_there);
+    x->is_awaited = take(x, loads, sizeof *x->is_awaited);
+    x->last_piece = take(x, loads, sizeof *x->last_piece);
+    take_infos(x);
+    if (!gx_ok(x->run)) {
+        return x->run->err.code;
+    }
     claim_blocks(x);
     x->piece_most[0] = gx_exec_piece(x->prog, &x->plan, false);
     x->piece_most[1] = gx_exec_piece(x->prog, &x->plan, true);
     GX_TRY(cut_pieces(x, false, &x->piece, &x->piece_count));
     GX_TRY(cut_pieces(x, true, &x->down, &x->down_count));
     take_zeros(x);
-    for (int64_t k = 0; k < x->plan.load_count; k++) {
+    for (int64_t k = 0; k < loads; k++) {
         x->last_piece[k] = -1;
     }
     GX_TRY(take_turns(x));

@@ -55,12 +55,10 @@ gx_code gx_prog_create(gx_run *run, int64_t calls, gx_prog **prog)
     if (!gx_ok(run)) {
         return run->err.code;
     }
-    gx_err err = {0};
-    void *memory;
-    if (gx_mem_calloc(run->ctx->mem, sizeof **prog, "a program", &memory, &err) != GX_OK) {
-        return gx_run_fail(run, &err);
+    gx_prog *made = gx_run_calloc(run, sizeof *made, "a program");
+    if (made == NULL) {
+        return run->err.code;
     }
-    gx_prog *made = memory;
     made->run = run;
     made->lookahead = LOOKAHEAD;
     made->devices = 1;

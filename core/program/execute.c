@@ -316,13 +316,10 @@ gx_code gx_exec_begin(gx_exec *x, gx_run *run, const gx_graph *g, gx_mat *operan
                    .lane = {{.call = {.run = run}}},
                    .lanes = 1};
     x->on = x->lane;
-    gx_err err = {.code = GX_OK};
-    void *memory;
-    if (gx_mem_calloc(run->ctx->mem, (size_t)(g->nodes + 1) * sizeof *x->val, "a program's values",
-                      &memory, &err) != GX_OK) {
-        return gx_run_fail(run, &err);
+    x->val = gx_run_calloc(run, (size_t)(g->nodes + 1) * sizeof *x->val, "a program's values");
+    if (x->val == NULL) {
+        return run->err.code;
     }
-    x->val = memory;
     if (may_leave) {
         gx_on_device_choose(x);
         gx_lanes_choose(x);

@@ -390,8 +390,6 @@ gx_code gx_program_run(gx_run *run, gx_program *program, const gx_program_arg *a
 {
     gx_graph *g = program->graph;
     memset(result, 0, sizeof *result);
-    gx_err err = {.code = GX_OK};
-    void *memory, *sinks = NULL;
     if (!gx_ok(run)) {
         return run->err.code;
     }
@@ -399,16 +397,10 @@ gx_code gx_program_run(gx_run *run, gx_program *program, const gx_program_arg *a
         refuse_size(run, &g->node[g->result].type)) {
         return run->err.code;
     }
-    if (gx_mem_alloc(run->ctx->mem, (size_t)(g->operands + 1) * sizeof(gx_mat), "operands", &memory,
-                     &err) != GX_OK) {
-        return gx_run_fail(run, &err);
-    }
-    if (g->outputs > 0 || how->name != NULL) {
-        gx_mem_alloc(run->ctx->mem, (size_t)(g->outputs + 1) * sizeof(gx_sink), "results", &sinks,
-                     &err);
-        gx_run_fail(run, &err);
-    }
-    gx_mat *operand = memory;
+    bool has_sinks = g->outputs > 0 || how->name != NULL;
+    gx_mat *operand = gx_run_alloc(run, (size_t)(g->operands + 1) * sizeof *operand, "operands");
+    gx_sink *sinks =
+        has_sinks ? gx_run_alloc(run, (size_t)(g->outputs + 1) * sizeof *sinks, "results") : NULL;
     for (int k = 0; k < g->operands && gx_ok(run); k++) {
         operand_mat(run, &g->operand[k], args, &operand[k]);
     }

@@ -535,18 +535,12 @@ int64_t gx_oper_device_begin(gx_oper *op)
         return 0;
     }
     gx_accel *accel = gx_kry_candidate(op, &limit);
-    void *memory = NULL;
-    gx_err err = {0};
-    if (accel == NULL) {
+    struct gx_kry_device *d =
+        accel == NULL ? NULL : gx_run_calloc(run, sizeof *d, "the device's part");
+    if (d == NULL) {
         return 0;
     }
-    if (gx_mem_calloc(run->ctx->mem, sizeof(struct gx_kry_device), "the device's part", &memory,
-                      &err) != GX_OK) {
-        gx_run_fail(run, &err);
-        return 0;
-    }
-    struct gx_kry_device *d = memory;
-    *d = (struct gx_kry_device){.op = op};
+    d->op = op;
     gx_kry_choose(d, accel, limit, false);
     if (d->shares == 0 && op->avoided == 0) {
         refuse(d);
