@@ -239,7 +239,7 @@ static void claim_blocks(gx_xd *x)
         const gx_load *item = &x->plan.loads[k];
         gx_block_key key = gx_exec_block_key(x->prog, x->whole, item);
         if (x->place[item->slot] == NULL && key.file != 0) {
-            gx_pool *pool = x->device[item->device].pool;
+            gx_pool *pool = x->device[item->device].on.accel->pool;
             size_t bytes = gx_slot_bytes(x->prog, &x->plan, item->slot);
             x->place[item->slot] = gx_pool_claim(pool, &key, bytes);
             x->is_there[k] = x->place[item->slot] != NULL;
@@ -250,14 +250,15 @@ static void claim_blocks(gx_xd *x)
 }
 
 /* Buffers of a device's slots.  GX_NOMEM: *got of them could be had. */
-static gx_code take_slots(gx_xd *x, int d, size_t limit, int64_t *got, gx_err *err)
+static gx_code take_slots(gx_xd *x, int d, int64_t *got, gx_err *err)
 {
+    const gx_devcall *on = &x->device[d].on;
     for (*got = 0; *got < x->plan.used[d]; ++*got) {
         int32_t slot = x->slots.first[d] + (int32_t)*got;
         void **place = &x->place[slot];
         if (*place == NULL) {
             size_t bytes = gx_slot_bytes(x->prog, &x->plan, slot);
-            GX_TRY(gx_pool_take(x->device[d].pool, bytes, limit, place, err));
+            GX_TRY(gx_pool_take(on->accel->pool, bytes, on->limit, place, err));
         }
     }
     return GX_OK;
@@ -266,17 +267,15 @@ static gx_code take_slots(gx_xd *x, int d, size_t limit, int64_t *got, gx_err *e
 /* The hungriest kernel's workspace. */
 static size_t workspace_bytes(const gx_xd *x)
 {
-    const gx_accel *accel = x->device[0].accel;
-    const gx_backend *backend = accel->backend;
     size_t most = 0;
-    for (int64_t t = 0; t < x->prog->step_count && backend->workspace != NULL; t++) {
+    for (int64_t t = 0; t < x->prog->step_count; t++) {
         const gx_step *st = &x->prog->steps[t];
         gx_kernel_id kernel = x->prog->kind[st->kind].kernel;
         if (kernel != GX_KERNEL_COUNT) {
             gx_args args;
             gx_step_args(x->prog, st, NULL, NULL, &args);
             gx_number dtype = gx_step_dtype(x->prog, st);
-            size_t bytes = backend->workspace(accel->dev, kernel, dtype, &args);
+            size_t bytes = gx_devcall_workspace(&x->device[0].on, kernel, dtype, &args);
             most = bytes > most ? bytes : most;
         }
     }
@@ -288,15 +287,14 @@ static size_t vector_bytes(const gx_vector *v)
     return (size_t)v->count * gx_number_bytes(v->dtype);
 }
 
-/* The vectors; their contents go up. */
-static gx_code take_vectors(gx_xd *x, size_t limit, gx_err *err)
+/* The vectors' contents go up. */
+static gx_code send_vectors(gx_xd *x, gx_err *err)
 {
-    const gx_accel *accel = x->device[0].accel;
+    const gx_accel *accel = x->device[0].on.accel;
     for (int k = 0; k < x->prog->vectors; k++) {
         gx_vector *v = &x->prog->vector[k];
         size_t bytes = vector_bytes(v);
-        GX_TRY(gx_pool_take(accel->pool, bytes, limit, &x->vector[k], err));
-        v->device = x->vector[k];
+        v->device = x->device[0].on.hold[GX_XD_VECTORS + k].data;
         if (bytes > 0) {
             GX_TRY(accel->backend->upload(accel->dev, accel->run, v->device, bytes, v->data, bytes,
                                           bytes, 1, err));
@@ -308,12 +306,12 @@ static gx_code take_vectors(gx_xd *x, size_t limit, gx_err *err)
 static gx_code make_marks(gx_xd *x, int d, gx_err *err)
 {
     gx_xd_device *device = &x->device[d];
-    const gx_backend *backend = device->accel->backend;
+    const gx_backend *backend = device->on.accel->backend;
     for (int k = 0; k < GX_XD_RING; k++) {
         device->ring_step[k] = -1;
-        GX_TRY(backend->mark_create(device->accel->dev, &device->ring[k], err));
+        GX_TRY(backend->mark_create(device->on.accel->dev, &device->ring[k], err));
         if (x->devices > 1) {
-            GX_TRY(backend->mark_create(device->accel->dev, &device->across[k], err));
+            GX_TRY(backend->mark_create(device->on.accel->dev, &device->across[k], err));
         }
     }
     return GX_OK;
@@ -329,7 +327,7 @@ static gx_code take_stages_of(gx_xd *x, bool is_down, int wanted, size_t bytes)
         assert(x->stages < GX_XD_STAGES);
         gx_xd_stage *s = &x->stage[x->stages];
         gx_err err = {0};
-        if (gx_pool_stage(x->device[0].pool, bytes, budget, &s->memory, &err) != GX_OK) {
+        if (gx_pool_stage(x->device[0].on.accel->pool, bytes, budget, &s->memory, &err) != GX_OK) {
             return got > 0 ? GX_OK : gx_run_fail(x->run, &err);
         }
         s->is_down = is_down;
@@ -417,7 +415,7 @@ static gx_code prepare_host(gx_xd *x)
 static void put_away_slots(gx_xd *x, bool is_sound)
 {
     for (int32_t s = 0; x->place != NULL && s < gx_slots_all(&x->slots); s++) {
-        gx_pool *pool = x->device[gx_slots_device(&x->slots, s)].pool;
+        gx_pool *pool = x->device[gx_slots_device(&x->slots, s)].on.accel->pool;
         int64_t loaded = x->use == NULL ? 0 : x->use[s].load;
         const gx_load *item = loaded > 0 && is_sound ? &x->plan.loads[loaded - 1] : NULL;
         assert(loaded == 0 || x->plan.loads[loaded - 1].slot == s);
@@ -464,9 +462,9 @@ static void put_away_host(gx_xd *x)
 static void put_away_device(gx_xd *x, int d)
 {
     gx_xd_device *device = &x->device[d];
-    const gx_backend *backend = device->accel->backend;
-    gx_dev *dev = device->accel->dev;
-    gx_pool_give(device->pool, device->work, x->work_bytes);
+    const gx_backend *backend = device->on.accel->backend;
+    gx_dev *dev = device->on.accel->dev;
+    gx_devcall_give(&device->on);
     for (int k = 0; k < x->stages; k++) {
         backend->mark_free(dev, x->stage[k].mark[d]);
     }
@@ -474,23 +472,20 @@ static void put_away_device(gx_xd *x, int d)
         backend->mark_free(dev, device->ring[k]);
         backend->mark_free(dev, device->across[k]);
     }
-    *device = (gx_xd_device){.accel = device->accel, .pool = device->pool};
+    *device = (gx_xd_device){.on = device->on};
 }
 
 static void put_away(gx_xd *x, bool is_sound)
 {
     put_away_slots(x, is_sound);
     for (int k = 0; k < x->prog->vectors; k++) {
-        gx_vector *v = &x->prog->vector[k];
-        gx_pool_give(x->device[0].pool, x->vector[k], vector_bytes(v));
-        x->vector[k] = NULL;
-        v->device = v->data;
+        x->prog->vector[k].device = x->prog->vector[k].data;
     }
     for (int d = 0; d < x->devices; d++) {
         put_away_device(x, d);
     }
     for (int k = 0; k < x->stages; k++) {
-        gx_pool_unstage(x->device[0].pool, &x->stage[k].memory);
+        gx_pool_unstage(x->device[0].on.accel->pool, &x->stage[k].memory);
     }
     memset(x->stage, 0, sizeof x->stage);
     x->stages = 0;
@@ -502,7 +497,7 @@ static void put_away(gx_xd *x, bool is_sound)
 /* Wait for all queues of a device; the vectors come back. */
 static bool settle_device(gx_xd *x, int d)
 {
-    const gx_accel *accel = x->device[d].accel;
+    const gx_accel *accel = x->device[d].on.accel;
     gx_queue *queues[4] = {accel->up, accel->run, accel->down, accel->in};
     gx_err err = {0};
     for (int k = 0; d == 0 && k < x->prog->vectors && gx_xd_ok(x); k++) {
@@ -531,20 +526,16 @@ static bool settle(gx_xd *x)
 }
 
 /* One attempt.  GX_NOMEM: *got slots of device x->culprit could be had. */
-static gx_code try_ready(gx_xd *x, const size_t limit[], int64_t *got, gx_err *err)
+static gx_code try_ready(gx_xd *x, int64_t *got, gx_err *err)
 {
     *got = 0;
     GX_TRY(prepare_host(x));
     for (x->culprit = 0; x->culprit < x->devices; x->culprit++) {
-        gx_xd_device *device = &x->device[x->culprit];
-        if (x->work_bytes > 0) {
-            GX_TRY(
-                gx_pool_take(device->pool, x->work_bytes, limit[x->culprit], &device->work, err));
-        }
+        GX_TRY(gx_devcall_begin(&x->device[x->culprit].on, 0, err));
         if (x->culprit == 0) {
-            GX_TRY(take_vectors(x, limit[0], err));
+            GX_TRY(send_vectors(x, err));
         }
-        GX_TRY(take_slots(x, x->culprit, limit[x->culprit], got, err));
+        GX_TRY(take_slots(x, x->culprit, got, err));
     }
     x->culprit = 0;
     GX_TRY(take_stages(x));
@@ -556,15 +547,15 @@ static gx_code try_ready(gx_xd *x, const size_t limit[], int64_t *got, gx_err *e
 }
 
 /* Device memory for blocks, beside workspace and vectors. */
-static void count_room(const gx_xd *x, const size_t limit[], size_t left[])
+static void count_room(const gx_xd *x, size_t left[])
 {
-    size_t vectors = 0, work = x->work_bytes > 0 ? gx_pool_rounded(x->work_bytes) : 0;
-    for (int k = 0; k < x->prog->vectors; k++) {
-        vectors += gx_pool_rounded(vector_bytes(&x->prog->vector[k]));
-    }
     for (int d = 0; d < x->devices; d++) {
-        size_t rest = work + (d == 0 ? vectors : 0);
-        left[d] = limit[d] > rest ? limit[d] - rest : 1;
+        const gx_devcall *on = &x->device[d].on;
+        size_t rest = 0;
+        for (int k = 0; k < GX_XD_HOLDS; k++) {
+            rest += on->hold[k].bytes == 0 ? 0 : gx_pool_rounded(on->hold[k].bytes);
+        }
+        left[d] = on->limit > rest ? on->limit - rest : 1;
     }
 }
 
@@ -582,17 +573,21 @@ static int tightest(const gx_xd *x, const size_t left[])
 ** Schedule and device memory, with fewer slots while a device has no room for more.  false: there
 ** is no way, or a failure (in the run, or in *err).
 */
-static bool make_ready(gx_xd *x, const size_t limit[], gx_err *err)
+static bool make_ready(gx_xd *x, gx_err *err)
 {
-    size_t left[GX_DEVICES_MOST];
-    x->work_bytes = workspace_bytes(x);
-    if (x->work_bytes >= GX_NO_WORKSPACE) {
-        x->work_bytes = 0;
+    size_t left[GX_DEVICES_MOST], work = workspace_bytes(x);
+    if (work >= GX_NO_WORKSPACE) {
         gx_fail(err, GX_NOMEM, "%s does not say how much memory a kernel needs",
-                x->device[0].accel->info.name);
+                x->device[0].on.accel->info.name);
         return false;
     }
-    count_room(x, limit, left);
+    for (int d = 0; d < x->devices; d++) {
+        x->device[d].on.hold[GX_XD_WORK].bytes = work;
+    }
+    for (int k = 0; k < x->prog->vectors; k++) {
+        x->device[0].on.hold[GX_XD_VECTORS + k].bytes = vector_bytes(&x->prog->vector[k]);
+    }
+    count_room(x, left);
     for (;;) {
         if (!gx_schedule_make_on(x->prog, left, &x->slots, &x->plan)) {
             x->culprit = tightest(x, left);
@@ -603,7 +598,7 @@ static bool make_ready(gx_xd *x, const size_t limit[], gx_err *err)
         }
         int64_t got = 0;
         gx_err refusal = {0};
-        gx_code rc = try_ready(x, limit, &got, &refusal);
+        gx_code rc = try_ready(x, &got, &refusal);
         if (rc == GX_OK || !gx_ok(x->run)) {
             return gx_ok(x->run);
         }
@@ -635,8 +630,9 @@ static void begin(gx_xd *x, gx_prog *prog, const gx_fleet *fleet)
     }
     atomic_init(&x->is_faulty, false);
     for (int d = 0; d < x->devices; d++) {
-        x->device[d] = (gx_xd_device){.accel = fleet->accel[d], .pool = fleet->accel[d]->pool};
-        gx_pool_begin(x->device[d].pool);
+        x->device[d].on =
+            (gx_devcall){.run = prog->run, .accel = fleet->accel[d], .limit = fleet->bytes[d]};
+        gx_pool_begin(fleet->accel[d]->pool);
     }
 }
 
@@ -657,7 +653,7 @@ bool gx_exec_device(gx_prog *prog, const gx_fleet *fleet, int *culprit, gx_err *
     gx_err refusal = {0};
     assert(prog->devices == fleet->count && fleet->count > 0);
     begin(&x, prog, fleet);
-    if (make_ready(&x, fleet->bytes, &refusal)) {
+    if (make_ready(&x, &refusal)) {
         gx_exec_count(prog, &x.slots, &x.plan, fleet, x.is_there);
         gx_xd_run(&x);
     }

@@ -8,7 +8,6 @@
 ** the pool has not is foreseen, too: slots to the buffer, staging buffers as the blocks' bytes come
 ** in pieces, whose number the executor then counts exactly.
 */
-#include "../device/devcall.h"
 #include "exec_device.h"
 
 #include <math.h>
