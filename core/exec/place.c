@@ -399,21 +399,6 @@ bool gx_prog_run_spread(gx_prog *prog, gx_fleet *fleet)
     return false;
 }
 
-bool gx_prog_run_on(gx_prog *prog, gx_accel *accel, size_t device_bytes)
-{
-    gx_run *run = gx_prog_runner(prog);
-    gx_fleet fleet;
-    gx_fleet_single(&fleet, accel, device_bytes);
-    if (accel != NULL) {
-        return gx_prog_run_spread(prog, &fleet);
-    }
-    if (gx_ok(run) && gx_prog_calls(prog) > 0) {
-        gx_prog_spread(prog, &fleet);
-        gx_exec_host(prog);
-    }
-    return true;
-}
-
 /* The devices that a program is to run on; none: the host, by its program or the other way. */
 static gx_fleet choose(gx_prog *prog, const gx_terms *other)
 {
@@ -437,7 +422,10 @@ static void run_on_host(gx_prog *prog)
 {
     gx_run *run = gx_prog_runner(prog);
     double flops = gx_prog_flops(prog), before = run->planned_own_s;
-    gx_prog_run_on(prog, NULL, 0);
+    if (gx_ok(run) && gx_prog_calls(prog) > 0) {
+        gx_prog_spread(prog, &(gx_fleet){.count = 0});
+        gx_exec_host(prog);
+    }
     if (is_owed(run, flops)) {
         double there_s = GX_PREDICT_DEVICE_S + device_seconds(run->ctx, flops, gx_prog_dtype(prog));
         run->ctx->owed_s += fmax(0, run->planned_own_s - before - there_s);

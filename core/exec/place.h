@@ -91,14 +91,9 @@ gx_code gx_prog_run(gx_prog *prog);
 bool gx_prog_run_beside(gx_prog *prog, const gx_terms *host);
 
 /*
-** Execute here; accel NULL: on the host.  false: the device had no room for it or has failed, which
-** gx_stats tells; nothing is lost, the program can be run again on the host.
-*/
-bool gx_prog_run_on(gx_prog *prog, struct gx_accel *accel, size_t device_bytes);
-
-/*
 ** Execute on all devices of the fleet, without those that fail on the way, which *fleet then lacks.
-** false as above.
+** false: no device had room for it, or all have failed, which gx_stats tells; nothing is lost, the
+** program can be run again on the host.
 */
 bool gx_prog_run_spread(gx_prog *prog, struct gx_fleet *fleet);
 
