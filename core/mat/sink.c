@@ -115,11 +115,10 @@ static gx_dtype dtype_of(const gx_dest *dest, gx_number number)
 static gx_code begin_both(gx_run *run, const gx_dest *dest, uint32_t properties,
                           const gx_sink *asked, gx_sink *sink)
 {
-    gx_err err = {0};
     gx_dest streamed = *dest;
-    gx_sink *final;
-    if (gx_mem_calloc(run->ctx->mem, sizeof *sink, "a result", &final, &err) != GX_OK) {
-        return gx_run_fail(run, &err);
+    gx_sink *final = gx_run_calloc(run, sizeof *sink, "a result");
+    if (final == NULL) {
+        return run->err.code;
     }
     streamed.is_streamed = true;
     gx_sink_begin(run, &streamed, asked->rows, asked->cols, asked->number, properties, 0, 0, final);
@@ -195,9 +194,9 @@ gx_code gx_sink_begin_sparse(gx_run *run, const gx_dest *dest, int64_t rows, int
     if (!sink->is_stored) {
         return GX_OK;
     }
-    if (gx_mem_calloc(run->ctx->mem, sizeof *sink->panels, "directory of panels", &sink->panels,
-                      &err) != GX_OK) {
-        return gx_run_fail(run, &err);
+    sink->panels = gx_run_calloc(run, sizeof *sink->panels, "directory of panels");
+    if (sink->panels == NULL) {
+        return run->err.code;
     }
     sink->meta.is_sparse = true;
     sink->meta.panels = sink->panels;
