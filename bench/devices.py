@@ -46,7 +46,7 @@ def parts(args, devices, n, *names):
     """{what: seconds} of bench_core's parts on so many devices, which are all used."""
     program = ROOT / "build" / "gpu" / "gpu_tests"
     listed = ",".join(str(d) for d in range(devices)) if devices > 1 else "1"
-    env = os.environ | {"GX_DEVICES": listed, "GX_BACKEND": "cuda", "GX_BENCH_KEEP": "1", "GX_BENCH_DROPPED": "1"}
+    env = os.environ | {"GX_DEVICES": listed, "GX_BACKEND": "cuda", "GX_BENCH_KEEP": "1"}
     out = {}
     done = subprocess.run([program, "bench_core", str(n), file_of(args, n), *names], env=env, stdout=subprocess.PIPE, text=True,
                           check=False)

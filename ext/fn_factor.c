@@ -56,15 +56,9 @@ static void generate_permutation(const void *arg, int64_t i0, int64_t j0, int64_
 /* The order of the rows, as a matrix or as a column of indexes. */
 static void put_permutation(gx_run *run, const gx_aux *aux, bool is_vector, gx_sink *C)
 {
-    gx_err err = {0};
-    void *memory = NULL;
+    void *memory = gx_run_alloc(run, (size_t)aux->rows * sizeof(int64_t), "the order of rows");
     gx_mat P;
-    if (!gx_ok(run)) {
-        return;
-    }
-    if (gx_mem_alloc(run->ctx->mem, (size_t)aux->rows * sizeof(int64_t), "the order of rows",
-                     &memory, &err) != GX_OK) {
-        gx_run_fail(run, &err);
+    if (memory == NULL) {
         return;
     }
     int64_t *order = memory;

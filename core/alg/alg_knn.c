@@ -346,25 +346,19 @@ static void pass_over(gx_knn_search *s)
                     .work = look_at_strip,
                     .fold = fold_strip,
                     .arg = s};
-    void *root = NULL;
-    gx_err err = {0};
-    gx_mem_alloc(s->run->ctx->mem, (size_t)s->batch.n * sizeof(double), "results", &root, &err);
-    gx_run_fail(s->run, &err);
-    s->root = root;
-    for (int64_t j = 0; j < s->batch.n && root != NULL; j++) {
+    s->root = gx_run_alloc(s->run, (size_t)s->batch.n * sizeof(double), "results");
+    for (int64_t j = 0; j < s->batch.n && s->root != NULL; j++) {
         s->root[j] = -(double)INFINITY;
     }
     gx_pass_run(s->run, &pass);
     gx_stats_add(&s->run->ctx->stats, GX_STAT_KERNELS, pass.units);
     gx_stats_add(&s->run->ctx->stats, GX_STAT_FLOPS, (int64_t)pass.flops);
-    gx_mem_free(s->run->ctx->mem, root);
+    gx_mem_free(s->run->ctx->mem, s->root);
 }
 
 static bool make_lists(gx_run *run, gx_neighbours *out)
 {
-    void *merit = NULL, *index = NULL;
     int64_t entries = 0;
-    gx_err err = {0};
     size_t bytes;
     if (!gx_mul_i64(out->queries, out->count, &entries) ||
         !gx_matrix_bytes(entries, 2, GX_F64, &bytes)) {
@@ -373,12 +367,9 @@ static bool make_lists(gx_run *run, gx_neighbours *out)
         return false;
     }
     out->mem = run->ctx->mem;
-    if (gx_mem_alloc(out->mem, bytes / 2, "neighbours", &merit, &err) == GX_OK) {
-        gx_mem_alloc(out->mem, bytes / 2, "neighbours", &index, &err);
-    }
-    out->merit = merit;
-    out->index = index;
-    return gx_run_fail(run, &err) == GX_OK;
+    out->merit = gx_run_alloc(run, bytes / 2, "neighbours");
+    out->index = gx_run_alloc(run, bytes / 2, "neighbours");
+    return gx_ok(run);
 }
 
 static bool check_operands(gx_run *run, const gx_knn_args *args)

@@ -275,11 +275,9 @@ gx_code gx_alg_lu(gx_run *run, const gx_mat *A, gx_sink *F, gx_aux *aux)
     if (!gx_ok(run)) {
         return run->err.code;
     }
-    gx_err err = {0};
-    void *sums;
-    if (gx_mem_calloc(run->ctx->mem, (size_t)A->cols * sizeof(double), "sums of columns", &sums,
-                      &err) != GX_OK) {
-        return gx_run_fail(run, &err);
+    void *sums = gx_run_calloc(run, (size_t)A->cols * sizeof(double), "sums of columns");
+    if (sums == NULL) {
+        return run->err.code;
     }
     build_args b = {.A = A, .F = F, .aux = aux, .sums = sums};
     gx_args size = {.m = F->rows, .n = F->cols};

@@ -63,7 +63,7 @@ typedef struct filling {
 /* Can C be filled where it lies?  Asked for, a device still makes it. */
 static bool is_fillable(const gx_run *run, const gx_sink *C)
 {
-    return !C->is_stored && C->value.data != NULL && !C->is_resident && C->rows > 0 &&
+    return !C->is_stored && C->value.data != NULL && C->rows > 0 &&
            C->cols > 0 && run->ctx->config.number[GX_SET_BACKEND] != GX_BACKEND_CUDA;
 }
 

@@ -205,7 +205,7 @@ static bool place(gx_run *run, const gx_sink *C, gx_narrow *n)
 {
     size_t quarter = gx_mem_available(run->ctx->mem) / 4, y = bytes_of(n, n->p, n->k);
     bool is_shared = n->is_trans ? n->S->cols > n->tile_cols : n->S->rows > n->tile_rows;
-    n->is_direct = !C->is_stored && C->value.data != NULL && !C->is_resident && !n->is_left &&
+    n->is_direct = !C->is_stored && C->value.data != NULL && !n->is_left &&
                    !n->flips && is_one(n->args->alpha) && !has_c0(n->args) && !n->is_gram;
     n->holds_x = !n->is_gram && is_shared && bytes_of(n, n->q, n->k) <= quarter;
     bool overlaps =

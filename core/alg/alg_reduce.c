@@ -410,10 +410,8 @@ gx_code gx_sparse_extremes(gx_run *run, const gx_mat *A, bool is_max, int64_t ax
     int64_t length = axis == 0 ? A->rows : axis == 1 ? A->cols : A->rows * A->cols; // < 2^56
     gx_err err = {0};
     extremes x = {.A = A, .is_max = is_max, .axis = axis};
-    if (gx_ok(run)) {
-        gx_mem_alloc(run->ctx->mem, (size_t)count * sizeof(best), "extremes", &x.of, &err);
-    }
-    if (gx_run_fail(run, &err) != GX_OK) {
+    x.of = gx_run_alloc(run, (size_t)count * sizeof(best), "extremes");
+    if (x.of == NULL) {
         return run->err.code;
     }
     for (int64_t k = 0; k < count; k++) {

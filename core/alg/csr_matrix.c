@@ -216,14 +216,11 @@ gx_code gx_csr_matrix_shift(gx_run *run, gx_csr_matrix *A, gx_scalar sigma)
 
 bool gx_csr_matrix_is_hermitian(gx_run *run, const gx_csr_matrix *A)
 {
-    gx_err err = {0};
-    int64_t *cursor;
     if (!gx_ok(run) || A->rows != A->cols) {
         return false;
     }
-    if (gx_mem_alloc(A->mem, (size_t)A->rows * sizeof(int64_t), "a look for symmetry", &cursor,
-                     &err) != GX_OK) {
-        gx_run_fail(run, &err);
+    int64_t *cursor = gx_run_alloc(run, (size_t)A->rows * sizeof(int64_t), "a look for symmetry");
+    if (cursor == NULL) {
         return false;
     }
     bool is_hermitian = true;
@@ -378,11 +375,9 @@ static gx_code place_piece(void *arg, int64_t unit, gx_pass_thread *thread, void
 /* Into memory; what fails is the run's. */
 static void load(gx_run *run, const gx_mat *A, const gx_csr_layout *layout, gx_sparse_held *held)
 {
-    gx_err err = {0};
     const gx_mat *const sources[1] = {A};
-    if (gx_mem_alloc(run->ctx->mem, layout->bytes, "a sparse matrix", &held->memory, &err) !=
-        GX_OK) {
-        gx_run_fail(run, &err);
+    held->memory = gx_run_alloc(run, layout->bytes, "a sparse matrix");
+    if (held->memory == NULL) {
         return;
     }
     loading l = {.A = A, .layout = *layout, .to = held->memory};

@@ -124,8 +124,7 @@ static double device_seconds(const spectrum *s)
 
 static bool is_faster(const spectrum *s)
 {
-    return s->run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA ||
-           device_seconds(s) < host_seconds(s);
+    return gx_place_is_less(s->run, device_seconds(s), host_seconds(s));
 }
 
 /* Does the device have such a kernel? */

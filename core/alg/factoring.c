@@ -170,11 +170,7 @@ static void *load_again(void *arg)
 
 static void factor_lu(gx_factor *f, const gx_mat *A)
 {
-    gx_err err = {0};
-    if (gx_ok(f->run) && gx_mem_alloc(f->run->ctx->mem, (size_t)f->n * sizeof(int64_t), "pivots",
-                                      &f->pivots, &err) != GX_OK) {
-        gx_run_fail(f->run, &err);
-    }
+    f->pivots = gx_run_alloc(f->run, (size_t)f->n * sizeof(int64_t), "pivots");
     int64_t info = 0;
     gx_lu_in_memory(f->run, f->dtype, f->n, load_again, &(loading){f, A}, f->pivots, &info);
     if (info > 0) {

@@ -151,12 +151,7 @@ static bool choose(spreading *x, gx_terms *here)
         vector(x, k)->bytes = is_used ? (size_t)x->G->rows * sizeof(double) : 0;
     }
     if (!gx_sparse_device_fit(&x->S, 1, true)) {
-        if (gx_devcall_is_open(&x->S.on)) {
-            gx_stats_note(&x->run->ctx->stats,
-                          "computed on the CPU: %zu bytes of device memory do not hold %s",
-                          x->S.on.limit, x->G->label);
-        }
-        return false;
+        return gx_place_has_no_room(&x->S.on, "", x->G->label);
     }
     foresee(x, here, &now);
     bool is_chosen = gx_place_is_worth_it(&x->S.on, here->seconds, &now, foresee_seconds, x);

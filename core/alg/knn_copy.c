@@ -158,14 +158,14 @@ static gx_code copy_turn(gx_knn_device *d, int64_t t, int64_t n, gx_err *err)
 gx_code gx_knn_send(gx_knn_group *g, gx_err *err)
 {
     int64_t t = g->sent++, n = gx_knn_turn_queries(g, t);
-    int culprit = g->culprit;
+    int culprit = g->calls.culprit;
     for (int k = 0; k < g->parts; k++) {
         gx_knn_device *d = &g->part[k];
-        g->culprit = k;
+        g->calls.culprit = k;
         GX_TRY(gx_devcall_check_open(&d->on, err));
         GX_TRY(k == 0 ? put_turn(d, t, n, err) : copy_turn(d, t, n, err));
     }
-    g->culprit = culprit;
+    g->calls.culprit = culprit;
     return GX_OK;
 }
 
@@ -289,12 +289,12 @@ gx_code gx_knn_take(gx_knn_group *g, int64_t turn, gx_err *err)
     int64_t count = s->out->count, n = gx_knn_turn_queries(g, turn);
     merging m = {.group = g, .first = g->first - s->args->first + turn * g->each, .n = n};
     for (int k = 0; k < g->parts; k++) {
-        g->culprit = k;
+        g->calls.culprit = k;
         GX_TRY(gx_devcall_check_open(&g->part[k].on, err));
         GX_TRY(begin_turn(&g->part[k], turn, err));
     }
     for (int k = 0; k < g->parts; k++) {
-        g->culprit = k;
+        g->calls.culprit = k;
         GX_TRY(end_turn(&g->part[k], turn, k == 0 ? s->out->merit + m.first * count : g->merit,
                         k == 0 ? s->out->index + m.first * count : g->index, err));
         if (k > 0) { // a later part's join the first's

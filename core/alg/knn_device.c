@@ -41,15 +41,12 @@ static gx_code reserve_turns(gx_knn_device *d, gx_err *err)
     d->most_calls = d->is_whole ? GX_KNN_CALLS : d->panels;
     size_t own = (size_t)turns * sizeof *d->turn, calls = (size_t)d->most_calls;
     size_t call = calls * (size_t)turns * sizeof *d->call, outcome = calls * sizeof *d->outcome;
-    void *memory = NULL;
-    gx_err refusal = {0};
-    if (gx_mem_calloc(d->s->run->ctx->mem, own + call + outcome + (size_t)d->panels, "results",
-                      &memory, &refusal) != GX_OK) {
-        return gx_run_fail(d->s->run, &refusal);
+    d->turn = gx_run_calloc(d->s->run, own + call + outcome + (size_t)d->panels, "results");
+    if (d->turn == NULL) {
+        return d->s->run->err.code;
     }
-    d->turn = memory;
     d->turns = turns;
-    d->call = (int64_t *)(void *)((char *)memory + own);
+    d->call = (int64_t *)(void *)((char *)d->turn + own);
     d->outcome = (int32_t *)(void *)((char *)d->call + call);
     d->came = (bool *)((char *)d->outcome + outcome);
     for (int64_t t = 0; t < turns && d->batch > gx_knn_each(d, d->batch); t++) {
@@ -62,28 +59,12 @@ static gx_code reserve_turns(gx_knn_device *d, gx_err *err)
 static gx_code take_all(gx_knn_device *d, gx_err *err)
 {
     gx_devcall *on = &d->on;
-    size_t budget = (size_t)on->run->ctx->config.number[GX_SET_PINNING_BUDGET];
     GX_TRY(gx_devcall_begin(on, GX_KNN_PART, err));
     size_t part = on->hold[GX_KNN_PART].bytes, pairs = on->hold[GX_KNN_LISTED].bytes;
     size_t most = part > pairs ? part : pairs;
-    GX_TRY(gx_pool_stage(on->accel->pool, most < STAGE_BYTES ? most : STAGE_BYTES, budget,
-                         &on->stage, err));
-    for (int k = on->is_there ? GX_KNN_LOADED : 0; k <= GX_KNN_LOADED; k++) {
-        GX_TRY(on->accel->backend->mark_create(on->accel->dev, &on->mark[k], err));
-    }
+    GX_TRY(gx_devcall_stage(on, &on->stage, most < STAGE_BYTES ? most : STAGE_BYTES, err));
+    GX_TRY(gx_devcall_marks(on, on->is_there ? GX_KNN_LOADED : 0, GX_KNN_LOADED + 1, err));
     return reserve_turns(d, err);
-}
-
-/* Everything back to the pool; nothing may be under way. */
-static void give_back(gx_knn_device *d)
-{
-    if (gx_devcall_is_open(&d->on)) {
-        for (int64_t t = 0; t < d->turns; t++) {
-            d->on.accel->backend->mark_free(d->on.accel->dev, d->turn[t].made);
-        }
-        gx_devcall_give(&d->on);
-    }
-    gx_mem_free(d->on.run->ctx->mem, d->turn);
 }
 
 // Listed rows -------------------------------------------------------------------------------------
@@ -140,23 +121,18 @@ static gx_code score_pairs(gx_knn_device *d, gx_err *err)
     gx_mem *mem = run->ctx->mem;
     gx_knn_pair *pair = NULL;
     int64_t pairs = 0;
-    void *memory = NULL;
-    gx_err refusal = {0};
     gx_code code = GX_OK;
     gx_knn_find_pairs(d->s, &pair, &pairs);
     size_t bytes = (size_t)gx_max(1, gx_min(pairs, GX_KNN_PAIRS)) * sizeof(double);
-    if (gx_ok(run) && gx_mem_alloc(mem, 2 * bytes, "results", &memory, &refusal) != GX_OK) {
-        gx_run_fail(run, &refusal);
-    }
-    double *merit = memory;
+    double *merit = gx_run_alloc(run, 2 * bytes, "results");
     for (int64_t e = 0; e < pairs && code == GX_OK && gx_ok(run); e += GX_KNN_PAIRS) {
         int64_t count = gx_min(GX_KNN_PAIRS, pairs - e);
-        int64_t *number = (int64_t *)(void *)((char *)memory + bytes);
+        int64_t *number = (int64_t *)(void *)((char *)merit + bytes);
         code = score(d, pair + e, count, merit, number, err);
         code = code == GX_OK ? take_merits(d, pair + e, count, merit, err) : code;
         gx_run_poll(run);
     }
-    gx_mem_free(mem, memory);
+    gx_mem_free(mem, merit);
     gx_mem_free(mem, pair);
     return code;
 }
@@ -182,26 +158,21 @@ static gx_code reserve(gx_knn_group *g, gx_err *err)
 {
     gx_knn_device *first = &g->part[0];
     gx_run *run = first->s->run;
-    gx_err refusal = {0};
-    void *lists = NULL;
     for (int k = 0; k < g->parts && gx_ok(run); k++) {
         g->part[k].group = g;
-        g->culprit = k;
+        g->calls.culprit = k;
         GX_TRY(take_all(&g->part[k], err));
     }
     if (g->parts > 1) {
         size_t each =
             (size_t)(gx_knn_each(first, first->batch) * first->s->out->count) * sizeof *g->merit;
-        if (gx_mem_alloc(run->ctx->mem, 2 * each, "neighbours", &lists, &refusal) != GX_OK) {
-            return gx_run_fail(run, &refusal);
-        }
-        g->merit = lists;
-        g->index = (int64_t *)(void *)((char *)lists + each);
+        g->merit = gx_run_alloc(run, 2 * each, "neighbours");
+        g->index = g->merit == NULL ? NULL : (int64_t *)(void *)((char *)g->merit + each);
     }
     return GX_OK;
 }
 
-static gx_code search_all(gx_knn_group *g, gx_err *err)
+static void search_all(gx_knn_group *g, gx_err *err)
 {
     gx_knn_search *s = g->part[0].s;
     const gx_knn_args *args = s->args;
@@ -219,45 +190,21 @@ static gx_code search_all(gx_knn_group *g, gx_err *err)
         }
         gx_knn_unload(s);
     }
-    return code;
 }
 
-/*
-** Nothing is under way any more, and everything has been given back; the first failure.  Devices
-** wait for each other's marks and copy from each other: all are done before anything is given back.
-*/
-static gx_code finish(gx_knn_group *g, gx_code code, gx_err *err)
+/* The first failure is *err, and everything has been given back. */
+static void finish(gx_knn_group *g, gx_err *err)
 {
-    gx_run *run = g->part[0].s->run;
+    gx_devcalls_end(&g->calls, err);
     for (int k = 0; k < g->parts; k++) {
-        gx_devcall *on = &g->part[k].on;
-        gx_err late = {0};
-        bool is_failed = code == GX_DEVICE && k == g->culprit;
-        gx_code settled = gx_devcall_check_open(on, &late) == GX_OK
-                              ? gx_device_settle(on->accel, &late)
-                              : late.code;
-        on->is_there = on->is_there && settled == GX_OK && !is_failed;
-        if (code == GX_OK && settled != GX_OK && gx_ok(run)) {
-            code = settled;
-            *err = late;
-            g->culprit = k;
+        const gx_knn_device *d = &g->part[k];
+        const gx_accel *accel = d->on.accel;
+        for (int64_t t = 0; gx_devcall_is_open(&d->on) && t < d->turns; t++) {
+            accel->backend->mark_free(accel->dev, d->turn[t].made);
         }
+        gx_mem_free(d->on.run->ctx->mem, d->turn);
     }
-    for (int k = 0; k < g->parts; k++) {
-        give_back(&g->part[k]);
-    }
-    gx_mem_free(run->ctx->mem, g->merit);
-    return code;
-}
-
-/* Who has failed is left out.  false: there is nobody else, or it is not for devices. */
-static bool goes_on(gx_knn_group *g, const gx_err *err, uint64_t *avoided)
-{
-    gx_fleet fleet = {.count = g->parts};
-    for (int k = 0; k < g->parts; k++) {
-        fleet.accel[k] = g->part[k].on.accel;
-    }
-    return gx_device_goes_on(g->part[0].s->run, &fleet, g->culprit, err, avoided);
+    gx_mem_free(g->part[0].s->run->ctx->mem, g->merit);
 }
 
 bool gx_knn_by_device(gx_knn_search *s, const gx_terms *host)
@@ -274,19 +221,21 @@ bool gx_knn_by_device(gx_knn_search *s, const gx_terms *host)
             return !gx_ok(run);
         }
         gx_predict_expect(run, &terms, true);
+        g.calls = (gx_devcalls){.count = g.parts};
         for (int k = 0; k < g.parts; k++) {
+            g.calls.on[k] = &g.part[k].on;
             gx_pool_begin(g.part[k].on.accel->pool);
         }
-        gx_code code = search_all(&g, &err);
-        code = finish(&g, code, &err);
-        if (code == GX_OK || !gx_ok(run)) {
+        search_all(&g, &err);
+        finish(&g, &err);
+        if (err.code == GX_OK || !gx_ok(run)) {
             gx_stats_add(&run->ctx->stats, GX_STAT_DEVICE_CALLS, 1);
             gx_stats_add(&run->ctx->stats, GX_STAT_SPREAD_CALLS, g.parts > 1);
             return true;
         }
         s->plan = plan;
         gx_place_restart(run);
-        if (!goes_on(&g, &err, &avoided)) {
+        if (!gx_devcalls_go_on(&g.calls, &err, &avoided)) {
             return false;
         }
     }

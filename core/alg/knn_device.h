@@ -74,10 +74,10 @@ typedef struct gx_knn_device {
 struct gx_knn_group {
     gx_knn_device part[GX_DEVICES_MOST];
     int parts;
+    gx_devcalls calls;    /* of the parts, once their number is known              */
     int64_t first, count; /* queries of the batch                                  */
     int64_t each;         /* of a turn, but for the last one                       */
     int64_t sent;         /* turns that have been sent to all parts                */
-    int culprit;          /* whose a failure is                                    */
     double *merit;        /* a turn's lists of a part behind the first, their index */
     int64_t *index;
 };

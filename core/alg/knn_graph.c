@@ -65,19 +65,11 @@ static int64_t length_of(const gx_neighbours *f, int64_t i)
 static gx_code turn_round(graph *g)
 {
     const gx_neighbours *f = g->found;
-    gx_mem *mem = g->run->ctx->mem;
     size_t entries = (size_t)(f->queries * f->count);
-    void *start = NULL, *other = NULL, *merit = NULL;
-    gx_err err = {0};
-    if (gx_mem_calloc(mem, (size_t)(f->queries + 2) * sizeof(int64_t), "results", &start, &err) ==
-            GX_OK &&
-        gx_mem_alloc(mem, entries * sizeof(int64_t), "results", &other, &err) == GX_OK) {
-        gx_mem_alloc(mem, entries * sizeof(double), "results", &merit, &err);
-    }
-    g->start = start;
-    g->other = other;
-    g->merit = merit;
-    if (gx_run_fail(g->run, &err) != GX_OK) {
+    g->start = gx_run_calloc(g->run, (size_t)(f->queries + 2) * sizeof(int64_t), "results");
+    g->other = gx_run_alloc(g->run, entries * sizeof(int64_t), "results");
+    g->merit = gx_run_alloc(g->run, entries * sizeof(double), "results");
+    if (!gx_ok(g->run)) {
         return g->run->err.code;
     }
     int64_t *at = g->start + 1; // where row j's next one goes; its end when all are there

@@ -212,13 +212,10 @@ static void look_at_units(mutual *x, int64_t first, int64_t units)
 void gx_knn_mutual(gx_knn_search *s)
 {
     mutual x = {.s = s, .blocks = gx_ceil_div(s->args->E->rows, s->plan.strip)};
-    void *lock = NULL;
-    gx_err err = {0};
-    gx_mem_alloc(s->run->ctx->mem, (size_t)x.blocks * sizeof *x.lock, "results", &lock, &err);
-    if (gx_run_fail(s->run, &err) != GX_OK) {
+    x.lock = gx_run_alloc(s->run, (size_t)x.blocks * sizeof *x.lock, "results");
+    if (x.lock == NULL) {
         return;
     }
-    x.lock = lock;
     for (int64_t block = 0; block < x.blocks; block++) {
         pthread_mutex_init(&x.lock[block], NULL);
     }
@@ -229,5 +226,5 @@ void gx_knn_mutual(gx_knn_search *s)
     for (int64_t block = 0; block < x.blocks; block++) {
         pthread_mutex_destroy(&x.lock[block]);
     }
-    gx_mem_free(s->run->ctx->mem, lock);
+    gx_mem_free(s->run->ctx->mem, x.lock);
 }

@@ -122,7 +122,7 @@ static gx_code go_on(gx_knn_group *g, bool *is_done, gx_err *err)
         }
         if (least >= 0) {
             gx_knn_device *d = &g->part[least];
-            g->culprit = least;
+            g->calls.culprit = least;
             return meet_next(d, t, rows_for(d, t), err);
         }
     }
@@ -263,7 +263,7 @@ gx_code gx_knn_enqueue(gx_knn_group *g, gx_err *err)
     bool is_done = !has_turns(g);
     begin_batch(g);
     for (int k = 0; k < g->parts && gx_ok(s->run); k++) {
-        g->culprit = k;
+        g->calls.culprit = k;
         GX_TRY(g->part[k].on.is_there ? GX_OK : bring_rows(&g->part[k], err));
     }
     if (is_done && gx_ok(s->run)) {

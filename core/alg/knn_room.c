@@ -245,19 +245,13 @@ static bool prepare_alone(gx_knn_device *d, const gx_terms *host, gx_terms *term
 {
     const char *why = NULL;
     if (!is_offered(d->s, d->on.accel, &why)) {
-        if (why != NULL && d->s->run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA) {
+        if (why != NULL && gx_place_is_forced(d->s->run)) {
             gx_stats_note(&d->s->run->ctx->stats, "computed on the CPU: %s", why);
         }
         return false;
     }
     if (!find_room(d, BATCH_MOST)) {
-        if (gx_devcall_is_open(&d->on)) {
-            gx_stats_note(
-                &d->s->run->ctx->stats,
-                "computed on the CPU: %zu bytes of device memory do not hold rows and queries",
-                d->on.limit);
-        }
-        return false;
+        return gx_place_has_no_room(&d->on, "rows and queries", "");
     }
     gx_cost cost;
     foresee(d, &cost, terms);

@@ -167,13 +167,10 @@ static gx_code bound_rcond(gx_small_r *r, double *bound)
 static gx_code decompose(gx_small_r *r, void *block, void *u, void *vt)
 {
     gx_run *run = r->run;
-    gx_err err = {0};
     void *values;
     int64_t info = 0;
     GX_TRY(take(r, 1, "singular values", &values));
-    gx_mem_alloc(run->ctx->mem, (size_t)r->n * sizeof *r->sigma, "singular values", &r->sigma,
-                 &err);
-    gx_run_fail(run, &err);
+    r->sigma = gx_run_alloc(run, (size_t)r->n * sizeof *r->sigma, "singular values");
     gx_args args = {.m = r->n,
                     .n = r->n,
                     .c = block,

@@ -130,16 +130,15 @@ static gx_code put_picked(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err *
 gx_code gx_sparse_pick(gx_run *run, const gx_mat *A, bool is_rows, const int64_t *number,
                        int64_t count, const gx_dest *dest, gx_sink *sink)
 {
-    gx_err err = {0};
     picking p = {.is_rows = is_rows, .count = count};
     const gx_scatter_spec spec = {.rows = is_rows ? count : A->rows,
                                   .cols = is_rows ? A->cols : count,
                                   .dtype = A->number,
                                   .is_sparse = true};
     *sink = (gx_sink){.run = run};
-    if (!gx_ok(run) || gx_mem_alloc(run->ctx->mem, (size_t)count * sizeof(wish), "a list of lines",
-                                    &p.wish, &err) != GX_OK) {
-        return gx_run_fail(run, &err);
+    p.wish = gx_run_alloc(run, (size_t)count * sizeof(wish), "a list of lines");
+    if (p.wish == NULL) {
+        return run->err.code;
     }
     for (int64_t k = 0; k < count; k++) {
         p.wish[k] = (wish){number[k], k};

@@ -68,13 +68,9 @@ bool gx_sparse_device_fit(gx_sparse_device *d, int64_t lines, bool is_whole_only
 
 gx_code gx_sparse_device_begin(gx_sparse_device *d, gx_err *err)
 {
-    const gx_accel *accel = d->on.accel;
     GX_TRY(gx_devcall_begin(&d->on, 0, err));
     d->csr = gx_sparse_panel_at(d, d->on.hold[0].data, d->S->rows, gx_sparse_entries(d->S));
-    for (int k = 0; k < GX_SPARSE_RING && !d->is_whole; k++) {
-        GX_TRY(accel->backend->mark_create(accel->dev, &d->on.mark[k], err));
-    }
-    return GX_OK;
+    return gx_devcall_marks(&d->on, 0, d->is_whole ? 0 : GX_SPARSE_RING, err);
 }
 
 gx_code gx_sparse_device_bring(gx_sparse_device *d, const gx_sparse_follow *follow, gx_err *err)

@@ -186,13 +186,7 @@ static bool choose(spmm *x, gx_terms *here)
         return false;
     }
     if (!fit(x)) {
-        if (gx_devcall_is_open(&x->S.on)) {
-            gx_stats_note(&x->run->ctx->stats,
-                          "computed on the CPU: %zu bytes of device memory do not hold two panels "
-                          "of %s beside a line",
-                          x->S.on.limit, r->S->label);
-        }
-        return false;
+        return gx_place_has_no_room(&x->S.on, "two panels of ", r->S->label);
     }
     foresee_device(x, &cost, &now);
     bool is_chosen = gx_place_is_worth_it(&x->S.on, here->seconds, &now, foresee_seconds, x);

@@ -11,7 +11,6 @@
 */
 #include "accel.h"
 
-#include "resident.h"
 
 #include <string.h>
 
@@ -34,7 +33,6 @@ static void close_queues(gx_accel *accel)
 static void destroy(gx_accel *accel)
 {
     if (accel->dev != NULL) {
-        gx_resident_lose(accel);
         close_queues(accel);
         gx_pool_free(accel->pool);
         accel->backend->close(accel->dev);

@@ -29,7 +29,6 @@ typedef struct gx_accel {
     gx_queue *down;   /* copies from the device               */
     gx_queue *in;     /* copies from other devices            */
     gx_pool *pool;
-    struct gx_resident *residents; /* results that are in its memory (resident.h) */
     bool has_no_records; /* one could not be made: they are not tried again */
     gx_device_profile profile;     /* what it does per second     */
     gx_link link[GX_DEVICES_MOST]; /* by the other's ordinal      */

@@ -77,10 +77,40 @@ gx_code gx_devcall_take(gx_devcall *c, int k, gx_err *err)
                : gx_pool_take(c->accel->pool, h->bytes, c->limit, &h->data, err);
 }
 
+gx_code gx_devcall_grow(gx_devcall *c, int k, size_t bytes, gx_err *err)
+{
+    gx_hold *h = &c->hold[k];
+    if (h->data == NULL || h->bytes < bytes) {
+        gx_pool_give(c->accel->pool, h->data, h->bytes);
+        *h = (gx_hold){.bytes = bytes};
+    }
+    return gx_devcall_take(c, k, err);
+}
+
+gx_code gx_devcall_stage(const gx_devcall *c, gx_staging *stage, size_t bytes, gx_err *err)
+{
+    size_t budget = (size_t)c->run->ctx->config.number[GX_SET_PINNING_BUDGET];
+    if (stage->bytes >= bytes) {
+        return GX_OK;
+    }
+    gx_pool_unstage(c->accel->pool, stage);
+    return gx_pool_stage(c->accel->pool, bytes, budget, stage, err);
+}
+
+gx_code gx_devcall_marks(gx_devcall *c, int first, int end, gx_err *err)
+{
+    const gx_accel *accel = c->accel;
+    for (int k = first; k < end; k++) {
+        GX_TRY(c->mark[k] != NULL ? GX_OK
+                                  : accel->backend->mark_create(accel->dev, &c->mark[k], err));
+    }
+    return GX_OK;
+}
+
 gx_code gx_devcall_begin(gx_devcall *c, int first, gx_err *err)
 {
     gx_pool *pool = c->accel->pool;
-    c->hold[0].data = c->is_there ? gx_pool_claim(pool, &c->key, c->hold[0].bytes) : NULL;
+    c->hold[0].data = c->key.file != 0 ? gx_pool_claim(pool, &c->key, c->hold[0].bytes) : NULL;
     c->is_there = c->hold[0].data != NULL;
     gx_stats_add(&c->run->ctx->stats, GX_STAT_DEVICE_HITS, c->is_there);
     for (int k = first; k < GX_DEVCALL_HOLDS; k++) {
@@ -136,19 +166,6 @@ gx_code gx_devcall_kernel(const gx_devcall *c, gx_kernel_id id, gx_number dtype,
     return GX_OK;
 }
 
-bool gx_device_goes_on(gx_run *run, gx_fleet *fleet, int culprit, const gx_err *err,
-                       uint64_t *avoided)
-{
-    gx_accel *accel = fleet->accel[culprit];
-    if (err->code != GX_UNSUPPORTED && gx_fleet_goes_on(run->ctx, fleet, culprit, err, avoided)) {
-        return true;
-    }
-    if (gx_fleet_has(run->ctx, accel)) {
-        gx_device_give_up(run, accel, err);
-    }
-    return false;
-}
-
 bool gx_devcall_end(gx_devcall *c, gx_code code, const gx_err *err)
 {
     gx_run *run = c->run;
@@ -165,4 +182,50 @@ bool gx_devcall_end(gx_devcall *c, gx_code code, const gx_err *err)
     bool is_done = code == GX_OK || !gx_ok(run);
     gx_stats_add(&run->ctx->stats, GX_STAT_DEVICE_CALLS, is_done);
     return is_done;
+}
+
+// Several devices ---------------------------------------------------------------------------------
+
+void gx_devcalls_end(gx_devcalls *calls, gx_err *err)
+{
+    for (int k = 0; k < calls->count; k++) {
+        gx_devcall *c = calls->on[k];
+        gx_err late = {0};
+        bool is_failed = err->code == GX_DEVICE && k == calls->culprit;
+        bool is_well =
+            gx_devcall_check_open(c, &late) == GX_OK && gx_device_settle(c->accel, &late) == GX_OK;
+        c->is_there = c->is_there && is_well && !is_failed;
+        if (err->code == GX_OK && !is_well) {
+            *err = late;
+            calls->culprit = k;
+        }
+    }
+    for (int k = 0; k < calls->count; k++) {
+        if (gx_devcall_is_open(calls->on[k])) {
+            gx_devcall_give(calls->on[k]);
+        }
+    }
+}
+
+bool gx_device_goes_on(gx_run *run, gx_fleet *fleet, int culprit, const gx_err *err,
+                       uint64_t *avoided)
+{
+    gx_accel *accel = fleet->accel[culprit];
+    if (err->code != GX_UNSUPPORTED && gx_fleet_goes_on(run->ctx, fleet, culprit, err, avoided)) {
+        return true;
+    }
+    if (gx_fleet_has(run->ctx, accel)) {
+        *avoided |= (uint64_t)1 << (accel->ordinal % 64);
+        gx_device_give_up(run, accel, err);
+    }
+    return false;
+}
+
+bool gx_devcalls_go_on(const gx_devcalls *calls, const gx_err *err, uint64_t *avoided)
+{
+    gx_fleet fleet = {.count = calls->count};
+    for (int k = 0; k < calls->count; k++) {
+        fleet.accel[k] = calls->on[k]->accel;
+    }
+    return gx_device_goes_on(calls->on[0]->run, &fleet, calls->culprit, err, avoided);
 }

@@ -16,7 +16,7 @@
 #include "device_copy.h"
 #include "fleet.h"
 
-enum { GX_DEVCALL_HOLDS = 14, GX_DEVCALL_MARKS = 3 };
+enum { GX_DEVCALL_HOLDS = 14, GX_DEVCALL_MARKS = 5 };
 
 /* Where everything that is wanted is in the pool: its size is not asked for. */
 #define GX_DEVCALL_NO_LIMIT (SIZE_MAX / 4)
@@ -55,6 +55,15 @@ void gx_devcall_foresee(const gx_devcall *c, gx_growth *growth);
 gx_code gx_devcall_begin(gx_devcall *c, int first, gx_err *err);
 gx_code gx_devcall_take(gx_devcall *c, int k, gx_err *err); /* hold[k], if it is yet to be */
 
+/* hold[k] of at least so many bytes; where it is too small, what it holds is lost. */
+gx_code gx_devcall_grow(gx_devcall *c, int k, size_t bytes, gx_err *err);
+
+/* The same for a buffer of the host that copies pass through, page-locked within pinning_budget. */
+gx_code gx_devcall_stage(const gx_devcall *c, gx_staging *stage, size_t bytes, gx_err *err);
+
+/* Make those of mark[first], ..., mark[end - 1] that are not there yet. */
+gx_code gx_devcall_marks(gx_devcall *c, int first, int end, gx_err *err);
+
 /* Another call, one of a progress report, may have lost the device meanwhile. */
 bool gx_devcall_is_open(const gx_devcall *c);
 gx_code gx_devcall_check_open(const gx_devcall *c, gx_err *err);
@@ -71,18 +80,34 @@ size_t gx_devcall_workspace(const gx_devcall *c, gx_kernel_id id, gx_number dtyp
 void gx_devcall_give(gx_devcall *c);
 
 /*
-** A call on several devices has failed with *err, of the culprit's (its number in the fleet), and
-** has given everything back: may it be done again on the others (gx_fleet_goes_on)?  Else the
-** culprit is given up, and it is the host's turn.
-*/
-bool gx_device_goes_on(gx_run *run, gx_fleet *fleet, int culprit, const gx_err *err,
-                       uint64_t *avoided);
-
-/*
 ** The end of a call that has come to code and *err: nothing is under way any more, everything has
 ** been given back, and a device that could not do it is given up (gx_device_give_up).  Where all
 ** went well the caller has waited.  true: done, or the run has failed; false: the host's turn.
 */
 bool gx_devcall_end(gx_devcall *c, gx_code code, const gx_err *err);
+
+// Several devices for one call --------------------------------------------------------------------
+
+typedef struct gx_devcalls {
+    gx_devcall *on[GX_DEVICES_MOST];
+    int count;
+    int culprit; /* the number of the device whose failure *err is */
+} gx_devcalls;
+
+/*
+** The end of what they do together, with the first failure in *err: every device has finished, as
+** they wait for and copy from each other, and then everything is given back.  *err: the same, or
+** the first failure that shows only now.
+*/
+void gx_devcalls_end(gx_devcalls *calls, gx_err *err);
+
+/*
+** They have ended with *err: may the call be done again on the others (gx_fleet_goes_on)?  Else the
+** culprit is given up, and it is the host's turn.  In either case the culprit is left out of the
+** connection, or, where it had no room, of this call by its bit in *avoided.  The same of a fleet.
+*/
+bool gx_devcalls_go_on(const gx_devcalls *calls, const gx_err *err, uint64_t *avoided);
+bool gx_device_goes_on(gx_run *run, gx_fleet *fleet, int culprit, const gx_err *err,
+                       uint64_t *avoided);
 
 #endif

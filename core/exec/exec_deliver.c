@@ -132,7 +132,7 @@ static void write_piece(gx_xd *x, gx_xd_piece *p, bool is_caller)
         x->stream = NULL;
         pthread_mutex_unlock(&x->lock);
     }
-    const gx_accel *accel = x->device[s->device].accel;
+    const gx_accel *accel = x->device[s->device].on.accel;
     if (!gx_xd_is_zero(x, p)) {
         accel->backend->mark_wait(accel->dev, s->mark[s->device], &err);
         gx_xd_fault(x, s->device, &err);

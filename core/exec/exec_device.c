@@ -43,21 +43,15 @@
 */
 #include "exec_device.h"
 
-#include "../device/resident.h"
-
 #include <assert.h>
 #include <string.h>
 
 // Making it ready ---------------------------------------------------------------------------------
 
-static gx_code host_memory(gx_xd *x, int64_t count, size_t size, void **ptr)
+/* Host memory; NULL: the run has failed. */
+static void *take(gx_xd *x, int64_t count, size_t size)
 {
-    gx_err err = {0};
-    if (gx_mem_calloc(x->run->ctx->mem, (size_t)gx_max(1, count) * size, "the schedule of blocks",
-                      ptr, &err) != GX_OK) {
-        return gx_run_fail(x->run, &err);
-    }
-    return GX_OK;
+    return gx_run_calloc(x->run, (size_t)count * size, "the schedule of blocks");
 }
 
 /*
@@ -165,10 +159,8 @@ static gx_code cut_pieces(gx_xd *x, bool is_down, gx_xd_piece **pieces, int64_t 
                 add_crossing(k, *pieces, count);
             }
         }
-        void *memory = NULL;
-        if (pass == 0) {
-            GX_TRY(host_memory(x, *count, sizeof **pieces, &memory));
-            *pieces = memory;
+        if (pass == 0 && (*pieces = take(x, *count, sizeof **pieces)) == NULL) {
+            return x->run->err.code;
         }
     }
     assert(*count == counted);
@@ -209,12 +201,13 @@ static int64_t find_group(const gx_xd *x, int64_t first, int64_t *end)
 */
 static gx_code take_turns(gx_xd *x)
 {
-    void *memory = NULL;
     if (x->devices == 1 || x->piece_count == 0) {
         return GX_OK;
     }
-    GX_TRY(host_memory(x, x->piece_count, sizeof *x->piece, &memory));
-    gx_xd_piece *turned = memory;
+    gx_xd_piece *turned = take(x, x->piece_count, sizeof *turned);
+    if (turned == NULL) {
+        return x->run->err.code;
+    }
     int64_t n = 0, end[GX_DEVICES_MOST], at[GX_DEVICES_MOST];
     while (n < x->piece_count) {
         int64_t first = n, count = find_group(x, first, end);
@@ -241,15 +234,12 @@ static gx_code take_turns(gx_xd *x)
 */
 static void claim_blocks(gx_xd *x)
 {
-    for (int k = 0; k < x->prog->operands; k++) {
-        x->stamp[k] = gx_exec_stamp(x->prog, k);
-    }
+    gx_exec_keys(x->prog, x->whole);
     for (int64_t k = 0; k < x->plan.load_count && x->plan.is_roomy; k++) {
         const gx_load *item = &x->plan.loads[k];
-        gx_block_key key;
-        if (x->place[item->slot] == NULL && !item->is_spilled &&
-            gx_exec_block_key(x->prog, item->operand, item->block, x->stamp[item->operand], &key)) {
-            gx_pool *pool = x->device[item->device].pool;
+        gx_block_key key = gx_exec_block_key(x->prog, x->whole, item);
+        if (x->place[item->slot] == NULL && key.file != 0) {
+            gx_pool *pool = x->device[item->device].on.accel->pool;
             size_t bytes = gx_slot_bytes(x->prog, &x->plan, item->slot);
             x->place[item->slot] = gx_pool_claim(pool, &key, bytes);
             x->is_there[k] = x->place[item->slot] != NULL;
@@ -260,14 +250,15 @@ static void claim_blocks(gx_xd *x)
 }
 
 /* Buffers of a device's slots.  GX_NOMEM: *got of them could be had. */
-static gx_code take_slots(gx_xd *x, int d, size_t limit, int64_t *got, gx_err *err)
+static gx_code take_slots(gx_xd *x, int d, int64_t *got, gx_err *err)
 {
+    const gx_devcall *on = &x->device[d].on;
     for (*got = 0; *got < x->plan.used[d]; ++*got) {
         int32_t slot = x->slots.first[d] + (int32_t)*got;
         void **place = &x->place[slot];
         if (*place == NULL) {
             size_t bytes = gx_slot_bytes(x->prog, &x->plan, slot);
-            GX_TRY(gx_pool_take(x->device[d].pool, bytes, limit, place, err));
+            GX_TRY(gx_pool_take(on->accel->pool, bytes, on->limit, place, err));
         }
     }
     return GX_OK;
@@ -276,17 +267,15 @@ static gx_code take_slots(gx_xd *x, int d, size_t limit, int64_t *got, gx_err *e
 /* The hungriest kernel's workspace. */
 static size_t workspace_bytes(const gx_xd *x)
 {
-    const gx_accel *accel = x->device[0].accel;
-    const gx_backend *backend = accel->backend;
     size_t most = 0;
-    for (int64_t t = 0; t < x->prog->step_count && backend->workspace != NULL; t++) {
+    for (int64_t t = 0; t < x->prog->step_count; t++) {
         const gx_step *st = &x->prog->steps[t];
         gx_kernel_id kernel = x->prog->kind[st->kind].kernel;
         if (kernel != GX_KERNEL_COUNT) {
             gx_args args;
             gx_step_args(x->prog, st, NULL, NULL, &args);
             gx_number dtype = gx_step_dtype(x->prog, st);
-            size_t bytes = backend->workspace(accel->dev, kernel, dtype, &args);
+            size_t bytes = gx_devcall_workspace(&x->device[0].on, kernel, dtype, &args);
             most = bytes > most ? bytes : most;
         }
     }
@@ -298,15 +287,14 @@ static size_t vector_bytes(const gx_vector *v)
     return (size_t)v->count * gx_number_bytes(v->dtype);
 }
 
-/* The vectors; their contents go up. */
-static gx_code take_vectors(gx_xd *x, size_t limit, gx_err *err)
+/* The vectors' contents go up. */
+static gx_code send_vectors(gx_xd *x, gx_err *err)
 {
-    const gx_accel *accel = x->device[0].accel;
+    const gx_accel *accel = x->device[0].on.accel;
     for (int k = 0; k < x->prog->vectors; k++) {
         gx_vector *v = &x->prog->vector[k];
         size_t bytes = vector_bytes(v);
-        GX_TRY(gx_pool_take(accel->pool, bytes, limit, &x->vector[k], err));
-        v->device = x->vector[k];
+        v->device = x->device[0].on.hold[GX_XD_VECTORS + k].data;
         if (bytes > 0) {
             GX_TRY(accel->backend->upload(accel->dev, accel->run, v->device, bytes, v->data, bytes,
                                           bytes, 1, err));
@@ -318,12 +306,12 @@ static gx_code take_vectors(gx_xd *x, size_t limit, gx_err *err)
 static gx_code make_marks(gx_xd *x, int d, gx_err *err)
 {
     gx_xd_device *device = &x->device[d];
-    const gx_backend *backend = device->accel->backend;
+    const gx_backend *backend = device->on.accel->backend;
     for (int k = 0; k < GX_XD_RING; k++) {
         device->ring_step[k] = -1;
-        GX_TRY(backend->mark_create(device->accel->dev, &device->ring[k], err));
+        GX_TRY(backend->mark_create(device->on.accel->dev, &device->ring[k], err));
         if (x->devices > 1) {
-            GX_TRY(backend->mark_create(device->accel->dev, &device->across[k], err));
+            GX_TRY(backend->mark_create(device->on.accel->dev, &device->across[k], err));
         }
     }
     return GX_OK;
@@ -339,7 +327,7 @@ static gx_code take_stages_of(gx_xd *x, bool is_down, int wanted, size_t bytes)
         assert(x->stages < GX_XD_STAGES);
         gx_xd_stage *s = &x->stage[x->stages];
         gx_err err = {0};
-        if (gx_pool_stage(x->device[0].pool, bytes, budget, &s->memory, &err) != GX_OK) {
+        if (gx_pool_stage(x->device[0].on.accel->pool, bytes, budget, &s->memory, &err) != GX_OK) {
             return got > 0 ? GX_OK : gx_run_fail(x->run, &err);
         }
         s->is_down = is_down;
@@ -369,18 +357,13 @@ static gx_code take_stages(gx_xd *x)
 ** it, so there it is looked at when everything has run; what is computed from a factor that is none
 ** harms nobody.
 */
-static gx_code take_infos(gx_xd *x)
+static void take_infos(gx_xd *x)
 {
-    void *info = NULL;
     bool is_wanted = false;
     for (int k = 0; k < x->prog->kinds && x->devices > 1; k++) {
         is_wanted = is_wanted || x->prog->kind[k].kernel == GX_POTRF;
     }
-    if (is_wanted) {
-        GX_TRY(host_memory(x, x->prog->step_count, sizeof *x->info, &info));
-    }
-    x->info = info;
-    return GX_OK;
+    x->info = is_wanted ? take(x, x->prog->step_count, sizeof *x->info) : NULL;
 }
 
 /* Where there is no memory for a piece of zeros, blocks of them come down like others. */
@@ -398,28 +381,24 @@ static void take_zeros(gx_xd *x)
 /* Everything that the schedule of so many slots needs on the host. */
 static gx_code prepare_host(gx_xd *x)
 {
-    void *place, *use, *lent, *there, *awaited, *last;
-    int64_t slots = gx_slots_all(&x->slots);
-    GX_TRY(host_memory(x, slots, sizeof(void *), &place));
-    x->place = place;
-    GX_TRY(host_memory(x, slots, sizeof *x->use, &use));
-    x->use = use;
-    GX_TRY(host_memory(x, slots * x->devices, sizeof *x->lent, &lent));
-    x->lent = lent;
-    GX_TRY(host_memory(x, x->plan.load_count, sizeof *x->is_there, &there));
-    x->is_there = there;
-    GX_TRY(host_memory(x, x->plan.load_count, sizeof *x->is_awaited, &awaited));
-    x->is_awaited = awaited;
-    GX_TRY(host_memory(x, x->plan.load_count, sizeof *x->last_piece, &last));
-    x->last_piece = last;
-    GX_TRY(take_infos(x));
+    int64_t slots = gx_slots_all(&x->slots), loads = x->plan.load_count;
+    x->place = take(x, slots, sizeof(void *));
+    x->use = take(x, slots, sizeof *x->use);
+    x->lent = take(x, slots * x->devices, sizeof *x->lent);
+    x->is_there = take(x, loads, sizeof *x->is_there);
+    x->is_awaited = take(x, loads, sizeof *x->is_awaited);
+    x->last_piece = take(x, loads, sizeof *x->last_piece);
+    take_infos(x);
+    if (!gx_ok(x->run)) {
+        return x->run->err.code;
+    }
     claim_blocks(x);
     x->piece_most[0] = gx_exec_piece(x->prog, &x->plan, false);
     x->piece_most[1] = gx_exec_piece(x->prog, &x->plan, true);
     GX_TRY(cut_pieces(x, false, &x->piece, &x->piece_count));
     GX_TRY(cut_pieces(x, true, &x->down, &x->down_count));
     take_zeros(x);
-    for (int64_t k = 0; k < x->plan.load_count; k++) {
+    for (int64_t k = 0; k < loads; k++) {
         x->last_piece[k] = -1;
     }
     GX_TRY(take_turns(x));
@@ -432,43 +411,20 @@ static gx_code prepare_host(gx_xd *x)
 
 // Putting it away ---------------------------------------------------------------------------------
 
-/* A result that stays: its slots become the sink's. */
-static void hand_over(gx_xd *x)
-{
-    gx_prog *prog = x->prog;
-    for (int k = 0; k < prog->operands && gx_ok(x->run); k++) {
-        const gx_opnd *op = &prog->operand[k];
-        if (gx_prog_keeps(prog, op)) {
-            gx_resident_begin(op->sink, x->device[0].accel, op->block_rows, op->block_cols,
-                              prog->slot_bytes);
-        }
-    }
-    for (int64_t t = 0; t < prog->step_count && gx_ok(x->run); t++) {
-        const gx_step *st = &prog->steps[t];
-        for (int p = 0; p < gx_step_places(prog, st); p++) {
-            gx_place at = gx_step_place(prog, st, p);
-            const gx_opnd *op = at.block < 0 ? NULL : &prog->operand[at.operand];
-            bool is_kept = op != NULL && gx_prog_keeps(prog, op) && gx_step_writes(prog, st, p);
-            if (is_kept && x->place[at.slot] != NULL) {
-                gx_resident_put(op->sink, at.block - op->first, x->place[at.slot]);
-                x->place[at.slot] = NULL;
-            }
-        }
-    }
-}
-
 /* A slot whose block is as it was loaded is kept for a later call; the others are given back. */
 static void put_away_slots(gx_xd *x, bool is_sound)
 {
     for (int32_t s = 0; x->place != NULL && s < gx_slots_all(&x->slots); s++) {
-        gx_pool *pool = x->device[gx_slots_device(&x->slots, s)].pool;
+        gx_pool *pool = x->device[gx_slots_device(&x->slots, s)].on.accel->pool;
         int64_t loaded = x->use == NULL ? 0 : x->use[s].load;
         const gx_load *item = loaded > 0 && is_sound ? &x->plan.loads[loaded - 1] : NULL;
         assert(loaded == 0 || x->plan.loads[loaded - 1].slot == s);
-        gx_block_key key;
+        gx_block_key key = {.file = 0};
         size_t bytes = gx_slot_bytes(x->prog, &x->plan, s);
-        if (item != NULL && !item->is_spilled &&
-            gx_exec_block_key(x->prog, item->operand, item->block, x->stamp[item->operand], &key)) {
+        if (item != NULL) {
+            key = gx_exec_block_key(x->prog, x->whole, item);
+        }
+        if (key.file != 0) {
             gx_pool_keep(pool, &key, x->place[s], bytes);
         } else {
             gx_pool_give(pool, x->place[s], bytes);
@@ -506,9 +462,9 @@ static void put_away_host(gx_xd *x)
 static void put_away_device(gx_xd *x, int d)
 {
     gx_xd_device *device = &x->device[d];
-    const gx_backend *backend = device->accel->backend;
-    gx_dev *dev = device->accel->dev;
-    gx_pool_give(device->pool, device->work, x->work_bytes);
+    const gx_backend *backend = device->on.accel->backend;
+    gx_dev *dev = device->on.accel->dev;
+    gx_devcall_give(&device->on);
     for (int k = 0; k < x->stages; k++) {
         backend->mark_free(dev, x->stage[k].mark[d]);
     }
@@ -516,23 +472,20 @@ static void put_away_device(gx_xd *x, int d)
         backend->mark_free(dev, device->ring[k]);
         backend->mark_free(dev, device->across[k]);
     }
-    *device = (gx_xd_device){.accel = device->accel, .pool = device->pool};
+    *device = (gx_xd_device){.on = device->on};
 }
 
 static void put_away(gx_xd *x, bool is_sound)
 {
     put_away_slots(x, is_sound);
     for (int k = 0; k < x->prog->vectors; k++) {
-        gx_vector *v = &x->prog->vector[k];
-        gx_pool_give(x->device[0].pool, x->vector[k], vector_bytes(v));
-        x->vector[k] = NULL;
-        v->device = v->data;
+        x->prog->vector[k].device = x->prog->vector[k].data;
     }
     for (int d = 0; d < x->devices; d++) {
         put_away_device(x, d);
     }
     for (int k = 0; k < x->stages; k++) {
-        gx_pool_unstage(x->device[0].pool, &x->stage[k].memory);
+        gx_pool_unstage(x->device[0].on.accel->pool, &x->stage[k].memory);
     }
     memset(x->stage, 0, sizeof x->stage);
     x->stages = 0;
@@ -544,7 +497,7 @@ static void put_away(gx_xd *x, bool is_sound)
 /* Wait for all queues of a device; the vectors come back. */
 static bool settle_device(gx_xd *x, int d)
 {
-    const gx_accel *accel = x->device[d].accel;
+    const gx_accel *accel = x->device[d].on.accel;
     gx_queue *queues[4] = {accel->up, accel->run, accel->down, accel->in};
     gx_err err = {0};
     for (int k = 0; d == 0 && k < x->prog->vectors && gx_xd_ok(x); k++) {
@@ -573,20 +526,16 @@ static bool settle(gx_xd *x)
 }
 
 /* One attempt.  GX_NOMEM: *got slots of device x->culprit could be had. */
-static gx_code try_ready(gx_xd *x, const size_t limit[], int64_t *got, gx_err *err)
+static gx_code try_ready(gx_xd *x, int64_t *got, gx_err *err)
 {
     *got = 0;
     GX_TRY(prepare_host(x));
     for (x->culprit = 0; x->culprit < x->devices; x->culprit++) {
-        gx_xd_device *device = &x->device[x->culprit];
-        if (x->work_bytes > 0) {
-            GX_TRY(
-                gx_pool_take(device->pool, x->work_bytes, limit[x->culprit], &device->work, err));
-        }
+        GX_TRY(gx_devcall_begin(&x->device[x->culprit].on, 0, err));
         if (x->culprit == 0) {
-            GX_TRY(take_vectors(x, limit[0], err));
+            GX_TRY(send_vectors(x, err));
         }
-        GX_TRY(take_slots(x, x->culprit, limit[x->culprit], got, err));
+        GX_TRY(take_slots(x, x->culprit, got, err));
     }
     x->culprit = 0;
     GX_TRY(take_stages(x));
@@ -598,15 +547,15 @@ static gx_code try_ready(gx_xd *x, const size_t limit[], int64_t *got, gx_err *e
 }
 
 /* Device memory for blocks, beside workspace and vectors. */
-static void count_room(const gx_xd *x, const size_t limit[], size_t left[])
+static void count_room(const gx_xd *x, size_t left[])
 {
-    size_t vectors = 0, work = x->work_bytes > 0 ? gx_pool_rounded(x->work_bytes) : 0;
-    for (int k = 0; k < x->prog->vectors; k++) {
-        vectors += gx_pool_rounded(vector_bytes(&x->prog->vector[k]));
-    }
     for (int d = 0; d < x->devices; d++) {
-        size_t rest = work + (d == 0 ? vectors : 0);
-        left[d] = limit[d] > rest ? limit[d] - rest : 1;
+        const gx_devcall *on = &x->device[d].on;
+        size_t rest = 0;
+        for (int k = 0; k < GX_XD_HOLDS; k++) {
+            rest += on->hold[k].bytes == 0 ? 0 : gx_pool_rounded(on->hold[k].bytes);
+        }
+        left[d] = on->limit > rest ? on->limit - rest : 1;
     }
 }
 
@@ -624,17 +573,21 @@ static int tightest(const gx_xd *x, const size_t left[])
 ** Schedule and device memory, with fewer slots while a device has no room for more.  false: there
 ** is no way, or a failure (in the run, or in *err).
 */
-static bool make_ready(gx_xd *x, const size_t limit[], gx_err *err)
+static bool make_ready(gx_xd *x, gx_err *err)
 {
-    size_t left[GX_DEVICES_MOST];
-    x->work_bytes = workspace_bytes(x);
-    if (x->work_bytes >= GX_NO_WORKSPACE) {
-        x->work_bytes = 0;
+    size_t left[GX_DEVICES_MOST], work = workspace_bytes(x);
+    if (work >= GX_NO_WORKSPACE) {
         gx_fail(err, GX_NOMEM, "%s does not say how much memory a kernel needs",
-                x->device[0].accel->info.name);
+                x->device[0].on.accel->info.name);
         return false;
     }
-    count_room(x, limit, left);
+    for (int d = 0; d < x->devices; d++) {
+        x->device[d].on.hold[GX_XD_WORK].bytes = work;
+    }
+    for (int k = 0; k < x->prog->vectors; k++) {
+        x->device[0].on.hold[GX_XD_VECTORS + k].bytes = vector_bytes(&x->prog->vector[k]);
+    }
+    count_room(x, left);
     for (;;) {
         if (!gx_schedule_make_on(x->prog, left, &x->slots, &x->plan)) {
             x->culprit = tightest(x, left);
@@ -645,7 +598,7 @@ static bool make_ready(gx_xd *x, const size_t limit[], gx_err *err)
         }
         int64_t got = 0;
         gx_err refusal = {0};
-        gx_code rc = try_ready(x, limit, &got, &refusal);
+        gx_code rc = try_ready(x, &got, &refusal);
         if (rc == GX_OK || !gx_ok(x->run)) {
             return gx_ok(x->run);
         }
@@ -677,8 +630,9 @@ static void begin(gx_xd *x, gx_prog *prog, const gx_fleet *fleet)
     }
     atomic_init(&x->is_faulty, false);
     for (int d = 0; d < x->devices; d++) {
-        x->device[d] = (gx_xd_device){.accel = fleet->accel[d], .pool = fleet->accel[d]->pool};
-        gx_pool_begin(x->device[d].pool);
+        x->device[d].on =
+            (gx_devcall){.run = prog->run, .accel = fleet->accel[d], .limit = fleet->bytes[d]};
+        gx_pool_begin(fleet->accel[d]->pool);
     }
 }
 
@@ -699,7 +653,7 @@ bool gx_exec_device(gx_prog *prog, const gx_fleet *fleet, int *culprit, gx_err *
     gx_err refusal = {0};
     assert(prog->devices == fleet->count && fleet->count > 0);
     begin(&x, prog, fleet);
-    if (make_ready(&x, fleet->bytes, &refusal)) {
+    if (make_ready(&x, &refusal)) {
         gx_exec_count(prog, &x.slots, &x.plan, fleet, x.is_there);
         gx_xd_run(&x);
     }
@@ -708,9 +662,6 @@ bool gx_exec_device(gx_prog *prog, const gx_fleet *fleet, int *culprit, gx_err *
     for (int32_t t = 0; x.info != NULL && t < prog->step_count && is_sound && gx_ok(prog->run);
          t++) {
         gx_xd_report(&x, t, x.info[t]);
-    }
-    if (is_sound) {
-        hand_over(&x);
     }
     gx_reader_close(x.own);
     put_away(&x, is_sound);

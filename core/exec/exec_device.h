@@ -7,7 +7,7 @@
 
 #include "exec_int.h"
 
-#include "../device/device_copy.h"
+#include "../device/devcall.h"
 
 #include <stdatomic.h>
 
@@ -61,11 +61,12 @@ typedef struct gx_xd_slot {
     int down;     /* 1 + the stage its latest copy down goes to; 0   */
 } gx_xd_slot;
 
+/* A device's buffers: workspace, and on the first the vectors: who has any is not spread. */
+enum { GX_XD_WORK, GX_XD_VECTORS, GX_XD_HOLDS = GX_XD_VECTORS + GX_PROG_VECTORS };
+
 /* One of the program's devices. */
 typedef struct gx_xd_device {
-    gx_accel *accel;
-    gx_pool *pool;
-    void *work;
+    gx_devcall on;
     gx_mark *ring[GX_XD_RING]; /* behind its latest steps */
     int32_t ring_step[GX_XD_RING];
     int32_t steps;               /* enqueued: the next is at steps % GX_XD_RING     */
@@ -88,9 +89,7 @@ typedef struct gx_xd {
     int64_t *last_piece; /* of each load: enqueued last; -1: none */
     int64_t *info;       /* of each step, looked at when all have run; NULL: at once */
     void *zeros;         /* of the largest piece down, where blocks of zeros are results; or NULL */
-    uint64_t stamp[GX_PROG_OPERANDS];
-    size_t work_bytes;
-    void *vector[GX_PROG_VECTORS]; /* on the first device: who has any is not spread */
+    gx_block_key whole[GX_PROG_OPERANDS]; /* what later calls find operands by */
 
     pthread_mutex_t lock;      /* guards what follows, up to the ring         */
     pthread_cond_t readers;    /* the helpers: leave to read                  */

@@ -347,15 +347,12 @@ static void run_steps(exec *x)
 
 static gx_code allocate(exec *x, int64_t slots)
 {
-    gx_mem *mem = x->run->ctx->mem;
-    gx_err err = {0};
-    void *arena = NULL, *state = NULL;
-    if (gx_mem_calloc(mem, (size_t)x->plan.load_count, "the schedule of blocks", &state, &err) !=
-            GX_OK ||
-        gx_mem_alloc(mem, (size_t)slots * x->prog->slot_bytes, "the block cache", &arena, &err) !=
-            GX_OK) {
-        gx_mem_free(mem, state);
-        return gx_run_fail(x->run, &err);
+    gx_run *run = x->run;
+    void *state = gx_run_calloc(run, (size_t)x->plan.load_count, "the schedule of blocks");
+    void *arena = gx_run_alloc(run, (size_t)slots * x->prog->slot_bytes, "the block cache");
+    if (arena == NULL) {
+        gx_mem_free(run->ctx->mem, state);
+        return run->err.code;
     }
     x->state = state;
     x->arena = arena;

@@ -53,12 +53,12 @@ bool gx_exec_stream(gx_prog *prog, const gx_schedule *plan, const bool *is_there
 gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const gx_load *item, int64_t i, int64_t m,
                      int64_t j, int64_t n, gx_dtype as, void *dst, gx_reader *reader, gx_err *err);
 
-/* The state of the database that an operand is stored in; 0: not stored, or not to be said. */
-uint64_t gx_exec_stamp(const gx_prog *prog, int operand);
+/* What later calls find each operand by; file 0: they cannot. */
+void gx_exec_keys(const gx_prog *prog, gx_block_key whole[GX_PROG_OPERANDS]);
 
-/* What is in a block of an operand; false: nothing that a later call could find again. */
-bool gx_exec_block_key(const gx_prog *prog, int operand, int32_t block, uint64_t stamp,
-                       gx_block_key *key);
+/* The same of a block that is loaded. */
+gx_block_key gx_exec_block_key(const gx_prog *prog, const gx_block_key whole[],
+                               const gx_load *item);
 
 /*
 ** Loads of the schedule whose blocks are in their device's memory from earlier calls, one flag

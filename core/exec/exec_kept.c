@@ -15,31 +15,26 @@
 /* Pieces of little work are smaller than GX_PIECE_BYTES, but not smaller than this. */
 static const size_t PIECE_LEAST = (size_t)1 << 20;
 
-uint64_t gx_exec_stamp(const gx_prog *prog, int operand)
+void gx_exec_keys(const gx_prog *prog, gx_block_key whole[GX_PROG_OPERANDS])
 {
-    const gx_mat *source = prog->operand[operand].source;
-    bool is_stored = source != NULL && source->kind == GX_MAT_STORED;
-    return is_stored ? gx_store_stamp(prog->run->ctx->store, source->meta.schema) : 0;
+    for (int k = 0; k < prog->operands; k++) {
+        const gx_opnd *op = &prog->operand[k];
+        const gx_mat *source = op->source;
+        bool is_whole = source != NULL && source->rows == op->rows && source->cols == op->cols;
+        whole[k] = gx_devcall_key(prog->run, is_whole ? source : NULL, 0, op->rows, op->dtype);
+    }
 }
 
-bool gx_exec_block_key(const gx_prog *prog, int operand, int32_t block, uint64_t stamp,
-                       gx_block_key *key)
+gx_block_key gx_exec_block_key(const gx_prog *prog, const gx_block_key whole[], const gx_load *item)
 {
-    const gx_opnd *op = &prog->operand[operand];
-    const gx_mat *source = op->source;
-    if (source == NULL || stamp == 0 || source->rows != op->rows || source->cols != op->cols) {
-        return false;
-    }
-    gx_extent shape = gx_block_shape(op, block);
-    *key = (gx_block_key){.file = stamp,
-                          .id = source->meta.id,
-                          .generation = source->meta.generation,
-                          .i0 = shape.i0,
-                          .j0 = shape.j0,
-                          .m = shape.m,
-                          .n = shape.n,
-                          .dtype = op->dtype};
-    return true;
+    gx_block_key key = whole[item->operand];
+    gx_extent shape = gx_block_shape(&prog->operand[item->operand], item->block);
+    key.file = item->is_spilled ? 0 : key.file;
+    key.i0 = shape.i0;
+    key.j0 = shape.j0;
+    key.m = shape.m;
+    key.n = shape.n;
+    return key;
 }
 
 bool *gx_exec_find_kept(const gx_prog *prog, const gx_fleet *fleet, const gx_schedule *plan)
@@ -55,18 +50,13 @@ bool *gx_exec_find_kept(const gx_prog *prog, const gx_fleet *fleet, const gx_sch
         return NULL;
     }
     bool *is_there = memory;
-    uint64_t stamp[GX_PROG_OPERANDS];
-    for (int k = 0; k < prog->operands; k++) {
-        stamp[k] = gx_exec_stamp(prog, k);
-    }
+    gx_block_key whole[GX_PROG_OPERANDS];
+    gx_exec_keys(prog, whole);
     for (int64_t k = 0; k < plan->load_count; k++) {
         const gx_load *item = &plan->loads[k];
-        gx_block_key key;
-        is_there[k] =
-            !item->is_spilled &&
-            gx_exec_block_key(prog, item->operand, item->block, stamp[item->operand], &key) &&
-            gx_pool_holds(fleet->accel[item->device]->pool, &key,
-                          gx_slot_bytes(prog, plan, item->slot));
+        gx_block_key key = gx_exec_block_key(prog, whole, item);
+        is_there[k] = key.file != 0 && gx_pool_holds(fleet->accel[item->device]->pool, &key,
+                                                     gx_slot_bytes(prog, plan, item->slot));
     }
     return is_there;
 }

@@ -29,12 +29,12 @@
 
 static const gx_backend *backend_of(const gx_xd *x)
 {
-    return x->device[0].accel->backend; // the same for all
+    return x->device[0].on.accel->backend; // the same for all
 }
 
 static gx_dev *dev_of(const gx_xd *x, int device)
 {
-    return x->device[device].accel->dev;
+    return x->device[device].on.accel->dev;
 }
 
 // What waits for what, under ring_lock ------------------------------------------------------------
@@ -153,7 +153,7 @@ static gx_code mark_stage(const gx_accel *accel, gx_xd_stage *s, gx_queue *queue
 static gx_code send_piece(gx_xd *x, const gx_xd_piece *p, gx_err *err)
 {
     const gx_load *item = &x->plan.loads[p->item];
-    const gx_accel *accel = x->device[item->device].accel;
+    const gx_accel *accel = x->device[item->device].on.accel;
     spot to = spot_of(x, p, item->operand, item->block, item->slot);
     gx_xd_stage *s = &x->stage[p->stage];
     if (x->use[item->slot].load != p->item + 1) { // the first of its block
@@ -172,7 +172,7 @@ static gx_code send_across(gx_xd *x, gx_xd_piece *p, gx_err *err)
 {
     const gx_load *item = &x->plan.loads[p->item];
     gx_xd_device *to = &x->device[item->device];
-    const gx_accel *accel = to->accel;
+    const gx_accel *accel = to->on.accel;
     int from = gx_slots_device(&x->slots, item->from);
     const gx_xd_slot *use = &x->use[item->from];
     size_t bytes = gx_block_shape(&x->prog->operand[item->operand], item->block).bytes;
@@ -261,7 +261,7 @@ static bool send_pieces(gx_xd *x)
 static gx_code fetch_piece(gx_xd *x, const gx_xd_piece *p, gx_err *err)
 {
     const gx_flush *item = &x->plan.flushes[p->item];
-    const gx_accel *accel = x->device[item->device].accel;
+    const gx_accel *accel = x->device[item->device].on.accel;
     spot from = spot_of(x, p, item->operand, item->block, item->slot);
     gx_xd_stage *s = &x->stage[p->stage];
     if (gx_xd_is_zero(x, p)) {
@@ -327,7 +327,7 @@ static bool may_run(const gx_xd *x, int32_t t)
 static gx_code after_blocks(gx_xd *x, int32_t t, gx_err *err)
 {
     const gx_step *st = &x->prog->steps[t];
-    gx_queue *run = x->device[st->device].accel->run;
+    gx_queue *run = x->device[st->device].on.accel->run;
     for (int p = 0; p < gx_step_places(x->prog, st); p++) {
         gx_place at = gx_step_place(x->prog, st, p);
         if (at.block == GX_NO_BLOCK) {
@@ -367,12 +367,12 @@ static gx_code run_kernel(gx_xd *x, int32_t t, gx_err *err)
         return GX_OK;
     }
     gx_xd_device *device = &x->device[st->device];
-    const gx_accel *accel = device->accel;
+    const gx_accel *accel = device->on.accel;
     gx_number dtype = gx_step_dtype(x->prog, st);
     int64_t info = 0;
     gx_args args;
     gx_step_args(x->prog, st, NULL, x->place, &args);
-    args.work = device->work;
+    args.work = device->on.hold[GX_XD_WORK].data;
     args.info = x->info != NULL ? &x->info[t] : &info;
     gx_stats_kernel(&x->run->ctx->stats, gx_kernel_flops(kind->kernel, dtype, &args), 0);
     GX_TRY(accel->backend->kernel[kind->kernel][dtype](accel->dev, accel->run, &args, err));
@@ -389,7 +389,7 @@ static gx_code run_kernel(gx_xd *x, int32_t t, gx_err *err)
 static gx_code remember_step(gx_xd *x, int32_t t, gx_err *err)
 {
     gx_xd_device *device = &x->device[x->prog->steps[t].device];
-    const gx_accel *accel = device->accel;
+    const gx_accel *accel = device->on.accel;
     int at = device->steps++ % GX_XD_RING;
     assert(device->ring_step[at] < t);
     if (device->ring_step[at] >= 0) { // which the conductor alone changes

@@ -182,7 +182,7 @@ bool gx_xd_take_piece(gx_xd *x, gx_xd_unit *u, int64_t *index)
     if (is_leaving) {
         pthread_mutex_unlock(&x->lock);
         gx_err err = {0};
-        const gx_accel *accel = x->device[s->device].accel;
+        const gx_accel *accel = x->device[s->device].on.accel;
         accel->backend->mark_wait(accel->dev, s->mark[s->device], &err);
         gx_xd_fault(x, s->device, &err);
         pthread_mutex_lock(&x->lock);
@@ -196,7 +196,7 @@ gx_dtype gx_xd_form(const gx_xd *x, const gx_xd_piece *p)
     const gx_load *item = &x->plan.loads[p->item];
     const gx_opnd *op = &x->prog->operand[item->operand];
     return item->is_spilled ? gx_dtype_of(op->dtype)
-                            : gx_device_form(x->device[item->device].accel,
+                            : gx_device_form(x->device[item->device].on.accel,
                                              &x->stage[p->stage].memory, op->source, op->dtype);
 }
 

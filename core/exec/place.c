@@ -42,7 +42,7 @@ static const double REOPEN_SECONDS = 0.02;
 */
 static const double SPREAD_SECONDS = 0.004;
 
-static bool is_forced(const gx_run *run)
+bool gx_place_is_forced(const gx_run *run)
 {
     return run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA;
 }
@@ -56,13 +56,13 @@ static bool is_allowed(const gx_run *run)
         (choice != GX_BACKEND_AUTO && choice != GX_BACKEND_CUDA)) {
         return false;
     }
-    return is_forced(run) || (ctx->config.number[GX_SET_DETERMINISTIC] == 0 &&
-                              !(ctx->is_cuda_tried && ctx->cuda == NULL));
+    return gx_place_is_forced(run) || (ctx->config.number[GX_SET_DETERMINISTIC] == 0 &&
+                                       !(ctx->is_cuda_tried && ctx->cuda == NULL));
 }
 
 bool gx_place_comes_into_question(const gx_run *run, double flops)
 {
-    return is_allowed(run) && (is_forced(run) || flops >= GX_TEAM_FLOPS);
+    return is_allowed(run) && (gx_place_is_forced(run) || flops >= GX_TEAM_FLOPS);
 }
 
 /* Seconds of so many flops on the device that may be opened, with the copies of a product. */
@@ -130,7 +130,7 @@ gx_accel *gx_place_candidate(gx_run *run, double flops, gx_number dtype, size_t 
     if (!is_allowed(run)) {
         return NULL;
     }
-    if (!is_forced(run)) {
+    if (!gx_place_is_forced(run)) {
         if (flops < GX_TEAM_FLOPS) {
             return NULL;
         }
@@ -150,7 +150,7 @@ gx_accel *gx_place_saving(gx_run *run, double saving_s, size_t *device_bytes)
     if (!is_allowed(run)) {
         return NULL;
     }
-    if (!is_forced(run) && gx_accel_opened(ctx) == NULL) {
+    if (!gx_place_is_forced(run) && gx_accel_opened(ctx) == NULL) {
         ctx->owed_s += fmax(0, saving_s);
         if (saving_s <= 0 || ctx->owed_s < opening_seconds(ctx)) {
             return NULL;
@@ -165,7 +165,7 @@ gx_accel *gx_place_for(gx_run *run, double host_s, size_t *device_bytes)
     const double LEAST_S = 60e-6; // less is not worth asking
     size_t bytes;
     gx_accel *accel = is_allowed(run) ? gx_accel_opened(run->ctx) : NULL;
-    if (!is_forced(run) && host_s < LEAST_S) {
+    if (!gx_place_is_forced(run) && host_s < LEAST_S) {
         return NULL;
     }
     return accel != NULL && device_bytes == NULL
@@ -189,18 +189,34 @@ double gx_place_owe_copy(gx_run *run, const gx_block_key *key, double saving_s)
     return ctx->owed_copy.seconds;
 }
 
+bool gx_place_is_less(const gx_run *run, double device_s, double host_s)
+{
+    return gx_place_is_forced(run) || device_s < host_s;
+}
+
 bool gx_place_is_worth_it(gx_devcall *call, double host_s, const gx_terms *now,
                           gx_place_foresee foresee, void *arg)
 {
     bool is_there = call->is_there;
     double now_s = now->seconds - now->factor * now->once_s;
-    if (is_forced(call->run) || now_s < host_s || is_there || call->key.file == 0) {
-        return is_forced(call->run) || now_s < host_s;
+    if (gx_place_is_less(call->run, now_s, host_s) || is_there || call->key.file == 0) {
+        return gx_place_is_less(call->run, now_s, host_s);
     }
     call->is_there = true;
     double later_s = foresee(arg);
     call->is_there = is_there;
-    return gx_place_owe_copy(call->run, &call->key, host_s - later_s) >= now_s - later_s;
+    return later_s < host_s &&
+           gx_place_owe_copy(call->run, &call->key, host_s - later_s) >= now_s - later_s;
+}
+
+bool gx_place_has_no_room(const gx_devcall *call, const char *what, const char *label)
+{
+    if (gx_devcall_is_open(call)) {
+        gx_stats_note(&call->run->ctx->stats,
+                      "computed on the CPU: %zu bytes of device memory do not hold %s%s",
+                      call->limit, what, label);
+    }
+    return false;
 }
 
 gx_accel *gx_place_look(gx_run *run, size_t *device_bytes)
@@ -284,7 +300,7 @@ static bool predict(gx_prog *prog, gx_run *run, gx_fleet *fleet, gx_terms *terms
     const char *missing = NULL;
     const gx_accel *accel = fleet->accel[0];
     if (!gx_prog_is_offered(prog, accel, &missing)) {
-        if (is_forced(run)) {
+        if (gx_place_is_forced(run)) {
             gx_stats_note(&run->ctx->stats, "computed on the CPU: %s has no kernel %s of %s",
                           accel->backend->name, missing, gx_number_name(gx_prog_dtype(prog)));
         }
@@ -292,7 +308,7 @@ static bool predict(gx_prog *prog, gx_run *run, gx_fleet *fleet, gx_terms *terms
     }
     gx_cost cost;
     if (!predict_spread(prog, fleet, &cost, terms)) {
-        if (is_forced(run)) {
+        if (gx_place_is_forced(run)) {
             gx_stats_note(&run->ctx->stats,
                           "computed on the CPU: blocks too large for %zu bytes of device memory",
                           fleet->bytes[0]);
@@ -331,7 +347,7 @@ static bool is_faster(gx_prog *host, const gx_terms *other, gx_prog *device, gx_
     if (!predict(device, run, fleet, &device_terms)) {
         return false;
     }
-    if (is_forced(run)) {
+    if (gx_place_is_forced(run)) {
         return true;
     }
     gx_cost cost;
@@ -355,19 +371,6 @@ void gx_place_restart(gx_run *run)
     run->is_planned_on_device = false;
 }
 
-/* A program that the last device could not finish: why, and whether that is still good. */
-static void give_up(gx_run *run, gx_accel *accel, const gx_err *err)
-{
-    gx_ctx *ctx = run->ctx;
-    gx_stats_add(&ctx->stats, GX_STAT_DEVICE_FALLBACKS, 1);
-    if (err->code == GX_NOMEM || err->code == GX_UNSUPPORTED) {
-        gx_stats_note(&ctx->stats, "computed on the CPU: %s", err->text);
-        gx_pool_trim(accel->pool);
-    } else {
-        gx_accel_leave_out(ctx, accel, err);
-    }
-}
-
 bool gx_prog_run_spread(gx_prog *prog, gx_fleet *fleet)
 {
     gx_run *run = gx_prog_runner(prog);
@@ -382,9 +385,7 @@ bool gx_prog_run_spread(gx_prog *prog, gx_fleet *fleet)
         if (!gx_ok(run) || gx_exec_device(prog, fleet, &culprit, &err)) {
             return true;
         }
-        gx_accel *first = fleet->accel[0];
-        if (!gx_fleet_goes_on(run->ctx, fleet, culprit, &err, &avoided)) {
-            give_up(run, first, &err);
+        if (!gx_device_goes_on(run, fleet, culprit, &err, &avoided)) {
             return false;
         }
         gx_place_restart(run);
@@ -396,21 +397,6 @@ bool gx_prog_run_spread(gx_prog *prog, gx_fleet *fleet)
     }
     gx_stats_add(&run->ctx->stats, GX_STAT_DEVICE_FALLBACKS, 1);
     return false;
-}
-
-bool gx_prog_run_on(gx_prog *prog, gx_accel *accel, size_t device_bytes)
-{
-    gx_run *run = gx_prog_runner(prog);
-    gx_fleet fleet;
-    gx_fleet_single(&fleet, accel, device_bytes);
-    if (accel != NULL) {
-        return gx_prog_run_spread(prog, &fleet);
-    }
-    if (gx_ok(run) && gx_prog_calls(prog) > 0) {
-        gx_prog_spread(prog, &fleet);
-        gx_exec_host(prog);
-    }
-    return true;
 }
 
 /* The devices that a program is to run on; none: the host, by its program or the other way. */
@@ -436,7 +422,10 @@ static void run_on_host(gx_prog *prog)
 {
     gx_run *run = gx_prog_runner(prog);
     double flops = gx_prog_flops(prog), before = run->planned_own_s;
-    gx_prog_run_on(prog, NULL, 0);
+    if (gx_ok(run) && gx_prog_calls(prog) > 0) {
+        gx_prog_spread(prog, &(gx_fleet){.count = 0});
+        gx_exec_host(prog);
+    }
     if (is_owed(run, flops)) {
         double there_s = GX_PREDICT_DEVICE_S + device_seconds(run->ctx, flops, gx_prog_dtype(prog));
         run->ctx->owed_s += fmax(0, run->planned_own_s - before - there_s);

@@ -36,6 +36,12 @@ struct gx_accel *gx_place_for(gx_run *run, double host_s, size_t *device_bytes);
 */
 double gx_place_owe_copy(gx_run *run, const gx_block_key *key, double saving_s);
 
+/* The setting 'backend' is cuda: the device, where it can. */
+bool gx_place_is_forced(const gx_run *run);
+
+/* So many seconds on the device, or on the host: is it the device? */
+bool gx_place_is_less(const gx_run *run, double device_s, double host_s);
+
 /*
 ** Is the device to do what takes the host host_s seconds, and the device *now, memory that later
 ** calls find left out?  Where it is slower: would a copy that is kept have saved by now what it
@@ -44,6 +50,9 @@ double gx_place_owe_copy(gx_run *run, const gx_block_key *key, double saving_s);
 typedef double (*gx_place_foresee)(void *arg);
 bool gx_place_is_worth_it(struct gx_devcall *call, double host_s, const gx_terms *now,
                           gx_place_foresee foresee, void *arg);
+
+/* The device has no room, or, where it is not open any more, has not answered: false, a remark. */
+bool gx_place_has_no_room(const struct gx_devcall *call, const char *what, const char *label);
 
 /*
 ** Others that may help the fleet's first device with what takes it so many seconds alone: those
@@ -82,14 +91,9 @@ gx_code gx_prog_run(gx_prog *prog);
 bool gx_prog_run_beside(gx_prog *prog, const gx_terms *host);
 
 /*
-** Execute here; accel NULL: on the host.  false: the device had no room for it or has failed, which
-** gx_stats tells; nothing is lost, the program can be run again on the host.
-*/
-bool gx_prog_run_on(gx_prog *prog, struct gx_accel *accel, size_t device_bytes);
-
-/*
 ** Execute on all devices of the fleet, without those that fail on the way, which *fleet then lacks.
-** false as above.
+** false: no device had room for it, or all have failed, which gx_stats tells; nothing is lost, the
+** program can be run again on the host.
 */
 bool gx_prog_run_spread(gx_prog *prog, struct gx_fleet *fleet);
 

@@ -199,7 +199,6 @@ static double run_crossing(clocks *c, const gx_load *item, double now)
     double rate = c->fleet->accel[item->device]->link[c->fleet->accel[from]->ordinal].bytes_per_s;
     double held = c->there != NULL ? c->holds[item->from] : c->on[from].loaded;
     on->across = largest(on->across, now, held) + bytes / rate;
-    c->terms->across_s += bytes / rate;
     return on->across;
 }
 

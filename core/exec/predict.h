@@ -26,7 +26,6 @@ typedef struct gx_terms {
     double once_s;       /* the part of it that later calls need not: that memory             */
     double read_s;       /* from the database, by all readers                                 */
     double up_s, down_s; /* copies to the device and back                                     */
-    double across_s;     /* copies between devices                                            */
     double compute_s;    /* kernels, launches included                                        */
     double write_s;      /* tiles into the database                                           */
     double commit_s;     /* their commit; 0 inside an open transaction                        */

@@ -55,12 +55,10 @@ gx_code gx_prog_create(gx_run *run, int64_t calls, gx_prog **prog)
     if (!gx_ok(run)) {
         return run->err.code;
     }
-    gx_err err = {0};
-    void *memory;
-    if (gx_mem_calloc(run->ctx->mem, sizeof **prog, "a program", &memory, &err) != GX_OK) {
-        return gx_run_fail(run, &err);
+    gx_prog *made = gx_run_calloc(run, sizeof *made, "a program");
+    if (made == NULL) {
+        return run->err.code;
     }
-    gx_prog *made = memory;
     made->run = run;
     made->lookahead = LOOKAHEAD;
     made->devices = 1;
@@ -526,12 +524,10 @@ static double own_bytes(const gx_opnd *op)
 bool gx_prog_fits(const gx_prog *prog, size_t device_bytes)
 {
     double sum = 0;
-    bool is_kept = false;
     for (int k = 0; k < prog->operands; k++) {
         sum += own_bytes(&prog->operand[k]);
-        is_kept = is_kept || gx_prog_keeps(prog, &prog->operand[k]);
     }
-    return prog->devices == 1 && !is_kept && sum <= (double)device_bytes;
+    return prog->devices == 1 && sum <= (double)device_bytes;
 }
 
 int64_t gx_prog_slots_within(const gx_prog *prog, size_t device_bytes)
@@ -541,12 +537,7 @@ int64_t gx_prog_slots_within(const gx_prog *prog, size_t device_bytes)
     }
     size_t slot_bytes = gx_pool_rounded(prog->slot_bytes);
     int64_t slots = (int64_t)gx_min((int64_t)(device_bytes / slot_bytes), prog->blocks);
-    int64_t needed = widest_step(prog), kept = 0;
-    for (int k = 0; k < prog->operands; k++) {
-        const gx_opnd *op = &prog->operand[k];
-        kept += gx_prog_keeps(prog, op) ? op->grid_rows * op->grid_cols : 0;
-    }
-    needed = gx_min(prog->blocks, kept > 0 ? kept + needed : needed);
+    int64_t needed = gx_min(prog->blocks, widest_step(prog));
     return slots < needed ? 0 : slots;
 }
 

@@ -166,7 +166,6 @@ typedef struct gx_cost {
     double bytes_read;    /* loads from stored sources          */
     double bytes_written; /* stored results                     */
     double bytes_up;      /* all blocks loaded                  */
-    double bytes_across;  /* blocks copied between devices      */
     double bytes_down;    /* all blocks flushed                 */
     double compute_s;     /* of kernels, where it is known otherwise than by flops; else 0  */
     int64_t loads, hits;  /* blocks loaded, uses found in cache */

@@ -197,12 +197,6 @@ bool gx_schedule_make_on(gx_prog *prog, const size_t bytes[], gx_slots *slots, g
 void gx_schedule_cost(const gx_prog *prog, int64_t slots, const gx_schedule *s, gx_cost *cost);
 void gx_schedule_clear(gx_prog *prog, gx_schedule *s);
 
-/* Does the operand's result stay in its slots when the program has run? */
-static inline bool gx_prog_keeps(const gx_prog *prog, const gx_opnd *op)
-{
-    return prog->is_on_device && op->sink != NULL && op->sink->is_resident;
-}
-
 /* A device's slots: as large as their blocks where each has one, else all alike. */
 static inline size_t gx_slot_bytes(const gx_prog *prog, const gx_schedule *plan, int32_t slot)
 {

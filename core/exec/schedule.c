@@ -103,12 +103,8 @@ static place_state *place_of(const sim *s, int device, int32_t block)
 
 static gx_code allocate(gx_prog *prog, int64_t count, size_t size, void **ptr)
 {
-    gx_err err = {0};
-    if (gx_mem_calloc(prog->run->ctx->mem, (size_t)count * size, "the schedule of blocks", ptr,
-                      &err) != GX_OK) {
-        return gx_run_fail(prog->run, &err);
-    }
-    return GX_OK;
+    *ptr = gx_run_calloc(prog->run, (size_t)count * size, "the schedule of blocks");
+    return *ptr != NULL ? GX_OK : prog->run->err.code;
 }
 
 static bool grow(gx_prog *prog, void **array, int64_t count, int64_t *capacity, size_t size)
@@ -294,9 +290,7 @@ static void rank(sim *s, int32_t slot, int32_t done)
     const gx_opnd *op = &s->prog->operand[b->operand];
     bool has_sink = op->sink != NULL, is_dirty = b->is_dirty && b->home == number;
     int32_t next_use = wanted_next(s, number, state->holder, is_dirty);
-    if (is_dirty && gx_prog_keeps(s->prog, op)) {
-        move_slot(s, slot, NULL, 0); // the result stays where it is
-    } else if (next_use == NEVER) {
+    if (next_use == NEVER) {
         bool is_clean = !is_dirty || !has_sink;
         move_slot(s, slot, &device->ready, (is_clean ? 4 : 3) * CLASS + INT32_MAX - done);
     } else if (is_dirty && !has_sink) {
@@ -576,7 +570,7 @@ static void flush_rest(sim *s)
             block_state *b = &s->block[holder];
             const gx_opnd *op = &s->prog->operand[b->operand];
             bool is_dirty = b->is_dirty && b->home == gx_slots_device(&s->slots, slot);
-            if (is_dirty && op->sink != NULL && !gx_prog_keeps(s->prog, op)) {
+            if (is_dirty && op->sink != NULL) {
                 add_flush(s, holder, slot, (int32_t)s->prog->step_count);
             }
         }
@@ -715,8 +709,7 @@ void gx_schedule_cost(const gx_prog *prog, int64_t slots, const gx_schedule *s, 
     for (int64_t k = 0; k < s->load_count; k++) {
         const gx_opnd *op = &prog->operand[s->loads[k].operand];
         if (s->loads[k].from != GX_NO_SLOT) {
-            cost->bytes_across += (double)gx_block_shape(op, s->loads[k].block).bytes;
-            continue;
+            continue; // from another device
         }
         cost->bytes_up += (double)gx_block_shape(op, s->loads[k].block).bytes;
         const gx_mat *base = op->source == NULL ? NULL : gx_mat_base_stored(op->source);

@@ -36,10 +36,6 @@
 bool gx_prog_can_spread(const gx_prog *prog)
 {
     bool is_good = prog->vectors == 0 && prog->step_count > 1 && prog->more_places == 0;
-    for (int k = 0; k < prog->operands; k++) {
-        const gx_sink *sink = prog->operand[k].sink;
-        is_good = is_good && (sink == NULL || !sink->is_resident);
-    }
     for (int k = 0; k < prog->kinds; k++) {
         gx_kernel_id kernel = prog->kind[k].kernel;
         is_good = is_good && (kernel <= GX_POTRF || kernel == GX_KERNEL_COUNT);
@@ -104,15 +100,12 @@ static void choose_grid(const gx_opnd *op, int devices, owners *own)
 static gx_code deal_strips(const spread *x, const gx_opnd *op, owners *own)
 {
     double has[GX_DEVICES_MOST] = {0};
-    gx_err err = {0};
-    void *memory;
     own->is_along_rows = op->grid_rows >= op->grid_cols;
     int64_t strips = own->is_along_rows ? op->grid_rows : op->grid_cols;
-    if (gx_mem_alloc(x->prog->run->ctx->mem, (size_t)gx_max(1, strips), "the schedule of blocks",
-                     &memory, &err) != GX_OK) {
-        return gx_run_fail(x->prog->run, &err);
+    own->strip = gx_run_alloc(x->prog->run, (size_t)gx_max(1, strips), "the schedule of blocks");
+    if (own->strip == NULL) {
+        return x->prog->run->err.code;
     }
-    own->strip = memory;
     for (int64_t k = 0; k < strips; k++) {
         int best = 0;
         for (int d = 1; d < x->fleet->count; d++) {
@@ -475,13 +468,7 @@ static void fill_lists(merge *m)
 
 static void *take(gx_run *run, size_t count, size_t size)
 {
-    gx_err err = {0};
-    void *memory = NULL;
-    if (gx_mem_calloc(run->ctx->mem, count * size, "the schedule of blocks", &memory, &err) !=
-        GX_OK) {
-        gx_run_fail(run, &err);
-    }
-    return memory;
+    return gx_run_calloc(run, count * size, "the schedule of blocks");
 }
 
 static void reorder(spread *x)

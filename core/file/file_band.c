@@ -127,11 +127,10 @@ gx_code gx_export_walk(gx_export *ex, gx_order order, bool is_lower, gx_export_b
     int64_t band, piece;
     walk_band(ex, lines, length, by_rows ? mat->tile_rows : mat->tile_cols, &band, &piece);
     size_t element = gx_number_bytes(ex->dtype);
-    void *buffer;
+    void *buffer = gx_run_alloc(run, (size_t)(band * piece) * element, "a band of the matrix");
     gx_err err = {0};
-    if (gx_mem_alloc(run->ctx->mem, (size_t)(band * piece) * element, "a band of the matrix",
-                     &buffer, &err) != GX_OK) {
-        return gx_run_fail(run, &err);
+    if (buffer == NULL) {
+        return run->err.code;
     }
     for (int64_t l = 0; l < lines && gx_ok(run); l += band) {
         for (int64_t p = is_lower ? l : 0; p < length && gx_ok(run); p += piece) {

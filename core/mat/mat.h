@@ -148,13 +148,6 @@ gx_dest gx_dest_like(const gx_dest *dest, gx_mat *A);
 /* An i64 matrix is read as the f64 of the same bytes: to be moved, not to be computed with. */
 void gx_mat_verbatim(gx_mat *mat);
 
-/* An intermediate result that is neither a value nor stored, but held by somebody: a device. */
-typedef struct gx_held {
-    void *data;       /* NULL: nothing is                                      */
-    gx_generate read; /* its arg points to data; fails the run where it cannot */
-    void (*drop)(void *data);
-} gx_held;
-
 /*
 ** A result under construction.  Begin, write every rectangle once (any order), then finish; or
 ** abandon.  For a stored result: a savepoint is open in between, and nothing is visible before
@@ -183,10 +176,8 @@ typedef struct gx_sink {
     gx_panels *panels;          /* stored, is_sparse: those written; meta points to it          */
     int64_t panel_capacity;     /* places that it has room for                                  */
     bool is_scratch;            /* an intermediate: see gx_sink_begin_scratch()                 */
-    bool is_resident;           /* stays where it is made: see gx_sink_begin_resident()         */
     bool is_lent;               /* a value in memory that is the caller's                       */
     bool is_dropped;            /* what is written is dropped: see gx_sink_begin_nowhere()      */
-    gx_held held;               /* is_resident: by whom its elements are held                   */
     void *bounce;               /* stored: one tile, when a block has to be packed; lazily     */
 } gx_sink;
 
@@ -247,17 +238,6 @@ bool gx_scratch_fits(gx_run *run, int64_t rows, int64_t cols, gx_number dtype, s
 gx_code gx_sink_begin_scratch_tiles(gx_run *run, int64_t rows, int64_t cols, gx_number dtype,
                                     size_t keep_bytes, int64_t tile_rows, int64_t tile_cols,
                                     gx_sink *sink);
-/*
-** An intermediate result that stays where it is made: in the device's memory where the program that
-** writes it runs on a device and has room for all of it there, else like any scratch.  The sink
-** must not move while gx_sink_source() of it is in use.
-*/
-void gx_sink_begin_resident(gx_run *run, int64_t rows, int64_t cols, gx_number dtype,
-                            gx_sink *sink);
-
-/* Whoever has made the elements holds them from now on; what was held before is freed. */
-void gx_sink_hold(gx_sink *sink, const gx_held *held);
-
 /* A result in memory that is the caller's, column-major without gaps; gx_sink_end() leaves it. */
 gx_code gx_sink_begin_lent(gx_run *run, const gx_landing *place, gx_number dtype, gx_sink *sink);
 

@@ -115,11 +115,10 @@ static gx_dtype dtype_of(const gx_dest *dest, gx_number number)
 static gx_code begin_both(gx_run *run, const gx_dest *dest, uint32_t properties,
                           const gx_sink *asked, gx_sink *sink)
 {
-    gx_err err = {0};
     gx_dest streamed = *dest;
-    gx_sink *final;
-    if (gx_mem_calloc(run->ctx->mem, sizeof *sink, "a result", &final, &err) != GX_OK) {
-        return gx_run_fail(run, &err);
+    gx_sink *final = gx_run_calloc(run, sizeof *sink, "a result");
+    if (final == NULL) {
+        return run->err.code;
     }
     streamed.is_streamed = true;
     gx_sink_begin(run, &streamed, asked->rows, asked->cols, asked->number, properties, 0, 0, final);
@@ -196,9 +195,9 @@ gx_code gx_sink_begin_sparse(gx_run *run, const gx_dest *dest, int64_t rows, int
     if (!sink->is_stored) {
         return GX_OK;
     }
-    if (gx_mem_calloc(run->ctx->mem, sizeof *sink->panels, "directory of panels", &sink->panels,
-                      &err) != GX_OK) {
-        return gx_run_fail(run, &err);
+    sink->panels = gx_run_calloc(run, sizeof *sink->panels, "directory of panels");
+    if (sink->panels == NULL) {
+        return run->err.code;
     }
     sink->meta.is_sparse = true;
     sink->meta.panels = sink->panels;
@@ -342,9 +341,6 @@ gx_code gx_sink_write(gx_sink *sink, int64_t i0, int64_t j0, int64_t m, int64_t 
     if (m == 0 || n == 0 || sink->is_dropped) {
         return GX_OK;
     }
-    if (sink->is_resident && !sink->is_stored && sink->value.data == NULL) {
-        GX_TRY(begin_scratch(sink, 0, err)); // it was not made on a device after all
-    }
     if (sink->narrow != NULL) {
         return put(sink, i0, j0, m, n, src, ld,
                    gx_dtype_at(sink->narrow, sink->dtype, sink->rows, i0, j0), sink->rows, err);
@@ -465,24 +461,6 @@ gx_code gx_sink_begin_scratch_tiles(gx_run *run, int64_t rows, int64_t cols, gx_
     return gx_run_fail(run, &err);
 }
 
-void gx_sink_begin_resident(gx_run *run, int64_t rows, int64_t cols, gx_number dtype, gx_sink *sink)
-{
-    gx_err err = {0};
-    *sink = sink_of(run, rows, cols, dtype);
-    sink->is_scratch = sink->is_resident = true;
-    gx_tile_shape(rows, cols, sink->dtype, gx_store_max_tile_bytes(run->ctx->store),
-                  &sink->tile_rows, &sink->tile_cols, &err);
-    gx_run_fail(run, &err);
-}
-
-void gx_sink_hold(gx_sink *sink, const gx_held *held)
-{
-    if (sink->held.data != NULL) {
-        sink->held.drop(sink->held.data);
-    }
-    sink->held = *held;
-}
-
 gx_code gx_sink_begin_lent(gx_run *run, const gx_landing *place, gx_number dtype, gx_sink *sink)
 {
     const gx_dest dest = {
@@ -502,10 +480,7 @@ void gx_sink_begin_nowhere(gx_run *run, int64_t rows, int64_t cols, gx_number dt
 
 void gx_sink_source(const gx_sink *sink, const char *label, gx_mat *mat)
 {
-    if (sink->held.data != NULL) {
-        gx_mat_generated(mat, label, sink->number, sink->rows, sink->cols, sink->held.read,
-                         &sink->held.data);
-    } else if (sink->is_stored) {
+    if (sink->is_stored) {
         gx_mat_stored(mat, &sink->meta);
         snprintf(mat->label, sizeof mat->label, "%s", label);
     } else {
@@ -523,7 +498,6 @@ void gx_sink_drop(gx_sink *sink)
     gx_run *run = sink->run;
     gx_mem_free(run->ctx->mem, sink->bounce);
     sink->bounce = NULL;
-    gx_sink_hold(sink, &(gx_held){0});
     if (sink->is_begun) {
         gx_err err = {0};
         bool commit = gx_ok(run) && gx_store_drop(run->ctx->store, &sink->meta, &err) == GX_OK;

@@ -152,7 +152,6 @@ static gx_ref power(gx_graph *g, const gx_ref *in)
     p = exponent->value;
     if (!g->is_plain && exponent->is_known && exponent->type.is_weak && p.im == 0) {
         if (p.re == 2 || p.re == -1) {
-            g->rewritten++;
             return gx_graph_map(g, p.re == 2 ? GX_MAP_SQUARE : GX_MAP_RECIPROCAL, none, none, in,
                                 1);
         }

@@ -137,8 +137,5 @@ gx_ref gx_compile_product(gx_compiler *c, const gx_item *item)
         }
     }
     plan(g, &ch);
-    if (ch.count > 2 && ch.split[0][ch.count - 1] != ch.count - 2) {
-        g->rewritten++;
-    }
     return build(c, &ch, 0, ch.count - 1);
 }

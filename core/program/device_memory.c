@@ -34,11 +34,12 @@ bool gx_device_wait(gx_exec *x)
     gx_lane *on = x->on;
     on->staged = 0;
     on->is_under_way = false;
-    if (on->accel->backend->queue_wait(on->accel->dev, on->accel->run, &err) != GX_OK) {
+    if (on->call.accel->backend->queue_wait(on->call.accel->dev, on->call.accel->run, &err) !=
+        GX_OK) {
         return gx_device_lost(x, &err);
     }
     if (on->record != NULL) {
-        on->accel->backend->record_free(on->accel->dev, on->record);
+        on->call.accel->backend->record_free(on->call.accel->dev, on->record);
         on->record = NULL;
     }
     return true;
@@ -71,8 +72,8 @@ bool gx_device_val_make(gx_exec *x, gx_val *val)
     val->device_bytes = bytes_of(&val->type);
     val->device_bytes = val->device_bytes == 0 ? 1 : val->device_bytes;
     val->lane = (int)(x->on - x->lane);
-    if (gx_pool_take(x->on->accel->pool, val->device_bytes, x->on->limit, &val->device, &err) !=
-        GX_OK) {
+    if (gx_pool_take(x->on->call.accel->pool, val->device_bytes, x->on->call.limit, &val->device,
+                     &err) != GX_OK) {
         val->device = NULL;
         return gx_device_lost(x, &err);
     }
@@ -91,15 +92,14 @@ gx_block_key gx_device_key_of(gx_exec *x, const gx_mat *mat, gx_number dtype)
 static bool has_stage(gx_exec *x)
 {
     gx_err err = {.code = GX_OK};
-    size_t budget = (size_t)x->run->ctx->config.number[GX_SET_PINNING_BUDGET];
-    return x->on->stage.data != NULL ||
-           gx_pool_stage(x->on->accel->pool, STAGE_BYTES, budget, &x->on->stage, &err) == GX_OK ||
+    gx_devcall *call = &x->on->call;
+    return gx_devcall_stage(call, &call->stage, STAGE_BYTES, &err) == GX_OK ||
            gx_run_fail(x->run, &err) == GX_OK;
 }
 
 static bool send_small(gx_exec *x, gx_val *val, const void *data)
 {
-    gx_accel *accel = x->on->accel;
+    gx_accel *accel = x->on->call.accel;
     gx_err err = {.code = GX_OK};
     size_t bytes = bytes_of(&val->type), room = gx_whole_lines(bytes);
     if (!has_stage(x)) {
@@ -108,7 +108,7 @@ static bool send_small(gx_exec *x, gx_val *val, const void *data)
     if (x->on->staged + room > STAGE_BYTES && !gx_device_wait(x)) {
         return false;
     }
-    char *at = (char *)x->on->stage.data + x->on->staged;
+    char *at = (char *)x->on->call.stage.data + x->on->staged;
     memcpy(at, data, bytes);
     x->on->staged += room;
     x->on->is_under_way = true;
@@ -128,7 +128,7 @@ static bool send_large(gx_exec *x, gx_val *val)
         return false;
     }
     if (val->data != NULL) {
-        code = gx_device_put(x->run, x->on->accel, t->dtype, t->rows, t->cols, val->data,
+        code = gx_device_put(x->run, x->on->call.accel, t->dtype, t->rows, t->cols, val->data,
                              gx_max(1, t->rows), val->device, &err);
     } else {
         gx_mat space;
@@ -137,8 +137,8 @@ static bool send_large(gx_exec *x, gx_val *val)
             gx_sink_source(val->sink, "an intermediate", &space);
             mat = &space;
         }
-        code =
-            gx_device_load(x->run, x->on->accel, mat, t->cols, t->dtype, false, val->device, &err);
+        code = gx_device_load(x->run, x->on->call.accel, mat, t->cols, t->dtype, false, val->device,
+                              &err);
     }
     return code == GX_OK ? gx_ok(x->run) : gx_device_lost(x, &err);
 }
@@ -151,7 +151,7 @@ static bool claim(gx_exec *x, gx_val *val)
         return false;
     }
     val->device_bytes = bytes_of(&val->type);
-    val->device = gx_pool_claim(x->on->accel->pool, &key, val->device_bytes);
+    val->device = gx_pool_claim(x->on->call.accel->pool, &key, val->device_bytes);
     val->lane = (int)(x->on - x->lane);
     val->key = val->device != NULL ? key : val->key;
     gx_stats_add(&x->run->ctx->stats, GX_STAT_DEVICE_HITS, val->device != NULL);
@@ -227,7 +227,7 @@ bool gx_device_vals_send(gx_exec *x, gx_val *const *vals, int count)
         return gx_ok(x->run);
     }
     x->transfers += parts;
-    if (gx_device_load_all(x->run, x->on->accel, part, parts, &err) != GX_OK) {
+    if (gx_device_load_all(x->run, x->on->call.accel, part, parts, &err) != GX_OK) {
         return gx_device_lost(x, &err);
     }
     for (int k = 0; k < parts && gx_ok(x->run); k++) {
@@ -241,14 +241,14 @@ bool gx_device_vals_send(gx_exec *x, gx_val *const *vals, int count)
 /* Behind what made it, in the same queue. */
 static bool fetch_small(gx_exec *x, const gx_val *val, void *data, int64_t ld)
 {
-    gx_accel *accel = x->on->accel;
+    gx_accel *accel = x->on->call.accel;
     gx_err err = {.code = GX_OK};
     const gx_type *t = &val->type;
     size_t bytes = bytes_of(t), column = (size_t)t->rows * gx_number_bytes(t->dtype);
     if (!has_stage(x) || (x->on->staged > 0 && !gx_device_wait(x))) {
         return false;
     }
-    if (accel->backend->download(accel->dev, accel->run, x->on->stage.data, bytes, val->device,
+    if (accel->backend->download(accel->dev, accel->run, x->on->call.stage.data, bytes, val->device,
                                  bytes, bytes, 1, &err) != GX_OK) {
         return gx_device_lost(x, &err);
     }
@@ -257,7 +257,7 @@ static bool fetch_small(gx_exec *x, const gx_val *val, void *data, int64_t ld)
         return false;
     }
     for (int64_t j = 0; j < t->cols; j++) {
-        memcpy(gx_at(data, t->dtype, ld, 0, j), (char *)x->on->stage.data + (size_t)j * column,
+        memcpy(gx_at(data, t->dtype, ld, 0, j), (char *)x->on->call.stage.data + (size_t)j * column,
                column);
     }
     return true;
@@ -278,8 +278,8 @@ static bool fetch(gx_exec *x, const gx_val *val, void *data, int64_t ld)
     if (!gx_device_wait(x)) {
         return false;
     }
-    return gx_device_get(x->run, x->on->accel, t->dtype, t->rows, t->cols, val->device, data, ld,
-                         &err) == GX_OK ||
+    return gx_device_get(x->run, x->on->call.accel, t->dtype, t->rows, t->cols, val->device, data,
+                         ld, &err) == GX_OK ||
            gx_device_lost(x, &err);
 }
 
@@ -297,8 +297,8 @@ void gx_device_val_give(gx_exec *x, gx_val *val)
     if (val->device == NULL) {
         return;
     }
-    gx_accel *accel = x->lane[val->lane].accel;
-    if (accel == NULL || !gx_fleet_has(x->run->ctx, accel)) {
+    gx_accel *accel = x->lane[val->lane].call.accel;
+    if (!gx_devcall_is_open(&x->lane[val->lane].call)) {
         // it was closed, and its memory with it
     } else if (val->key.file != 0 && x->fault.code == GX_OK) {
         gx_pool_keep(accel->pool, &val->key, val->device, val->device_bytes);
@@ -314,17 +314,17 @@ void gx_device_end(gx_exec *x)
     for (x->on = x->lane; x->on < x->lane + x->lanes; x->on++) {
         gx_lane *on = x->on;
         gx_err late = {.code = GX_OK};
-        if (on->accel == NULL || !gx_fleet_has(x->run->ctx, on->accel)) {
+        if (!gx_devcall_is_open(&on->call)) {
             continue;
         }
-        if (gx_device_settle(on->accel, &late) != GX_OK && x->fault.code == GX_OK) {
+        if (gx_device_settle(on->call.accel, &late) != GX_OK && x->fault.code == GX_OK) {
             gx_device_lost(x, &late);
         }
         if (on->record != NULL) {
-            on->accel->backend->record_free(on->accel->dev, on->record);
+            on->call.accel->backend->record_free(on->call.accel->dev, on->record);
             on->record = NULL;
         }
-        gx_pool_unstage(on->accel->pool, &on->stage);
+        gx_pool_unstage(on->call.accel->pool, &on->call.stage);
     }
     x->on = x->lane;
 }

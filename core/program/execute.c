@@ -199,7 +199,8 @@ static void run_operand(gx_exec *x, gx_ref ref, const gx_node *node)
         val->mat = &x->operand[node->whole[0]];
         gx_val_put(x, ref, val);
         bool is_dense = !gx_is_sparse(&node->type); // a sparse one is read by its panels
-        if (x->on->accel == NULL && is_dense && x->g->node[ref].uses > 1) { // once, where it fits
+        if (x->on->call.accel == NULL && is_dense &&
+            x->g->node[ref].uses > 1) { // once, where it fits
             size_t bytes = 0;
             gx_matrix_bytes(node->type.rows, node->type.cols, node->type.dtype, &bytes);
             if (bytes < gx_mem_available(x->run->ctx->mem) / 4) {
@@ -230,8 +231,8 @@ static void run_on_host(gx_exec *x, const gx_node *node)
     node->op->run(x, node);
     bool is_gone = false;
     for (int k = 0; k < x->lanes; k++) {
-        const gx_accel *accel = x->lane[k].accel;
-        is_gone = is_gone || (accel != NULL && !gx_fleet_has(x->run->ctx, accel));
+        const gx_devcall *call = &x->lane[k].call;
+        is_gone = is_gone || (call->accel != NULL && !gx_devcall_is_open(call));
     }
     if (is_gone && gx_ok(x->run)) {
         gx_err err = {.code = GX_DEVICE,
@@ -312,15 +313,13 @@ gx_code gx_exec_begin(gx_exec *x, gx_run *run, const gx_graph *g, gx_mat *operan
                    .avoided = x->avoided,
                    .rounds_most = rounds_most,
                    .times = 1,
+                   .lane = {{.call = {.run = run}}},
                    .lanes = 1};
     x->on = x->lane;
-    gx_err err = {.code = GX_OK};
-    void *memory;
-    if (gx_mem_calloc(run->ctx->mem, (size_t)(g->nodes + 1) * sizeof *x->val, "a program's values",
-                      &memory, &err) != GX_OK) {
-        return gx_run_fail(run, &err);
+    x->val = gx_run_calloc(run, (size_t)(g->nodes + 1) * sizeof *x->val, "a program's values");
+    if (x->val == NULL) {
+        return run->err.code;
     }
-    x->val = memory;
     if (may_leave) {
         gx_on_device_choose(x);
         gx_lanes_choose(x);

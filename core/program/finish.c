@@ -64,8 +64,6 @@ static void drop_dead(gx_graph *g)
         for (int32_t k = 0; k < block->count; k++) {
             if (g->node[block->nodes[k]].is_live) {
                 block->nodes[kept++] = block->nodes[k];
-            } else {
-                g->dropped++;
             }
         }
         block->count = kept;

@@ -216,7 +216,6 @@ static gx_ref find_same(gx_graph *g, const gx_node *node, uint32_t hash, const g
     for (gx_ref ref = g->hash[hash]; ref != GX_NO_NODE; ref = g->node[ref].next_same) {
         if (is_same(g, &g->node[ref], node, in, count) &&
             gx_graph_sees(g, g->at, g->node[ref].block)) {
-            g->shared += node->op->id != GX_OP_NUMBER;
             return ref;
         }
     }
@@ -531,7 +530,6 @@ gx_ref gx_graph_map(gx_graph *g, gx_map_kind map, gx_scalar alpha, gx_scalar bet
                              gx_graph_label(g, in[0], "the operand"), facts->name);
     }
     if (is_known && !g->is_plain && apply(map, alpha, beta, known, count, is_complex, &value)) {
-        g->folded++;
         return gx_graph_number(g, value, is_complex && !is_real);
     }
     if (count == 1) {

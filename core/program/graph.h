@@ -112,7 +112,6 @@ typedef struct gx_graph {
     int32_t at;            /* the block that nodes are added to                   */
     int32_t hash[GX_HASH]; /* first node of each; -1: none                       */
     int line, column;      /* of what is being compiled                          */
-    int64_t shared, folded, rewritten, dropped; /* what the passes did           */
 } gx_graph;
 
 static inline gx_node *gx_at_node(const gx_graph *g, gx_ref ref)

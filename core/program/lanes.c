@@ -197,11 +197,11 @@ static bool find_devices(finder *f, double all_s)
     for (int p = 1; p <= f->parts; p++) {
         rest_s -= f->seconds[p];
     }
-    gx_fleet_single(&fleet, x->lane[0].accel, x->lane[0].limit);
+    gx_fleet_single(&fleet, x->lane[0].call.accel, x->lane[0].call.limit);
     bool is_several = gx_place_gather(x->run, &fleet, all_s, false, &is_listed);
     gx_fleet_avoid(&fleet, x->avoided);
-    x->lane[0].accel = fleet.count == 0 ? NULL : fleet.accel[0];
-    x->lane[0].limit = fleet.count == 0 ? 0 : fleet.bytes[0];
+    x->lane[0].call.accel = fleet.count == 0 ? NULL : fleet.accel[0];
+    x->lane[0].call.limit = fleet.count == 0 ? 0 : fleet.bytes[0];
     if (!is_several || fleet.count < 2 || f->parts < 2) {
         return false;
     }
@@ -211,7 +211,8 @@ static bool find_devices(finder *f, double all_s)
     }
     x->lanes = fleet.count;
     for (int k = 1; k < fleet.count; k++) {
-        x->lane[k] = (gx_lane){.accel = fleet.accel[k], .limit = fleet.bytes[k]};
+        x->lane[k].call =
+            (gx_devcall){.run = x->run, .accel = fleet.accel[k], .limit = fleet.bytes[k]};
         gx_pool_begin(fleet.accel[k]->pool);
     }
     return true;
@@ -317,11 +318,12 @@ void gx_lanes_choose(gx_exec *x)
 {
     const gx_profile *host = gx_profile_get(x->run->ctx);
     bool is_listed;
-    if (x->on->accel == NULL || !gx_fleet_is_wanted(x->run->ctx, &is_listed) || !gx_ok(x->run)) {
+    if (x->on->call.accel == NULL || !gx_fleet_is_wanted(x->run->ctx, &is_listed) ||
+        !gx_ok(x->run)) {
         return;
     }
     finder f = {.x = x, .g = x->g, .block = &x->g->block[0]};
-    gx_rates rates = {.host = host, .device = &x->on->accel->profile, .threads = 1};
+    gx_rates rates = {.host = host, .device = &x->on->call.accel->profile, .threads = 1};
     double *taken = NULL;
     void *memory = reserve(&f, &taken);
     if (memory == NULL) {

@@ -110,7 +110,7 @@ static bool fits(const gx_exec *x, const gx_node *node)
 
 bool gx_is_postponed(const gx_exec *x, const gx_node *node)
 {
-    return node->op->id == GX_OP_MATMUL && node->is_joined && x->on->accel == NULL &&
+    return node->op->id == GX_OP_MATMUL && node->is_joined && x->on->call.accel == NULL &&
            !gx_reads_sparse(x->g, node) && !fits(x, node);
 }
 

@@ -103,9 +103,17 @@ static gx_terms correct(const gx_exec *x, const gx_estimate *e, bool is_device)
     return terms;
 }
 
-/* Would copies of the operands there have saved by now what making them takes? */
-static bool is_worth_copying(gx_exec *x, const gx_accel *accel, const gx_terms *host,
-                             const gx_terms *device)
+/* With copies of all operands there that are kept. */
+static double foresee_later(void *arg)
+{
+    gx_exec *x = arg;
+    gx_estimate e;
+    predict(x, &x->on->call.accel->profile, true, &e);
+    return correct(x, &e, true).seconds;
+}
+
+/* Of a copy of the first operand that is kept, in place of all. */
+static gx_block_key key_of_first(gx_exec *x)
 {
     const gx_graph *g = x->g;
     gx_block_key key = {.file = 0};
@@ -114,11 +122,7 @@ static bool is_worth_copying(gx_exec *x, const gx_accel *accel, const gx_terms *
             key = key_of(x, &g->node[g->operand[k].node]);
         }
     }
-    gx_estimate e;
-    predict(x, &accel->profile, true, &e);
-    double later_s = correct(x, &e, true).seconds;
-    return key.file != 0 && later_s < host->seconds &&
-           gx_place_owe_copy(x->run, &key, host->seconds - later_s) >= device->seconds - later_s;
+    return key;
 }
 
 void gx_on_device_learn(gx_exec *x)
@@ -128,7 +132,7 @@ void gx_on_device_learn(gx_exec *x)
         run->planned_as = run->planned_name;
         run->planned_s = run->planned_model_s = run->planned_work = 0; // not of its parts
         run->is_planned_on_device = false;
-        gx_predict_expect(run, &x->foretold, x->on->accel != NULL);
+        gx_predict_expect(run, &x->foretold, x->on->call.accel != NULL);
     }
 }
 
@@ -138,12 +142,11 @@ void gx_on_device_choose(gx_exec *x)
     gx_ctx *ctx = run->ctx;
     gx_device_profile space;
     gx_estimate e;
-    bool is_forced = ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA;
-    int64_t choice = ctx->config.number[GX_SET_BACKEND];
+    gx_devcall *call = &x->lane[0].call;
+    bool is_forced = gx_place_is_forced(run);
     x->on = x->lane;
     x->lanes = 1;
-    x->on->accel = NULL;
-    if (x->g->is_plain || (choice != GX_BACKEND_AUTO && !is_forced)) {
+    if (x->g->is_plain || (ctx->config.number[GX_SET_BACKEND] != GX_BACKEND_AUTO && !is_forced)) {
         return;
     }
     predict(x, profile_of(x, &space), false, &e);
@@ -156,26 +159,26 @@ void gx_on_device_choose(gx_exec *x)
         return;
     }
     x->foretold = host;
-    gx_accel *accel = gx_place_saving(run, host.seconds - device.seconds, &x->on->limit);
-    if (accel == NULL || !gx_ok(run)) {
+    call->accel = gx_place_saving(run, host.seconds - device.seconds, &call->limit);
+    if (call->accel == NULL || !gx_ok(run)) {
+        call->accel = NULL;
         return;
     }
-    predict(x, &accel->profile, false, &e);
+    predict(x, &call->accel->profile, false, &e);
     device = correct(x, &e, true);
-    if (e.up_bytes + 3 * e.widest > (double)x->on->limit) {
-        gx_stats_note(&ctx->stats,
-                      "computed on the CPU: a program's matrices do not fit in %.0f MB",
-                      (double)x->on->limit / 1e6);
-        return;
+    bool fits = e.up_bytes + 3 * e.widest <= (double)call->limit;
+    if (fits && device.seconds >= host.seconds) {
+        call->key = key_of_first(x);
     }
-    bool is_device =
-        is_forced || device.seconds < host.seconds || is_worth_copying(x, accel, &host, &device);
+    bool is_device = fits ? gx_place_is_worth_it(call, host.seconds, &device, foresee_later, x)
+                          : gx_place_has_no_room(call, "a program's matrices", "");
+    call->key.file = 0;
     gx_ledger_age(&ctx->ledger, run->planned_name, !is_device, host.work);
     if (is_device) {
         x->foretold = device;
-        x->on->accel = accel;
-        gx_pool_begin(accel->pool);
+        gx_pool_begin(call->accel->pool);
     }
+    call->accel = is_device ? call->accel : NULL;
 }
 
 // Operands and results ----------------------------------------------------------------------------
@@ -183,14 +186,15 @@ void gx_on_device_choose(gx_exec *x)
 /* A buffer until the node has been enqueued. */
 static void *take(gx_exec *x, size_t bytes)
 {
+    gx_devcall *on = &x->on->call;
+    gx_hold *h = &on->hold[x->on->holds];
     gx_err err = {.code = GX_OK};
-    gx_hold *h = &x->on->hold[x->on->holds];
+    if (!gx_ok(x->run)) {
+        return NULL;
+    }
     h->bytes = bytes == 0 ? 1 : bytes;
-    if (!gx_ok(x->run) ||
-        gx_pool_take(x->on->accel->pool, h->bytes, x->on->limit, &h->data, &err) != GX_OK) {
-        if (err.code != GX_OK) {
-            gx_device_lost(x, &err);
-        }
+    if (gx_devcall_take(on, x->on->holds, &err) != GX_OK) {
+        gx_device_lost(x, &err);
         return NULL;
     }
     x->on->holds++;
@@ -200,35 +204,29 @@ static void *take(gx_exec *x, size_t bytes)
 static void give_all(gx_exec *x)
 {
     while (x->on->holds > 0) {
-        gx_hold *h = &x->on->hold[--x->on->holds];
-        gx_pool_give(x->on->accel->pool, h->data, h->bytes);
+        gx_hold *h = &x->on->call.hold[--x->on->holds];
+        gx_pool_give(x->on->call.accel->pool, h->data, h->bytes);
+        h->data = NULL;
     }
 }
 
 /* One kernel, with its workspace. */
 static bool call(gx_exec *x, gx_kernel_id kernel, gx_number dtype, gx_args *args)
 {
-    const gx_backend *backend = x->on->accel->backend;
+    const gx_devcall *on = &x->on->call;
     gx_err err = {.code = GX_OK};
     if (!gx_ok(x->run)) {
         return false;
     }
-    size_t bytes =
-        backend->workspace == NULL ? 0 : backend->workspace(x->on->accel->dev, kernel, dtype, args);
+    size_t bytes = gx_devcall_workspace(on, kernel, dtype, args);
     if (bytes >= GX_NO_WORKSPACE) {
-        gx_fail(&err, GX_DEVICE, "%s cannot say what a kernel needs", backend->name);
+        gx_fail(&err, GX_DEVICE, "%s cannot say what a kernel needs", on->accel->backend->name);
         return gx_device_lost(x, &err);
     }
     args->work = bytes == 0 ? NULL : take(x, bytes);
     x->on->is_under_way = true;
-    bool is_done = gx_ok(x->run) && backend->kernel[kernel][dtype](
-                                        x->on->accel->dev, x->on->accel->run, args, &err) == GX_OK;
-    if (err.code != GX_OK) {
-        gx_device_lost(x, &err);
-    }
-    gx_stats_add(&x->run->ctx->stats, GX_STAT_KERNELS, 1);
-    gx_stats_add(&x->run->ctx->stats, GX_STAT_FLOPS, (int64_t)gx_kernel_flops(kernel, dtype, args));
-    return is_done;
+    return gx_ok(x->run) &&
+           (gx_devcall_kernel(on, kernel, dtype, args, &err) == GX_OK || gx_device_lost(x, &err));
 }
 
 /* Input k there, as dtype. */
@@ -284,7 +282,7 @@ static void *result(gx_exec *x, const gx_node *node)
 
 static bool offers(const gx_exec *x, gx_kernel_id kernel, gx_number dtype)
 {
-    return gx_accel_offers(x->on->accel, kernel, dtype);
+    return gx_accel_offers(x->on->call.accel, kernel, dtype);
 }
 
 // Operations --------------------------------------------------------------------------------------
@@ -575,7 +573,7 @@ static bool is_worth_it(const gx_exec *x, const gx_node *node)
 
 bool gx_on_device_run(gx_exec *x, const gx_node *node)
 {
-    if (x->on->accel == NULL || !is_worth_it(x, node) || !is_offered(x, node)) {
+    if (x->on->call.accel == NULL || !is_worth_it(x, node) || !is_offered(x, node)) {
         return false;
     }
     x->gpu_ops++;

@@ -215,8 +215,8 @@ gx_code gx_program_prepare(gx_run *run, const char *text, size_t bytes, const gx
         if (p->syntax->arguments > 0) {
             snprintf(most, sizeof most, "?%d at most", p->syntax->arguments);
         }
-        return gx_run_failf(run, GX_ARG, "%d argument%s came after the text, which names %s",
-                            count, count == 1 ? "" : "s", most);
+        return gx_run_failf(run, GX_ARG, "%d argument%s came after the text, which names %s", count,
+                            count == 1 ? "" : "s", most);
     }
     if (p->graph == NULL || !still_fits(run, p->graph, args, count)) {
         compile_again(run, p, args, count);
@@ -310,7 +310,7 @@ static void count_steps(gx_run *run, const gx_exec *x)
     gx_stats_add(stats, GX_STAT_GPU_OPS, x->gpu_ops);
     gx_stats_add(stats, GX_STAT_CPU_OPS, x->cpu_ops);
     gx_stats_add(stats, GX_STAT_TRANSFERS, x->transfers);
-    gx_stats_add(stats, GX_STAT_DEVICE_CALLS, x->on->accel != NULL);
+    gx_stats_add(stats, GX_STAT_DEVICE_CALLS, x->on->call.accel != NULL);
     gx_stats_add(stats, GX_STAT_SPREAD_CALLS, x->lanes > 1);
 }
 
@@ -321,14 +321,13 @@ typedef struct attempt {
 } attempt;
 
 /* The program has failed on a device: may it go on elsewhere than on the host? */
-static bool goes_on(gx_run *run, const gx_exec *x, attempt *next)
+static bool goes_on(gx_exec *x, attempt *next)
 {
-    gx_fleet fleet = {.count = 0};
+    gx_devcalls calls = {.count = x->lanes, .culprit = x->culprit};
     for (int k = 0; k < x->lanes; k++) {
-        fleet.accel[fleet.count++] = x->lane[k].accel;
+        calls.on[k] = &x->lane[k].call;
     }
-    return x->is_spoilt ||
-           gx_device_goes_on(run, &fleet, x->culprit, &x->fault, &next->avoided);
+    return x->is_spoilt || gx_devcalls_go_on(&calls, &x->fault, &next->avoided);
 }
 
 /*
@@ -366,7 +365,7 @@ static bool run_once(gx_run *run, const gx_graph *g, gx_mat *operand, gx_sink *s
     }
     gx_value_buf_free(run->ctx->mem, &result->sink.value);
     gx_place_restart(run);
-    next->may_leave = goes_on(run, &x, next);
+    next->may_leave = goes_on(&x, next);
     return false;
 }
 
@@ -391,8 +390,6 @@ gx_code gx_program_run(gx_run *run, gx_program *program, const gx_program_arg *a
 {
     gx_graph *g = program->graph;
     memset(result, 0, sizeof *result);
-    gx_err err = {.code = GX_OK};
-    void *memory, *sinks = NULL;
     if (!gx_ok(run)) {
         return run->err.code;
     }
@@ -400,16 +397,10 @@ gx_code gx_program_run(gx_run *run, gx_program *program, const gx_program_arg *a
         refuse_size(run, &g->node[g->result].type)) {
         return run->err.code;
     }
-    if (gx_mem_alloc(run->ctx->mem, (size_t)(g->operands + 1) * sizeof(gx_mat), "operands", &memory,
-                     &err) != GX_OK) {
-        return gx_run_fail(run, &err);
-    }
-    if (g->outputs > 0 || how->name != NULL) {
-        gx_mem_alloc(run->ctx->mem, (size_t)(g->outputs + 1) * sizeof(gx_sink), "results", &sinks,
-                     &err);
-        gx_run_fail(run, &err);
-    }
-    gx_mat *operand = memory;
+    bool has_sinks = g->outputs > 0 || how->name != NULL;
+    gx_mat *operand = gx_run_alloc(run, (size_t)(g->operands + 1) * sizeof *operand, "operands");
+    gx_sink *sinks =
+        has_sinks ? gx_run_alloc(run, (size_t)(g->outputs + 1) * sizeof *sinks, "results") : NULL;
     for (int k = 0; k < g->operands && gx_ok(run); k++) {
         operand_mat(run, &g->operand[k], args, &operand[k]);
     }

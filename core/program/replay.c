@@ -108,7 +108,7 @@ static void count_replays(gx_exec *x, const tally *before, int64_t times)
 /* No loop is recorded on this device from now on. */
 static void give_up(gx_exec *x, const gx_err *err)
 {
-    x->on->accel->has_no_records = true;
+    x->on->call.accel->has_no_records = true;
     gx_stats_note(&x->run->ctx->stats, "loops go round by round: %s", err->text);
 }
 
@@ -118,7 +118,7 @@ static void give_up(gx_exec *x, const gx_err *err)
 */
 static void replay(gx_exec *x, gx_record *record, int64_t times)
 {
-    const gx_accel *accel = x->on->accel;
+    const gx_accel *accel = x->on->call.accel;
     gx_err err = {.code = GX_OK};
     int64_t every = x->lanes > 1 ? WAIT_SELDOM : WAIT_EVERY;
     for (int64_t k = 0; k < times && gx_ok(x->run); k++) {
@@ -139,7 +139,7 @@ static void replay(gx_exec *x, gx_record *record, int64_t times)
 int64_t gx_replay_rounds(gx_exec *x, const gx_node *loop, gx_val **now, int64_t left,
                          gx_round round)
 {
-    gx_accel *accel = x->on->accel;
+    gx_accel *accel = x->on->call.accel;
     const void *before[NAMES_MOST], *after[NAMES_MOST];
     int32_t variables = x->g->block[loop->inner[0]].param_count;
     size_t bytes = (size_t)variables * sizeof *before;

@@ -58,13 +58,11 @@ static gx_ref simpler_product(gx_graph *g, const gx_ref *in)
             x = gx_graph_add(g, &turn, &x, 1);
         }
         const gx_ref pair[2] = {x, in[1 - side]};
-        g->rewritten++;
         return gx_graph_map(g, mul, zero, zero, pair, 2);
     }
     if (is_op(g, in[0], GX_OP_INVERSE)) {
         const gx_ref pair[2] = {gx_input(g, gx_at_node(g, in[0]), 0), in[1]};
         gx_node solve = {.op = gx_op_row(GX_OP_SOLVE)};
-        g->rewritten++;
         return gx_check_solve(g, &solve, pair, 2);
     }
     return GX_NO_NODE;
@@ -131,7 +129,6 @@ gx_ref gx_check_transpose(gx_graph *g, gx_node *node, const gx_ref *in, int coun
     bool is_symmetric =
         (from->type.properties & GX_PROP_SYMMETRIC) != 0 && node->op->id == GX_OP_TRANSPOSE;
     if (!g->is_plain && is_back) {
-        g->rewritten++;
         return gx_input(g, from, 0);
     }
     if (!g->is_plain && (is_symmetric || (from->type.rows == 1 && from->type.cols == 1 &&
@@ -221,7 +218,6 @@ gx_ref gx_check_trace(gx_graph *g, gx_node *node, const gx_ref *in, int count)
         gx_ref pair[2] = {gx_input(g, of, 0), gx_input(g, of, 1)};
         node->op = gx_op_row(GX_OP_TRACE_PRODUCT);
         memcpy(node->trans, of->trans, sizeof node->trans);
-        g->rewritten++;
         return gx_graph_add(g, node, pair, 2);
     }
     return gx_graph_add(g, node, in, 1);

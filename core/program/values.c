@@ -15,20 +15,16 @@
 gx_val *gx_val_of(gx_exec *x, const gx_type *type)
 {
     gx_val *val = x->spare;
-    gx_err err = {.code = GX_OK};
     if (!gx_ok(x->run)) {
         return NULL;
     }
     if (val != NULL) {
         x->spare = val->next;
     } else {
-        void *memory;
-        if (gx_mem_alloc(x->run->ctx->mem, sizeof *val, "a program's value", &memory, &err) !=
-            GX_OK) {
-            gx_run_fail(x->run, &err);
+        val = gx_run_alloc(x->run, sizeof *val, "a program's value");
+        if (val == NULL) {
             return NULL;
         }
-        val = memory;
     }
     val->refs = 1;
     val->type = *type;
@@ -84,20 +80,13 @@ void gx_val_put(gx_exec *x, gx_ref ref, gx_val *val)
 static bool give_memory(gx_exec *x, gx_val *val)
 {
     size_t bytes = 0;
-    gx_err err = {.code = GX_OK};
     gx_matrix_bytes(val->type.rows, val->type.cols, val->type.dtype, &bytes);
     if (bytes <= GX_SMALL_BYTES) {
         val->data = val->small;
         return true;
     }
-    if (gx_mem_alloc(x->run->ctx->mem, bytes, "an intermediate matrix", &val->owned, &err) !=
-        GX_OK) {
-        val->owned = NULL;
-        gx_run_fail(x->run, &err);
-        return false;
-    }
-    val->data = val->owned;
-    return true;
+    val->data = val->owned = gx_run_alloc(x->run, bytes, "an intermediate matrix");
+    return val->data != NULL;
 }
 
 bool gx_is_deterministic(const gx_exec *x)
@@ -173,7 +162,7 @@ const gx_type *gx_result_type(const gx_node *node, int k)
 static bool is_returned(const gx_exec *x, gx_ref ref)
 {
     const gx_node *n = &x->g->node[ref];
-    return x->on->accel == NULL && n->uses == 1 && !x->stores_value && x->g->result == ref &&
+    return x->on->call.accel == NULL && n->uses == 1 && !x->stores_value && x->g->result == ref &&
            (n->type.rows > 1 || n->type.cols > 1);
 }
 
@@ -235,7 +224,7 @@ static gx_sink *destination_of(gx_exec *x, const gx_node *node, int k, size_t ke
     if (is_returned(x, ref)) {
         return begin_value(x, t, tile_rows, tile_cols) ? x->value : NULL;
     }
-    if (x->on->accel != NULL || x->g->node[ref].uses != 1) {
+    if (x->on->call.accel != NULL || x->g->node[ref].uses != 1) {
         return NULL;
     }
     return gx_scratch_fits(x->run, t->rows, t->cols, t->dtype, keep_bytes)
@@ -249,8 +238,6 @@ gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_byte
     gx_run *run = x->run;
     const gx_type *type = gx_result_type(node, k);
     gx_val *val = gx_val_of(x, type);
-    gx_err err = {.code = GX_OK};
-    void *memory;
     if (val == NULL) {
         return NULL;
     }
@@ -260,13 +247,11 @@ gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_byte
         gx_val_put(x, gx_result_ref(x, node, k), val);
         return end;
     }
-    if (gx_mem_alloc(run->ctx->mem, sizeof(gx_sink), "an intermediate matrix", &memory, &err) !=
-        GX_OK) {
-        gx_run_fail(run, &err);
+    val->sink = gx_run_alloc(run, sizeof(gx_sink), "an intermediate matrix");
+    if (val->sink == NULL) {
         gx_val_release(x, val);
         return NULL;
     }
-    val->sink = memory;
     gx_sink_begin_scratch_tiles(run, type->rows, type->cols, type->dtype, keep_bytes, tile_rows,
                                 tile_cols, val->sink);
     if (!gx_ok(run)) {
@@ -285,17 +270,11 @@ gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_byte
 gx_sink *gx_result_made(gx_exec *x, const gx_node *node)
 {
     gx_run *run = x->run;
-    gx_err err = {.code = GX_OK};
-    void *memory;
-    gx_val *val = gx_ok(run) ? gx_val_of(x, &node->type) : NULL;
+    gx_val *val = gx_val_of(x, &node->type);
     if (val == NULL) {
         return NULL;
     }
-    if (gx_mem_calloc(run->ctx->mem, sizeof(gx_sink), "an intermediate matrix", &memory, &err) ==
-        GX_OK) {
-        val->sink = memory;
-    }
-    gx_run_fail(run, &err);
+    val->sink = gx_run_calloc(run, sizeof(gx_sink), "an intermediate matrix");
     gx_val_put(x, gx_result_ref(x, node, 0), val);
     return val->sink;
 }
@@ -308,7 +287,6 @@ void gx_result_is_made(gx_exec *x, const gx_node *node)
 
 void *gx_temp(gx_exec *x, size_t bytes)
 {
-    gx_err err = {.code = GX_OK};
     if (!gx_ok(x->run)) {
         return NULL;
     }
@@ -317,23 +295,17 @@ void *gx_temp(gx_exec *x, size_t bytes)
         gx_run_failf(x->run, GX_UNSUPPORTED, "too many operands are converted at once");
         return NULL;
     }
-    if (gx_mem_alloc(x->run->ctx->mem, bytes, "a program's step", place, &err) != GX_OK) {
-        gx_run_fail(x->run, &err);
-        return NULL;
-    }
-    x->temps++;
+    *place = gx_run_alloc(x->run, bytes, "a program's step");
+    x->temps += *place != NULL;
     return *place;
 }
 
 void *gx_work(gx_exec *x, size_t bytes)
 {
-    gx_err err = {.code = GX_OK};
     if (gx_ok(x->run) && (x->work == NULL || bytes > x->work_bytes)) {
         gx_mem_free(x->run->ctx->mem, x->work);
-        x->work = NULL;
         x->work_bytes = bytes;
-        gx_mem_alloc(x->run->ctx->mem, bytes, "a program's step", &x->work, &err);
-        gx_run_fail(x->run, &err);
+        x->work = gx_run_alloc(x->run, bytes, "a program's step");
     }
     return gx_ok(x->run) ? x->work : NULL;
 }

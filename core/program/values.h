@@ -25,8 +25,8 @@ typedef struct gx_val {
     const gx_mat *mat; /* an operand's source; borrowed                              */
     void *device;      /* a copy in the device's memory, packed; NULL: none           */
     size_t device_bytes;
-    int lane;         /* whose memory that is                                          */
-    gx_block_key key; /* the copy is kept for later calls; file 0: it is not           */
+    int lane;                 /* whose memory that is                                          */
+    gx_block_key key;         /* the copy is kept for later calls; file 0: it is not           */
     const gx_node *product;   /* not computed yet: who uses it does (postponed); NULL: it is   */
     struct gx_val *factor[2]; /* ... and of what; counted                                    */
     bool is_delivered;        /* made where the program stores or returns it                 */
@@ -36,14 +36,11 @@ typedef struct gx_val {
 
 /* A device that the program runs on. */
 typedef struct gx_lane {
-    gx_accel *accel; /* NULL: everything on the host                                 */
-    size_t limit;
-    gx_staging stage;  /* of small copies to the device ...                           */
-    size_t staged;     /* ... and how much of it is under way                         */
+    gx_devcall call;   /* accel NULL: everything on the host.  hold: what a node takes  */
+    int holds;         /* ... beside operands and result, until it is enqueued        */
+    size_t staged;     /* of the call's stage, for small copies: under way            */
     bool is_under_way; /* something has been enqueued that nobody has waited for      */
     gx_record *record; /* of a loop; goes when it is not under way any more           */
-    gx_hold hold[GX_DEVCALL_HOLDS]; /* what a node takes beside operands and result ... */
-    int holds;                      /* ... until it is enqueued                         */
 } gx_lane;
 
 typedef struct gx_exec {

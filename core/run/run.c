@@ -109,6 +109,22 @@ gx_code gx_run_fail(gx_run *run, const gx_err *err)
     return code;
 }
 
+void *gx_run_alloc(gx_run *run, size_t bytes, const char *what)
+{
+    gx_err err = {0};
+    void *memory = NULL;
+    if (gx_ok(run) && gx_mem_alloc(run->ctx->mem, bytes, what, &memory, &err) != GX_OK) {
+        gx_run_fail(run, &err);
+    }
+    return memory;
+}
+
+void *gx_run_calloc(gx_run *run, size_t bytes, const char *what)
+{
+    void *memory = gx_run_alloc(run, bytes, what);
+    return memory == NULL ? NULL : memset(memory, 0, bytes);
+}
+
 gx_code gx_run_failf(gx_run *run, gx_code code, const char *format, ...)
 {
     gx_err err = {.code = code};

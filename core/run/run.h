@@ -108,6 +108,10 @@ gx_code gx_run_fail(gx_run *run, const gx_err *err);
 gx_code gx_run_failf(gx_run *run, gx_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* gx_mem_alloc() and gx_mem_calloc(); NULL: the run fails for it, or had failed. */
+void *gx_run_alloc(gx_run *run, size_t bytes, const char *what);
+void *gx_run_calloc(gx_run *run, size_t bytes, const char *what);
+
 /*
 ** Where the run has failed with this code: forget it, and return true.  For a driver that has
 ** another way; everything begun since the run was last well must have been ended before.

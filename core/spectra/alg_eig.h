@@ -60,7 +60,6 @@ typedef struct gx_eig_args {
 typedef struct gx_eig_result {
     gx_mem *mem;      /* where the arrays are from                                          */
     int64_t n, count; /* count: pairs that converged, <= asked                              */
-    int64_t asked;
     bool is_real;       /* every value has imaginary part 0, and so vectors are of A's dtype  */
     bool is_hermitian;  /* A was taken as Hermitian: right and left vectors are the same      */
     gx_scalar *values;  /* count                                                              */
@@ -119,7 +118,6 @@ typedef struct gx_svd_result {
     gx_mem *mem;
     int64_t m, n;
     int64_t count; /* singular values                                                  */
-    int64_t asked;
     int64_t u_cols;    /* of U: count, or m (FULL)                                         */
     int64_t vt_rows;   /* of V^H: count, or n (FULL)                                       */
     gx_number dtype;    /* of U and V^H: A's                                                */

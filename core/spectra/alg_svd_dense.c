@@ -288,7 +288,7 @@ static void keep_first(gx_svd_result *r, int64_t k)
         memmove((char *)r->vt + (size_t)(j * k) * es, gx_at(r->vt, r->dtype, r->vt_rows, 0, j),
                 (size_t)k * es);
     }
-    r->count = r->asked = r->u_cols = r->vt_rows = k;
+    r->count = r->u_cols = r->vt_rows = k;
 }
 
 /* Exchange the numbers i and j of a vector whose elements are `step` apart. */

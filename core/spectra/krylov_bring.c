@@ -10,12 +10,6 @@
 #include "../exec/load.h"
 #include "krylov_device.h"
 
-static gx_code run_kernel(const gx_kry_share *s, gx_kernel_id kernel, gx_number dtype,
-                          const gx_args *args, gx_err *err)
-{
-    return s->accel->backend->kernel[kernel][dtype](s->accel->dev, s->accel->run, args, err);
-}
-
 /* The lower triangle of n x n elements, mirrored. */
 static gx_code mirror(const gx_kry_share *s, gx_number dtype, int64_t n, void *c, int64_t ldc,
                       gx_err *err)
@@ -23,7 +17,7 @@ static gx_code mirror(const gx_kry_share *s, gx_number dtype, int64_t n, void *c
     gx_args args = {.uplo = GX_LOWER, .transa = gx_adjoint(dtype), .m = n, .n = n};
     args.c = c;
     args.ldc = ldc;
-    return run_kernel(s, GX_SYMMETRIZE, dtype, &args, err);
+    return gx_devcall_kernel(&s->on, GX_SYMMETRIZE, dtype, &args, err);
 }
 
 /* c (m x n) = a^H, or a. */
@@ -37,28 +31,31 @@ static gx_code move(const gx_kry_share *s, gx_number dtype, bool is_turned, int6
     args.ldc = ldc;
     return m == 0 || n == 0
                ? GX_OK
-               : run_kernel(s, is_turned ? GX_TRANSPOSE : GX_COPY, dtype, &args, err);
+               : gx_devcall_kernel(&s->on, is_turned ? GX_TRANSPOSE : GX_COPY, dtype, &args, err);
 }
 
 /* What lies before a share's square in its rows: turned, from those who have it in theirs. */
 static gx_code take_over(struct gx_kry_device *d, int share, gx_err *err)
 {
     const gx_oper *op = d->op;
-    gx_kry_share *s = &d->share[share];
+    const gx_kry_share *s = &d->share[share];
+    const gx_hold *other = &s->on.hold[GX_KRY_OTHER];
     size_t element = gx_number_bytes(op->dtype);
     for (int k = 0; k < share; k++) {
         const gx_kry_share *from = &d->share[k];
-        GX_TRY(gx_kry_check_open(d, from, err));
+        GX_TRY(gx_devcall_check_open(&from->on, err));
         size_t column = (size_t)from->cols * element;
-        int64_t most = (int64_t)(s->other.bytes / column);
+        int64_t most = (int64_t)(other->bytes / column);
         for (int64_t j = 0; j < s->cols; j += most) {
             int64_t cols = gx_min(most, s->cols - j);
             size_t bytes = (size_t)cols * column;
-            GX_TRY(s->accel->backend->copy_from(
-                s->accel->dev, s->accel->run, s->other.data, from->accel->dev,
-                gx_at(from->a.data, op->dtype, from->cols, 0, s->first + j), bytes, err));
-            GX_TRY(move(s, op->dtype, true, cols, from->cols, s->other.data, from->cols,
-                        gx_at(s->a.data, op->dtype, s->cols, j, from->first), s->cols, err));
+            GX_TRY(s->on.accel->backend->copy_from(
+                s->on.accel->dev, s->on.accel->run, other->data, from->on.accel->dev,
+                gx_at(from->on.hold[GX_KRY_A].data, op->dtype, from->cols, 0, s->first + j), bytes,
+                err));
+            GX_TRY(move(s, op->dtype, true, cols, from->cols, other->data, from->cols,
+                        gx_at(s->on.hold[GX_KRY_A].data, op->dtype, s->cols, j, from->first),
+                        s->cols, err));
             gx_stats_add(&op->run->ctx->stats, GX_STAT_PEER_BYTES, (int64_t)bytes);
         }
     }
@@ -70,6 +67,7 @@ static gx_code make_rows(struct gx_kry_device *d, int share, gx_err *err)
 {
     gx_oper *op = d->op;
     gx_kry_share *s = &d->share[share];
+    gx_hold *other = &s->on.hold[GX_KRY_OTHER];
     gx_number dtype = op->dtype;
     int64_t top = gx_kry_strip_top(op, s), rows = op->m - top, end = s->first + s->cols;
     int64_t elements = rows * s->cols;
@@ -77,23 +75,22 @@ static gx_code make_rows(struct gx_kry_device *d, int share, gx_err *err)
     for (int k = 0; k < share; k++) { // a column of theirs has room
         elements = gx_max(elements, d->share[k].cols);
     }
-    GX_TRY(gx_kry_take(s, &s->other, (size_t)elements * gx_number_bytes(dtype), err));
+    GX_TRY(gx_devcall_grow(&s->on, GX_KRY_OTHER, (size_t)elements * gx_number_bytes(dtype), err));
     gx_mat_view(&view, op->A, GX_NO_TRANS, top, s->first, rows, s->cols);
-    GX_TRY(gx_device_load(op->run, s->accel, &view, s->cols, dtype, true, s->other.data, err));
+    GX_TRY(gx_device_load(op->run, s->on.accel, &view, s->cols, dtype, true, other->data, err));
     if (!gx_ok(op->run)) {
         return GX_OK;
     }
-    void *square = gx_at(s->other.data, dtype, rows, s->first - top, 0);
+    void *square = gx_at(other->data, dtype, rows, s->first - top, 0);
     GX_TRY(mirror(s, dtype, s->cols, square, rows, err));
     GX_TRY(move(s, dtype, false, s->cols, s->cols, square, rows,
-                gx_at(s->a.data, dtype, s->cols, 0, s->first), s->cols, err));
-    GX_TRY(move(s, dtype, true, s->cols, op->m - end,
-                gx_at(s->other.data, dtype, rows, end - top, 0), rows,
-                gx_at(s->a.data, dtype, s->cols, 0, end), s->cols, err));
+                gx_at(s->on.hold[GX_KRY_A].data, dtype, s->cols, 0, s->first), s->cols, err));
+    GX_TRY(move(s, dtype, true, s->cols, op->m - end, gx_at(other->data, dtype, rows, end - top, 0),
+                rows, gx_at(s->on.hold[GX_KRY_A].data, dtype, s->cols, 0, end), s->cols, err));
     GX_TRY(take_over(d, share, err));
-    GX_TRY(s->accel->backend->queue_wait(s->accel->dev, s->accel->run, err));
-    gx_pool_give(s->accel->pool, s->other.data, s->other.bytes);
-    s->other = (gx_kry_buffer){NULL, 0};
+    GX_TRY(s->on.accel->backend->queue_wait(s->on.accel->dev, s->on.accel->run, err));
+    gx_pool_give(s->on.accel->pool, other->data, other->bytes);
+    *other = (gx_hold){NULL, 0};
     return GX_OK;
 }
 
@@ -104,35 +101,35 @@ static gx_code make_columns(struct gx_kry_device *d, gx_kry_share *s, gx_err *er
     int64_t top = gx_kry_top(op, s), rows = op->m - top;
     gx_mat view;
     gx_mat_view(&view, op->A, GX_NO_TRANS, top, s->first, rows, s->cols);
-    GX_TRY(gx_device_load(op->run, s->accel, &view, s->cols, op->dtype, op->is_hermitian, s->a.data,
-                          err));
+    GX_TRY(gx_device_load(op->run, s->on.accel, &view, s->cols, op->dtype, op->is_hermitian,
+                          s->on.hold[GX_KRY_A].data, err));
     if (op->is_hermitian && gx_ok(op->run)) {
-        GX_TRY(mirror(s, op->dtype, s->cols, s->a.data, rows, err));
-        GX_TRY(s->accel->backend->queue_wait(s->accel->dev, s->accel->run, err));
+        GX_TRY(mirror(s, op->dtype, s->cols, s->on.hold[GX_KRY_A].data, rows, err));
+        GX_TRY(s->on.accel->backend->queue_wait(s->on.accel->dev, s->on.accel->run, err));
     }
     return GX_OK;
 }
 
-/* A share's buffer: found, or made. */
+/* A share's buffer: found, or made.  It is kept where all of A is on devices. */
 static gx_code fill(struct gx_kry_device *d, int share, gx_err *err)
 {
     gx_oper *op = d->op;
     gx_kry_share *s = &d->share[share];
     int64_t rows = d->has_whole_rows ? op->n : op->m - gx_kry_top(op, s);
-    size_t bytes = (size_t)(rows * s->cols) * gx_number_bytes(op->dtype);
-    gx_block_key key;
-    GX_TRY(gx_kry_check_open(d, s, err));
-    if (gx_kry_key(d, s, &key)) {
-        s->a = (gx_kry_buffer){gx_pool_claim(s->accel->pool, &key, bytes), bytes};
-        s->is_sound = s->a.data != NULL;
-        gx_stats_add(&op->run->ctx->stats, GX_STAT_DEVICE_HITS, s->is_sound);
-    }
-    if (s->is_sound) {
+    s->on.hold[GX_KRY_A].bytes = (size_t)(rows * s->cols) * gx_number_bytes(op->dtype);
+    int64_t form = d->has_whole_rows ? -2 : op->is_hermitian ? -1 : 0; // mirrored: not as stored
+    const gx_mat *kept = gx_kry_columns(d) == op->n ? op->A : NULL;
+    s->on.key = gx_devcall_key(op->run, kept, form, rows, op->dtype);
+    s->on.key.j0 = s->first;
+    s->on.key.n = s->cols;
+    GX_TRY(gx_devcall_check_open(&s->on, err));
+    GX_TRY(gx_devcall_begin(&s->on, GX_DEVCALL_HOLDS, err));
+    if (s->on.is_there) {
         return GX_OK;
     }
-    GX_TRY(gx_kry_take(s, &s->a, bytes, err));
+    GX_TRY(gx_devcall_take(&s->on, GX_KRY_A, err));
     GX_TRY(d->has_whole_rows ? make_rows(d, share, err) : make_columns(d, s, err));
-    s->is_sound = gx_ok(op->run);
+    s->on.is_there = gx_ok(op->run);
     return GX_OK;
 }
 

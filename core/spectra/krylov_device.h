@@ -5,13 +5,8 @@
 #ifndef GX_KRYLOV_DEVICE_H
 #define GX_KRYLOV_DEVICE_H
 
-#include "../device/fleet.h"
+#include "../device/devcall.h"
 #include "krylov.h"
-
-typedef struct gx_kry_buffer {
-    void *data;
-    size_t bytes;
-} gx_kry_buffer;
 
 /* Parts that x comes in, at most; a stretch of y is made in one, or in two. */
 enum { GX_KRY_X_PARTS = 2 };
@@ -30,10 +25,10 @@ typedef struct gx_kry_part {
 ** in its memory.
 */
 typedef struct gx_kry_layout {
-    int64_t cols;      /* of vectors; 0: nothing is laid out yet                    */
-    bool is_added;     /* by the devices: there is a stretch of y for each share    */
-    bool is_turned;    /* A_c^H x                                                   */
-    bool is_triangle;  /* two products, each with all of x, into all of y           */
+    int64_t cols;     /* of vectors; 0: nothing is laid out yet                    */
+    bool is_added;    /* by the devices: there is a stretch of y for each share    */
+    bool is_turned;   /* A_c^H x                                                   */
+    bool is_triangle; /* two products, each with all of x, into all of y           */
     int64_t rows, x0, x, y0, y;
     int64_t x_at[GX_KRY_X_PARTS + 1]; /* where parts of x begin, and the last one ends */
     int x_parts, y_parts;
@@ -42,29 +37,27 @@ typedef struct gx_kry_layout {
     size_t work;                           /* that its products need              */
 } gx_kry_layout;
 
-/* What one device has. */
+/* A share's buffers.  Its columns of A are m x cols; Hermitian: from row first on; whole rows:
+** cols x n.  OTHER, while they are made: what is turned. */
+enum { GX_KRY_A, GX_KRY_X, GX_KRY_Y, GX_KRY_WORK, GX_KRY_OTHER };
+
+/* Its marks: a part of x is there; part k of y is summed up so far, k % 2; a part of y has come
+** from another share; the first part of y has come down. */
+enum { GX_KRY_ARRIVED, GX_KRY_DONE, GX_KRY_RECEIVED = GX_KRY_DONE + 2, GX_KRY_DOWN, GX_KRY_MARKS };
+
+/* What one device has; y comes down to the call's stage. */
 typedef struct gx_kry_share {
-    gx_accel *accel;
-    size_t limit;
-    int64_t first, cols; /* of A                                   */
-    bool is_sound;       /* a holds them                           */
-    gx_kry_buffer a;     /* m x cols; Hermitian: from row first on; whole rows: cols x n */
-    gx_kry_buffer x, y, work;
-    gx_kry_buffer other;     /* while it is made: what is turned      */
+    gx_devcall on;
+    int64_t first, cols;     /* of A                                  */
     gx_kry_layout layout[2]; /* of the latest passes, adjoint or not  */
-    gx_mark *arrived;    /* a part of x; marks are NULL before the first pass */
-    gx_mark *done[2];    /* part k of y is summed up so far: k % 2 */
-    gx_mark *received;   /* a part of y from another share        */
-    gx_mark *down_there; /* the first part of y has come down     */
-    gx_staging down;
 } gx_kry_share;
 
 struct gx_kry_device {
     gx_oper *op;
-    uint64_t stamp;      /* of the file; 0: nothing is kept       */
     bool has_whole_rows; /* of a Hermitian A, not a triangle      */
     int shares;
     gx_kry_share share[GX_DEVICES_MOST];
+    gx_devcalls calls;   /* of the shares, as they end            */
     gx_staging up;       /* of the first share's pool             */
     int64_t from, count; /* columns of vectors that are under way */
     const void *vectors; /* of this pass                          */
@@ -72,8 +65,7 @@ struct gx_kry_device {
     int64_t all;
     bool is_adjoint, adds;
     bool is_added; /* each share brings a stretch of y down, the sum of all shares' */
-    gx_err err;    /* the first failure                     */
-    int culprit;   /* whose it is                           */
+    gx_err err;    /* the first failure; calls.culprit: whose it is */
 };
 
 /* The first row of A that a share of columns has. */
@@ -111,18 +103,8 @@ void gx_kry_choose(struct gx_kry_device *d, gx_accel *first, size_t limit, bool 
 /* The shares' columns anew: all, so that the last device is done soonest, or those with room. */
 void gx_kry_cut(struct gx_kry_device *d);
 
-/* Is the device still there?  Another call, one of a progress report, may have lost it. */
-bool gx_kry_is_open(const struct gx_kry_device *d, const gx_kry_share *s);
-gx_code gx_kry_check_open(const struct gx_kry_device *d, const gx_kry_share *s, gx_err *err);
-
 /* code, with the share whose failure it is. */
 gx_code gx_kry_fail_of(struct gx_kry_device *d, int culprit, gx_code code);
-
-/* Device memory of at least so many bytes, what is there is lost. */
-gx_code gx_kry_take(const gx_kry_share *s, gx_kry_buffer *b, size_t bytes, gx_err *err);
-
-/* What is in a share's buffer; false: nothing that a later call could find again. */
-bool gx_kry_key(const struct gx_kry_device *d, const gx_kry_share *s, gx_block_key *key);
 
 /* All shares' columns, or rows, found or brought (krylov_bring.c). */
 bool gx_kry_fill_all(struct gx_kry_device *d);

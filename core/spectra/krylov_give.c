@@ -144,7 +144,6 @@ void gx_kry_give(gx_kry *s)
                        args->wants_residuals) != GX_OK) {
         return;
     }
-    r->asked = s->k;
     r->is_real = is_real;
     r->is_hermitian = args->is_hermitian;
     for (int64_t i = 0; i < count && gx_ok(s->run); i++) {

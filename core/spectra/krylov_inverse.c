@@ -263,11 +263,8 @@ static void factor_shifted(gx_oper *op, const gx_mat *B)
 
 static void begin_large(gx_oper *op, const gx_mat *B, size_t keep_bytes)
 {
-    void *memory = NULL;
-    gx_err err = {0};
-    gx_mem_calloc(op->run->ctx->mem, sizeof(struct gx_factors), "two factors", &memory, &err);
-    op->factors = memory;
-    if (gx_run_fail(op->run, &err) == GX_OK && B != NULL) {
+    op->factors = gx_run_calloc(op->run, sizeof *op->factors, "two factors");
+    if (gx_ok(op->run) && B != NULL) {
         factor_b(op, B, keep_bytes);
     }
     if (op->is_inverse && gx_ok(op->run)) {

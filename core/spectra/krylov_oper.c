@@ -217,14 +217,11 @@ gx_code gx_oper_begin(gx_run *run, const gx_mat *A, gx_number dtype, bool is_her
         return gx_oper_begin_sparse(run, A, dtype, is_hermitian, keep_bytes, op);
     }
     *op = shape_of(run, A, dtype, is_hermitian, keep_bytes);
-    void *strip = NULL;
-    gx_err err = {0};
-    if (!gx_ok(run) ||
-        gx_mem_calloc(run->ctx->mem, (size_t)(gx_oper_grid_cols(op) + 1) * sizeof(void *),
-                      "columns of blocks", &strip, &err) != GX_OK) {
-        return gx_run_fail(run, &err);
+    op->strip = gx_run_calloc(run, (size_t)(gx_oper_grid_cols(op) + 1) * sizeof(void *),
+                              "columns of blocks");
+    if (op->strip == NULL) {
+        return run->err.code;
     }
-    op->strip = strip;
     if (keep_bytes < FEW_PASSES) {
         op->on_device = gx_ceil_div(gx_oper_device_begin(op), op->edge_cols);
     }

@@ -313,23 +313,19 @@ static int64_t columns_together(product *p, int64_t cols, bool are_read)
 int64_t gx_oper_pass(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, void *y,
                      int64_t first)
 {
-    gx_mem *mem = op->run->ctx->mem;
     product p = {.op = op};
-    void *units = NULL;
-    gx_err err = {0};
     int64_t sweeps = 0;
     p.has_rows = !is_adjoint || op->is_hermitian;
     p.has_cols = is_adjoint || op->is_hermitian;
     p.ldx = is_adjoint ? op->m : op->n;
     p.ldy = is_adjoint ? op->n : op->m;
     choose_sides(op, &p);
-    if (gx_run_device(op->run, &p.backend, &p.dev) != GX_OK ||
-        gx_mem_alloc(mem, (size_t)most_units(op, &p) * sizeof(unit), "pieces of the matrix",
-                     &units, &err) != GX_OK) {
-        gx_run_fail(op->run, &err);
+    gx_run_device(op->run, &p.backend, &p.dev);
+    p.units =
+        gx_run_alloc(op->run, (size_t)most_units(op, &p) * sizeof(unit), "pieces of the matrix");
+    if (p.units == NULL) {
         return 0;
     }
-    p.units = units;
     bool is_back = op->passes % 2 == 1;
     int64_t together = columns_together(&p, cols, reads_any(op, first));
     for (int64_t c = 0; c < cols && gx_ok(op->run); c += together, sweeps++) {
@@ -339,6 +335,6 @@ int64_t gx_oper_pass(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, 
         run_units(&p, first, is_back);
         run_units(&p, first, !is_back);
     }
-    gx_mem_free(mem, units);
+    gx_mem_free(op->run->ctx->mem, p.units);
     return sweeps;
 }

@@ -49,51 +49,10 @@ enum { USUAL_COLUMNS = 8, MOST_NARROW = 16, GRAIN = 64 };
 
 // A share -----------------------------------------------------------------------------------------
 
-bool gx_kry_is_open(const struct gx_kry_device *d, const gx_kry_share *s)
-{
-    return gx_fleet_has(d->op->run->ctx, s->accel);
-}
-
-gx_code gx_kry_check_open(const struct gx_kry_device *d, const gx_kry_share *s, gx_err *err)
-{
-    return gx_kry_is_open(d, s) ? GX_OK : gx_fail(err, GX_DEVICE, "the device was lost");
-}
-
 gx_code gx_kry_fail_of(struct gx_kry_device *d, int culprit, gx_code code)
 {
-    d->culprit = code == GX_OK ? d->culprit : culprit;
+    d->calls.culprit = code == GX_OK ? d->calls.culprit : culprit;
     return code;
-}
-
-gx_code gx_kry_take(const gx_kry_share *s, gx_kry_buffer *b, size_t bytes, gx_err *err)
-{
-    if (b->data != NULL && b->bytes >= bytes) {
-        return GX_OK;
-    }
-    gx_pool_give(s->accel->pool, b->data, b->bytes);
-    *b = (gx_kry_buffer){NULL, bytes};
-    return gx_pool_take(s->accel->pool, bytes, s->limit, &b->data, err);
-}
-
-bool gx_kry_key(const struct gx_kry_device *d, const gx_kry_share *s, gx_block_key *key)
-{
-    const gx_oper *op = d->op;
-    if (d->stamp == 0 || gx_kry_columns(d) != op->n) {
-        return false;
-    }
-    *key = (gx_block_key){.file = d->stamp,
-                          .id = op->A->meta.id,
-                          .generation = op->A->meta.generation,
-                          .i0 = op->is_hermitian ? -1 : 0, // mirrored: not what is stored
-                          .j0 = s->first,
-                          .m = op->m - gx_kry_top(op, s),
-                          .n = s->cols,
-                          .dtype = op->dtype};
-    if (d->has_whole_rows) {
-        key->i0 = -2;
-        key->m = op->n;
-    }
-    return true;
 }
 
 // Products ----------------------------------------------------------------------------------------
@@ -153,14 +112,12 @@ static void cut_y(int share, int stretches, bool has_halves, gx_kry_layout *l)
 /* What the hungriest product needs. */
 static size_t work_bytes(const gx_oper *op, const gx_kry_share *s, const gx_kry_layout *l)
 {
-    const gx_backend *backend = s->accel->backend;
     size_t most = 0;
-    int parts = backend->workspace == NULL ? 0 : l->x_parts * l->y_parts;
-    for (int part = 0; part < parts; part++) {
+    for (int part = 0; part < l->x_parts * l->y_parts; part++) {
         gx_args args[2];
         int count = gx_kry_products(op, s, l, part % l->x_parts, part / l->x_parts, args);
         for (int k = 0; k < count; k++) {
-            size_t bytes = backend->workspace(s->accel->dev, GX_GEMM, op->dtype, &args[k]);
+            size_t bytes = gx_devcall_workspace(&s->on, GX_GEMM, op->dtype, &args[k]);
             most = bytes > most ? bytes : most;
         }
     }
@@ -211,8 +168,8 @@ static gx_args mirrored(gx_number dtype, const gx_kry_share *s, const gx_args *f
     args.k = first->m - s->cols;
     args.beta = (gx_scalar){1, 0};
     if (first->a != NULL) {
-        args.a = gx_at(s->a.data, dtype, first->lda, s->cols, 0);
-        args.b = gx_at(s->x.data, dtype, first->ldb, s->cols, 0);
+        args.a = gx_at(s->on.hold[GX_KRY_A].data, dtype, first->lda, s->cols, 0);
+        args.b = gx_at(s->on.hold[GX_KRY_X].data, dtype, first->ldb, s->cols, 0);
     }
     return args;
 }
@@ -223,6 +180,7 @@ int gx_kry_products(const gx_oper *op, const gx_kry_share *s, const gx_kry_layou
     if (part_y > 0 && part_x < l->x_parts - 1) {
         return 0;
     }
+    const gx_hold *hold = s->on.hold;
     gx_kry_part p = l->part[part_y];
     int64_t x = part_y > 0 ? 0 : l->x_at[part_x], y = p.row;
     gx_args args = {.transa = l->is_turned ? gx_adjoint(op->dtype) : GX_NO_TRANS,
@@ -233,12 +191,13 @@ int gx_kry_products(const gx_oper *op, const gx_kry_share *s, const gx_kry_layou
                     .beta = {x > 0 || p.is_received, 0},
                     .lda = gx_max(1, l->rows),
                     .ldb = gx_max(1, l->x),
-                    .work = l->work > 0 ? s->work.data : NULL};
+                    .work = l->work > 0 ? hold[GX_KRY_WORK].data : NULL};
     args.ldc = gx_max(1, p.ld);
-    if (s->a.data != NULL && s->x.data != NULL && s->y.data != NULL) {
-        args.a = gx_at(s->a.data, op->dtype, l->rows, l->is_turned ? x : y, l->is_turned ? y : x);
-        args.b = gx_at(s->x.data, op->dtype, l->x, x, 0);
-        args.c = gx_at(s->y.data, op->dtype, 1, p.at, 0);
+    if (hold[GX_KRY_A].data != NULL && hold[GX_KRY_X].data != NULL && hold[GX_KRY_Y].data != NULL) {
+        int64_t i = l->is_turned ? x : y, j = l->is_turned ? y : x;
+        args.a = gx_at(hold[GX_KRY_A].data, op->dtype, l->rows, i, j);
+        args.b = gx_at(hold[GX_KRY_X].data, op->dtype, l->x, x, 0);
+        args.c = gx_at(hold[GX_KRY_Y].data, op->dtype, 1, p.at, 0);
     }
     out[0] = args;
     if (args.m == 0 || args.k == 0) {
@@ -282,8 +241,7 @@ static bool is_faster(const gx_oper *op, const gx_accel *accel)
     const gx_device_profile *device = &accel->profile;
     double pass = device_pass(op, accel, bytes_of(op), USUAL_COLUMNS);
     double copy = bytes_of(op) * (op->is_hermitian ? 0.5 : 1) / device->upload_bytes_per_s;
-    return op->run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA ||
-           PASSES * pass + copy < PASSES * host_pass(op);
+    return gx_place_is_less(op->run, PASSES * pass + copy, PASSES * host_pass(op));
 }
 
 // Columns -----------------------------------------------------------------------------------------
@@ -328,7 +286,7 @@ static int64_t columns_within(const struct gx_kry_device *d, const gx_kry_share 
                                       gx_kry_lay_out(d, &s, 0, true, block).work);
         rest += gx_pool_rounded((size_t)(op->n * block) * element);
         rest += gx_pool_rounded((size_t)(op->m * block) * element);
-        size_t room = s.limit > rest ? s.limit - rest : 0, bytes = share_bytes(d, &s);
+        size_t room = s.on.limit > rest ? s.on.limit - rest : 0, bytes = share_bytes(d, &s);
         if (bytes <= room) {
             return cols;
         }
@@ -376,7 +334,7 @@ static int64_t deal(struct gx_kry_device *d, int64_t grain, double seconds)
     int64_t at = 0;
     for (int k = 0; k < d->shares; k++) {
         gx_kry_share *s = &d->share[k];
-        double bytes = seconds * s->accel->profile.sweep_bytes_per_s;
+        double bytes = seconds * s->on.accel->profile.sweep_bytes_per_s;
         s->first = at;
         s->cols = grains_within(d, at, columns_within(d, s, grain), grain, bytes);
         at += s->cols;
@@ -391,7 +349,7 @@ static bool cut_into(struct gx_kry_device *d, int64_t grain)
     int64_t all = d->op->n;
     double slowest = INFINITY, low = 0;
     for (int k = 0; k < d->shares; k++) {
-        slowest = fmin(slowest, d->share[k].accel->profile.sweep_bytes_per_s);
+        slowest = fmin(slowest, d->share[k].on.accel->profile.sweep_bytes_per_s);
     }
     double high = 1.01 * swept(d, 0, all) / slowest;
     if (deal(d, grain, high) != all) {
@@ -410,10 +368,10 @@ bool gx_kry_are_linked(const struct gx_kry_device *d, gx_kernel_id kernel)
 {
     bool all = d->shares > 1;
     for (int i = 0; i < d->shares; i++) {
-        const gx_accel *accel = d->share[i].accel;
+        const gx_accel *accel = d->share[i].on.accel;
         all = all && gx_accel_offers(accel, kernel, d->op->dtype);
         for (int j = 0; j < d->shares && all; j++) {
-            all = i == j || accel->link[d->share[j].accel->ordinal].is_direct;
+            all = i == j || accel->link[d->share[j].on.accel->ordinal].is_direct;
         }
     }
     return all;
@@ -424,8 +382,8 @@ void gx_kry_cut(struct gx_kry_device *d)
     const gx_oper *op = d->op;
     int64_t grain = gx_min(GRAIN, op->edge_cols);
     int some = 0;
-    d->has_whole_rows = op->is_hermitian && gx_kry_are_linked(d, GX_TRANSPOSE) &&
-                        gx_kry_are_linked(d, GX_COPY);
+    d->has_whole_rows =
+        op->is_hermitian && gx_kry_are_linked(d, GX_TRANSPOSE) && gx_kry_are_linked(d, GX_COPY);
     d->has_whole_rows = d->has_whole_rows && cut_into(d, grain);
     if (!d->has_whole_rows && (op->is_hermitian || !cut_into(d, grain))) {
         cut_into(d, op->edge_cols);
@@ -445,7 +403,7 @@ static double devices_pass(const struct gx_kry_device *d, int64_t cols)
     for (int k = 0; k < d->shares; k++) {
         const gx_kry_share *s = &d->share[k];
         double bytes = swept(d, s->first, s->first + s->cols);
-        longest = fmax(longest, device_pass(d->op, s->accel, bytes, cols));
+        longest = fmax(longest, device_pass(d->op, s->on.accel, bytes, cols));
     }
     return longest + ANOTHER_S * (d->shares - 1);
 }
@@ -456,7 +414,8 @@ static double share_out(struct gx_kry_device *d, const gx_fleet *fleet, int coun
     const gx_oper *op = d->op;
     d->shares = count;
     for (int k = 0; k < count; k++) {
-        d->share[k] = (gx_kry_share){.accel = fleet->accel[k], .limit = fleet->bytes[k]};
+        d->share[k] = (gx_kry_share){
+            .on = {.run = op->run, .accel = fleet->accel[k], .limit = fleet->bytes[k]}};
     }
     gx_kry_cut(d);
     double rest = 1 - swept(d, 0, gx_kry_columns(d)) / swept(d, 0, op->n);

@@ -49,13 +49,8 @@ static gx_code apply_sparse(gx_oper *op, bool is_adjoint, const void *x, int64_t
 
 static gx_code begin(gx_oper *op)
 {
-    gx_err err = {0};
-    void *memory = NULL;
-    if (gx_ok(op->run)) {
-        gx_mem_calloc(op->run->ctx->mem, sizeof *op->sparse, "an operator", &memory, &err);
-    }
-    op->sparse = memory;
-    return gx_run_fail(op->run, &err);
+    op->sparse = gx_run_calloc(op->run, sizeof *op->sparse, "an operator");
+    return gx_ok(op->run) ? GX_OK : op->run->err.code;
 }
 
 gx_code gx_oper_begin_sparse(gx_run *run, const gx_mat *A, gx_number dtype, bool is_hermitian,

@@ -386,7 +386,6 @@ static void give(lanczos *s)
     if (gx_svd_reserve(s->run, r, s->op->m, s->op->n, count, s->dtype, args->mode) != GX_OK) {
         return;
     }
-    r->asked = s->k;
     for (int64_t i = 0; i < count; i++) {
         r->sigma[i] = s->sigma[pick[i]];
     }

@@ -31,7 +31,7 @@ gx_code gx_eig_reserve(gx_run *run, gx_eig_result *result, int64_t n, int64_t co
 {
     result->mem = run->ctx->mem;
     result->n = n;
-    result->count = result->asked = count;
+    result->count = count;
     result->dtype = dtype;
     result->values = gx_dense_take(run, GX_C128, count, 1, "eigenvalues");
     if (wants_residuals) {
@@ -64,7 +64,7 @@ gx_code gx_svd_reserve(gx_run *run, gx_svd_result *result, int64_t m, int64_t n,
     result->mem = run->ctx->mem;
     result->m = m;
     result->n = n;
-    result->count = result->asked = count;
+    result->count = count;
     result->dtype = dtype;
     result->u_cols = mode == GX_SVD_FULL ? m : count;
     result->vt_rows = mode == GX_SVD_FULL ? n : count;

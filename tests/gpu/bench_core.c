@@ -9,8 +9,8 @@
 ** by default: limits links stream product cholesky stored limited pinned xt; `links` says what a
 ** stream is measured against.  GX_BENCH_LIMIT: bytes of device memory of `limited` (2147483648).
 ** GX_BENCH_TILE: bytes of a tile.  GX_BENCH_TRACE=1: product and cholesky once more, what each
-** device did when, and what it waited for (bench_trace.h).  GX_BENCH_DROPPED=1: these with the
-** result dropped alone.  GX_BENCH_KEEP=1: the file stays, and one that is there is used.
+** device did when, and what it waited for (bench_trace.h).  GX_BENCH_KEEP=1: the file stays, and
+** one that is there is used.
 **
 ** GX_DEVICES (all, a number, a list; 1) works here as everywhere.
 **
@@ -52,7 +52,7 @@ typedef struct bench {
     gx_meta A, B;
     double read_s, copy_s, gemm_s, potrf_s, insert_s; /* limits; 0 = not measured */
     double links_s;                                   /* of a stream; the same */
-    double resident_s, dropped_s, stored_s;           /* the product's times; the same */
+    double dropped_s, stored_s;                       /* the product's times; the same */
     bool is_wrong;
 } bench;
 
@@ -402,7 +402,7 @@ static void measure_insert(bench *b)
 
 // Calls -------------------------------------------------------------------------------------------
 
-typedef enum keep { KEEP_THERE, KEEP_STORED, KEEP_NOTHING } keep;
+typedef enum keep { KEEP_STORED, KEEP_NOTHING } keep;
 
 /* Element (i, j) of a source. */
 static double element(bench *b, gx_run *run, const gx_mat *m, int64_t i, int64_t j)
@@ -464,7 +464,7 @@ static void look(bench *b, gx_run *run, const gx_mat *result, bool is_product)
 static double call_once(bench *b, bool is_product, keep where, bool is_traced)
 {
     gx_run run;
-    gx_mat A, B, result;
+    gx_mat A, B;
     gx_sink C = {0};
     gx_dest dest = {.name = "C", .replace = true};
     gx_mat_stored(&A, &b->A);
@@ -474,9 +474,7 @@ static double call_once(bench *b, bool is_product, keep where, bool is_traced)
     is_traced = is_traced && trace_on(b);
     double start = now();
     gx_run_begin(&run, b->ctx, is_product ? "gx_matmul" : "gx_cholesky");
-    if (where == KEEP_THERE) {
-        gx_sink_begin_resident(&run, b->n, b->n, GX_F64, &C);
-    } else if (where == KEEP_STORED) {
+    if (where == KEEP_STORED) {
         gx_sink_begin(&run, &dest, b->n, b->n, GX_F64, 0, 0, 0, &C);
     } else {
         gx_sink_begin_nowhere(&run, b->n, b->n, GX_F64, b->A.tile_rows, b->A.tile_cols, &C);
@@ -490,14 +488,6 @@ static double call_once(bench *b, bool is_product, keep where, bool is_traced)
     if (where == KEEP_STORED) {
         gx_sink_end(&C);
         seconds = now() - start;
-    } else if (where == KEEP_THERE && gx_ok(&run)) {
-        bool is_there = C.held.data != NULL;
-        gx_sink_source(&C, "C", &result);
-        look(b, &run, &result, is_product);
-        if (!is_there) {
-            gx_stats_note(&b->ctx->stats, "the result did not stay on the device");
-        }
-        gx_sink_drop(&C);
     }
     must(gx_run_end(&run), &run.err);
     return seconds;
@@ -688,15 +678,10 @@ static void run_parts(bench *b, const char *const *part)
         set(b, GX_SET_PINNING_BUDGET, usual);
         printf("{\"what\": \"pinned speed of pageable\", \"ratio\": %.3f}\n", pageable / pinned);
     }
-    bool is_dropped = getenv("GX_BENCH_DROPPED") != NULL;
     if (is_wanted(part, "product")) {
-        b->resident_s = is_dropped ? 0 : call(b, "product, resident", true, KEEP_THERE);
         b->dropped_s = call(b, "product, result dropped", true, KEEP_NOTHING);
     }
     if (is_wanted(part, "cholesky")) {
-        if (!is_dropped) {
-            call(b, "cholesky, resident", false, KEEP_THERE);
-        }
         call(b, "cholesky, result dropped", false, KEEP_NOTHING);
     }
     if (is_wanted(part, "stored")) {

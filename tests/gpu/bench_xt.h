@@ -141,7 +141,6 @@ static void compare_xt(bench *b, bool is_pinned)
                missing != NULL ? missing : "it failed");
     } else {
         print_beside_xt("product, stored", b->stored_s, kind, best);
-        print_beside_xt("product, resident", b->resident_s, kind, best);
         print_beside_xt("product, result dropped", b->dropped_s, kind, best);
     }
     for (int k = 0; k < 3; k++) {

@@ -11,6 +11,7 @@
 #include "connection.h"
 #include "exec/exec_device.h"
 #include "exec/place.h"
+#include "exec/spread.h"
 
 #include <sqlite3.h>
 
@@ -238,6 +239,19 @@ static inline gx_accel *kit_device(job *x, size_t *bytes)
     gx_accel *accel = gx_place_look(&x->run, bytes);
     assert_non_null(accel);
     return accel;
+}
+
+/* On the device within so many bytes of its memory, NULL: on the host; false: it could not. */
+static inline bool kit_run_on(gx_prog *prog, gx_accel *accel, size_t bytes)
+{
+    gx_fleet fleet;
+    gx_fleet_single(&fleet, accel, bytes);
+    if (accel != NULL) {
+        return gx_prog_run_spread(prog, &fleet);
+    }
+    gx_prog_spread(prog, &fleet);
+    gx_exec_host(prog);
+    return true;
 }
 
 #endif

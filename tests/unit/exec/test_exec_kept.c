@@ -83,7 +83,7 @@ static void run_foreseen(kit *f, size_t slots, int64_t edge, bool is_trimmed)
     gx_exec_foresee(prog, &fleet, &plan, is_there, &growth);
     gx_mem_free(f->ctx->mem, is_there);
     gx_schedule_clear(prog, &plan);
-    assert_true(gx_prog_run_on(prog, accel, bytes));
+    assert_true(kit_run_on(prog, accel, bytes));
     const gx_growth *grown = gx_pool_grown(accel->pool);
     assert_true(growth.device_buffers == grown->device_buffers);
     assert_true(growth.device_bytes == grown->device_bytes);
@@ -131,7 +131,7 @@ static int64_t find(kit *f, size_t slots, bool is_view, int64_t *loads)
     }
     gx_mem_free(f->ctx->mem, is_there);
     gx_schedule_clear(prog, &plan);
-    assert_true(gx_prog_run_on(prog, accel, slots * BLOCK));
+    assert_true(kit_run_on(prog, accel, slots * BLOCK));
     gx_prog_free(prog);
     kit_end(&x);
     return found;
@@ -194,7 +194,7 @@ static void test_own_sizes(void **state)
         assert_int_equal(gx_slots_all(&slots), prog->blocks);
         gx_schedule_clear(prog, &plan);
         gx_pool_trim(accel->pool);
-        assert_true(gx_prog_run_on(prog, accel, own));
+        assert_true(kit_run_on(prog, accel, own));
         assert_int_equal(gx_pool_device_bytes(accel->pool), own);
         gx_prog_free(prog);
         kit_end(&x);

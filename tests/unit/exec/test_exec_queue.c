@@ -42,7 +42,7 @@ static void run_within(kit *f, size_t bytes, int64_t edge, bool is_outer)
     kit_begin(&x, f, edge);
     gx_prog *prog = kit_product(&x, is_outer);
     gx_accel *accel = kit_device(&x, &all);
-    assert_true(gx_prog_run_on(prog, accel, bytes));
+    assert_true(kit_run_on(prog, accel, bytes));
     gx_prog_free(prog);
     kit_end(&x);
     assert_int_equal(kit_stat(f, GX_STAT_DEVICE_CALLS), calls + 1);
@@ -142,7 +142,7 @@ static void run_failing(kit *f, const char *call, int64_t edge, int n, bool *is_
     snprintf(order, sizeof order, "%s:%d", call, n);
     mock_order(order);
     size_t slots = edge == EDGE ? 12 : 4;
-    bool is_run = gx_prog_run_on(prog, accel, slots * (size_t)(edge * edge) * 8);
+    bool is_run = kit_run_on(prog, accel, slots * (size_t)(edge * edge) * 8);
     *is_seen = kit_counts().failures > 0;
     mock_order("");
     assert_true(gx_ok(&x.run));
@@ -150,7 +150,7 @@ static void run_failing(kit *f, const char *call, int64_t edge, int n, bool *is_
     if (!is_run) {
         bool is_memory = strcmp(call, "memory") == 0;
         assert_int_equal(f->ctx->is_accel_off, !is_memory);
-        gx_prog_run_on(prog, NULL, 0);
+        kit_run_on(prog, NULL, 0);
     }
     gx_prog_free(prog);
     kit_end(&x);
@@ -192,7 +192,7 @@ static void test_damaged_tile(void **state)
         kit_begin(&x, f, EDGE);
         gx_prog *prog = kit_product(&x, false);
         gx_accel *accel = kit_device(&x, &bytes);
-        assert_true(gx_prog_run_on(prog, accel, 12 * BLOCK)); // not to be tried again
+        assert_true(kit_run_on(prog, accel, 12 * BLOCK)); // not to be tried again
         gx_prog_free(prog);
         gx_sink_end(&x.C);
         assert_int_equal(gx_run_end(&x.run), GX_CORRUPT);
