@@ -334,8 +334,11 @@ static bool lent_matrix(gx_fn *fn, int index, const char *label, gx_mat *out)
         return !gx_ok(&fn->run);
     }
     if (array->by_rows) {
-        return !gx_fn_fail(fn, "%s is an array of the application's that lies by rows; this function takes arrays by columns: "
-                           "gx_from_memory() makes a matrix of it", label);
+        return !gx_fn_fail(fn,
+                           "%s is an array of the application's that lies by rows; this function "
+                           "takes arrays by columns: "
+                           "gx_from_memory() makes a matrix of it",
+                           label);
     }
     gx_mat_array(out, label, array->dtype, array->rows, array->cols, array->data, array->step);
     return true;
@@ -424,8 +427,8 @@ bool gx_fn_is_ordered(gx_fn *fn, const gx_mat *A)
 
 bool gx_fn_refuse_sparse(gx_fn *fn, const gx_mat *A)
 {
-    return gx_fn_check(fn, gx_csr_refuse(A->label, A->rows, A->cols, gx_sparse_entries(A),
-                                         A->number, &fn->err));
+    return gx_fn_check(
+        fn, gx_csr_refuse(A->label, A->rows, A->cols, gx_sparse_entries(A), A->number, &fn->err));
 }
 
 bool gx_fn_refuse_factor(gx_fn *fn, const gx_mat *A)
@@ -517,8 +520,7 @@ bool gx_fn_word(gx_fn *fn, int index, const char *label, const char *words, int 
     }
     const char *text = (const char *)sqlite3_value_text(fn->argv[index]);
     *out = text == NULL ? -1 : gx_word_of(words, text);
-    return *out >= 0 || gx_fn_fail(fn, "%s must be %s, not %s", label,
-                                   gx_words_list(words, list),
+    return *out >= 0 || gx_fn_fail(fn, "%s must be %s, not %s", label, gx_words_list(words, list),
                                    gx_arg_show(fn->argv[index], shown));
 }
 
@@ -639,8 +641,8 @@ static gx_code convert_row(gx_ctx *ctx, const char *label, const gx_mat *row, in
     size_t bytes = 0;
     gx_matrix_bytes(count, 1, dtype, &bytes);
     GX_TRY(gx_mem_alloc(ctx->mem, bytes, "row", data, err));
-    return gx_widen(row->dtype, row->data, gx_max(count, 1), dtype, *data, gx_max(count, 1), count, 1,
-                    err);
+    return gx_widen(row->dtype, row->data, gx_max(count, 1), dtype, *data, gx_max(count, 1), count,
+                    1, err);
 }
 
 /* Raw elements, as numbers: as many as the bytes hold. */

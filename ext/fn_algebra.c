@@ -296,8 +296,8 @@ static void extreme(gx_fn *fn)
         return;
     }
     if ((A.rows == 0 && axis != 1) || (A.cols == 0 && axis != 0)) {
-        gx_fn_fail(fn, "%s is %lldx%lld: without elements there is no smallest and no largest one", A.label,
-                   (long long)A.rows, (long long)A.cols);
+        gx_fn_fail(fn, "%s is %lldx%lld: without elements there is no smallest and no largest one",
+                   A.label, (long long)A.rows, (long long)A.cols);
         return;
     }
     if (axis >= 0) {

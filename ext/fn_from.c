@@ -179,7 +179,8 @@ static bool take(gx_fn *fn, int index, gx_lent **array)
         return false;
     }
     *array = gx_lent_take(token);
-    return *array != NULL || gx_fn_fail(fn, "this token stands for no array: the application has taken it back, or it is of another connection");
+    return *array != NULL || gx_fn_fail(fn, "this token stands for no array: the application has "
+                                            "taken it back, or it is of another connection");
 }
 
 /* C = the array. */
@@ -296,10 +297,9 @@ static bool put_answer(gx_fn *fn, asked *from, gx_sink *sink, const int64_t at[4
                           fn->err.text);
     }
     if (value.rows != at[2] || value.cols != at[3]) {
-        return gx_fn_fail(fn,
-                          "%s(%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ") gave %" PRId64
-                          "x%" PRId64,
-                          from->fn, at[0], at[1], at[2], at[3], value.rows, value.cols);
+        return gx_fn_fail(
+            fn, "%s(%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ") gave %" PRId64 "x%" PRId64,
+            from->fn, at[0], at[1], at[2], at[3], value.rows, value.cols);
     }
     const void *elements = value.data;
     if (!gx_dtype_is(value.dtype, sink->number) || (uintptr_t)elements % sizeof(double) != 0) {
@@ -317,8 +317,7 @@ static bool put_answer(gx_fn *fn, asked *from, gx_sink *sink, const int64_t at[4
             return false;
         }
     }
-    gx_fn_check(fn,
-                gx_sink_write(sink, at[0], at[1], at[2], at[3], elements, at[2], &fn->err));
+    gx_fn_check(fn, gx_sink_write(sink, at[0], at[1], at[2], at[3], elements, at[2], &fn->err));
     gx_run_advance(&fn->run, (double)at[2] * (double)at[3]);
     return gx_run_poll(&fn->run) == GX_OK;
 }

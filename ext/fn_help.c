@@ -2,8 +2,8 @@
 ** gx_help: the reference of gx from within SQL, as a text to read and as a table to search.
 **
 ** gx_help() names every function and table, by topics; gx_help('solve') is the whole entry; a word
-** that is no name lists the entries that have it or are spelt like it, the best first.  gx_help as a table has the same entries as rows.  What is said is docs/reference/, built
-** in (help.h).
+** that is no name lists the entries that have it or are spelt like it, the best first.  gx_help as a
+** table has the same entries as rows.  What is said is docs/reference/, built in (help.h).
 */
 #include "help.h"
 #include "table_fn.h"
@@ -18,7 +18,7 @@ enum { LINE_MAX_BYTES = 110, CELL_BYTES = 1024, LONG_LINE_BYTES = 1024, COLUMNS_
 typedef struct answer {
     gx_help_entry entry[ENTRIES_MAX];
     int count;
-    bool is_exact; /* the first is the entry that was asked for by name */
+    bool is_exact;               /* the first is the entry that was asked for by name */
     char summary[SUMMARY_BYTES]; /* of the row that was looked at last     */
 } answer;
 
@@ -100,8 +100,9 @@ static bool is_recipe(const gx_help_entry *entry)
 static void put_overview(gx_text *text, const answer *all)
 {
     size_t at = 0; /* bytes of the line */
-    gx_text_puts(text, "gx_help('solve') or gx_help('embeddings') is an entry in full; gx_help('any "
-                       "word') looks for one.\n");
+    gx_text_puts(text,
+                 "gx_help('solve') or gx_help('embeddings') is an entry in full; gx_help('any "
+                 "word') looks for one.\n");
     for (int k = 0; k < all->count; k++) {
         const gx_help_entry *entry = &all->entry[k];
         gx_piece name = entry->name;
@@ -148,7 +149,7 @@ static bool next_cell(const char **at, const char *end, char cell[CELL_BYTES])
     return to < end;
 }
 
-/* Of lines that begin with '|': first their columns' widths, then the lines.  Returns the line behind. */
+/* Of lines that begin with '|': first the widths, then the lines.  Returns the line behind. */
 static const char *put_table(gx_text *text, const char *from, const char *end)
 {
     int width[COLUMNS_MAX] = {0};

@@ -68,8 +68,8 @@ static void put_string(gx_text *text, const char *content)
 
 static void put_stored(gx_text *text, const gx_meta *meta)
 {
-    int64_t tiles = meta->is_sparse ? meta->panels->count
-                                    : gx_meta_row_tiles(meta) * gx_meta_col_tiles(meta);
+    int64_t tiles =
+        meta->is_sparse ? meta->panels->count : gx_meta_row_tiles(meta) * gx_meta_col_tiles(meta);
     gx_text_printf(text, ",\"tile_rows\":%" PRId64 ",\"tile_cols\":%" PRId64 ",\"tiles\":%" PRId64,
                    meta->tile_rows, meta->tile_cols, tiles);
     gx_text_printf(text, ",\"generation\":%" PRId64, meta->generation);

@@ -214,7 +214,7 @@ static bool is_title(const gx_help_entry *entry, gx_piece wanted)
            equals((gx_piece){heading.text, wanted.bytes}, wanted.text, wanted.bytes);
 }
 
-/* The line "Also called: ..." of an entry: 3 the word is one of its names, 2 within one, 0 neither. */
+/* The line "Also called: ..." of an entry: 3 the word is one of its names, 2 in one, 0 neither. */
 static int grade_of_others(const gx_help_entry *entry, const char *word, size_t bytes)
 {
     static const char mark[] = "Also called: ";

@@ -41,9 +41,9 @@ size_t gx_help_plain(gx_piece piece, char *out, size_t size);
 
 /*
 ** How well an entry answers a word, which may lack the "gx_": 4 it is its name or heading, or the
-** heading's first part, 3 the word is in the name or one of those of its line "Also called: ...", 2 in such a one, the
-** heading or the first sentence, 1 in the text, 0 nowhere.  Of several words that do not stand together: 2 where each has 2 or more, 1
-** where all are somewhere.
+** heading's first part, 3 the word is in the name or one of those of its line "Also called: ...",
+** 2 in such a one, the heading or the first sentence, 1 in the text, 0 nowhere.  Of several words
+** that do not stand together: 2 where each has 2 or more, 1 where all are somewhere.
 */
 int gx_help_grade(const gx_help_entry *entry, const char *word);
 

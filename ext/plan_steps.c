@@ -153,10 +153,11 @@ static void plan_sparse_product(gx_run *run, const gx_matmul_args *args, int64_t
     bool is_left = args->A->is_sparse;
     gx_spmm_plan plan = {0};
     if (is_left && args->B->is_sparse) {
-        gx_run_failf(run, GX_ARG,
-                     "%s and %s are sparse: the time depends on how many entries their product has, which "
-                     "gx_plan cannot know before it is computed",
-                     args->A->label, args->B->label);
+        gx_run_failf(
+            run, GX_ARG,
+            "%s and %s are sparse: the time depends on how many entries their product has, which "
+            "gx_plan cannot know before it is computed",
+            args->A->label, args->B->label);
         return;
     }
     run->planned_as = GX_SPMM_NAME;

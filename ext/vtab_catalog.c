@@ -51,9 +51,8 @@ enum {
 };
 
 static const char *const column_names[COL_COUNT] = {
-    "name",      "rows",  "cols",       "dtype",  "properties", "tile_rows",
-    "tile_cols", "bytes", "generation", "format", "nnz",        "schema",
-    "value",
+    "name",  "rows",       "cols",   "dtype", "properties", "tile_rows", "tile_cols",
+    "bytes", "generation", "format", "nnz",   "schema",     "value",
 };
 
 static const char DECLARATION[] =
@@ -241,8 +240,8 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info)
     }
     info->estimatedRows = name >= 0 ? 1 : 100;
     info->estimatedCost = name >= 0 ? 10 : 200;
-    info->orderByConsumed = info->nOrderBy == 1 &&
-                            info->aOrderBy[0].iColumn == COL_NAME && !info->aOrderBy[0].desc;
+    info->orderByConsumed =
+        info->nOrderBy == 1 && info->aOrderBy[0].iColumn == COL_NAME && !info->aOrderBy[0].desc;
     return SQLITE_OK;
 }
 
@@ -549,8 +548,7 @@ static void store_value(gx_run *run, const char *full, sqlite3_value **columns)
     }
     gx_dest dest = {.name = full, .replace = true};
     dest.has_dtype = sqlite3_value_type(columns[COL_DTYPE]) != SQLITE_NULL;
-    if (dest.has_dtype &&
-        gx_arg_text(columns[COL_DTYPE], "dtype", &dtype_name, &err) == GX_OK &&
+    if (dest.has_dtype && gx_arg_text(columns[COL_DTYPE], "dtype", &dtype_name, &err) == GX_OK &&
         !gx_dtype_parse(dtype_name, &dest.dtype)) {
         gx_fail(&err, GX_ARG, "dtype '%s' is not known (%s)", dtype_name, gx_dtype_names());
     }
@@ -563,9 +561,9 @@ static void store_value(gx_run *run, const char *full, sqlite3_value **columns)
 
 static int insert(catalog *table, sqlite3_value **columns, sqlite3_int64 *row)
 {
-    static const int refused[] = {COL_ROWS,      COL_COLS,  COL_PROPERTIES, COL_TILE_ROWS,
-                                  COL_TILE_COLS, COL_BYTES, COL_GENERATION, COL_FORMAT,
-                                  COL_NNZ};
+    static const int refused[] = {COL_ROWS,       COL_COLS,      COL_PROPERTIES,
+                                  COL_TILE_ROWS,  COL_TILE_COLS, COL_BYTES,
+                                  COL_GENERATION, COL_FORMAT,    COL_NNZ};
     gx_err err = {0};
     char full[2 * GX_NAME_MAX + 512];
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {

@@ -397,8 +397,8 @@ gx_code gx_alg_matmul(gx_run *run, const gx_matmul_args *args, gx_sink *C)
     }
     // A value times its own transpose goes the long way, so that it is symmetric to the last bit.
     bool is_in_values = !C->is_stored && args->C0 == NULL && args->after == NULL &&
-                        args->A->data != args->B->data &&
-                        is_in_memory(args->A, C->number) && is_in_memory(args->B, C->number);
+                        args->A->data != args->B->data && is_in_memory(args->A, C->number) &&
+                        is_in_memory(args->B, C->number);
     size_t device_bytes;
     if (is_in_values && gx_place_candidate(run, flops, C->number, &device_bytes) == NULL) {
         gx_place_owe(run, flops, C->number);

@@ -281,7 +281,7 @@ gx_code gx_dense_spectrum(gx_run *run, gx_kernel_id kernel, gx_number dtype, con
     if (run_on_device(run, kernel, dtype, args)) {
         return gx_run_poll(run);
     }
-    gx_run_expect(run, host_seconds(&(spectrum){
-                           .run = run, .kernel = kernel, .dtype = dtype, .host = args}));
+    gx_run_expect(
+        run, host_seconds(&(spectrum){.run = run, .kernel = kernel, .dtype = dtype, .host = args}));
     return gx_dense_call(run, kernel, dtype, args);
 }

@@ -106,7 +106,7 @@ static gx_code refuse(const gx_narrowing *to, int64_t i, int64_t j, double x, gx
 }
 
 gx_code gx_narrow_to(gx_number from, const void *src, int64_t ld_src, const gx_narrowing *to,
-                  void *dst, int64_t ld_dst, int64_t m, int64_t n, gx_err *err)
+                     void *dst, int64_t ld_dst, int64_t m, int64_t n, gx_err *err)
 {
     if (gx_dtype_is_number(to->dtype)) {
         gx_convert(from, src, ld_src, gx_dtype_number(to->dtype), dst, ld_dst, m, n);

@@ -13,8 +13,7 @@
 
 #define GX_COMPUTED(id, NAME, ...)                                                                 \
     static_assert((int)GX_DTYPE_##NAME == (int)GX_##NAME, "a number has the id of its dtype");
-#define GX_WIDENED(id, NAME, ...)                                                                  \
-    static_assert((id) >= GX_NUMBER_COUNT, "numbers come first");
+#define GX_WIDENED(id, NAME, ...) static_assert((id) >= GX_NUMBER_COUNT, "numbers come first");
 #include "dtype.def"
 #undef GX_COMPUTED
 #undef GX_WIDENED
@@ -77,7 +76,7 @@ static inline uint16_t half_bits(double x)
     return (uint16_t)(sign >> 16 | (twice > 0xFF000000 ? 0x7E00 : number));
 }
 
-// bf16: the upper half of a binary32 -------------------------------------------------------------
+// bf16: the upper half of a binary32 --------------------------------------------------------------
 
 static inline float brain_value(uint16_t upper)
 {
@@ -168,7 +167,7 @@ static const struct {
 #define GX_COMPUTED(id, NAME, name, numpy, npy, type)                                              \
     [id] = {name, numpy, npy, "", sizeof(type), _Alignof(type), GX_##NAME, NULL, NULL},
 #define GX_WIDENED(id, NAME, name, numpy, npy, type, number, least, most, widen, narrow)           \
-    [id] = {name,         numpy,         npy,           #least " to " #most, sizeof(type),         \
+    [id] = {name,           numpy,       npy,          #least " to " #most, sizeof(type),          \
             _Alignof(type), GX_##number, widen_##NAME, narrow_##NAME},
 #include "dtype.def"
 #undef GX_COMPUTED

@@ -38,11 +38,11 @@ static inline bool gx_dtype_is(gx_dtype dtype, gx_number number)
     return dtype == gx_dtype_of(number);
 }
 
-gx_number gx_dtype_number(gx_dtype dtype);  /* what its elements are computed as, without loss */
-size_t gx_dtype_bytes(gx_dtype dtype);      /* of one element                                  */
-size_t gx_dtype_alignment(gx_dtype dtype);  /* of one element                                  */
-const char *gx_dtype_name(gx_dtype dtype);  /* "f64"; "?" for anything else.  Static string    */
-const char *gx_dtype_npy(gx_dtype dtype);   /* "f8": what stands behind the byte order         */
+gx_number gx_dtype_number(gx_dtype dtype); /* what its elements are computed as, without loss */
+size_t gx_dtype_bytes(gx_dtype dtype);     /* of one element                                  */
+size_t gx_dtype_alignment(gx_dtype dtype); /* of one element                                  */
+const char *gx_dtype_name(gx_dtype dtype); /* "f64"; "?" for anything else.  Static string    */
+const char *gx_dtype_npy(gx_dtype dtype);  /* "f8": what stands behind the byte order         */
 
 /* gx's names and NumPy's; false when unknown, for a message with gx_dtype_names() in it. */
 bool gx_dtype_parse(const char *name, gx_dtype *dtype);

@@ -41,12 +41,8 @@ gx_code gx_file_format_of(const char *path, const char *option, bool is_import,
         const char *word;
         gx_file_format format;
         char delimiter; /* 0: to be found out */
-    } known[] = {{"npy", GX_FILE_NPY, 0},
-                 {"npz", GX_FILE_NPZ, 0},
-                 {"mtx", GX_FILE_MTX, 0},
-                 {"csv", GX_FILE_CSV, 0},
-                 {"tsv", GX_FILE_CSV, '\t'},
-                 {"txt", GX_FILE_CSV, 0}};
+    } known[] = {{"npy", GX_FILE_NPY, 0}, {"npz", GX_FILE_NPZ, 0},    {"mtx", GX_FILE_MTX, 0},
+                 {"csv", GX_FILE_CSV, 0}, {"tsv", GX_FILE_CSV, '\t'}, {"txt", GX_FILE_CSV, 0}};
     const char *end = path + strlen(path), *ending = find_ending(path, end);
     bool is_packed = equals_word(ending, "gz");
     char inner[8] = "";
@@ -65,8 +61,7 @@ gx_code gx_file_format_of(const char *path, const char *option, bool is_import,
         }
     }
     if (option[0] != '\0') {
-        return gx_fail(err, GX_ARG, "unknown format '%s' (npy, npz, mtx, csv, tsv, txt)",
-                       option);
+        return gx_fail(err, GX_ARG, "unknown format '%s' (npy, npz, mtx, csv, tsv, txt)", option);
     }
     if (is_packed && !is_import) {
         return gx_fail(err, GX_ARG, "'%.300s' would be compressed: gx writes plain files", path);
@@ -94,7 +89,8 @@ static gx_code run_failure(gx_run *run, gx_err *err)
 }
 
 static gx_code begin_sink(void *arg, int64_t rows, int64_t cols, gx_number dtype, gx_dtype stored,
-                          bool is_verbatim, uint32_t properties, int64_t *tile_rows, int64_t *tile_cols, gx_err *err)
+                          bool is_verbatim, uint32_t properties, int64_t *tile_rows,
+                          int64_t *tile_cols, gx_err *err)
 {
     sink_target *target = arg;
     gx_dest dest = *target->dest;

@@ -68,7 +68,7 @@ void gx_import_band(const gx_import *im, gx_order order, size_t most_bytes, int6
     size_t element = gx_number_bytes(im->dtype);
     size_t tile = (size_t)im->tile_rows * (size_t)im->tile_cols * element;
     size_t bytes = im->mem != NULL ? gx_mem_available(im->mem) : SIZE_MAX;
-    const size_t headers = 4096; // the allocations' own
+    const size_t headers = 4096;                                 // the allocations' own
     bytes = bytes > tile + headers ? bytes - tile - headers : 0; // a tile for the sink to pack
     bytes = bytes < most_bytes ? bytes : most_bytes;
     if (order == GX_ORDER_ROWS) {
@@ -160,8 +160,7 @@ char *gx_export_number(const gx_export *ex, const void *element, char *to)
     if (ex->options.precision > 0) {
         length = gx_decimal_format_places(value, (int)ex->options.precision, to);
     } else {
-        length = is_double ? gx_decimal_format(value, to)
-                           : gx_decimal_format_f32((float)value, to);
+        length = is_double ? gx_decimal_format(value, to) : gx_decimal_format_f32((float)value, to);
     }
     bool is_integer = length > 2 && to[length - 1] == '0' && to[length - 2] == '.';
     return to + length - (is_integer ? 2 : 0);

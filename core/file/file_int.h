@@ -55,7 +55,8 @@ typedef struct gx_import_target {
     void *arg;
     /* Called once, before any write.  tile shape: in 0, out what bands are cut by. */
     gx_code (*begin)(void *arg, int64_t rows, int64_t cols, gx_number dtype, gx_dtype stored,
-                     bool is_verbatim, uint32_t properties, int64_t *tile_rows, int64_t *tile_cols, gx_err *err);
+                     bool is_verbatim, uint32_t properties, int64_t *tile_rows,
+                     int64_t *tile_cols, gx_err *err);
     /* Whole tiles, each once, any order. */
     gx_code (*write)(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, const void *src,
                      int64_t ld, gx_err *err);

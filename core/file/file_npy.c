@@ -30,13 +30,13 @@
 #include <string.h>
 
 enum {
-    MAGIC_BYTES = 8,          /* magic and version                                            */
-    HEADER_MOST = 65536,      /* bytes of header text; NumPy itself stops at 10000 by default */
-    HEADER_UNIT = 64,         /* what NumPy aligns the elements to                            */
-    ITEM_MOST = 16,           /* bytes of the largest element                                 */
-    CHUNK_LEAST = 256,        /* elements converted at a time                                 */
+    MAGIC_BYTES = 8,     /* magic and version                                            */
+    HEADER_MOST = 65536, /* bytes of header text; NumPy itself stops at 10000 by default */
+    HEADER_UNIT = 64,    /* what NumPy aligns the elements to                            */
+    ITEM_MOST = 16,      /* bytes of the largest element                                 */
+    CHUNK_LEAST = 256,   /* elements converted at a time                                 */
     CHUNK_MOST = 65536,
-    CHUNK_ROWS = 64           /* rows of a C-order file taken together: cache lines of f64    */
+    CHUNK_ROWS = 64 /* rows of a C-order file taken together: cache lines of f64    */
 };
 static const size_t PIECE_BYTES = (size_t)1 << 20; /* of a band, that a thread reads */
 static const size_t BAND_BYTES = (size_t)32 << 20; /* a larger band reads no faster */
@@ -270,12 +270,11 @@ static gx_code check_length(const npy *file, gx_err *err)
     }
     bytes = bytes / gx_number_bytes(GX_C128) * (size_t)file->item;
     if ((int64_t)bytes != file->in->size - file->start) {
-        return gx_input_fail(file->in, err, 0,
-                             "%lldx%lld elements of %s%c%d are %lld bytes, but the file has %lld",
-                             (long long)file->rows, (long long)file->cols,
-                             file->item == 1 ? "|" : order[file->is_swapped], file->kind,
-                             file->item, (long long)bytes,
-                             (long long)(file->in->size - file->start));
+        return gx_input_fail(
+            file->in, err, 0, "%lldx%lld elements of %s%c%d are %lld bytes, but the file has %lld",
+            (long long)file->rows, (long long)file->cols,
+            file->item == 1 ? "|" : order[file->is_swapped], file->kind, file->item,
+            (long long)bytes, (long long)(file->in->size - file->start));
     }
     return GX_OK;
 }
@@ -585,9 +584,10 @@ gx_code gx_import_npy(gx_import *im, gx_err *err)
     GX_TRY(gx_npy_open(im->in, &file, err));
     bool is_said = im->options.has_dtype && im->options.dtype == GX_DTYPE_BF16;
     if (file.stored == GX_DTYPE_BF16 && !is_said) {
-        return gx_input_fail(im->in, err, 0,
-                             "holds elements of two bytes that the file has no type for ('V2'); "
-                             "ml_dtypes writes bfloat16 so: the option \"dtype\":\"bf16\" reads them");
+        return gx_input_fail(
+            im->in, err, 0,
+            "holds elements of two bytes that the file has no type for ('V2'); "
+            "ml_dtypes writes bfloat16 so: the option \"dtype\":\"bf16\" reads them");
     }
     GX_TRY(gx_import_begin(im, file.rows, file.cols, file.stored, 0, err));
     if (im->is_verbatim) {

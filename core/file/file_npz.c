@@ -339,7 +339,7 @@ typedef struct writing {
     uint32_t crc[MEMBERS];
     const char *name[MEMBERS];
     int members;
-    bool is_wide;    /* 64-bit indexes                    */
+    bool is_wide;         /* 64-bit indexes                    */
     int64_t row, entries; /* of indptr: rows that have begun   */
 } writing;
 

@@ -211,8 +211,8 @@ static gx_code read_short(const gx_mat *mat, gx_reader *reader, const cut *c, gx
         int64_t n = gx_min(width, c->n - j);
         int64_t elements = (n - 1) * c->height + c->m;
         GX_TRY(read_run(mat, reader, c, 0, j, elements, bounce, err));
-        GX_TRY(put_elements(mat, bounce, c->height, as, gx_dtype_at(dst, as, ld, 0, j), ld, c->m,
-                            n, err));
+        GX_TRY(put_elements(mat, bounce, c->height, as, gx_dtype_at(dst, as, ld, 0, j), ld, c->m, n,
+                            err));
     }
     return GX_OK;
 }
@@ -233,8 +233,8 @@ static gx_code read_converted(const gx_mat *mat, gx_reader *reader, const cut *c
     return GX_OK;
 }
 
-static gx_code read_cut(const gx_mat *mat, gx_reader *reader, const cut *c, gx_dtype as,
-                        void *dst, int64_t ld, gx_err *err)
+static gx_code read_cut(const gx_mat *mat, gx_reader *reader, const cut *c, gx_dtype as, void *dst,
+                        int64_t ld, gx_err *err)
 {
     bool is_same = mat->dtype == as;
     if (is_same && c->m == c->height && ld == c->height) {

@@ -139,9 +139,9 @@ static inline gx_number gx_dest_number(const gx_dest *dest, gx_number natural)
 }
 
 /*
-** A copy of A, or of a part of it, is stored as A is where nothing else is asked for.  Of i64, whose
-** elements f64 does not all hold, the bytes are moved as if they were f64 (is_verbatim); A and what
-** it is a view of are read so from now on.
+** A copy of A, or of a part of it, is stored as A is where nothing else is asked for.  Of i64, of
+** which f64 does not hold all, the bytes are moved as if they were f64 (is_verbatim); A and what it
+** is a view of are read so from now on.
 */
 gx_dest gx_dest_like(const gx_dest *dest, gx_mat *A);
 

@@ -23,8 +23,7 @@
 */
 static bool may_be_committed(const gx_run *run, const gx_dest *dest)
 {
-    return dest->is_asked_for ||
-           run->ctx->config.number[GX_SET_PROGRESS] == GX_PROGRESS_CALLBACK;
+    return dest->is_asked_for || run->ctx->config.number[GX_SET_PROGRESS] == GX_PROGRESS_CALLBACK;
 }
 
 /* The matrix under construction, which says what its tiles are. */
@@ -96,9 +95,8 @@ static gx_code begin_value(gx_run *run, const gx_dest *dest, gx_sink *sink, gx_e
     }
     return sink->tile_rows != 0
                ? GX_OK
-               : gx_tile_shape(sink->rows, sink->cols, sink->dtype,
-                               gx_store_max_tile_bytes(store), &sink->tile_rows, &sink->tile_cols,
-                               err);
+               : gx_tile_shape(sink->rows, sink->cols, sink->dtype, gx_store_max_tile_bytes(store),
+                               &sink->tile_rows, &sink->tile_cols, err);
 }
 
 /* What the elements are stored as: an array of the application's says it by itself. */
@@ -184,7 +182,9 @@ gx_code gx_sink_begin_sparse(gx_run *run, const gx_dest *dest, int64_t rows, int
         return gx_run_fail(run, &err);
     }
     if (dest != NULL && dest->place != NULL) {
-        gx_fail(&err, GX_ARG, "the result is a sparse matrix; memory of the application's takes dense matrices only");
+        gx_fail(
+            &err, GX_ARG,
+            "the result is a sparse matrix; memory of the application's takes dense matrices only");
         return gx_run_fail(run, &err);
     }
     if (dest != NULL && dest->has_dtype && !gx_dtype_is(dest->dtype, dtype)) {
@@ -269,8 +269,11 @@ static gx_code publish(gx_sink *sink, gx_err *err)
 static gx_code put(const gx_sink *sink, int64_t i, int64_t j, int64_t m, int64_t n, const void *src,
                    int64_t ld, void *dst, int64_t ld_dst, gx_err *err)
 {
-    const gx_narrowing to = {
-        .dtype = gx_sink_is_plain(sink) ? gx_dtype_of(sink->number) : sink->dtype, .saturate = sink->saturate, .i0 = i, .j0 = j};
+    const gx_narrowing to = {.dtype =
+                                 gx_sink_is_plain(sink) ? gx_dtype_of(sink->number) : sink->dtype,
+                             .saturate = sink->saturate,
+                             .i0 = i,
+                             .j0 = j};
     return gx_narrow_to(sink->number, src, ld, &to, dst, ld_dst, m, n, err);
 }
 
@@ -379,14 +382,13 @@ static gx_code pass_on(gx_sink *sink, gx_err *err)
     gx_matrix_bytes(final->tile_rows, final->tile_cols, sink->number, &bytes);
     GX_TRY(gx_mem_alloc(run->ctx->mem, bytes, "a tile of the result", &tile, err));
     gx_code code = gx_reader_own(run->ctx->store, &reader, err);
-    int64_t tiles = gx_ceil_div(final->rows, final->tile_rows) *
-                    gx_ceil_div(final->cols, final->tile_cols);
+    int64_t tiles =
+        gx_ceil_div(final->rows, final->tile_rows) * gx_ceil_div(final->cols, final->tile_cols);
     for (int64_t k = 0; k < tiles && code == GX_OK && gx_run_poll(run) == GX_OK; k++) {
         gx_tile_place t =
             gx_tile_at(final->rows, final->cols, final->tile_rows, final->tile_cols, k);
         code = gx_mat_read(run, &from, reader, t.i0, t.j0, t.m, t.n, sink->number, tile, t.m, err);
-        code = code != GX_OK ? code
-                             : gx_sink_write(final, t.i0, t.j0, t.m, t.n, tile, t.m, err);
+        code = code != GX_OK ? code : gx_sink_write(final, t.i0, t.j0, t.m, t.n, tile, t.m, err);
     }
     gx_reader_close(reader);
     gx_mem_free(run->ctx->mem, tile);

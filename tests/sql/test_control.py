@@ -418,21 +418,6 @@ def test_progress_function_is_called(slow):
     assert len(seen) <= 2 + 10 * seconds[-1]
 
 
-def test_progress_of_one_library_call(slow):
-    """LAPACK says nothing of how far it is: the clock and the predicted time do, never backwards, never all before the end."""
-    db, _ = slow
-    seen = []
-    db.create_function("watch", 3, lambda label, fraction, seconds: seen.append(fraction))
-    n = 300
-    while len(seen) < 4:
-        n = n * 5 // 4
-        value = from_numpy(np.random.default_rng(n).standard_normal((n, n)))
-        config(db, "progress", "watch")
-        seen.clear()
-        q(db, "SELECT count(vector) FROM gx_eig(?1, '{\"symmetric\":false}')", value)
-    assert seen == sorted(seen) and 0 < seen[-2] < 1 and seen[-1] == 1
-
-
 def test_progress_function_stops_a_call(slow):
     db, value = slow
     seen = []

@@ -117,6 +117,18 @@ def test_ledger_of_the_host(filedb):
     assert len(filedb.execute(NAMES).fetchall()) == 2
 
 
+def test_progress_of_one_library_call(db):
+    """LAPACK says nothing of how far it is: the clock and the predicted time do, never backwards, never all before the end."""
+    seen, n = [], 300
+    db.create_function("watch", 3, lambda label, fraction, seconds: seen.append(fraction))
+    while len(seen) < 4:
+        n, seen[:] = n * 5 // 4, []
+        db.execute("SELECT gx_config('progress', 'off'), gx_randn(?1, ?1, 'A', '{\"replace\":true}')", (n,)).fetchall()
+        q(db, "SELECT gx_config('progress', 'watch')")
+        q(db, "SELECT count(vector) FROM gx_eig('A', '{\"symmetric\":false}')")
+    assert seen == sorted(seen) and 0 < seen[-2] < 1 and seen[-1] == 1
+
+
 def test_device_rows(tmp_path):
     """Both rows with their terms; what is on the device costs nothing; what opens it or fails is not counted."""
     got = child(

@@ -23,20 +23,13 @@ static const struct {
     const char *name, *numpy, *npy;
     size_t bytes;
     gx_number number;
-} rows[] = {{"f64", "float64", "f8", 8, GX_F64},
-            {"f32", "float32", "f4", 4, GX_F32},
-            {"c128", "complex128", "c16", 16, GX_C128},
-            {"c64", "complex64", "c8", 8, GX_C64},
-            {"f16", "float16", "f2", 2, GX_F32},
-            {"u8", "uint8", "u1", 1, GX_F32},
-            {"bool", "bool", "b1", 1, GX_F32},
-            {"i8", "int8", "i1", 1, GX_F32},
-            {"u16", "uint16", "u2", 2, GX_F32},
-            {"i16", "int16", "i2", 2, GX_F32},
-            {"u32", "uint32", "u4", 4, GX_F64},
-            {"i32", "int32", "i4", 4, GX_F64},
-            {"bf16", "bfloat16", "V2", 2, GX_F32},
-            {"i64", "int64", "i8", 8, GX_F64}};
+} rows[] = {{"f64", "float64", "f8", 8, GX_F64},        {"f32", "float32", "f4", 4, GX_F32},
+            {"c128", "complex128", "c16", 16, GX_C128}, {"c64", "complex64", "c8", 8, GX_C64},
+            {"f16", "float16", "f2", 2, GX_F32},        {"u8", "uint8", "u1", 1, GX_F32},
+            {"bool", "bool", "b1", 1, GX_F32},          {"i8", "int8", "i1", 1, GX_F32},
+            {"u16", "uint16", "u2", 2, GX_F32},         {"i16", "int16", "i2", 2, GX_F32},
+            {"u32", "uint32", "u4", 4, GX_F64},         {"i32", "int32", "i4", 4, GX_F64},
+            {"bf16", "bfloat16", "V2", 2, GX_F32},      {"i64", "int64", "i8", 8, GX_F64}};
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
@@ -154,8 +147,12 @@ static void f16_is_rounded_once(void **state)
         double low = half_by_definition(half);
         double high = half == 0x7bff ? 65536 : half_by_definition(half + 1);
         double middle = low + (high - low) / 2;
-        const double x[] = {middle, nextafter(middle, 0), nextafter(middle, INFINITY),
-                            low + (high - low) / 4, -nextafter(middle, 0), -middle};
+        const double x[] = {middle,
+                            nextafter(middle, 0),
+                            nextafter(middle, INFINITY),
+                            low + (high - low) / 4,
+                            -nextafter(middle, 0),
+                            -middle};
         const int even = half + half % 2;
         const int want[] = {even, half, half + 1, half, half | 0x8000, even | 0x8000};
         uint16_t got[6];
@@ -202,7 +199,8 @@ static void bf16_is_half_of_a_float(void **state)
 static void i64_says_what_f64_does_not_hold(void **state)
 {
     (void)state;
-    const int64_t x[] = {0, -1, INT64_C(1) << 53, INT64_MIN, INT64_C(1) << 62, (INT64_C(1) << 53) + 1};
+    const int64_t x[] = {
+        0, -1, INT64_C(1) << 53, INT64_MIN, INT64_C(1) << 62, (INT64_C(1) << 53) + 1};
     const int64_t none[] = {INT64_MAX, -(INT64_C(1) << 53) - 1, (INT64_C(1) << 60) + 1};
     double got[6];
     gx_err err = {0};
@@ -215,7 +213,8 @@ static void i64_says_what_f64_does_not_hold(void **state)
         assert_true(got[0] == (double)none[k]);
     }
     const double y[] = {0x1p62, -0x1p63, 4503599627370497.5, -2.5, 0x1.fffffffffffffp62};
-    const int64_t want[] = {INT64_C(1) << 62, INT64_MIN, INT64_C(4503599627370498), -2, INT64_MAX - 1023};
+    const int64_t want[] = {INT64_C(1) << 62, INT64_MIN, INT64_C(4503599627370498), -2,
+                            INT64_MAX - 1023};
     int64_t back[5];
     assert_int_equal(gx_dtype_narrow(GX_DTYPE_I64, y, 5, false, back), -1);
     assert_memory_equal(back, want, sizeof want);
@@ -233,10 +232,10 @@ static void u8_is_rounded_and_bounded(void **state)
     uint8_t got[10];
     assert_int_equal(gx_dtype_narrow(GX_DTYPE_U8, fits, 10, false, got), -1);
     assert_memory_equal(got, want, sizeof want);
-    const double not[] = {-0.51, 255.5, 256, -1, 1e30, -1e30, INFINITY, -INFINITY};
+    const double not [] = {-0.51, 255.5, 256, -1, 1e30, -1e30, INFINITY, -INFINITY};
     const uint8_t clipped[] = {0, 255, 255, 0, 255, 0, 255, 0};
     for (int k = 0; k < 8; k++) {
-        const double pair[] = {7, not[k]};
+        const double pair[] = {7, not [k]};
         assert_int_equal(gx_dtype_narrow(GX_DTYPE_U8, pair, 2, false, got), 1);
         assert_int_equal(gx_dtype_narrow(GX_DTYPE_U8, pair, 2, true, got), -1);
         assert_true(got[0] == 7 && got[1] == clipped[k]);
