@@ -37,15 +37,13 @@ static gx_code put_large(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err *e
 static void sift(gx_fn *fn, const gx_mat *A, double threshold, gx_number number)
 {
     gx_sink C;
-    gx_err err = {0};
     sieve s = {.threshold = threshold};
     if (gx_sparse_out_begin(&fn->run, &fn->dest, A->rows, A->cols, number, kept_properties(A), &C,
                             &s.out) == GX_OK &&
-        gx_sparse_each(&fn->run, A, put_large, &s, &err) == GX_OK) {
+        gx_sparse_each(&fn->run, A, put_large, &s) == GX_OK) {
         gx_sparse_out_end(&s.out);
     }
     gx_sparse_out_clear(&s.out);
-    gx_run_fail(&fn->run, &err);
     gx_fn_result_sink(fn, &C);
 }
 

@@ -104,15 +104,13 @@ static double iterate(gx_run *run, const gx_mat *G, const gx_mat *held,
 gx_code gx_graph_pagerank(gx_run *run, const gx_mat *G, const gx_pagerank_args *args, double *rank)
 {
     int64_t n = G->rows;
-    gx_err err = {0};
     double change = INFINITY;
     double *work = check(run, G) == GX_OK ? vectors(run, n, 3) : NULL, *strength = work;
     if (work != NULL && n > 0) {
         gx_sparse_held held;
         hold(run, G, &held);
         if (gx_ok(run)) {
-            gx_sparse_each(run, held.A, check_weight, (void *)(uintptr_t)G, &err);
-            gx_run_fail(run, &err);
+            gx_sparse_each(run, held.A, check_weight, (void *)(uintptr_t)G);
         }
         gx_alg_sums(run, held.A, true, 1, strength);
         check_strength(run, G, strength);
@@ -160,20 +158,19 @@ static gx_code join(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err *err)
 gx_code gx_graph_components(gx_run *run, const gx_mat *G, double *label, int64_t *count)
 {
     int64_t n = G->rows;
-    gx_err err = {0};
     *count = 0;
     int64_t *parent = check(run, G) == GX_OK ? (int64_t *)(void *)vectors(run, n, 1) : NULL;
     for (int64_t i = 0; parent != NULL && i < n; i++) {
         parent[i] = i;
     }
-    if (parent != NULL && gx_sparse_each(run, G, join, parent, &err) == GX_OK) {
+    if (parent != NULL && gx_sparse_each(run, G, join, parent) == GX_OK) {
         for (int64_t i = 0; i < n; i++) {
             int64_t root = root_of(parent, i);
             label[i] = root == i ? (double)(*count)++ : label[root];
         }
     }
     gx_mem_free(run->ctx->mem, parent);
-    return gx_run_fail(run, &err);
+    return gx_ok(run) ? GX_OK : run->err.code;
 }
 
 // Triangles ---------------------------------------------------------------------------------------
@@ -248,7 +245,6 @@ static gx_code count_triangles(gx_run *run, const gx_mat *G, const lower *l, int
 
 gx_code gx_graph_triangles(gx_run *run, const gx_mat *G, int64_t *count)
 {
-    gx_err err = {0};
     lower l = {0};
     *count = 0;
     if (check(run, G) != GX_OK) {
@@ -256,7 +252,7 @@ gx_code gx_graph_triangles(gx_run *run, const gx_mat *G, int64_t *count)
     }
     l.start = (int64_t *)(void *)vectors(run, G->rows + 1, 1);
     l.node = (int64_t *)(void *)vectors(run, gx_sparse_entries(G), 1);
-    if (gx_ok(run) && gx_sparse_each(run, G, take_edge, &l, &err) == GX_OK) {
+    if (gx_ok(run) && gx_sparse_each(run, G, take_edge, &l) == GX_OK) {
         while (l.row <= G->rows) {
             l.start[l.row++] = l.count;
         }
@@ -264,7 +260,7 @@ gx_code gx_graph_triangles(gx_run *run, const gx_mat *G, int64_t *count)
     }
     gx_mem_free(run->ctx->mem, l.start);
     gx_mem_free(run->ctx->mem, l.node);
-    return gx_run_fail(run, &err);
+    return gx_ok(run) ? GX_OK : run->err.code;
 }
 
 // Spreading activation ----------------------------------------------------------------------------

@@ -354,9 +354,7 @@ static gx_code add_diagonal(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err
 
 static gx_code trace_of_sparse(gx_run *run, const gx_mat *A, gx_scalar *trace)
 {
-    gx_err err = {0};
-    (void)gx_sparse_each(run, A, add_diagonal, trace, &err);
-    return gx_run_fail(run, &err);
+    return gx_sparse_each(run, A, add_diagonal, trace);
 }
 
 // Extremes of lines -------------------------------------------------------------------------------
@@ -408,7 +406,6 @@ gx_code gx_sparse_extremes(gx_run *run, const gx_mat *A, bool is_max, int64_t ax
 {
     int64_t count = axis == 0 ? A->cols : axis == 1 ? A->rows : 1;
     int64_t length = axis == 0 ? A->rows : axis == 1 ? A->cols : A->rows * A->cols; // < 2^56
-    gx_err err = {0};
     extremes x = {.A = A, .is_max = is_max, .axis = axis};
     x.of = gx_run_alloc(run, (size_t)count * sizeof(best), "extremes");
     if (x.of == NULL) {
@@ -417,8 +414,7 @@ gx_code gx_sparse_extremes(gx_run *run, const gx_mat *A, bool is_max, int64_t ax
     for (int64_t k = 0; k < count; k++) {
         x.of[k] = (best){.place = -1};
     }
-    (void)gx_sparse_each(run, A, look_at_entry, &x, &err);
-    gx_run_fail(run, &err);
+    (void)gx_sparse_each(run, A, look_at_entry, &x);
     for (int64_t k = 0; k < count && gx_ok(run); k++) {
         look_at_zeros(&x, length, &x.of[k]);
         if (most != NULL) {

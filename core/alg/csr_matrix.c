@@ -105,7 +105,7 @@ gx_code gx_csr_matrix_load(gx_run *run, const gx_mat *A, gx_number dtype, gx_csr
     }
     if (allocate(W, &err) == GX_OK) {
         memset(W->start, 0, ((size_t)W->rows + 1) * sizeof *W->start);
-        if (gx_sparse_each_panel(run, A, take_panel, W, &err) == GX_OK) {
+        if (gx_sparse_each_panel(run, A, take_panel, W) == GX_OK) {
             cut_into_pieces(W);
         }
     }

@@ -41,7 +41,7 @@ static gx_code sort_entries(gx_run *run, const gx_mat *A, const gx_scatter_spec 
     gx_err err = {0};
     *sink = (gx_sink){.run = run};
     if (gx_ok(run) && gx_scatter_create(run->ctx, spec, cells, &err) == GX_OK &&
-        gx_sparse_each(run, A, put, arg, &err) == GX_OK) {
+        gx_sparse_each(run, A, put, arg) == GX_OK) {
         gx_scatter_finish(*cells, run, dest, sink);
     }
     gx_scatter_free(*cells);
@@ -77,14 +77,13 @@ static gx_code put_inside(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err *
 gx_code gx_sparse_slice(gx_run *run, const gx_mat *A, int64_t i0, int64_t i1, int64_t j0,
                         int64_t j1, const gx_dest *dest, gx_sink *sink)
 {
-    gx_err err = {0};
     slicing s = {.i0 = i0, .i1 = i1, .j0 = j0, .j1 = j1};
     if (gx_sparse_out_begin(run, dest, i1 - i0, j1 - j0, A->number, 0, sink, &s.out) == GX_OK &&
-        gx_sparse_each(run, A, put_inside, &s, &err) == GX_OK) {
+        gx_sparse_each(run, A, put_inside, &s) == GX_OK) {
         gx_sparse_out_end(&s.out);
     }
     gx_sparse_out_clear(&s.out);
-    return gx_run_fail(run, &err);
+    return gx_ok(run) ? GX_OK : run->err.code;
 }
 
 // Lists -------------------------------------------------------------------------------------------
@@ -311,15 +310,13 @@ gx_code gx_sparse_map(gx_run *run, gx_map_kind kind, gx_scalar alpha, const gx_m
                       gx_number dtype, uint32_t properties, const gx_dest *dest, gx_sink *sink)
 {
     mapping x = {.run = run, .kind = kind, .alpha = alpha};
-    gx_err err = {0};
     size_t bytes = (size_t)gx_sparse_most_entries(A) * gx_number_bytes(A->number);
-    if (gx_sparse_out_begin(run, dest, A->rows, A->cols, dtype, properties, sink, &x.out) ==
-            GX_OK &&
-        gx_mem_alloc(run->ctx->mem, bytes, "values of a panel", &x.values, &err) == GX_OK &&
-        gx_sparse_each_panel(run, A, map_panel, &x, &err) == GX_OK) {
+    gx_sparse_out_begin(run, dest, A->rows, A->cols, dtype, properties, sink, &x.out);
+    x.values = gx_run_alloc(run, bytes, "values of a panel");
+    if (x.values != NULL && gx_sparse_each_panel(run, A, map_panel, &x) == GX_OK) {
         gx_sparse_out_end(&x.out);
     }
     gx_mem_free(run->ctx->mem, x.values);
     gx_sparse_out_clear(&x.out);
-    return gx_run_fail(run, &err);
+    return gx_ok(run) ? GX_OK : run->err.code;
 }

@@ -171,7 +171,7 @@ gx_code gx_alg_spgemm(gx_run *run, gx_scalar alpha, const gx_mat *A, const gx_ma
     if (gx_sparse_out_begin(run, dest, A->rows, B->cols, dtype, 0, sink, &p.out) == GX_OK &&
         open_whole(run, B, &p.B, &err) == GX_OK &&
         open_row(run, B->cols, gx_number_is_complex(dtype), &p.row, &err) == GX_OK &&
-        gx_sparse_each_panel(run, A, multiply_panel, &p, &err) == GX_OK) {
+        gx_sparse_each_panel(run, A, multiply_panel, &p) == GX_OK) {
         gx_sparse_out_end(&p.out);
     }
     close_whole(run, &p.B);

@@ -470,16 +470,15 @@ static gx_code put_value(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err *e
 }
 
 /* One pass over the entries. */
-static gx_code walk(writing *w, gx_sparse_visit visit, gx_err *err)
+static gx_code walk(writing *w, gx_sparse_visit visit)
 {
-    return gx_sparse_each(w->ex->run, w->ex->mat, visit, w, err);
+    return gx_sparse_each(w->ex->run, w->ex->mat, visit, w);
 }
 
 gx_code gx_export_npz(gx_export *ex)
 {
     const gx_mat *A = ex->mat;
     int64_t entries = gx_sparse_entries(A);
-    gx_err err = {0};
     writing w = {.ex = ex, .is_wide = A->cols > INT32_MAX || entries > INT32_MAX};
     char shape[64];
     const char *index = w.is_wide ? "<i8" : "<i4";
@@ -493,11 +492,11 @@ gx_code gx_export_npz(gx_export *ex)
     }
     snprintf(shape, sizeof shape, "(%" PRId64 ",)", entries);
     begin_member(&w, "indices.npy", index, shape);
-    gx_code code = walk(&w, put_column, &err);
+    gx_code code = walk(&w, put_column);
     end_member(&w);
     snprintf(shape, sizeof shape, "(%" PRId64 ",)", A->rows + 1);
     begin_member(&w, "indptr.npy", index, shape);
-    code = code == GX_OK ? walk(&w, put_start, &err) : code;
+    code = code == GX_OK ? walk(&w, put_start) : code;
     for (; code == GX_OK && w.row <= A->rows; w.row++) {
         put_index(&w, w.entries);
     }
@@ -512,8 +511,8 @@ gx_code gx_export_npz(gx_export *ex)
     snprintf(shape, sizeof shape, "(%" PRId64 ",)", entries);
     snprintf(descr, sizeof descr, "<%s", gx_dtype_npy(gx_dtype_of(ex->dtype)));
     begin_member(&w, "data.npy", descr, shape);
-    code = code == GX_OK ? walk(&w, put_value, &err) : code;
+    code = code == GX_OK ? walk(&w, put_value) : code;
     end_member(&w);
     put_directory(&w);
-    return code == GX_OK ? GX_OK : gx_run_fail(ex->run, &err);
+    return gx_ok(ex->run) ? GX_OK : ex->run->err.code;
 }

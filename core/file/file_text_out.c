@@ -180,7 +180,6 @@ static gx_code put_sparse(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err *
 static gx_code walk(writer *w, bool is_lower)
 {
     gx_run *run = w->ex->run;
-    gx_err err = {0};
     if (!w->ex->mat->is_sparse) {
         return gx_export_walk(w->ex, GX_ORDER_COLUMNS, is_lower, put_columns, w);
     }
@@ -188,8 +187,8 @@ static gx_code walk(writer *w, bool is_lower)
         w->entries = gx_sparse_entries(w->ex->mat);
         return GX_OK;
     }
-    (void)gx_sparse_each(run, w->ex->mat, put_sparse, w, &err);
-    return gx_run_fail(run, &err);
+    (void)gx_sparse_each(run, w->ex->mat, put_sparse, w);
+    return gx_ok(run) ? GX_OK : run->err.code;
 }
 
 gx_code gx_export_mtx(gx_export *ex)

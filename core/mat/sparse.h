@@ -101,12 +101,11 @@ gx_code gx_sparse_of_dense(gx_run *run, const gx_mat *A, const gx_dest *dest, gx
 
 /*
 ** Every panel, from the first row on, or every entry in ascending order of (i, j); by the caller's
-** thread, polling: fn until it fails.
+** thread, polling: fn until it fails, and then the run for what fn's err says.
 */
 typedef gx_code (*gx_sparse_panel_visit)(void *arg, const gx_csr *panel, int64_t row0, gx_err *err);
-gx_code gx_sparse_each_panel(gx_run *run, const gx_mat *A, gx_sparse_panel_visit fn, void *arg,
-                             gx_err *err);
+gx_code gx_sparse_each_panel(gx_run *run, const gx_mat *A, gx_sparse_panel_visit fn, void *arg);
 typedef gx_code (*gx_sparse_visit)(void *arg, int64_t i, int64_t j, gx_scalar value, gx_err *err);
-gx_code gx_sparse_each(gx_run *run, const gx_mat *A, gx_sparse_visit fn, void *arg, gx_err *err);
+gx_code gx_sparse_each(gx_run *run, const gx_mat *A, gx_sparse_visit fn, void *arg);
 
 #endif

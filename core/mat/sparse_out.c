@@ -200,25 +200,26 @@ gx_code gx_sparse_out_end(gx_sparse_out *out)
 
 // Whole matrices ----------------------------------------------------------------------------------
 
-gx_code gx_sparse_each_panel(gx_run *run, const gx_mat *A, gx_sparse_panel_visit fn, void *arg,
-                             gx_err *err)
+gx_code gx_sparse_each_panel(gx_run *run, const gx_mat *A, gx_sparse_panel_visit fn, void *arg)
 {
     gx_reader *reader = NULL;
-    void *block;
-    GX_TRY(gx_mem_alloc(run->ctx->mem, gx_sparse_block_bytes(A), "a panel", &block, err));
-    gx_code code = A->kind == GX_MAT_STORED ? gx_reader_own(run->ctx->store, &reader, err) : GX_OK;
+    gx_err err = {0};
+    void *block = gx_run_alloc(run, gx_sparse_block_bytes(A), "a panel");
+    if (block == NULL) {
+        return run->err.code;
+    }
+    gx_code code = A->kind == GX_MAT_STORED ? gx_reader_own(run->ctx->store, &reader, &err) : GX_OK;
     gx_run_progress(run, (double)gx_sparse_pieces(A));
     for (int64_t p = 0; p < gx_sparse_pieces(A) && code == GX_OK; p++) {
         gx_csr csr;
-        code = gx_sparse_read(A, reader, p, block, &csr, err);
-        code = code == GX_OK ? fn(arg, &csr, gx_sparse_piece_row(A, p), err) : code;
+        code = gx_sparse_read(A, reader, p, block, &csr, &err);
+        code = code == GX_OK ? fn(arg, &csr, gx_sparse_piece_row(A, p), &err) : code;
         gx_run_advance(run, 1);
-        if (code == GX_OK && gx_run_poll(run) != GX_OK) {
-            code = gx_fail(err, run->err.code, "%s", run->err.text);
-        }
+        code = code == GX_OK ? gx_run_poll(run) : code;
     }
     gx_reader_close(reader);
     gx_mem_free(run->ctx->mem, block);
+    gx_run_fail(run, &err);
     return code;
 }
 
@@ -238,9 +239,9 @@ static gx_code visit_panel(void *arg, const gx_csr *csr, int64_t row0, gx_err *e
     return GX_OK;
 }
 
-gx_code gx_sparse_each(gx_run *run, const gx_mat *A, gx_sparse_visit fn, void *arg, gx_err *err)
+gx_code gx_sparse_each(gx_run *run, const gx_mat *A, gx_sparse_visit fn, void *arg)
 {
-    return gx_sparse_each_panel(run, A, visit_panel, &(visitor){fn, arg}, err);
+    return gx_sparse_each_panel(run, A, visit_panel, &(visitor){fn, arg});
 }
 
 static gx_code put_entry(void *arg, int64_t i, int64_t j, gx_scalar value, gx_err *err)
@@ -252,13 +253,12 @@ gx_code gx_sparse_copy(gx_run *run, const gx_mat *A, const gx_dest *dest, gx_num
                        uint32_t properties, gx_sink *sink)
 {
     gx_sparse_out out;
-    gx_err err = {0};
     if (gx_sparse_out_begin(run, dest, A->rows, A->cols, dtype, properties, sink, &out) == GX_OK &&
-        gx_sparse_each(run, A, put_entry, &out, &err) == GX_OK) {
+        gx_sparse_each(run, A, put_entry, &out) == GX_OK) {
         gx_sparse_out_end(&out);
     }
     gx_sparse_out_clear(&out);
-    return gx_run_fail(run, &err);
+    return gx_ok(run) ? GX_OK : run->err.code;
 }
 
 /* Rows of a dense matrix that are looked at together: as many as a fair part of memory holds. */
