@@ -138,19 +138,18 @@ static gx_code put_turn(gx_knn_device *d, int64_t t, int64_t n, gx_err *err)
     return make_there(d, t, n, err);
 }
 
-/* The same from the first device's memory. */
+/* The same from the first device's memory.  Turns lie elsewhere on devices of more or fewer rows. */
 static gx_code copy_turn(gx_knn_device *d, int64_t t, int64_t n, gx_err *err)
 {
     const gx_knn_device *first = &d->group->part[0];
     const gx_accel *accel = d->on.accel;
-    const char *part = first->on.hold[GX_KNN_PART].data;
-    size_t at = t == 0 ? 0 : (size_t)(gx_knn_turn_at(first, t) - part);
-    size_t bytes = (size_t)(gx_knn_turn_at(first, t) - part) + gx_knn_lay_out(d, n).sent - at;
+    const char *shift = first->on.hold[GX_KNN_PART].data, *turn = gx_knn_turn_at(first, t);
+    size_t before = t == 0 ? (size_t)(turn - shift) : 0; // the shift goes with the first turn
+    size_t bytes = before + gx_knn_lay_out(d, n).sent;
     GX_TRY(accel->backend->queue_after_mark(accel->dev, accel->run, first->on.mark[GX_KNN_LOADED],
                                             err));
-    GX_TRY(accel->backend->copy_from(accel->dev, accel->run,
-                                     (char *)d->on.hold[GX_KNN_PART].data + at,
-                                     first->on.accel->dev, part + at, bytes, err));
+    GX_TRY(accel->backend->copy_from(accel->dev, accel->run, gx_knn_turn_at(d, t) - before,
+                                     first->on.accel->dev, turn - before, bytes, err));
     gx_stats_add(&d->s->run->ctx->stats, GX_STAT_PEER_BYTES, (int64_t)bytes);
     return make_there(d, t, n, err);
 }

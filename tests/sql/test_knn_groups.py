@@ -140,7 +140,7 @@ for connection in (host, db, db):
 
 
 FIRST = """
-wide = rng.standard_normal((8704, 64))
+wide = rng.standard_normal((129 * 22, 64))  # 129 tiles: one of two devices has more than 64, the other fewer
 put('D', rng.standard_normal((2700, 64)))
 def first_search(readers):
     put('B', wide)
