@@ -36,7 +36,8 @@ struct gx_table {
 
 static gx_code failed(const gx_table *t, int rc, gx_err *err)
 {
-    if ((rc & 0xff) == SQLITE_INTERRUPT) {
+    // SQLite says SQLITE_ERROR where the start of a table-valued function (json_each) is interrupted.
+    if ((rc & 0xff) == SQLITE_INTERRUPT || gx_store_is_interrupted(t->store)) {
         return gx_fail(err, GX_INTERRUPT, "interrupted");
     }
     gx_code code = (rc & 0xff) == SQLITE_ERROR ? GX_ARG : gx_store_code(rc);
