@@ -36,12 +36,14 @@ struct gx_table {
 
 static gx_code failed(const gx_table *t, int rc, gx_err *err)
 {
-    // SQLite says SQLITE_ERROR where the start of a table-valued function (json_each) is interrupted.
-    if ((rc & 0xff) == SQLITE_INTERRUPT || gx_store_is_interrupted(t->store)) {
-        return gx_fail(err, GX_INTERRUPT, "interrupted");
-    }
+    gx_err other = {0};
     gx_code code = (rc & 0xff) == SQLITE_ERROR ? GX_ARG : gx_store_code(rc);
-    return gx_fail(err, code, "table '%.200s': %s", t->name, sqlite3_errmsg(t->store->db));
+    (void)gx_fail(&other, code, "table '%.200s': %s", t->name, sqlite3_errmsg(t->store->db));
+    // SQLite says SQLITE_ERROR where the start of a table-valued function (json_each) is interrupted.
+    bool is_interrupted =
+        (rc & 0xff) == SQLITE_INTERRUPT || (code == GX_ARG && gx_store_is_interrupted(t->store));
+    return is_interrupted ? gx_fail(err, GX_INTERRUPT, "interrupted")
+                          : gx_fail(err, code, "%s", other.text);
 }
 
 static gx_code no_memory(gx_err *err)
@@ -99,9 +101,8 @@ static gx_code refuse_column(const gx_table *t, const char *name, gx_err *err)
     int least = GX_NEAR_FAR;
     for (int j = 0; j < sqlite3_column_count(t->all); j++) {
         const char *other = sqlite3_column_name(t->all, j);
-        int distance =
-            other == NULL ? GX_NEAR_FAR
-                          : gx_near_distance(name, strlen(name), other, strlen(other));
+        int distance = other == NULL ? GX_NEAR_FAR
+                                     : gx_near_distance(name, strlen(name), other, strlen(other));
         if (distance < least) {
             least = distance;
             best = other;
