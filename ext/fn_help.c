@@ -1,9 +1,10 @@
 /*
 ** gx_help: the reference of gx from within SQL, as a text to read and as a table to search.
 **
-** gx_help() names every function and table, by topics; gx_help('solve') is the whole entry; a word
-** that is no name lists the entries that have it or are spelt like it, the best first.  gx_help as a
-** table has the same entries as rows.  What is said is docs/reference/, built in (help.h).
+** gx_help() names every function and table, by topics; gx_help('solve') is the whole entry; a
+** word that is no name lists the entries that have it or are spelt like it, the best first.
+** gx_help as a table has the same entries as rows.  What is said is docs/reference/, built in
+** (help.h).
 */
 #include "help.h"
 #include "table_fn.h"

@@ -138,7 +138,7 @@ static gx_code put_turn(gx_knn_device *d, int64_t t, int64_t n, gx_err *err)
     return make_there(d, t, n, err);
 }
 
-/* The same from the first device's memory.  Turns lie elsewhere on devices of more or fewer rows. */
+/* From the first device's memory.  Turns lie elsewhere on devices of more or fewer rows. */
 static gx_code copy_turn(gx_knn_device *d, int64_t t, int64_t n, gx_err *err)
 {
     const gx_knn_device *first = &d->group->part[0];

@@ -39,7 +39,7 @@ static gx_code failed(const gx_table *t, int rc, gx_err *err)
     gx_err other = {0};
     gx_code code = (rc & 0xff) == SQLITE_ERROR ? GX_ARG : gx_store_code(rc);
     (void)gx_fail(&other, code, "table '%.200s': %s", t->name, sqlite3_errmsg(t->store->db));
-    // SQLite says SQLITE_ERROR where the start of a table-valued function (json_each) is interrupted.
+    // Where the start of json_each is interrupted SQLite says SQLITE_ERROR.
     bool is_interrupted =
         (rc & 0xff) == SQLITE_INTERRUPT || (code == GX_ARG && gx_store_is_interrupted(t->store));
     return is_interrupted ? gx_fail(err, GX_INTERRUPT, "interrupted")
