@@ -414,6 +414,13 @@ def test_python_of_the_format(db, tmp_path):
         db.execute("SELECT gx_store(?, ?)", (dtype, from_numpy(want)))
         got = space["read_matrix"](plain, dtype)
         assert got.dtype == want.dtype and (got == want).all()
+    for dtype in ["f16", "u8", "bool", "i8", "u16", "i16", "u32", "i32", "bf16", "i64"]:
+        want = np.array([[1, 0, 1], [0, 1, 1 if dtype == "bool" else 100]])
+        db.execute("SELECT gx_store(?, gx_cast(?, ?))", (dtype, str(want.tolist()), dtype))
+        got = space["read_matrix"](plain, dtype)
+        if dtype == "bf16":
+            got = (got.astype("<u4") << 16).view("<f4")
+        assert (got == want).all(), dtype
     db.execute("SELECT gx_store('empty', ?)", (from_numpy(np.zeros((0, 3))),))
     assert space["read_matrix"](plain, "empty").shape == (0, 3)
     value = q(db, "SELECT gx_copy('A')")
