@@ -418,8 +418,11 @@ static void cut_while_it_is_read(void **state)
     are_columns(helper, &meta, 5, 0, 0, SIDE, 50);
     assert_int_equal(truncate(f->path, (middle_page(f, 5) - 1) * PAGE + 100), 0);
     assert_false(columns(helper, &meta, 5, 0, 0, SIDE, SIDE));
-    is_error(f, gx_reader_read(helper, &meta, 5, 0, sizeof got, got, &f->err), GX_CORRUPT,
-             "tile 5 of A: database disk image is malformed");
+    gx_code s = gx_reader_read(helper, &meta, 5, 0, sizeof got, got, &f->err);
+    // what a page that ends too early is depends on SQLite's release
+    is_error(f, s, s == GX_IO ? GX_IO : GX_CORRUPT,
+             s == GX_IO ? "tile 5 of A: disk I/O error"
+                        : "tile 5 of A: database disk image is malformed");
     are_columns(helper, &meta, 4, 0, 0, SIDE, SIDE);
     gx_reader_close(helper);
 }
