@@ -105,7 +105,7 @@ static gx_code take_value(const gx_agg *agg, sqlite3_value **argv, int64_t i, in
         sqlite3_value *from = argv[agg->first + 2 + p];
         int type = sqlite3_value_type(from);
         if (type == SQLITE_FLOAT || type == SQLITE_INTEGER) {
-            part[p] = sqlite3_value_double(from);
+            GX_TRY(gx_arg_real(from, labels[p], &part[p], err));
         } else if (p == 0 || type != SQLITE_NULL) {
             char shown[GX_SHOWN_BYTES];
             return gx_fail(err, GX_ARG, "%s of cell (%lld, %lld) must be a number, not %s",

@@ -214,11 +214,11 @@ static gx_code matrix_of_blob(const source *from, sqlite3_value *value, gx_mat *
 static gx_code matrix_of_literal(const source *from, const char *text, size_t bytes, gx_mat *out,
                                  gx_err *err)
 {
-    gx_number dtype;
+    gx_dtype dtype;
     int64_t rows, cols;
     void *data;
     GX_TRY(gx_literal_parse(from->ctx, from->label, text, bytes, &dtype, &rows, &cols, &data, err));
-    gx_mat_value(out, from->label, dtype, rows, cols, data, gx_max(rows, 1));
+    gx_mat_array(out, from->label, dtype, rows, cols, data, gx_max(rows, 1));
     out->owned = data;
     return GX_OK;
 }
@@ -263,7 +263,13 @@ static gx_code matrix_of(const source *from, sqlite3_value *value, gx_mat *out, 
         return matrix_of_text(from, value, out, err);
     case SQLITE_BLOB:
         return matrix_of_blob(from, value, out, err);
-    case SQLITE_INTEGER:
+    case SQLITE_INTEGER: {
+        int64_t whole = sqlite3_value_int64(value);
+        double number = (double)whole;
+        bool is_inexact = gx_dtype_inexact(GX_DTYPE_I64, &whole, 1) >= 0;
+        return own_elements(from, is_inexact ? GX_DTYPE_I64 : GX_DTYPE_F64, 1, 1,
+                            is_inexact ? (const void *)&whole : &number, out, err);
+    }
     case SQLITE_FLOAT: {
         double number = sqlite3_value_double(value);
         return own_elements(from, GX_DTYPE_F64, 1, 1, &number, out, err);
@@ -490,6 +496,17 @@ gx_code gx_arg_int(sqlite3_value *value, const char *label, int64_t *out, gx_err
     return gx_fail(err, GX_ARG, "%s must be an integer, not %s", label, gx_arg_show(value, shown));
 }
 
+gx_code gx_arg_real(sqlite3_value *value, const char *label, double *out, gx_err *err)
+{
+    int64_t whole = sqlite3_value_int64(value);
+    if (sqlite3_value_numeric_type(value) == SQLITE_INTEGER &&
+        gx_dtype_inexact(GX_DTYPE_I64, &whole, 1) >= 0) {
+        return gx_fail(err, GX_ARG, "%s is %" PRId64 ", " GX_ROUNDS_TEXT, label, whole);
+    }
+    *out = sqlite3_value_double(value);
+    return GX_OK;
+}
+
 bool gx_fn_int(gx_fn *fn, int index, const char *label, int64_t *out)
 {
     return has_argument(fn, index, label) &&
@@ -540,8 +557,7 @@ bool gx_fn_real(gx_fn *fn, int index, const char *label, double *out)
     sqlite3_value *value = fn->argv[index];
     int type = sqlite3_value_type(value);
     if (type == SQLITE_INTEGER || type == SQLITE_FLOAT) {
-        *out = sqlite3_value_double(value);
-        return true;
+        return gx_fn_check(fn, gx_arg_real(value, label, out, &fn->err));
     }
     if (type == SQLITE_TEXT) {
         const char *text;
@@ -602,8 +618,8 @@ bool gx_fn_scalar(gx_fn *fn, int index, const char *label, gx_scalar *out)
     switch (sqlite3_value_type(value)) {
     case SQLITE_INTEGER:
     case SQLITE_FLOAT:
-        *out = (gx_scalar){sqlite3_value_double(value), 0};
-        return true;
+        out->im = 0;
+        return gx_fn_check(fn, gx_arg_real(value, label, &out->re, &fn->err));
     case SQLITE_BLOB:
         return scalar_of_blob(fn, value, label, out);
     case SQLITE_TEXT: {

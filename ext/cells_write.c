@@ -74,10 +74,17 @@ static int parts(const gx_meta *meta)
     return gx_number_is_complex(gx_meta_number(meta)) ? 2 : 1;
 }
 
+/* The numbers that wait for an i64 matrix are i64, in the bytes of a double. */
+static bool is_i64(const gx_meta *meta)
+{
+    return meta->dtype == GX_DTYPE_I64;
+}
+
 /* What one of them is stored as. */
 static gx_dtype real_dtype(const gx_meta *meta)
 {
     return gx_dtype_is_number(meta->dtype) ? gx_dtype_of(gx_number_real(gx_meta_number(meta)))
+           : is_i64(meta)                  ? GX_DTYPE_F64
                                            : meta->dtype;
 }
 
@@ -346,7 +353,7 @@ static gx_code set_cell(gx_cells_shared *shared, const cell *c, gx_err *err)
     uint64_t key = key_of(meta, c->i, c->j);
     const gx_narrowing to = {.dtype = real_dtype(meta), .i0 = c->i, .j0 = c->j};
     _Alignas(double) char bytes[sizeof(double)];
-    if (c->sets_re && !gx_dtype_is_number(meta->dtype)) { // is refused now, by its row
+    if (c->sets_re && !gx_dtype_is_number(to.dtype)) { // is refused now, by its row
         GX_TRY(gx_narrow_to(GX_F64, &c->x.re, 1, &to, bytes, 1, 1, 1, err));
     }
     if (c->sets_re) {
@@ -358,6 +365,14 @@ static gx_code set_cell(gx_cells_shared *shared, const cell *c, gx_err *err)
     return GX_OK;
 }
 
+/* A number becomes what waits for an i64 matrix: rounded, and refused beyond its range. */
+static gx_code to_i64(const gx_meta *meta, int64_t i, int64_t j, double *x, gx_err *err)
+{
+    const gx_narrowing to = {.dtype = GX_DTYPE_I64, .i0 = i, .j0 = j};
+    double number = *x;
+    return is_i64(meta) ? gx_narrow_to(GX_F64, &number, 1, &to, x, 1, 1, 1, err) : GX_OK;
+}
+
 /* Row i from n numbers, of double precision; NULL: zeros. */
 static gx_code set_row(gx_cells_shared *shared, int64_t i, const char *elements, gx_err *err)
 {
@@ -367,6 +382,7 @@ static gx_code set_row(gx_cells_shared *shared, int64_t i, const char *elements,
     for (; c.j < meta->cols; c.j++) {
         if (elements != NULL) {
             c.x = gx_dtype_get(gx_dtype_of(number), gx_at(elements, number, 0, c.j, 0));
+            GX_TRY(to_i64(meta, i, c.j, &c.x.re, err));
         }
         GX_TRY(set_cell(shared, &c, err));
     }
@@ -412,7 +428,7 @@ static gx_code parse_index(sqlite3_value *value, const char *label, int64_t coun
     return gx_cells_check_index(label, *index, count, err);
 }
 
-/* A REAL column: a number, or text that looks like one (the shell's .import gives text). */
+/* The value of a cell: a number, or text that looks like one (the shell's .import gives text). */
 static gx_code parse_real(sqlite3_value *value, const char *label, double *real, gx_err *err)
 {
     int type = sqlite3_value_numeric_type(value);
@@ -423,8 +439,19 @@ static gx_code parse_real(sqlite3_value *value, const char *label, double *real,
         char shown[GX_SHOWN_BYTES];
         return gx_fail(err, GX_ARG, "%s is %s, not a number", label, gx_arg_show(value, shown));
     }
-    *real = sqlite3_value_double(value);
+    return gx_arg_real(value, label, real, err);
+}
+
+/* As it waits for the matrix; an i64 with all its digits. */
+static gx_code parse_value(sqlite3_value *value, const gx_meta *meta, cell *c, gx_err *err)
+{
+    if (is_i64(meta) && sqlite3_value_numeric_type(value) == SQLITE_INTEGER) {
+        int64_t whole = sqlite3_value_int64(value);
+        memcpy(&c->x.re, &whole, sizeof whole);
     return GX_OK;
+    }
+    GX_TRY(parse_real(value, "value", &c->x.re, err));
+    return to_i64(meta, c->i, c->j, &c->x.re, err);
 }
 
 /* The cell that an INSERT or UPDATE gives. */
@@ -436,7 +463,7 @@ static gx_code parse_cell(sqlite3_value **columns, bool is_insert, const gx_meta
     c->sets_re = is_insert || !sqlite3_value_nochange(columns[GX_CELLS_VALUE]);
     c->sets_im = is_insert || !sqlite3_value_nochange(columns[GX_CELLS_IMAG]);
     if (c->sets_re) {
-        GX_TRY(parse_real(columns[GX_CELLS_VALUE], "value", &c->x.re, err));
+        GX_TRY(parse_value(columns[GX_CELLS_VALUE], meta, c, err));
     }
     bool is_given = sqlite3_value_type(columns[GX_CELLS_IMAG]) != SQLITE_NULL;
     if (c->sets_im && (is_given || !is_insert)) { // an INSERT may leave it out
@@ -490,7 +517,8 @@ static gx_code complete_cell(gx_cells_table *table, const gx_meta *meta, int64_t
     gx_rect rect = {.i0 = i, .i1 = i + 1, .j0 = j, .j1 = j + 1};
     gx_code rc = peek(table, meta, rect, &scan, err);
     if (rc == GX_OK) {
-        gx_scalar old = gx_dtype_get(meta->dtype, gx_scan_at(&scan, i, j));
+        gx_dtype as = is_i64(meta) ? GX_DTYPE_F64 : meta->dtype;
+        gx_scalar old = gx_dtype_get(as, gx_scan_at(&scan, i, j));
         c->x.re = c->sets_re ? c->x.re : old.re;
         c->x.im = c->sets_im ? c->x.im : old.im;
         c->sets_re = c->sets_im = true;

@@ -142,18 +142,13 @@ static void get(gx_fn *fn)
         return;
     }
     double element[2];
-    bool is_i64 = A.dtype == GX_DTYPE_I64;
-    if (is_i64) {
-        gx_mat_verbatim(&A);
-    }
+    gx_dtype dtype = gx_look_exactly(&A);
     if (!gx_look_read(fn, &A, reader, i, j, 1, 1, element, 1)) {
         gx_reader_close(reader);
         return;
     }
-    if (is_i64) {
-        int64_t whole;
-        memcpy(&whole, element, sizeof whole);
-        sqlite3_result_int64(fn->sql, whole);
+    if (dtype == GX_DTYPE_I64) {
+        sqlite3_result_int64(fn->sql, gx_look_whole(dtype, element, 0));
     } else {
         gx_fn_result_scalar(fn, gx_number_get(A.number, element, 0),
                             gx_number_is_complex(A.number));

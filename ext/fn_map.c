@@ -205,6 +205,9 @@ static void map(gx_fn *fn)
         map_sparse(fn, kind, alpha, beta, &x);
         return;
     }
+    if (gx_map_is_truth(kind)) {
+        gx_dest_takes_truth(&fn->dest);
+    }
     gx_sink_begin(&fn->run, &fn->dest, x.rows, x.cols, x.result, properties_of(kind, &x, alpha), 0,
                   0, &C);
     bool is_narrowed = gx_number_is_complex(x.dtype) && !gx_number_is_complex(x.result);

@@ -37,9 +37,11 @@ static bool take_argument(gx_fn *fn, int index, int k, gx_program_arg *arg)
     int type = sqlite3_value_type(fn->argv[index]);
     char label[16];
     sqlite3_snprintf(sizeof label, label, "?%d", k + 1);
-    arg->is_number = type == SQLITE_INTEGER || type == SQLITE_FLOAT;
+    bool is_there = gx_fn_matrix(fn, index, label, &arg->mat);
+    arg->is_number = is_there && (type == SQLITE_INTEGER || type == SQLITE_FLOAT) &&
+                     arg->mat.dtype == GX_DTYPE_F64;
     arg->number = arg->is_number ? sqlite3_value_double(fn->argv[index]) : 0;
-    return gx_fn_matrix(fn, index, label, &arg->mat);
+    return is_there;
 }
 
 bool gx_eval_prepare_text(gx_fn *fn, const char *text, int first, bool is_plain,

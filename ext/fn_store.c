@@ -173,13 +173,10 @@ static void exists(gx_fn *fn)
 ** matrix has a new generation without properties.  For many cells the named tables of gx_cells are
 ** the way: they write tile by tile (cells_write.c).
 */
-static gx_code write_element(gx_store *store, gx_meta *meta, int64_t i, int64_t j, gx_scalar x,
-                             gx_err *err)
+static gx_code write_element(gx_store *store, gx_meta *meta, int64_t i, int64_t j,
+                             const void *bytes, gx_err *err)
 {
-    _Alignas(16) char bytes[16];
-    const gx_narrowing to = {.dtype = meta->dtype, .i0 = i, .j0 = j};
     size_t count = gx_dtype_bytes(meta->dtype);
-    GX_TRY(gx_narrow_to(GX_C128, &x, 1, &to, bytes, 1, 1, 1, err));
     int64_t ti = i / meta->tile_rows, tj = j / meta->tile_cols;
     int64_t at =
         (j - tj * meta->tile_cols) * gx_meta_tile_height(meta, ti) + i - ti * meta->tile_rows;
@@ -193,17 +190,37 @@ static gx_code write_element(gx_store *store, gx_meta *meta, int64_t i, int64_t 
     return rc == GX_OK ? ended : rc;
 }
 
+/* The element that argument `index` gives; an i64 with all its digits. */
+static bool take_element(gx_fn *fn, int index, const gx_meta *meta, int64_t i, int64_t j,
+                         void *bytes)
+{
+    gx_scalar x;
+    const gx_narrowing to = {.dtype = meta->dtype, .i0 = i, .j0 = j};
+    if (meta->dtype == GX_DTYPE_I64 && sqlite3_value_type(fn->argv[index]) == SQLITE_INTEGER) {
+        int64_t whole = sqlite3_value_int64(fn->argv[index]);
+        memcpy(bytes, &whole, sizeof whole);
+        return true;
+    }
+    if (!gx_fn_scalar(fn, index, "value", &x)) {
+        return false;
+    }
+    if (x.im != 0 && !gx_number_is_complex(gx_meta_number(meta))) {
+        return gx_fn_fail(fn, "value is complex, but %s is real (%s)", meta->name,
+                          gx_dtype_name(meta->dtype));
+    }
+    return gx_fn_check(fn, gx_narrow_to(GX_C128, &x, 1, &to, bytes, 1, 1, 1, &fn->err));
+}
+
 /* gx_set(A, i, j, value) */
 static void set(gx_fn *fn)
 {
     const char *name;
     int64_t i, j;
-    gx_scalar x;
+    _Alignas(16) char bytes[16];
     gx_meta meta;
     gx_store *store = fn->ctx->store;
     if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_text(fn, 0, "A", &name) ||
-        !gx_fn_int(fn, 1, "i", &i) || !gx_fn_int(fn, 2, "j", &j) ||
-        !gx_fn_scalar(fn, 3, "value", &x)) {
+        !gx_fn_int(fn, 1, "i", &i) || !gx_fn_int(fn, 2, "j", &j)) {
         return;
     }
     if (name[0] == '[') {
@@ -215,12 +232,8 @@ static void set(gx_fn *fn)
         !gx_fn_check(fn, gx_cells_check_index("j", j, meta.cols, &fn->err))) {
         return;
     }
-    if (x.im != 0 && !gx_number_is_complex(gx_meta_number(&meta))) {
-        gx_fn_fail(fn, "value is complex, but %s is real (%s)", meta.name,
-                   gx_dtype_name(meta.dtype));
-        return;
-    }
-    if (gx_fn_check(fn, write_element(store, &meta, i, j, x, &fn->err))) {
+    if (take_element(fn, 3, &meta, i, j, bytes) &&
+        gx_fn_check(fn, write_element(store, &meta, i, j, bytes, &fn->err))) {
         sqlite3_result_text(fn->sql, name, -1, SQLITE_TRANSIENT);
     }
 }

@@ -230,6 +230,9 @@ gx_code gx_arg_text(sqlite3_value *value, const char *label, const char **out, g
 bool gx_arg_begins(sqlite3_value *value, char first); /* a text, behind blanks */
 gx_code gx_arg_int(sqlite3_value *value, const char *label, int64_t *out, gx_err *err);
 
+/* A number as a double; GX_ARG where it is an INTEGER that a double does not hold. */
+gx_code gx_arg_real(sqlite3_value *value, const char *label, double *out, gx_err *err);
+
 /* Give the call a block of ctx->mem to free at its end; on failure it is freed at once. */
 bool gx_fn_own(gx_fn *fn, void *block);
 
@@ -289,12 +292,12 @@ typedef struct gx_raw {
 gx_code gx_raw_dtype(const gx_raw *raw, gx_dtype *dtype, gx_err *err);
 
 /*
-** A JSON literal (literal.c): '[[1,2],[3,"1+2i"]]', a flat list being a column.  dtype: GX_F64, or
-** GX_C128 when an element is complex.  *data: column-major, owned by the caller, of ctx->mem; NULL
-** on failure.
+** A JSON literal (literal.c): '[[1,2],[3,"1+2i"]]', a flat list being a column.  dtype: f64; c128
+** when an element is complex; i64 when all are whole and f64 does not hold one of them.  *data:
+** column-major, owned by the caller, of ctx->mem; NULL on failure.
 */
 gx_code gx_literal_parse(gx_ctx *ctx, const char *label, const char *text, size_t bytes,
-                         gx_number *dtype, int64_t *rows, int64_t *cols, void **data, gx_err *err);
+                         gx_dtype *dtype, int64_t *rows, int64_t *cols, void **data, gx_err *err);
 
 /* A text that begins as PostgreSQL's arrays do, '{0.1' or '{{1', is refused as what it is. */
 gx_code gx_literal_braces(const char *label, const char *text, size_t bytes, gx_err *err);
@@ -373,6 +376,13 @@ bool gx_look_buffer(gx_fn *fn, const gx_mat *A, int64_t m, int64_t n, void **buf
 /* Read a rectangle of A, in its dtype; reports. */
 bool gx_look_read(gx_fn *fn, const gx_mat *A, gx_reader *reader, int64_t i0, int64_t j0, int64_t m,
                   int64_t n, void *dst, int64_t ld);
+
+/*
+** Whole numbers are shown exactly: A's dtype, and i64 are read by gx_look_read() as the f64 of the
+** same bytes from now on.  Element k of what was read then.
+*/
+gx_dtype gx_look_exactly(gx_mat *A);
+int64_t gx_look_whole(gx_dtype dtype, const void *data, int64_t k);
 
 /*
 ** Rows of A to read at a time by what goes through A row by row: tile rows where memory allows, at

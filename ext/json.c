@@ -3,7 +3,7 @@
 **
 ** Numbers have the fewest digits that read back exactly (f32: exactly as f32).  JSON has neither
 ** NaN nor infinities nor complex numbers: they are null, 9.0e999 and strings "1.0+2.0i", which a
-** literal takes.
+** literal takes.  Elements of a dtype of whole numbers have no point, and all their digits.
 **
 ** The text goes row by row, a stored matrix lies in tiles: a strip of rows, as tall as a tile where
 ** the memory allows, is read at a time, so each tile is read once.  Memory: the strip (see
@@ -14,7 +14,9 @@
 
 #include "../core/base/decimal.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Bytes of the longest element: two numbers, a sign, quotes, unit, comma. */
@@ -56,11 +58,22 @@ static char *put_complex(char *to, gx_scalar value, bool is_f32)
     return put_word(to, "i\"");
 }
 
+static char *put_element(char *to, gx_dtype dtype, const void *strip, int64_t k)
+{
+    gx_number number = gx_dtype_number(dtype);
+    if (gx_dtype_is_whole(dtype)) {
+        return to + snprintf(to, ELEMENT_MAX, "%" PRId64, gx_look_whole(dtype, strip, k));
+    }
+    gx_scalar value = gx_number_get(number, strip, k);
+    bool is_f32 = !gx_number_is_double(number);
+    return gx_number_is_complex(number) ? put_complex(to, value, is_f32)
+                                        : put_real(to, value.re, is_f32);
+}
+
 /* Row i of the strip. */
-static void put_row(gx_text *text, gx_number dtype, const void *strip, int64_t ld, int64_t i,
+static void put_row(gx_text *text, gx_dtype dtype, const void *strip, int64_t ld, int64_t i,
                     int64_t cols)
 {
-    bool is_complex = gx_number_is_complex(dtype), is_f32 = !gx_number_is_double(dtype);
     gx_text_put(text, "[", 1);
     for (int64_t j = 0; j < cols; j++) {
         char *room = gx_text_room(text, ELEMENT_MAX);
@@ -71,22 +84,22 @@ static void put_row(gx_text *text, gx_number dtype, const void *strip, int64_t l
         if (j > 0) {
             *to++ = ',';
         }
-        gx_scalar value = gx_number_get(dtype, strip, j * ld + i);
-        to = is_complex ? put_complex(to, value, is_f32) : put_real(to, value.re, is_f32);
+        to = put_element(to, dtype, strip, j * ld + i);
         text->used += (size_t)(to - room);
     }
     gx_text_put(text, "]", 1);
 }
 
-/* No text of that shape is shorter: "0.0," or "1.0+0.0i", brackets and commas. */
+/* No text of that shape is shorter: "0,", "0.0," or "1.0+0.0i", brackets and commas. */
 static size_t shortest_text(const gx_mat *A)
 {
-    int64_t element = gx_number_is_complex(A->number) ? 11 : 4;
+    int64_t element = gx_number_is_complex(A->number) ? 11 : gx_dtype_is_whole(A->dtype) ? 2 : 4;
     return (size_t)(A->rows * A->cols * element + (A->cols == 0 ? 3 : 2) * A->rows);
 }
 
-static void write_text(gx_fn *fn, const gx_mat *A, gx_reader *reader, gx_text *text)
+static void write_text(gx_fn *fn, gx_mat *A, gx_reader *reader, gx_text *text)
 {
+    gx_dtype dtype = gx_look_exactly(A);
     int64_t height = gx_look_strip_rows(fn, A);
     void *strip;
     if (!gx_look_buffer(fn, A, height, A->cols, &strip)) {
@@ -102,7 +115,7 @@ static void write_text(gx_fn *fn, const gx_mat *A, gx_reader *reader, gx_text *t
             if (i0 + i > 0) {
                 gx_text_put(text, ",", 1);
             }
-            put_row(text, A->number, strip, m, i, A->cols);
+            put_row(text, dtype, strip, m, i, A->cols);
             if (i % 64 == 63) {
                 gx_run_poll(&fn->run);
             }

@@ -6,7 +6,8 @@
 **   element = number | null (NaN) | "number", "complex", "nan", "inf" | {"re":x,"im":y}
 **
 ** Numbers are JSON's, and as Python, NumPy and Octave print them: NaN, Infinity, "5.", "+1".  9e999
-** is infinite.
+** is infinite.  Where all are whole and f64 does not hold one, beyond 2^53, the matrix is of i64:
+** no digit of the text is lost.
 **
 ** Two passes over the text.  The first counts: rows from the opening brackets, columns from the
 ** first row's commas, and whether a string or object may be complex.  The second reads each element
@@ -37,6 +38,8 @@ typedef struct parser {
     bool is_flat;       /* a list of elements                                               */
     bool may_complex;   /* elements are stored as pairs                                     */
     bool is_complex;    /* an element was                                                   */
+    bool is_rounded;    /* f64 does not hold a whole number of the text                     */
+    bool is_whole;      /* elements are read as i64, as long as all are                     */
     double *data;       /* column-major, rows x cols, pairs or not; NULL: it must be ragged */
     gx_err *err;
 } parser;
@@ -205,6 +208,38 @@ static gx_code parse_object(parser *p, int64_t i, int64_t j, gx_scalar *value)
     return GX_OK;
 }
 
+/* The digits from start to end as they are, without a point or an exponent. */
+static bool whole_of(const char *start, const char *end, int64_t *value)
+{
+    bool is_negative = *start == '-';
+    uint64_t magnitude = 0, most = (uint64_t)INT64_MAX + is_negative;
+    for (const char *c = start + (is_negative || *start == '+'); c < end; c++) {
+        uint64_t digit = (uint64_t)*c - '0';
+        if (digit > 9 || magnitude > (most - digit) / 10) {
+            return false;
+        }
+        magnitude = 10 * magnitude + digit;
+    }
+    *value = (int64_t)(is_negative ? 0 - magnitude : magnitude);
+    return true;
+}
+
+/* A whole number, in the bits of value->re where all are to be; none shorter is rounded. */
+static void see_whole(parser *p, const char *start, gx_scalar *value)
+{
+    enum { SHORTEST = 16 };
+    int64_t whole;
+    if (!p->is_whole && p->c - start < SHORTEST) {
+        return;
+    }
+    bool is_whole = whole_of(start, p->c, &whole);
+    p->is_rounded = p->is_rounded || (is_whole && gx_dtype_inexact(GX_DTYPE_I64, &whole, 1) >= 0);
+    p->is_whole = p->is_whole && is_whole;
+    if (p->is_whole) {
+        memcpy(&value->re, &whole, sizeof whole);
+    }
+}
+
 static gx_code parse_element(parser *p, int64_t i, int64_t j, gx_scalar *value)
 {
     *value = (gx_scalar){0, 0};
@@ -221,11 +256,14 @@ static gx_code parse_element(parser *p, int64_t i, int64_t j, gx_scalar *value)
     if (p->end - p->c >= 4 && memcmp(p->c, "null", 4) == 0) {
         value->re = (double)NAN;
         p->c += 4;
+        p->is_whole = false;
         return GX_OK;
     }
-    if (!gx_decimal_parse(p->c, p->end, &p->c, &value->re)) {
+    const char *start = p->c;
+    if (!gx_decimal_parse(start, p->end, &p->c, &value->re)) {
         return refuse(p, i, j, "a number");
     }
+    see_whole(p, start, value);
     return GX_OK;
 }
 
@@ -305,9 +343,9 @@ static gx_code parse_rows(parser *p)
     }
 }
 
-static gx_code parse(parser *p)
+static gx_code parse(parser *p, const char *text)
 {
-    p->c++; // the caller saw the bracket
+    p->c = p->polled = text + 1; // the caller saw the bracket
     GX_TRY(p->is_flat ? parse_list(p, 0, p->rows) : parse_rows(p));
     skip_blanks(p);
     if (p->c < p->end) {
@@ -337,10 +375,9 @@ gx_code gx_literal_braces(const char *label, const char *text, size_t bytes, gx_
 }
 
 gx_code gx_literal_parse(gx_ctx *ctx, const char *label, const char *text, size_t bytes,
-                         gx_number *dtype, int64_t *rows, int64_t *cols, void **data, gx_err *err)
+                         gx_dtype *dtype, int64_t *rows, int64_t *cols, void **data, gx_err *err)
 {
-    parser p = {
-        .ctx = ctx, .label = label, .c = text, .end = text + bytes, .polled = text, .err = err};
+    parser p = {.ctx = ctx, .label = label, .c = text, .end = text + bytes, .err = err};
     *data = NULL;
     count(&p);
     int64_t elements;
@@ -353,7 +390,12 @@ gx_code gx_literal_parse(gx_ctx *ctx, const char *label, const char *text, size_
         GX_TRY(gx_mem_alloc(ctx->mem, size, "JSON literal", &block, err));
     }
     p.data = block;
-    gx_code rc = parse(&p);
+    gx_code rc = parse(&p, text);
+    if (rc == GX_OK && p.is_rounded && !p.may_complex) {
+        p.is_whole = true;
+        rc = parse(&p, text);
+        rc = rc == GX_OK && !p.is_whole ? parse(&p, text) : rc; // others are between them
+    }
     if (rc != GX_OK) {
         gx_mem_free(ctx->mem, block);
         return rc;
@@ -364,7 +406,7 @@ gx_code gx_literal_parse(gx_ctx *ctx, const char *label, const char *text, size_
             p.data[k] = p.data[2 * k];
         }
     }
-    *dtype = p.is_complex ? GX_C128 : GX_F64;
+    *dtype = p.is_complex ? GX_DTYPE_C128 : p.is_whole ? GX_DTYPE_I64 : GX_DTYPE_F64;
     *rows = p.rows;
     *cols = p.cols;
     *data = block;

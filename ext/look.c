@@ -32,6 +32,21 @@ bool gx_look_read(gx_fn *fn, const gx_mat *A, gx_reader *reader, int64_t i0, int
         fn, gx_mat_read(&fn->run, A, reader, i0, j0, m, n, A->number, dst, ld, &fn->err));
 }
 
+gx_dtype gx_look_exactly(gx_mat *A)
+{
+    gx_dtype dtype = A->dtype;
+    if (dtype == GX_DTYPE_I64) {
+        gx_mat_verbatim(A);
+    }
+    return dtype;
+}
+
+int64_t gx_look_whole(gx_dtype dtype, const void *data, int64_t k)
+{
+    return dtype == GX_DTYPE_I64 ? ((const int64_t *)data)[k]
+                                 : (int64_t)gx_number_get(gx_dtype_number(dtype), data, k).re;
+}
+
 int64_t gx_look_strip_rows(const gx_fn *fn, const gx_mat *A)
 {
     size_t one_row;

@@ -9,7 +9,8 @@
 ** below 1e-4, or their ratio above 1000.  Each number has the fewest digits that tell it apart, and
 ** no more than `precision` after the point.  Of more than `threshold` elements only `edgeitems` at
 ** either end of each dimension are shown, with "..." between them.  Lines are broken at
-** `linewidth`.
+** `linewidth`.  Whole numbers of a dtype of whole numbers stand to the right, without a point; bool
+** as True and False.
 **
 ** Reads the shown elements only: at most four corners.  Memory: these elements.  (The rules are
 ** those of numpy/core/arrayprint.py, which the tests compare with.)
@@ -43,7 +44,8 @@ typedef struct format {
 /* The rows and columns that are shown, and their elements. */
 typedef struct view {
     gx_run *run;
-    gx_number dtype;
+    gx_number number;
+    gx_dtype dtype;
     int64_t rows, cols;       /* shown                                    */
     int64_t row_gap, col_gap; /* "..." stands before this one; -1: nowhere */
     void *data;               /* rows x cols, column-major                */
@@ -164,7 +166,7 @@ static int print_number(const format *f, double value, char text[WORD_MAX])
 
 static double part_of(const view *v, int64_t k, bool is_imaginary)
 {
-    gx_scalar element = gx_number_get(v->dtype, v->data, k);
+    gx_scalar element = gx_number_get(v->number, v->data, k);
     return is_imaginary ? element.im : element.re;
 }
 
@@ -191,7 +193,7 @@ static bool wants_scientific(const view *v, bool is_imaginary)
 /* Widths that every number fits in; in scientific notation, the digits that each one shows. */
 static format choose_format(const view *v, bool is_imaginary, int precision)
 {
-    format f = {.is_f32 = !gx_number_is_double(v->dtype),
+    format f = {.is_f32 = !gx_number_is_double(v->number),
                 .has_plus = is_imaginary,
                 .is_scientific = wants_scientific(v, is_imaginary),
                 .precision = precision};
@@ -246,11 +248,33 @@ static void put_word(page *p, const char *word, int length)
     p->column += length;
 }
 
+/* The width is of the widest: format.left. */
+static int print_whole(const view *v, const format *f, int64_t k, char *word)
+{
+    int64_t whole = gx_look_whole(v->dtype, v->data, k);
+    return v->dtype == GX_DTYPE_BOOL
+               ? snprintf(word, WORD_MAX, "%*s", f->left, whole != 0 ? "True" : "False")
+               : snprintf(word, WORD_MAX, "%*" PRId64, f->left, whole);
+}
+
+static format choose_width(const view *v)
+{
+    char word[WORD_MAX];
+    format f = {.left = v->dtype == GX_DTYPE_BOOL ? (int)strlen("False") : 0};
+    for (int64_t k = 0; k < v->rows * v->cols && goes_on(v, k); k++) {
+        f.left = (int)gx_max(f.left, print_whole(v, &(format){0}, k, word));
+    }
+    return f;
+}
+
 static int print_element(const view *v, const format f[2], int64_t k, char word[2 * WORD_MAX])
 {
-    gx_scalar element = gx_number_get(v->dtype, v->data, k);
+    if (gx_dtype_is_whole(v->dtype)) {
+        return print_whole(v, f, k, word);
+    }
+    gx_scalar element = gx_number_get(v->number, v->data, k);
     int length = print_number(&f[0], element.re, word);
-    if (gx_number_is_complex(v->dtype)) {
+    if (gx_number_is_complex(v->number)) {
         char part[WORD_MAX];
         print_number(&f[1], element.im, part);
         size_t digits = strlen(part); // the unit stands before the padding
@@ -284,8 +308,9 @@ static void print_row(page *p, const view *v, const format f[2], int64_t i)
 static void print_view(gx_text *text, const view *v, const options *opt)
 {
     format f[2];
-    f[0] = choose_format(v, false, (int)opt->precision);
-    f[1] = choose_format(v, true, (int)opt->precision);
+    bool is_whole = gx_dtype_is_whole(v->dtype);
+    f[0] = is_whole ? choose_width(v) : choose_format(v, false, (int)opt->precision);
+    f[1] = is_whole ? f[0] : choose_format(v, true, (int)opt->precision);
     page p = {.text = text, .width = opt->linewidth - INDENT};
     for (int64_t i = 0; i < v->rows && gx_ok(text->run); i++) {
         if (i == v->row_gap) {
@@ -319,16 +344,16 @@ static bool read_view(gx_fn *fn, const gx_mat *A, gx_reader *reader, view *v)
         int64_t i = is_lower ? row_cut : 0, m = is_lower ? v->rows - row_cut : row_cut;
         int64_t j = is_right ? col_cut : 0, n = is_right ? v->cols - col_cut : col_cut;
         gx_look_read(fn, A, reader, is_lower ? A->rows - m : 0, is_right ? A->cols - n : 0, m, n,
-                     gx_at(v->data, v->dtype, v->rows, i, j), v->rows);
+                     gx_at(v->data, v->number, v->rows, i, j), v->rows);
     }
     return gx_ok(&fn->run);
 }
 
-static void show(gx_fn *fn, const gx_mat *A, const options *opt, gx_text *text)
+static void show(gx_fn *fn, gx_mat *A, const options *opt, gx_text *text)
 {
     int64_t elements;
     bool is_large = !gx_mul_i64(A->rows, A->cols, &elements) || elements > opt->threshold;
-    view v = {.run = &fn->run, .dtype = A->number};
+    view v = {.run = &fn->run, .number = A->number, .dtype = gx_look_exactly(A)};
     choose_edges(A->rows, is_large, opt->edgeitems, &v.rows, &v.row_gap);
     choose_edges(A->cols, is_large, opt->edgeitems, &v.cols, &v.col_gap);
     if (A->rows == 0 || A->cols == 0) {

@@ -161,14 +161,16 @@ static const struct {
     const char *name, *numpy, *npy, *range;
     uint8_t bytes, alignment;
     gx_number number;
+    bool is_whole;
     void (*widen)(const void *from, int64_t count, void *to);
     int64_t (*narrow)(const double *from, int64_t count, bool saturate, void *to);
 } dtypes[GX_DTYPE_COUNT] = {
 #define GX_COMPUTED(id, NAME, name, numpy, npy, type)                                              \
-    [id] = {name, numpy, npy, "", sizeof(type), _Alignof(type), GX_##NAME, NULL, NULL},
+    [id] = {name, numpy, npy, "", sizeof(type), _Alignof(type), GX_##NAME, false, NULL, NULL},
 #define GX_WIDENED(id, NAME, name, numpy, npy, type, number, least, most, widen, narrow)           \
-    [id] = {name,           numpy,       npy,          #least " to " #most, sizeof(type),          \
-            _Alignof(type), GX_##number, widen_##NAME, narrow_##NAME},
+    [id] = {name,         numpy,          npy,         #least " to " #most,                        \
+            sizeof(type), _Alignof(type), GX_##number, (most) < INFINITY,                          \
+            widen_##NAME, narrow_##NAME},
 #include "dtype.def"
 #undef GX_COMPUTED
 #undef GX_WIDENED
@@ -197,6 +199,11 @@ const char *gx_dtype_name(gx_dtype dtype)
 const char *gx_dtype_npy(gx_dtype dtype)
 {
     return dtypes[dtype].npy;
+}
+
+bool gx_dtype_is_whole(gx_dtype dtype)
+{
+    return dtypes[dtype].is_whole;
 }
 
 const char *gx_dtype_range(gx_dtype dtype)

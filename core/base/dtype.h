@@ -65,8 +65,14 @@ static inline void *gx_dtype_at(const void *base, gx_dtype dtype, int64_t ld, in
 /* One element, wherever it lies, as a complex number. */
 gx_scalar gx_dtype_get(gx_dtype dtype, const void *at);
 
+/* bool, and the integers: its elements have no fractions and no NaN. */
+bool gx_dtype_is_whole(gx_dtype dtype);
+
 /* The first element that its number does not hold; -1: all are.  Of i64 alone there are some. */
 int64_t gx_dtype_inexact(gx_dtype dtype, const void *from, int64_t count);
+
+/* What a message says of an INTEGER of SQL that is inexact. */
+#define GX_ROUNDS_TEXT "which f64 does not hold: CAST(x AS REAL) rounds it"
 
 /* count elements to numbers of gx_dtype_number(); of a dtype that is no number.  Inexact ones are
 ** rounded. */

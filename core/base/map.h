@@ -124,4 +124,10 @@ const gx_map_facts *gx_map_row(gx_map_kind kind);
 */
 gx_code gx_map_dtype(gx_map_kind kind, gx_number operands, gx_number *result, gx_err *err);
 
+/* Comparisons, logic, and what asks after a kind of number: each element is 1 or 0. */
+static inline bool gx_map_is_truth(gx_map_kind kind)
+{
+    return kind >= GX_MAP_ISNAN && kind <= GX_MAP_LOGICAL_NOT;
+}
+
 #endif

@@ -483,16 +483,18 @@ gx_dest gx_dest_like(const gx_dest *dest, gx_mat *A)
         like.dtype = A->dtype;
     }
     like.is_verbatim = like.dtype == GX_DTYPE_I64 && A->dtype == GX_DTYPE_I64;
-    for (gx_mat *mat = A; mat != NULL && like.is_verbatim; mat = (gx_mat *)(uintptr_t)mat->base) {
-        gx_mat_verbatim(mat);
+    if (like.is_verbatim) {
+        gx_mat_verbatim(A);
     }
     return like;
 }
 
-void gx_mat_verbatim(gx_mat *mat)
+void gx_mat_verbatim(gx_mat *A)
 {
-    mat->dtype = GX_DTYPE_F64;
-    mat->kind = mat->kind == GX_MAT_NARROW ? GX_MAT_VALUE : mat->kind;
+    for (gx_mat *mat = A; mat != NULL; mat = (gx_mat *)(uintptr_t)mat->base) {
+        mat->dtype = GX_DTYPE_F64;
+        mat->kind = mat->kind == GX_MAT_NARROW ? GX_MAT_VALUE : mat->kind;
+    }
 }
 
 gx_dtype gx_mat_narrow(const gx_mat *mat, gx_number number)

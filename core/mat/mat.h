@@ -127,6 +127,7 @@ typedef struct gx_dest {
     bool is_verbatim; /* f64 are written whose bytes are the elements: gx_dest_like()      */
     gx_dtype dtype;
     bool is_streamed; /* who makes the result writes it once, and never reads it           */
+    bool is_blocked;  /* tiles have as many elements as those of the numbers would have     */
     bool is_asked_for; /* a function of the application gives the elements: it may COMMIT */
     const gx_landing *place; /* not NULL: the elements go there, and name is NULL */
 } gx_dest;
@@ -138,6 +139,15 @@ static inline gx_number gx_dest_number(const gx_dest *dest, gx_number natural)
                                                               : natural;
 }
 
+/* Truth values are stored as bool where nothing else is asked for, and written once. */
+static inline void gx_dest_takes_truth(gx_dest *dest)
+{
+    if (dest->name != NULL && !dest->has_dtype) {
+        dest->has_dtype = dest->is_streamed = dest->is_blocked = true;
+        dest->dtype = GX_DTYPE_BOOL;
+    }
+}
+
 /*
 ** A copy of A, or of a part of it, is stored as A is where nothing else is asked for.  Of i64, of
 ** which f64 does not hold all, the bytes are moved as if they were f64 (is_verbatim); A and what it
@@ -146,7 +156,7 @@ static inline gx_number gx_dest_number(const gx_dest *dest, gx_number natural)
 gx_dest gx_dest_like(const gx_dest *dest, gx_mat *A);
 
 /* An i64 matrix is read as the f64 of the same bytes: to be moved, not to be computed with. */
-void gx_mat_verbatim(gx_mat *mat);
+void gx_mat_verbatim(gx_mat *A);
 
 /*
 ** A result under construction.  Begin, write every rectangle once (any order), then finish; or

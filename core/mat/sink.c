@@ -152,6 +152,10 @@ gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t co
             return gx_run_fail(run, &err);
         }
         properties &= ~(uint32_t)(GX_PROP_POSITIVE | GX_PROP_ORTHOGONAL); // rounded away
+        if (dest->is_blocked) {
+            gx_tile_shape(rows, cols, gx_dtype_of(dtype), gx_store_max_tile_bytes(run->ctx->store),
+                          &sink->tile_rows, &sink->tile_cols, &err);
+        }
         if (!dest->is_streamed) {
             const gx_sink asked = *sink;
             return begin_both(run, dest, properties, &asked, sink);

@@ -359,6 +359,13 @@ static void assign(gx_compiler *c, const gx_item *item)
     }
 }
 
+/* Asked before a group of operations becomes one. */
+static bool is_truth(const gx_graph *g, gx_ref ref)
+{
+    return ref != GX_NO_NODE && g->node[ref].op->id == GX_OP_MAP &&
+           gx_map_is_truth(g->node[ref].map);
+}
+
 static void store(gx_compiler *c, const gx_item *item)
 {
     gx_graph *g = c->g;
@@ -382,7 +389,8 @@ static void store(gx_compiler *c, const gx_item *item)
         gx_graph_fail(g, "the program stores more than %d matrices", GX_OUTPUTS_MAX_EVAL);
         return;
     }
-    g->output[g->outputs++] = (gx_output){item->text, ref, item->line, item->column};
+    g->output[g->outputs++] =
+        (gx_output){item->text, ref, is_truth(g, ref), item->line, item->column};
     gx_variable_bind(c, item->text, ref);
 }
 
@@ -440,6 +448,7 @@ gx_code gx_compile(gx_run *run, const gx_syntax *syntax, const gx_given *given, 
         s->index = s->form == GX_FORM_DEF ? 0 : s->index; // an earlier compilation may have failed
     }
     g->result = gx_compile_block(&c, syntax->program);
+    g->result_is_truth = is_truth(g, g->result);
     gx_mem_free(g->mem, c.variable);
     gx_graph_is_dense(g, g->result);
     for (int k = 0; k < g->outputs; k++) {

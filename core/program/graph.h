@@ -86,6 +86,7 @@ typedef struct gx_operand {
 typedef struct gx_output {
     const char *name;
     gx_ref node;
+    bool is_truth; /* of a comparison or of logic */
     int line, column;
 } gx_output;
 
@@ -108,6 +109,7 @@ typedef struct gx_graph {
     gx_output output[GX_OUTPUTS_MAX_EVAL];
     int outputs;
     gx_ref result;         /* the value; GX_NO_NODE: the last output's name       */
+    bool result_is_truth;  /* of a comparison or of logic                         */
     bool is_plain;         /* no pass changes anything: for the tests             */
     int32_t at;            /* the block that nodes are added to                   */
     int32_t hash[GX_HASH]; /* first node of each; -1: none                       */

@@ -234,8 +234,11 @@ static int begin_outputs(gx_run *run, const gx_graph *g, const gx_program_how *h
     for (; begun < wanted && gx_ok(run); begun++) {
         bool is_value = begun == g->outputs;
         const gx_type *t = &g->node[is_value ? g->result : g->output[begun].node].type;
-        const gx_dest dest = {.name = is_value ? how->name : g->output[begun].name,
+        gx_dest dest = {.name = is_value ? how->name : g->output[begun].name,
                               .replace = how->replace};
+        if (is_value ? g->result_is_truth : g->output[begun].is_truth) {
+            gx_dest_takes_truth(&dest);
+        }
         gx_sink_begin(run, &dest, t->rows, t->cols, t->dtype, t->properties, 0, 0, &sinks[begun]);
     }
     return begun;

@@ -292,6 +292,14 @@ gx_code gx_table_next(gx_table *t, double *row, bool *is_row, gx_err *err)
             return refuse_value(t, j, err);
         }
         row[j] = sqlite3_column_double(t->stmt, j);
+        if (type == SQLITE_INTEGER) {
+            int64_t whole = sqlite3_column_int64(t->stmt, j);
+            if (gx_dtype_inexact(GX_DTYPE_I64, &whole, 1) >= 0) {
+                return gx_fail(err, GX_ARG, "column '%.100s' of row %lld is %lld, " GX_ROUNDS_TEXT,
+                               sqlite3_column_name(t->stmt, j), (long long)t->row,
+                               (long long)whole);
+            }
+        }
     }
     t->row++;
     return GX_OK;

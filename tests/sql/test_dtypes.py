@@ -172,8 +172,9 @@ def test_npy(db, dtype, tmp_path):
 def test_json(db, dtype):
     a = matrix(dtype, 6, 5)
     same(np.array(json.loads(q(db, "SELECT gx_json(?)", from_numpy(a))), dtype=WIDE[dtype]).astype(a.dtype), a)
-    assert q(db, "SELECT gx_show(?)", from_numpy(small(dtype, 2, 2))) == q(db, "SELECT gx_show(gx_cast(?, 'f32'))",
-                                                                           from_numpy(small(dtype, 2, 2)))
+    text, b = q(db, "SELECT gx_show(?)", from_numpy(a)), to_numpy(from_numpy(a))
+    assert text == str(b if b.dtype.kind in "biu" else b.astype(WIDE[dtype]))
+    assert ("." in q(db, "SELECT gx_json(?)", from_numpy(a))) == (b.dtype.kind not in "biu")
 
 
 @every
@@ -422,6 +423,9 @@ def test_i64_is_moved_exactly(filedb, tmp_path, tile_bytes):
         assert sorted(db.execute(f"SELECT i, j, value FROM gx_cells({source})", params)) == [
             (i, j, int(a[i, j])) for i in range(18) for j in range(15)]
         assert q(db, f"SELECT gx_get({source}, 0, 0)", *params) == 2**53 + 1
+    assert json.loads(q(db, "SELECT gx_json('A')")) == a.tolist()
+    db.execute("SELECT gx_store('J', gx_json('A'))")
+    same(get(db, "gx_copy('J')"), a)
     for call in ("gx_add('A', 1)", "gx_sum('A')", "gx_matmul('A', gx_transpose('A'))", "gx_eval('A + 1')", "gx_cast('A', 'f64')",
                  "gx_cast('A', 'u8', '{\"saturate\":true}')", "gx_hstack('A', gx_ones(18, 1))"):
         text = error(db, f"SELECT {call}")
@@ -430,6 +434,61 @@ def test_i64_is_moved_exactly(filedb, tmp_path, tile_bytes):
     assert q(db, "SELECT gx_sum(gx_cast('A', 'f64', '{\"round\":true}'))") == pytest.approx(a.astype("f8").sum())
     b = a // 2**11
     same(get(db, "gx_add(?, 0)", from_numpy(b)), b.astype("f8"))
+
+
+def test_i64_is_written_exactly(db):
+    """From SQL's integers and from texts; a move takes all digits along; what would be rounded is refused."""
+    for text, want in [("[[9007199254740993, -1], [3, -9223372036854775808]]", "i64"), ("[9007199254740992, 3]", "f64"),
+                       ("[9007199254740993, 0.5]", "f64"), ("[9007199254740993, null]", "f64"), ("[9223372036854775808]", "f64"),
+                       ('[9007199254740993, "2i"]', "c128"), ("[10000000000000000]", "f64"), ("[-9007199254740993, +7]", "i64")]:
+        assert q(db, "SELECT gx_dtype(?)", text) == want, text
+        if want == "i64":
+            assert json.loads(q(db, "SELECT gx_json(?)", text)) == np.array(json.loads(text.replace("+", ""))).reshape(2, -1).tolist()
+    want = np.array([[2**53 + 1, -1, 0], [3, -2**63, 7]], np.int64)
+    put(db, "A", want)
+    db.execute("CREATE VIRTUAL TABLE a USING gx_cells('A')")
+    db.execute("SELECT gx_set('A', 0, 1, ?)", (2**62 + 1,))
+    db.execute("UPDATE a SET value = ? WHERE i = 1 AND j = 2", (2**63 - 1,))
+    db.execute("INSERT INTO a(i, j, value) VALUES (1, 0, ?)", (str(2**53 + 3),))
+    db.execute("UPDATE a SET j = 2 WHERE i = 0 AND j = 0")
+    want[0, 1], want[1, 2], want[1, 0], want[0, 2], want[0, 0] = 2**62 + 1, 2**63 - 1, 2**53 + 3, want[0, 0], 0
+    same(get(db, "gx_copy('A')"), want)
+    assert q(db, "SELECT gx_show('A')") == str(want)
+    db.execute("UPDATE a SET value = 2.5 WHERE i = 0 AND j = 0")
+    assert q(db, "SELECT gx_get('A', 0, 0)") == 2
+    held = "which f64 does not hold: CAST(x AS REAL) rounds it"
+    db.execute("CREATE TABLE t(i, j, v)")
+    db.execute("INSERT INTO t VALUES (0, 0, ?)", (2**53 + 1,))
+    put(db, "F", np.zeros((2, 2)))
+    db.execute("CREATE VIRTUAL TABLE f USING gx_cells('F')")
+    for call in ("SELECT gx_set('F', 0, 0, ?)", "UPDATE f SET value = ? WHERE i = 0 AND j = 0", "SELECT gx_scale('F', ?)",
+                 "SELECT gx_from_cells(i, j, v) FROM t WHERE v = ?", "SELECT gx_from_table('t') WHERE ?"):
+        text = error(db, call, 2**53 + 1)
+        assert held in text and "9007199254740993" in text, (call, text)
+    assert "element (0, 0) is 1e+19, and i64 holds" in error(db, "UPDATE a SET value = 1e19 WHERE i = 0 AND j = 0")
+    assert "an i64 that f64 does not hold" in error(db, "SELECT gx_add('F', ?)", 2**53 + 1)
+    same(get(db, "gx_copy('F')"), np.zeros((2, 2)))
+
+
+def test_truth_is_stored_as_bool(db):
+    """Comparisons and logic: bool where they are stored, f64 (f32) as values; another dtype where it is asked for."""
+    a = np.arange(12.0).reshape(3, 4) - 5
+    put(db, "A", a)
+    calls = {"gx_less('A', 2": a < 2, "gx_isnan('A'": np.isnan(a), "gx_logical_not('A'": a == 0, "gx_equal('A', gx_scale('A', 1)": a == a,
+             "gx_logical_xor('A', 1": a == 0}
+    for k, (call, want) in enumerate(calls.items()):
+        same(get(db, f"{call})"), want.astype("f8"))
+        db.execute(f"SELECT {call}, 'T{k}')")
+        same(get(db, f"gx_copy('T{k}')"), want)
+        db.execute(f"SELECT {call}, 'T{k}', '{{\"replace\":true, \"dtype\":\"f32\"}}')")
+        same(get(db, f"gx_copy('T{k}')"), want.astype("f4"))
+    db.execute("SELECT gx_greater('A', 0, 'A', '{\"replace\":true}')")
+    same(get(db, "gx_copy('A')"), a > 0)
+    db.execute("SELECT gx_store('B', ?)", (from_numpy(a),))
+    db.execute("SELECT gx_eval('M := B > 2; N := B * (B > 2); O := (B > 0) & isfinite(B); R := sum(M)')")
+    for name, want in [("M", a > 2), ("N", a * (a > 2)), ("O", a > 0), ("R", np.array([[float((a > 2).sum())]]))]:
+        same(get(db, f"gx_copy('{name}')"), want)
+    assert q(db, "SELECT gx_json('M')") == "[[0,0,0,0],[0,0,0,0],[1,1,1,1]]" and q(db, "SELECT gx_show('M')") == str(a > 2)
 
 
 def test_bool(db):
