@@ -378,11 +378,9 @@ LONG = [
 
 @pytest.mark.parametrize("name, text, options, wanted", LONG, ids=range(len(LONG)))
 def test_long_lines(db, tmp_path, name, text, options, wanted):
-    """Numbers far apart and of many digits, as NumPy and SciPy read them; the text between them may be longer still."""
+    """Numbers far apart and of many digits; the text between them may be longer still.  (SciPy 1.15 dies of some of these files.)"""
     path = put(tmp_path / name, text)
     assert same(read(db, path, json.dumps(options)), np.array(wanted, dtype="f8"))
-    if name == "a.mtx":
-        assert np.array_equal(scipy.sparse.coo_matrix(scipy.io.mmread(path)).toarray(), wanted)
 
 
 # ---- CSV -------------------------------------------------------------------------------------------------------------
