@@ -234,6 +234,19 @@ static void cut_range(char op, int64_t x, bool is_between, int64_t *lo, int64_t 
     }
 }
 
+gx_code gx_cells_check_index(const char *label, int64_t index, int64_t count, gx_err *err)
+{
+    if (count == 0) {
+        return gx_fail(err, GX_ARG, "%s = %lld, but the matrix has no %s", label, (long long)index,
+                       label[0] == 'i' ? "rows" : "columns");
+    }
+    if (index < 0 || index >= count) {
+        return gx_fail(err, GX_ARG, "%s = %lld is outside 0..%lld", label, (long long)index,
+                       (long long)(count - 1));
+    }
+    return GX_OK;
+}
+
 /* Indexes lie in [0, 2^62], so x may be brought into [-1, 2^62]. */
 void gx_cut_by_value(char op, sqlite3_value *value, int64_t *lo, int64_t *hi)
 {

@@ -391,19 +391,6 @@ static gx_code set_row(gx_cells_shared *shared, int64_t i, const char *elements,
 
 // Values of a row that is written -----------------------------------------------------------------
 
-gx_code gx_cells_check_index(const char *label, int64_t index, int64_t count, gx_err *err)
-{
-    if (count == 0) {
-        return gx_fail(err, GX_ARG, "%s = %lld, but the matrix has no %s", label, (long long)index,
-                       label[0] == 'i' ? "rows" : "columns");
-    }
-    if (index < 0 || index >= count) {
-        return gx_fail(err, GX_ARG, "%s = %lld is outside 0..%lld", label, (long long)index,
-                       (long long)(count - 1));
-    }
-    return GX_OK;
-}
-
 /* An INTEGER column: an integer, in whatever form. */
 static gx_code parse_index(sqlite3_value *value, const char *label, int64_t count, int64_t *index,
                            gx_err *err)
