@@ -1,6 +1,7 @@
 """Connections of every kind that the package takes, with gx loaded from $GX_SO (or gx.so in the repository's root)."""
 import os
 import pathlib
+import shutil
 import sqlite3
 import sys
 
@@ -11,6 +12,13 @@ os.environ.setdefault("GX_SO", str(ROOT / "gx.so"))
 sys.path.insert(0, str(ROOT / "ext" / "python"))
 
 import gx_sqlite as gx  # noqa: E402
+
+
+@pytest.fixture
+def tmp_path(tmp_path):
+    """Gone when the test ends: /tmp may be memory (Debian 13), and all tests together write 13 GB."""
+    yield tmp_path
+    shutil.rmtree(tmp_path, ignore_errors=True)
 
 
 def open_sqlite3(path):

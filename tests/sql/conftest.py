@@ -5,6 +5,7 @@ closed at its end; gx_connect() hands one to the caller.
 """
 import os
 import pathlib
+import shutil
 import sqlite3
 import struct
 
@@ -22,6 +23,13 @@ STORED = DTYPES + [np.dtype(name) for name in ("<f2", "|u1", "|b1", "|i1", "<u2"
 DTYPE_NAMES = "f64, f32, c128, c64, f16, u8, bool, i8, u16, i16, u32, i32, bf16, i64"  # as messages list them
 SIZES = "a matrix has at most 2^40 rows, 2^40 columns and 2^56 bytes"  # how a size past the limits is refused
 HEADER = struct.Struct("<4sBBHqqq")  # magic, version, dtype, zero, rows, cols, zero
+
+
+@pytest.fixture
+def tmp_path(tmp_path):
+    """Gone when the test ends: /tmp may be memory (Debian 13), and all tests together write 13 GB."""
+    yield tmp_path
+    shutil.rmtree(tmp_path, ignore_errors=True)
 
 
 def gx_path():
