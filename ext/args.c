@@ -159,26 +159,40 @@ static gx_code refuse_sparse(const source *from, const gx_mat *A, gx_err *err)
 }
 
 /* A sparse value, looked through; in memory of out's own where it may not stay. */
-static gx_code sparse_of_blob(const source *from, const gx_value *v, size_t bytes, gx_mat *out,
-                              gx_err *err)
+static gx_code sparse_of_blob(const source *from, const gx_value *v, gx_mat *out, gx_err *err)
 {
     char what[GX_NAME_MAX];
     gx_csr csr;
     void *copy = NULL;
     const void *panel = v->data;
-    if (!from->is_borrowed || (uintptr_t)panel % sizeof(double) != 0) {
-        GX_TRY(gx_mem_alloc(from->ctx->mem, bytes, "argument", &copy, err));
-        memcpy(copy, panel, bytes);
+    gx_number number = gx_dtype_number(v->dtype);
+    gx_csr_layout layout;
+    if (!gx_csr_lay_out(v->rows, v->cols, v->entries, gx_dtype_of(number), &layout)) {
+        return gx_fail(err, GX_TOOBIG, "%s has too many entries for a value", from->label);
+    }
+    if (!from->is_borrowed || (uintptr_t)panel % sizeof(double) != 0 ||
+        !gx_dtype_is_number(v->dtype)) {
+        size_t stored = (size_t)v->entries * gx_dtype_bytes(v->dtype);
+        size_t end = layout.value + (size_t)v->entries * gx_number_bytes(number);
+        GX_TRY(gx_mem_alloc(from->ctx->mem, layout.bytes, "argument", &copy, err));
+        memcpy(copy, panel, layout.value);
+        memcpy((char *)copy + end - stored, (const char *)panel + layout.value, stored);
         panel = copy;
+        gx_code code = gx_csr_spread(v->dtype, (char *)copy + layout.value, v->entries, false, err);
+        if (code != GX_OK) {
+            gx_mem_free(from->ctx->mem, copy);
+            return code;
+        }
     }
     snprintf(what, sizeof what, "%s is a damaged sparse value", from->label);
-    gx_csr_map(&csr, v->rows, v->cols, v->entries, gx_dtype_number(v->dtype), panel);
+    gx_csr_map(&csr, v->rows, v->cols, v->entries, number, panel);
     gx_err inner = {0};
     if (gx_csr_check(&csr, what, &inner) != GX_OK) {
         gx_mem_free(from->ctx->mem, copy);
         return gx_fail(err, GX_ARG, "%s", inner.text);
     }
     gx_mat_sparse_value(out, from->label, &csr);
+    out->dtype = v->dtype;
     out->owned = copy;
     gx_code code = refuse_sparse(from, out, err);
     if (code != GX_OK) {
@@ -202,7 +216,7 @@ static gx_code matrix_of_blob(const source *from, sqlite3_value *value, gx_mat *
                        is_raw ? ": raw numbers go through gx_from_bytes" : "");
     }
     if (v.is_sparse) {
-        return sparse_of_blob(from, &v, bytes - GX_VALUE_HEADER, out, err);
+        return sparse_of_blob(from, &v, out, err);
     }
     if (!from->is_borrowed || (uintptr_t)v.data % gx_dtype_alignment(v.dtype) != 0) {
         return own_elements(from, v.dtype, v.rows, v.cols, v.data, out, err);

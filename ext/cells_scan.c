@@ -196,7 +196,8 @@ void gx_scan_source(gx_scan *scan, gx_cells_shared *shared, const gx_mat *A)
     }
     scan->shared = shared;
     scan->A = *A;
-    scan->element = gx_dtype_bytes(A->dtype);
+    scan->A.dtype = A->is_sparse ? gx_dtype_of(A->number) : A->dtype;
+    scan->element = gx_dtype_bytes(scan->A.dtype);
     if (gx_mat_is_value(A)) {
         free_buffer(scan);
         scan->window = (gx_window){.rect = {.i1 = A->rows, .j1 = A->cols}, .base = A->data};

@@ -85,7 +85,7 @@ static void info(gx_fn *fn)
     char properties[GX_PROPERTIES_MAX];
     size_t bytes = 0;
     if (A.is_sparse) {
-        bytes = gx_sparse_bytes(&A);
+        bytes = gx_sparse_stored_bytes(&A);
     } else {
         gx_dtype_matrix_bytes(A.rows, A.cols, A.dtype, &bytes);
     }
@@ -185,13 +185,13 @@ static void copy_slice(gx_fn *fn, gx_mat *A, int64_t i0, int64_t i1, int64_t j0,
 {
     gx_mat view;
     gx_sink sink;
+    gx_dest to = gx_dest_like(&fn->dest, A);
     if (A->is_sparse) {
-        gx_sparse_slice(&fn->run, A, i0, i1, j0, j1, &fn->dest, &sink);
+        gx_sparse_slice(&fn->run, A, i0, i1, j0, j1, &to, &sink);
         gx_fn_result_sink(fn, &sink);
         return;
     }
     gx_mat_view(&view, A, GX_NO_TRANS, i0, j0, i1 - i0, j1 - j0);
-    gx_dest to = gx_dest_like(&fn->dest, A);
     gx_sink_begin(&fn->run, &to, view.rows, view.cols, gx_dest_number(&to, A->number), 0, 0, 0,
                   &sink);
     if (gx_ok(&fn->run)) {

@@ -8,12 +8,15 @@
 
 #include "../core/mat/sparse.h"
 
-/* The numbers of a sparse result. */
+/* The numbers of the result, which is stored as A is where nothing else is asked for. */
 static bool take_number(gx_fn *fn, const gx_mat *A, gx_number *number)
 {
+    if (!fn->dest.has_dtype) {
+        fn->dest.has_dtype = true;
+        fn->dest.dtype = A->dtype;
+    }
     *number = gx_dest_number(&fn->dest, A->number);
-    return !fn->dest.has_dtype ||
-           gx_fn_check(fn, gx_dtype_takes(fn->dest.dtype, A->number, A->label, &fn->err));
+    return gx_fn_check(fn, gx_dtype_takes(fn->dest.dtype, A->number, A->label, &fn->err));
 }
 
 /* What holds of A without its small entries: symmetry and zeros, not what depends on values. */

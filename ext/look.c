@@ -34,7 +34,7 @@ bool gx_look_read(gx_fn *fn, const gx_mat *A, gx_reader *reader, int64_t i0, int
 
 gx_dtype gx_look_exactly(gx_mat *A)
 {
-    gx_dtype dtype = A->dtype;
+    gx_dtype dtype = A->is_sparse ? gx_dtype_of(A->number) : A->dtype;
     if (dtype == GX_DTYPE_I64) {
         gx_mat_verbatim(A);
     }

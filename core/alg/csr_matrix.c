@@ -414,7 +414,7 @@ gx_code gx_sparse_held_begin(gx_run *run, const gx_mat *A, size_t beside, bool i
     gx_csr_layout layout;
     *held = (gx_sparse_held){.A = A};
     if (!gx_ok(run) || !A->is_sparse || A->kind != GX_MAT_STORED || A->rows == 0 || A->cols == 0 ||
-        !gx_csr_lay_out(A->rows, A->cols, gx_sparse_entries(A), A->number, &layout)) {
+        !gx_csr_lay_out(A->rows, A->cols, gx_sparse_entries(A), gx_dtype_of(A->number), &layout)) {
         return gx_ok(run) ? GX_OK : run->err.code;
     }
     held->is_kept = gx_sparse_held_key(run, A, 0, A->cols, 0, &held->key);

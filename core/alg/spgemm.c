@@ -60,7 +60,8 @@ static gx_code open_whole(gx_run *run, const gx_mat *B, whole *w, gx_err *err)
         gx_csr_layout layout = {0};
         code = gx_sparse_read(B, reader, p, at, &w->piece[p], err);
         w->row0[p + 1] = w->row0[p] + gx_sparse_piece_rows(B, p);
-        (void)gx_csr_lay_out(w->piece[p].rows, B->cols, w->piece[p].entries, B->number, &layout);
+        (void)gx_csr_lay_out(w->piece[p].rows, B->cols, w->piece[p].entries, gx_dtype_of(B->number),
+                             &layout);
         at += B->kind == GX_MAT_STORED ? layout.bytes : 0;
         if (code == GX_OK && gx_run_poll(run) != GX_OK) {
             code = gx_fail(err, run->err.code, "%s", run->err.text);

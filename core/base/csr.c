@@ -6,11 +6,12 @@
 ** turns to vectors: a panel is checked at the rate at which it is read, however short its rows are.
 */
 #include "csr.h"
+#include "convert.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-bool gx_csr_lay_out(int64_t rows, int64_t cols, int64_t entries, gx_number dtype,
+bool gx_csr_lay_out(int64_t rows, int64_t cols, int64_t entries, gx_dtype dtype,
                     gx_csr_layout *layout)
 {
     const int64_t most = (int64_t)GX_CSR_BYTES_MAX;
@@ -20,7 +21,7 @@ bool gx_csr_lay_out(int64_t rows, int64_t cols, int64_t entries, gx_number dtype
     layout->index = gx_round_up(((size_t)rows + 1) * sizeof(uint32_t), 8);
     layout->value =
         layout->index + gx_round_up((size_t)entries * (size_t)gx_csr_index_bytes(cols), 8);
-    layout->bytes = layout->value + gx_round_up((size_t)entries * gx_number_bytes(dtype), 8);
+    layout->bytes = layout->value + gx_round_up((size_t)entries * gx_dtype_bytes(dtype), 8);
     return layout->bytes <= GX_CSR_BYTES_MAX;
 }
 
@@ -28,7 +29,7 @@ void gx_csr_map(gx_csr *csr, int64_t rows, int64_t cols, int64_t entries, gx_num
                 const void *block)
 {
     gx_csr_layout layout = {0};
-    (void)gx_csr_lay_out(rows, cols, entries, dtype, &layout);
+    (void)gx_csr_lay_out(rows, cols, entries, gx_dtype_of(dtype), &layout);
     *csr = (gx_csr){.dtype = dtype,
                     .rows = rows,
                     .cols = cols,
@@ -37,6 +38,22 @@ void gx_csr_map(gx_csr *csr, int64_t rows, int64_t cols, int64_t entries, gx_num
                     .start = block,
                     .index = (const char *)block + layout.index,
                     .value = (const char *)block + layout.value};
+}
+
+gx_code gx_csr_spread(gx_dtype dtype, void *values, int64_t count, bool is_rounded, gx_err *err)
+{
+    enum { FEW = 512 };
+    _Alignas(16) char few[FEW * sizeof(double)];
+    gx_number number = gx_dtype_number(dtype);
+    size_t wide = gx_number_bytes(number), narrow = gx_dtype_bytes(dtype);
+    const char *from = (const char *)values + (size_t)count * (wide - narrow);
+    for (int64_t e = 0; e < count && !gx_dtype_is_number(dtype); e += FEW) {
+        int64_t n = gx_min(FEW, count - e);
+        memcpy(few, from + (size_t)e * narrow, (size_t)n * narrow);
+        GX_TRY(gx_widen(dtype, few, n, number, (char *)values + (size_t)e * wide, n, n, 1,
+                        is_rounded ? NULL : err));
+    }
+    return GX_OK;
 }
 
 /* Rows that are looked through at a time: their indexes stay in the cache for the second look. */

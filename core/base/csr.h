@@ -15,8 +15,7 @@
 #ifndef GX_CSR_H
 #define GX_CSR_H
 
-#include "err.h"
-#include "types.h"
+#include "dtype.h"
 
 /* A panel is one blob, and a blob has at most 2^31 - 1 bytes; so entries are counted in 31 bits. */
 #define GX_CSR_BYTES_MAX ((size_t)INT32_MAX)
@@ -42,12 +41,18 @@ typedef struct gx_csr_layout {
     size_t index, value, bytes;
 } gx_csr_layout;
 
-bool gx_csr_lay_out(int64_t rows, int64_t cols, int64_t entries, gx_number dtype,
+bool gx_csr_lay_out(int64_t rows, int64_t cols, int64_t entries, gx_dtype dtype,
                     gx_csr_layout *layout);
 
 /* The panel that lies in a block of layout.bytes, aligned to 8: nothing is looked at. */
 void gx_csr_map(gx_csr *csr, int64_t rows, int64_t cols, int64_t entries, gx_number dtype,
                 const void *block);
+
+/*
+** Values of a stored dtype, which lie at the end of the room of count numbers, become the numbers.
+** GX_ARG names one that would be rounded, unless is_rounded.
+*/
+gx_code gx_csr_spread(gx_dtype dtype, void *values, int64_t count, bool is_rounded, gx_err *err);
 
 /*
 ** Starts from 0 to entries that do not fall; in each row indexes that rise and lie in the columns.

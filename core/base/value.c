@@ -60,10 +60,6 @@ static gx_code check_kind(const unsigned char *header, size_t bytes, gx_err *err
     if (header[OFFSET_DTYPE] >= GX_DTYPE_COUNT) {
         return gx_fail(err, GX_ARG, "a matrix value of unknown dtype %d", header[OFFSET_DTYPE]);
     }
-    if (header[OFFSET_SPARSE] == 1 && !gx_dtype_is_number((gx_dtype)header[OFFSET_DTYPE])) {
-        return gx_fail(err, GX_ARG, "a sparse matrix value of %s",
-                       gx_dtype_name((gx_dtype)header[OFFSET_DTYPE]));
-    }
     if (header[OFFSET_SPARSE] > 1 || header[OFFSET_ZERO] != 0 ||
         (header[OFFSET_SPARSE] == 0 && read_i64(header + OFFSET_ENTRIES) != 0)) {
         return gx_fail(err, GX_ARG, "a matrix value with reserved bytes that are not zero");
@@ -80,8 +76,7 @@ static bool count_bytes(const gx_value *value, size_t elements, size_t *expected
         return true;
     }
     bool is_possible =
-        gx_csr_lay_out(value->rows, value->cols, value->entries,
-                       gx_dtype_number(value->dtype), &layout);
+        gx_csr_lay_out(value->rows, value->cols, value->entries, value->dtype, &layout);
     *expected = is_possible ? layout.bytes : 0;
     return is_possible;
 }
@@ -162,7 +157,7 @@ gx_code gx_value_buf_create(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t c
     return GX_OK;
 }
 
-gx_code gx_value_buf_create_sparse(gx_mem *mem, gx_number dtype, int64_t rows, int64_t cols,
+gx_code gx_value_buf_create_sparse(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t cols,
                                    int64_t entries, int64_t limit_bytes, gx_value_buf *buf,
                                    gx_err *err)
 {
@@ -175,12 +170,12 @@ gx_code gx_value_buf_create_sparse(gx_mem *mem, gx_number dtype, int64_t rows, i
                        "a sparse result of %" PRId64 "x%" PRId64 " %s with %" PRId64
                        " entries is past SQLite's length limit of %" PRId64
                        ": give a destination name to store it",
-                       rows, cols, gx_number_name(dtype), entries, limit_bytes);
+                       rows, cols, gx_dtype_name(dtype), entries, limit_bytes);
     }
     void *blob;
     GX_TRY(gx_mem_alloc(mem, bytes, "result value", &blob, err));
     unsigned char *header = blob;
-    write_header(header, gx_dtype_of(dtype), rows, cols);
+    write_header(header, dtype, rows, cols);
     header[OFFSET_SPARSE] = 1;
     memcpy(header + OFFSET_ENTRIES, &entries, sizeof entries);
     *buf = (gx_value_buf){.blob = blob, .bytes = bytes, .data = (char *)blob + GX_VALUE_HEADER};

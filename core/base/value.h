@@ -58,7 +58,7 @@ typedef struct gx_value_buf {
 gx_code gx_value_buf_create(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t cols,
                             int64_t limit_bytes, gx_value_buf *buf, gx_err *err);
 /* The same of a sparse one, whose parts the caller fills: buf->data is the panel's first byte. */
-gx_code gx_value_buf_create_sparse(gx_mem *mem, gx_number dtype, int64_t rows, int64_t cols,
+gx_code gx_value_buf_create_sparse(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t cols,
                                    int64_t entries, int64_t limit_bytes, gx_value_buf *buf,
                                    gx_err *err);
 void gx_value_buf_free(gx_mem *mem, gx_value_buf *buf);

@@ -80,6 +80,7 @@ typedef struct sink_target {
     const gx_dest *dest;
     gx_sink *sink;
     gx_scatter *cells; /* of a sparse result; NULL: none */
+    gx_dtype stored;   /* of a sparse result             */
 } sink_target;
 
 /* A failure that a run has recorded, into err. */
@@ -112,18 +113,19 @@ static gx_code write_sink(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t 
 }
 
 /* Entries given twice are added (file_mtx.c). */
-static gx_code begin_cells(void *arg, int64_t rows, int64_t cols, gx_number dtype,
+static gx_code begin_cells(void *arg, int64_t rows, int64_t cols, gx_dtype dtype,
                            uint32_t properties, gx_err *err)
 {
     sink_target *target = arg;
     const gx_scatter_spec spec = {.rows = rows,
                                   .cols = cols,
-                                  .dtype = dtype,
+                                  .dtype = gx_dtype_number(dtype),
                                   .duplicates = GX_DUPLICATES_SUM,
                                   .is_sparse = true,
                                   .properties = properties};
     char schema[GX_NAME_MAX + 1], name[GX_NAME_MAX + 1];
     gx_store *store = target->run->ctx->store;
+    target->stored = dtype;
     if (target->dest->name != NULL) { // before all of the file is read
         GX_TRY(gx_store_resolve(store, target->dest->name, schema, name, err));
         GX_TRY(gx_store_check_free(store, schema, name, target->dest->replace, err));
@@ -214,7 +216,10 @@ gx_code gx_file_import(gx_run *run, const char *path, gx_file_format format,
     }
     gx_input_close(&in);
     if (rc == GX_OK && target.cells != NULL) {
-        rc = gx_scatter_finish(target.cells, run, dest, sink);
+        gx_dest as = *dest;
+        as.has_dtype = true;
+        as.dtype = target.stored;
+        rc = gx_scatter_finish(target.cells, run, &as, sink);
     }
     gx_scatter_free(target.cells);
     return rc == GX_OK ? GX_OK : gx_run_fail(run, &err);
@@ -251,8 +256,9 @@ gx_code gx_file_export(gx_run *run, const gx_mat *mat, const char *path, gx_file
         return gx_run_failf(run, GX_ARG, "%s is complex (%s), but dtype %s is real", mat->label,
                             gx_number_name(mat->number), gx_dtype_name(ex.stored));
     }
-    if (format != GX_FILE_NPY && options->has_dtype && !gx_dtype_is_number(ex.stored)) {
-        return gx_run_failf(run, GX_ARG, "dtype %s is for .npy: the other formats have numbers",
+    if (format != GX_FILE_NPY && format != GX_FILE_NPZ && options->has_dtype &&
+        !gx_dtype_is_number(ex.stored)) {
+        return gx_run_failf(run, GX_ARG, "dtype %s is for .npy and .npz: texts have numbers",
                             gx_dtype_name(ex.stored));
     }
     if (format == GX_FILE_NPZ && !mat->is_sparse) {

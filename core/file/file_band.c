@@ -39,17 +39,13 @@ gx_code gx_import_begin(gx_import *im, int64_t rows, int64_t cols, gx_dtype dtyp
     return GX_OK;
 }
 
-gx_code gx_import_sparse_number(const gx_import *im, gx_number from, gx_number *to, gx_err *err)
+gx_code gx_import_sparse_dtype(const gx_import *im, gx_dtype from, gx_dtype *to, gx_err *err)
 {
-    gx_dtype dtype = im->options.has_dtype ? im->options.dtype : gx_dtype_of(from);
-    *to = gx_dtype_number(dtype);
-    if (!gx_dtype_is_number(dtype)) {
-        return gx_input_fail(im->in, err, 0, "is sparse, and no sparse matrix is stored as %s",
-                             gx_dtype_name(dtype));
-    }
-    if (gx_number_is_complex(from) && !gx_number_is_complex(*to)) {
+    *to = im->options.has_dtype ? im->options.dtype : from;
+    if (gx_number_is_complex(gx_dtype_number(from)) &&
+        !gx_number_is_complex(gx_dtype_number(*to))) {
         return gx_input_fail(im->in, err, 0, "holds complex numbers, but dtype %s is real",
-                             gx_dtype_name(dtype));
+                             gx_dtype_name(*to));
     }
     return GX_OK;
 }

@@ -63,7 +63,7 @@ typedef struct gx_import_target {
     /* Called often: bytes of the file dealt with since the last call, of total in all. */
     gx_code (*advance)(void *arg, double bytes, double total, gx_err *err);
     /* Instead of begin and write, for a sparse result; NULL: the target takes none.  Any order. */
-    gx_code (*begin_cells)(void *arg, int64_t rows, int64_t cols, gx_number dtype,
+    gx_code (*begin_cells)(void *arg, int64_t rows, int64_t cols, gx_dtype dtype,
                            uint32_t properties, gx_err *err);
     gx_code (*cell)(void *arg, int64_t i, int64_t j, gx_scalar value, gx_err *err);
     /* What the caller should know of a guess; NULL: nobody wants to. */
@@ -214,8 +214,8 @@ gx_code gx_output_end(gx_output *out, bool commit, gx_err *err);
 gx_code gx_import_begin(gx_import *im, int64_t rows, int64_t cols, gx_dtype dtype,
                         uint32_t properties, gx_err *err);
 
-/* The same of a sparse result, from numbers `from`. */
-gx_code gx_import_sparse_number(const gx_import *im, gx_number from, gx_number *to, gx_err *err);
+/* What a sparse result is stored as, of what the file has. */
+gx_code gx_import_sparse_dtype(const gx_import *im, gx_dtype from, gx_dtype *to, gx_err *err);
 
 /* How a file's elements follow each other. */
 typedef enum gx_order { GX_ORDER_ROWS, GX_ORDER_COLUMNS } gx_order;

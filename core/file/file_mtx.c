@@ -624,11 +624,13 @@ static gx_code import_cells(mtx *m, gx_err *err)
     gx_number dtype = m->field == COMPLEX ? GX_C128 : GX_F64;
     im->rows = m->rows;
     im->cols = m->cols;
-    GX_TRY(gx_import_sparse_number(im, dtype, &im->dtype, err));
+    gx_dtype stored;
+    GX_TRY(gx_import_sparse_dtype(im, gx_dtype_of(dtype), &stored, err));
+    im->dtype = gx_dtype_number(stored);
     if (m->rows > GX_SCATTER_INDEX_END) {
         return gx_input_fail(im->in, err, m->size_line, GX_SCATTER_ROWS_TEXT, (long long)m->rows);
     }
-    GX_TRY(im->to.begin_cells(im->to.arg, m->rows, m->cols, im->dtype, properties_of(m), err));
+    GX_TRY(im->to.begin_cells(im->to.arg, m->rows, m->cols, stored, properties_of(m), err));
     return first_pass(&cells, err);
 }
 

@@ -220,9 +220,9 @@ static gx_code read_members(archive *x, gx_err *err)
     GX_TRY(open_array(im, "data.npy", &x->data, err));
     GX_TRY(open_indexes(x, is_coo ? "row.npy" : "indices.npy", &x->first, err));
     GX_TRY(open_indexes(x, is_coo ? "col.npy" : "indptr.npy", &x->second, err));
-    gx_number dtype;
+    gx_dtype dtype;
     GX_TRY(check_values(x, err));
-    GX_TRY(gx_import_sparse_number(im, x->data.npy.dtype, &dtype, err));
+    GX_TRY(gx_import_sparse_dtype(im, x->data.npy.stored, &dtype, err));
     GX_TRY(im->to.begin_cells(im->to.arg, x->rows, x->cols, dtype, 0, err));
     return is_coo ? read_coordinates(x, err) : read_compressed(x, err);
 }
@@ -461,11 +461,10 @@ static gx_code put_column(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err *
 static gx_code put_value(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err *err)
 {
     writing *w = arg;
-    double wide[2] = {x.re, x.im};
-    float narrow[2] = {(float)x.re, (float)x.im};
-    bool is_double = gx_number_is_double(w->ex->dtype);
-    (void)i, (void)j, (void)err;
-    put_bytes(w, is_double ? (void *)wide : (void *)narrow, gx_number_bytes(w->ex->dtype));
+    _Alignas(16) char element[2 * sizeof(double)];
+    const gx_narrowing to = {.dtype = w->ex->stored, .i0 = i, .j0 = j};
+    GX_TRY(gx_narrow_to(GX_C128, &x, 1, &to, element, 1, 1, 1, err));
+    put_bytes(w, element, gx_dtype_bytes(w->ex->stored));
     return w->ex->out.err.code;
 }
 
@@ -484,7 +483,7 @@ gx_code gx_export_npz(gx_export *ex)
     const char *index = w.is_wide ? "<i8" : "<i4";
     char descr[8];
     double bytes = (double)entries * (w.is_wide ? 8 : 4) + (double)A->rows * (w.is_wide ? 8 : 4) +
-                   (double)entries * (double)gx_number_bytes(ex->dtype);
+                   (double)entries * (double)gx_dtype_bytes(ex->stored);
     if (bytes > 4e9) {
         return gx_run_failf(ex->run, GX_ARG,
                             "%s has %.0f bytes of entries: .npz is for up to 4 GB, .mtx for more",
@@ -509,7 +508,8 @@ gx_code gx_export_npz(gx_export *ex)
     put_bytes(&w, &A->cols, sizeof A->cols);
     end_member(&w);
     snprintf(shape, sizeof shape, "(%" PRId64 ",)", entries);
-    snprintf(descr, sizeof descr, "<%s", gx_dtype_npy(gx_dtype_of(ex->dtype)));
+    snprintf(descr, sizeof descr, "%c%s", gx_dtype_bytes(ex->stored) == 1 ? '|' : '<',
+             gx_dtype_npy(ex->stored));
     begin_member(&w, "data.npy", descr, shape);
     code = code == GX_OK ? walk(&w, put_value) : code;
     end_member(&w);

@@ -482,7 +482,7 @@ gx_dest gx_dest_like(const gx_dest *dest, gx_mat *A)
         like.has_dtype = true;
         like.dtype = A->dtype;
     }
-    like.is_verbatim = like.dtype == GX_DTYPE_I64 && A->dtype == GX_DTYPE_I64;
+    like.is_verbatim = like.dtype == GX_DTYPE_I64 && A->dtype == GX_DTYPE_I64 && !A->is_sparse;
     if (like.is_verbatim) {
         gx_mat_verbatim(A);
     }

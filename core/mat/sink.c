@@ -191,9 +191,10 @@ gx_code gx_sink_begin_sparse(gx_run *run, const gx_dest *dest, int64_t rows, int
             "the result is a sparse matrix; memory of the application's takes dense matrices only");
         return gx_run_fail(run, &err);
     }
-    if (dest != NULL && dest->has_dtype && !gx_dtype_is(dest->dtype, dtype)) {
-        gx_fail(&err, GX_ARG, "the result is sparse, of %s, and cannot be stored as %s",
-                gx_number_name(dtype), gx_dtype_name(dest->dtype));
+    sink->dtype = dtype_of(dest, dtype);
+    sink->saturate = dest != NULL && dest->saturate;
+    if (!gx_sink_is_plain(sink) &&
+        gx_dtype_takes(sink->dtype, dtype, "the result", &err) != GX_OK) {
         return gx_run_fail(run, &err);
     }
     if (!sink->is_stored) {
@@ -225,7 +226,7 @@ gx_code gx_sink_panel(gx_sink *sink, int64_t end, int64_t entries, const void *b
 
 gx_code gx_sink_sparse_value(gx_sink *sink, int64_t entries, gx_err *err)
 {
-    return gx_value_buf_create_sparse(sink->run->ctx->mem, sink->number, sink->rows, sink->cols,
+    return gx_value_buf_create_sparse(sink->run->ctx->mem, sink->dtype, sink->rows, sink->cols,
                                       entries, gx_store_length_limit(sink->run->ctx->store),
                                       &sink->value, err);
 }

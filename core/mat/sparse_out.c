@@ -17,9 +17,9 @@
 gx_code gx_sparse_out_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t cols,
                             gx_number dtype, uint32_t properties, gx_sink *sink, gx_sparse_out *out)
 {
-    *out = (gx_sparse_out){
-        .sink = sink, .element = gx_number_bytes(dtype), .index_bytes = gx_csr_index_bytes(cols)};
+    *out = (gx_sparse_out){.sink = sink, .index_bytes = gx_csr_index_bytes(cols)};
     GX_TRY(gx_sink_begin_sparse(run, dest, rows, cols, dtype, properties, sink));
+    out->element = gx_dtype_bytes(sink->dtype);
     out->limit = sink->is_stored ? gx_store_max_tile_bytes(run->ctx->store) : 0;
     return GX_OK;
 }
@@ -98,7 +98,8 @@ static gx_code write_panel(gx_sparse_out *out, int64_t rows, gx_err *err)
     gx_sink *sink = out->sink;
     gx_csr_layout layout = {0};
     int64_t entries = out->start[rows];
-    if (!gx_csr_lay_out(rows, sink->cols, entries, sink->number, &layout)) {
+    if (!gx_csr_lay_out(rows, sink->cols, entries, gx_dtype_of(sink->number), &layout) ||
+        !gx_csr_lay_out(rows, sink->cols, entries, sink->dtype, &layout)) { // read as numbers
         return gx_fail(err, GX_TOOBIG, "row %lld has %lld entries, too many for one panel",
                        (long long)out->first, (long long)entries);
     }
@@ -162,8 +163,14 @@ gx_code gx_sparse_put(gx_sparse_out *out, int64_t i, int64_t j, gx_scalar value,
     } else {
         ((int64_t *)(void *)out->index)[e] = j;
     }
-    gx_number_put(out->sink->number, out->value, e, value);
-    return GX_OK;
+    if (gx_sink_is_plain(out->sink)) {
+        gx_number_put(out->sink->number, out->value, e, value);
+        return GX_OK;
+    }
+    const gx_narrowing to = {
+        .dtype = out->sink->dtype, .saturate = out->sink->saturate, .i0 = i, .j0 = j};
+    return gx_narrow_to(GX_F64, &value.re, 1, &to, (char *)out->value + (size_t)e * out->element, 1,
+                        1, 1, err);
 }
 
 static gx_code finish(gx_sparse_out *out, gx_err *err)
@@ -183,7 +190,7 @@ static gx_code finish(gx_sparse_out *out, gx_err *err)
     }
     gx_csr_layout layout = {0};
     GX_TRY(gx_sink_sparse_value(sink, out->entries, err));
-    (void)gx_csr_lay_out(sink->rows, sink->cols, out->entries, sink->number, &layout);
+    (void)gx_csr_lay_out(sink->rows, sink->cols, out->entries, sink->dtype, &layout);
     put_together(out, sink->rows, &layout, sink->value.data);
     return GX_OK;
 }

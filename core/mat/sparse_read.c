@@ -98,12 +98,19 @@ int64_t gx_sparse_most_entries(const gx_mat *A)
     return most;
 }
 
-static gx_csr_layout layout_of(const gx_mat *A, int64_t piece)
+/* Of dtype or of numbers, starts and indexes lie in the same places. */
+static gx_csr_layout layout_as(const gx_mat *A, int64_t piece, gx_dtype dtype)
 {
     gx_csr_layout layout = {0};
-    (void)gx_csr_lay_out(gx_sparse_piece_rows(A, piece), A->cols,
-                         gx_sparse_piece_entries(A, piece), A->number, &layout);
+    (void)gx_csr_lay_out(gx_sparse_piece_rows(A, piece), A->cols, gx_sparse_piece_entries(A, piece),
+                         dtype, &layout);
     return layout;
+}
+
+/* In memory. */
+static gx_csr_layout layout_of(const gx_mat *A, int64_t piece)
+{
+    return layout_as(A, piece, gx_dtype_of(A->number));
 }
 
 size_t gx_sparse_head_bytes(const gx_mat *A, int64_t piece)
@@ -111,18 +118,28 @@ size_t gx_sparse_head_bytes(const gx_mat *A, int64_t piece)
     return layout_of(A, piece).value;
 }
 
-size_t gx_sparse_bytes(const gx_mat *A)
+static size_t bytes_as(const gx_mat *A, gx_dtype dtype)
 {
     gx_csr_layout layout = {0};
     size_t bytes = 0;
     if (!is_stored(A)) {
-        (void)gx_csr_lay_out(A->rows, A->cols, A->csr.entries, A->number, &layout);
+        (void)gx_csr_lay_out(A->rows, A->cols, A->csr.entries, dtype, &layout);
         return layout.bytes;
     }
     for (int64_t p = 0; p < A->meta.panels->count; p++) {
-        bytes += layout_of(A, p).bytes;
+        bytes += layout_as(A, p, dtype).bytes;
     }
     return bytes;
+}
+
+size_t gx_sparse_bytes(const gx_mat *A)
+{
+    return bytes_as(A, gx_dtype_of(A->number));
+}
+
+size_t gx_sparse_stored_bytes(const gx_mat *A)
+{
+    return bytes_as(A, A->dtype);
 }
 
 size_t gx_sparse_block_bytes(const gx_mat *A)
@@ -150,6 +167,16 @@ static gx_code take(const gx_mat *A, int64_t panel, const void *block, gx_csr *c
     return gx_csr_check(csr, panel_name(A, panel, name), err);
 }
 
+/* The numbers of a panel that was read as it is stored. */
+static gx_code spread_panel(const gx_mat *A, int64_t piece, void *block, gx_err *err)
+{
+    size_t count = (size_t)gx_sparse_piece_entries(A, piece);
+    size_t wide = gx_number_bytes(A->number), narrow = gx_dtype_bytes(A->meta.dtype);
+    char *values = (char *)block + layout_of(A, piece).value;
+    memmove(values + count * (wide - narrow), values, count * narrow);
+    return gx_csr_spread(A->meta.dtype, values, (int64_t)count, A->is_rounded, err);
+}
+
 gx_code gx_sparse_read(const gx_mat *A, gx_reader *reader, int64_t piece, void *block, gx_csr *csr,
                        gx_err *err)
 {
@@ -157,7 +184,9 @@ gx_code gx_sparse_read(const gx_mat *A, gx_reader *reader, int64_t piece, void *
         *csr = gx_csr_cut(&A->csr, gx_sparse_piece_row(A, piece), gx_sparse_piece_rows(A, piece));
         return GX_OK;
     }
-    GX_TRY(gx_reader_read(reader, &A->meta, piece, 0, layout_of(A, piece).bytes, block, err));
+    GX_TRY(gx_reader_read(reader, &A->meta, piece, 0, layout_as(A, piece, A->meta.dtype).bytes,
+                          block, err));
+    GX_TRY(spread_panel(A, piece, block, err));
     return take(A, piece, block, csr, err);
 }
 
@@ -199,8 +228,12 @@ gx_code gx_sparse_read_values(const gx_mat *A, gx_reader *reader, int64_t piece,
         memcpy(values, (const char *)A->csr.value + at * element, bytes);
         return GX_OK;
     }
-    return gx_reader_read(reader, &A->meta, piece,
-                          layout_of(A, piece).value + (size_t)first * element, bytes, values, err);
+    size_t stored = gx_dtype_bytes(A->meta.dtype);
+    char *to = (char *)values + (size_t)count * (element - stored);
+    GX_TRY(gx_reader_read(reader, &A->meta, piece,
+                          layout_of(A, piece).value + (size_t)first * stored,
+                          (size_t)count * stored, to, err));
+    return gx_csr_spread(A->meta.dtype, values, count, A->is_rounded, err);
 }
 
 // Rectangles --------------------------------------------------------------------------------------
@@ -244,7 +277,7 @@ static gx_code fill_row(const gx_mat *A, gx_reader *reader, int64_t panel, int64
     char name[2 * GX_NAME_MAX];
     _Alignas(16) char index[STRETCH * 8], value[STRETCH * 16];
     gx_csr_layout layout = layout_of(A, panel);
-    size_t index_bytes = (size_t)gx_csr_index_bytes(A->cols), element = gx_number_bytes(A->number);
+    size_t index_bytes = (size_t)gx_csr_index_bytes(A->cols);
     for (int64_t e = first; e < end; e += STRETCH) {
         int64_t count = gx_min(STRETCH, end - e);
         const uint32_t start[2] = {0, (uint32_t)count};
@@ -265,8 +298,7 @@ static gx_code fill_row(const gx_mat *A, gx_reader *reader, int64_t panel, int64
         if (gx_csr_column(&part, 0) >= r->j0 + r->n) {
             break;
         }
-        GX_TRY(gx_reader_read(reader, &A->meta, panel, layout.value + (size_t)e * element,
-                              (size_t)count * element, value, err));
+        GX_TRY(gx_sparse_read_values(A, reader, panel, e, count, value, err));
         scatter(&part, i, count, r);
     }
     return GX_OK;

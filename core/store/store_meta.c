@@ -116,10 +116,8 @@ static gx_code check_shape(const gx_meta *meta, const char *label, gx_err *err)
                        gx_dtype_name(meta->dtype));
     }
     GX_TRY(check_tiles(meta, label, err));
-    if (!gx_dtype_is_number(meta->dtype) &&
-        (meta->is_sparse || (meta->properties & GX_PROP_FACTOR) != 0)) {
-        return gx_fail(err, GX_CORRUPT, "catalog row of %s: a %s of %s", label,
-                       meta->is_sparse ? "sparse matrix" : "factorisation",
+    if (!gx_dtype_is_number(meta->dtype) && (meta->properties & GX_PROP_FACTOR) != 0) {
+        return gx_fail(err, GX_CORRUPT, "catalog row of %s: a factorisation of %s", label,
                        gx_dtype_name(meta->dtype));
     }
     bool is_square_only = (meta->properties & PROPERTIES_SQUARE) != 0;
@@ -184,7 +182,7 @@ size_t gx_meta_tile_bytes(const gx_meta *meta, int64_t tile)
     if (meta->is_sparse) {
         gx_csr_layout layout = {0};
         (void)gx_csr_lay_out(gx_meta_panel_rows(meta, tile), meta->cols,
-                             meta->panels->place[tile].entries, gx_meta_number(meta), &layout);
+                             meta->panels->place[tile].entries, meta->dtype, &layout);
         return layout.bytes;
     }
     int64_t row_tiles = gx_meta_row_tiles(meta);

@@ -98,7 +98,8 @@ static gx_code check_places(const gx_meta *meta, const char *label, const gx_pan
         const gx_panel_place *place = &panels->place[p];
         int64_t height = place->end - row, most = 0;
         if (place->end <= row || place->end > meta->rows || place->entries < 0 ||
-            !gx_csr_lay_out(height, meta->cols, place->entries, gx_meta_number(meta), &layout) ||
+            !gx_csr_lay_out(height, meta->cols, place->entries, gx_dtype_of(gx_meta_number(meta)),
+                            &layout) ||
             (gx_mul_i64(height, meta->cols, &most) && place->entries > most)) {
             return gx_fail(err, GX_CORRUPT,
                            "the directory of %s has panel %lld from row %lld to %lld of %lld with "
@@ -162,7 +163,7 @@ gx_code gx_store_load_panels(gx_store *store, gx_meta *meta, gx_err *err)
 bool gx_store_measure_sparse(gx_store *store, const gx_meta *meta, int64_t *entries, size_t *bytes)
 {
     gx_meta found = *meta;
-    if (!gx_dtype_is_number(meta->dtype) || meta->rows < 0 || meta->rows > GX_SIDE_MAX ||
+    if ((unsigned)meta->dtype >= GX_DTYPE_COUNT || meta->rows < 0 || meta->rows > GX_SIDE_MAX ||
         meta->cols < 0 || meta->cols > GX_SIDE_MAX ||
         gx_store_load_panels(store, &found, NULL) != GX_OK) {
         return false;

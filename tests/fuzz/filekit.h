@@ -90,11 +90,11 @@ static gx_code filekit_advance(void *arg, double bytes, double total, gx_err *er
 }
 
 /* A sparse matrix: entries given twice are added. */
-static gx_code filekit_begin_cells(void *arg, int64_t rows, int64_t cols, gx_number dtype,
+static gx_code filekit_begin_cells(void *arg, int64_t rows, int64_t cols, gx_dtype dtype,
                                    uint32_t properties, gx_err *err)
 {
     filekit_result *r = arg;
-    gx_code code = filekit_begin(arg, rows, cols, dtype, gx_dtype_of(dtype), false, properties,
+    gx_code code = filekit_begin(arg, rows, cols, gx_dtype_number(dtype), dtype, false, properties,
                                  &r->tile_rows, &r->tile_cols, err);
     if (code == GX_OK) {
         memset(r->seen, 1, (size_t)(rows * cols));

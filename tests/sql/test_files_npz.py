@@ -38,7 +38,7 @@ def test_in(db, tmp_path, form, compressed):
         got = dense(db, "S")
         assert np.array_equal(got, S.toarray()) and q(db, "SELECT gx_nnz('S')") == S.nnz
         own = np.dtype(dtype).newbyteorder("<")
-        assert got.dtype == (own if own.kind in "fc" else "f4" if own.itemsize < 4 else "f8")  # what its elements are computed as
+        assert got.dtype == ("f8" if own == "u8" else own)  # as it is stored; gx has no unsigned 64 bits
     for S in (sp.csr_matrix((3, 4)), sp.csr_matrix((0, 5)), sp.csr_matrix((5, 0)), random(rng, (1, 2000)), random(rng, (2000, 1))):
         sp.save_npz(path, S.asformat(form), compressed)
         q(db, "SELECT gx_import('S', ?, '{\"replace\":true}')", path)
@@ -111,15 +111,16 @@ def test_refused(db, tmp_path):
         ("at (1, 3) of 2x3", refusal(indices=np.array([0, 3]))), ("at (0, -1)", refusal(indices=np.array([-5, 0]))),
         ("no whole numbers", refusal(indices=np.array([0.0, 1.0]))), ("no list", refusal(data=np.ones((2, 1)))),
         ("no whole numbers", refusal(indices=np.array([False, True]))), ("for npz", error(db, "SELECT gx_import('N', 'x.npy', '{\"member\":\"a\"}')")),
-        ("no sparse matrix is stored as f16", refusal('{"dtype":"f16"}')), ("holds complex numbers", refusal('{"dtype":"f64"}', data=np.ones(2, complex))), ("gx_dense", refusal('{"dense":true}')),
+        ("holds 0 to 1", refusal('{"dtype":"bool"}')), ("holds complex numbers", refusal('{"dtype":"f64"}', data=np.ones(2, complex))), ("gx_dense", refusal('{"dense":true}')),
         ("for csv", refusal('{"skip":1}')), ("row.npy or col.npy", refusal(format=np.array(b"coo"), row=np.array([0]), col=np.array([0, 1]))),
     ]:
         assert text in found, (text, found)
     archive(format=np.array("csr"), **{name: value for name, value in good.items() if name != "format"})  # a text of Python 3
     assert q(db, "SELECT gx_json(gx_dense(gx_import('N', ?)))", path) == "[[1.0,0.0,0.0],[0.0,0.0,2.0]]"
-    for kind in ("<f2", ">f2", "|u1", ">u2"):  # widened: sparse matrices are computed with as they are stored
+    for kind, stored in (("<f2", "f16"), (">f2", "f16"), ("|u1", "u8"), (">u2", "u16")):
         archive(**(good | {"data": np.array([1, 2]).astype(kind)}))
-        assert q(db, "SELECT gx_json(gx_dense(gx_import(NULL, ?)))", path) == "[[1.0,0.0,0.0],[0.0,0.0,2.0]]"
+        assert q(db, "SELECT gx_json(gx_cast(gx_dense(gx_import(NULL, ?)), 'f64'))", path) == "[[1.0,0.0,0.0],[0.0,0.0,2.0]]"
+        assert q(db, "SELECT gx_dtype(gx_import(NULL, ?))", path) == stored
     assert "is dense: .npy" in error(db, "SELECT gx_export('[[1]]', ?)", str(tmp_path / "d.npz"))
     (tmp_path / "e.npz").write_bytes(b"PK\3\4" + bytes(100))
     assert "no directory" in error(db, "SELECT gx_import('M', ?)", str(tmp_path / "e.npz"))

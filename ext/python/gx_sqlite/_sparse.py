@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._values import BY_NUMBER, DTYPES, HEADER, Array, Buffer, DTypeLike, gx_number
+from ._values import BY_NUMBER, DTYPES, HEADER, Array, Buffer, DTypeLike, gx_dtype
 
 _INDEX_32 = 1 << 31  # columns up to here have indexes of 4 bytes
 SPARSE = 1  # in a value's header
@@ -37,7 +37,7 @@ def pack_sparse(data: Any, dtype: DTypeLike = None) -> bytearray:
     if not rows.has_canonical_format:
         rows = rows.copy() if rows is data else rows
         rows.sum_duplicates()
-    name = gx_number(dtype if dtype is not None else rows.dtype)
+    name = gx_dtype(dtype if dtype is not None else rows.dtype)
     if rows.dtype.kind == "c" and not name.startswith("c"):
         raise TypeError(f"gx_sqlite.store: the matrix is {rows.dtype} and {name} would lose the imaginary part")
     (m, n), entries = rows.shape, int(rows.nnz)
@@ -50,7 +50,7 @@ def pack_sparse(data: Any, dtype: DTypeLike = None) -> bytearray:
 
 
 def unpack_sparse(blob: Buffer) -> Any:
-    """A sparse value as a csr_matrix."""
+    """A sparse value as a csr_matrix; f16 and bf16, which SciPy does not know, as float32."""
     try:
         from scipy.sparse import csr_matrix
     except ImportError:
@@ -65,6 +65,10 @@ def unpack_sparse(blob: Buffer) -> Any:
         raise ValueError(f"gx_sqlite.fetch: a sparse value of {len(blob)} bytes whose header says {size}")
     starts, columns, values = (np.frombuffer(blob, kind, count, at) for at, kind, count in parts)
     _check_rows(starts, columns, n, entries)
+    if BY_NUMBER[number] == "bf16":
+        values = (values.view("<u2").astype("<u4") << 16).view("<f4")
+    elif BY_NUMBER[number] == "f16":
+        values = values.astype("<f4")
     result = csr_matrix((values.copy(), columns.copy(), starts.astype(np.int64)), shape=(m, n))
     result.has_canonical_format = True
     return result

@@ -27,7 +27,7 @@ static void layouts(void **state)
                 for (int wide = 0; wide < 2; wide++) {
                     gx_csr_layout l;
                     int64_t cols = wide ? ((int64_t)1 << 31) + 1 : (int64_t)1 << 31;
-                    assert_true(gx_csr_lay_out(rows, cols, entries, (gx_number)dtype, &l));
+                    assert_true(gx_csr_lay_out(rows, cols, entries, (gx_dtype)dtype, &l));
                     size_t index = (size_t)entries * (wide ? 8 : 4);
                     size_t value = (size_t)entries * gx_number_bytes((gx_number)dtype);
                     assert_int_equal(l.index % 8 + l.value % 8 + l.bytes % 8, 0);
@@ -39,13 +39,13 @@ static void layouts(void **state)
         }
     }
     gx_csr_layout l;
-    assert_false(gx_csr_lay_out(-1, 5, 0, GX_F64, &l));
-    assert_false(gx_csr_lay_out(5, 5, -1, GX_F64, &l));
-    assert_false(gx_csr_lay_out(INT64_MAX, 5, 0, GX_F64, &l));
-    assert_false(gx_csr_lay_out(5, 5, INT64_MAX, GX_F64, &l));
-    assert_false(gx_csr_lay_out((int64_t)1 << 29, 5, 0, GX_F64, &l));
-    assert_false(gx_csr_lay_out(1, 5, 178956971, GX_F64, &l)); // 12 bytes each
-    assert_true(gx_csr_lay_out(1, 5, 178956900, GX_F64, &l));
+    assert_false(gx_csr_lay_out(-1, 5, 0, GX_DTYPE_F64, &l));
+    assert_false(gx_csr_lay_out(5, 5, -1, GX_DTYPE_F64, &l));
+    assert_false(gx_csr_lay_out(INT64_MAX, 5, 0, GX_DTYPE_F64, &l));
+    assert_false(gx_csr_lay_out(5, 5, INT64_MAX, GX_DTYPE_F64, &l));
+    assert_false(gx_csr_lay_out((int64_t)1 << 29, 5, 0, GX_DTYPE_F64, &l));
+    assert_false(gx_csr_lay_out(1, 5, 178956971, GX_DTYPE_F64, &l)); // 12 bytes each
+    assert_true(gx_csr_lay_out(1, 5, 178956900, GX_DTYPE_F64, &l));
 }
 
 /* rows with these starts and indexes, in a matrix of cols columns (or of WIDE and those). */
