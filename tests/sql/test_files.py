@@ -484,7 +484,7 @@ def test_gzip(any_db, tmp_path, name):
         q(any_db, "SELECT gx_config('memory_limit', '1MiB')")
     a = numbers((60, 33), "f8")
     stream = io.BytesIO()
-    {"c": lambda: np.savetxt(stream, a, delimiter=",", fmt="%r"), "m": lambda: scipy.io.mmwrite(stream, a, precision=17),
+    {"c": lambda: np.savetxt(stream, a, delimiter=",", fmt="%.17g"), "m": lambda: scipy.io.mmwrite(stream, a, precision=17),
      "n": lambda: np.savez(stream, a=a) if "npz" in name else np.save(stream, a)}[name[2].lower()]()
     whole = stream.getvalue()
     half = len(whole) // 2

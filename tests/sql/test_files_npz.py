@@ -32,6 +32,8 @@ def dense(db, name):
 def test_in(db, tmp_path, form, compressed):
     rng, path = np.random.default_rng(1), str(tmp_path / "s.npz")
     for dtype in ("f8", "f4", "c16", "c8", "i1", "u2", "i4", "i8", ">f8", ">i4", ">c8", "?", ">u2"):
+        if form == "coo" and dtype[0] == ">":
+            continue  # SciPy 1.15 refuses to make one
         S = random(rng, (70, 50), dtype=dtype).asformat(form)
         sp.save_npz(path, S, compressed)
         assert q(db, "SELECT gx_import('S', ?, '{\"replace\":true}')", path) == "S"
