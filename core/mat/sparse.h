@@ -19,8 +19,8 @@
 void gx_mat_sparse_value(gx_mat *mat, const char *label, const gx_csr *csr);
 
 int64_t gx_sparse_entries(const gx_mat *A);
-size_t gx_sparse_bytes(const gx_mat *A);        /* of its panels, of numbers in memory   */
-size_t gx_sparse_stored_bytes(const gx_mat *A); /* as they are stored              */
+size_t gx_sparse_bytes(const gx_mat *A);        /* of its panels, of numbers in memory */
+size_t gx_sparse_stored_bytes(const gx_mat *A); /* as they are stored                  */
 int64_t gx_sparse_pieces(const gx_mat *A); /* 0 where A has no rows or no columns */
 
 /* The first row of a piece, and how many it has, at least one; pieces follow each other. */

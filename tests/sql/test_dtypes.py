@@ -514,7 +514,7 @@ def test_bf16_rounds_as_ml_dtypes(db):
     assert np.isnan(get(db, "gx_cast('[\"nan\"]', 'bf16')").astype("f4")[0, 0])
 
 
-@most
+@every
 def test_sparse(filedb, tmp_path, dtype):
     """Entries are stored as the dtype, in panels, values and .npz; what computes reads numbers."""
     db, rng = filedb, np.random.default_rng(3)
