@@ -212,6 +212,39 @@ GX_INLINE void spread_nan(gx_number dtype, const gx_args *p, int64_t count)
     }
 }
 
+/* The largest number below the diagonal of column j, where that has a 0; or NULL. */
+GX_INLINE const void *left_below(gx_number dtype, const gx_args *p, int64_t j)
+{
+    const void *best = NULL;
+    double most = 0;
+    bool d = gx_number_is_double(dtype);
+    int64_t last_part = gx_number_is_complex(dtype) ? 1 : 0;
+    const void *pivot = gx_at(p->c, dtype, p->ldc, j, j);
+    bool is_zero = get(d, pivot, 0) == 0 && get(d, pivot, last_part) == 0;
+    for (int64_t i = j + 1; i < p->m && is_zero; i++) {
+        const void *x = gx_at(p->c, dtype, p->ldc, i, j);
+        double size = fmax(fabs(get(d, x, 0)), fabs(get(d, x, last_part)));
+        best = size > most ? x : best;
+        most = fmax(most, size);
+    }
+    return best;
+}
+
+/*
+** Newer OpenBLAS (0.3.29) leaves a column as it is, its rows too, where the pivot is subnormal.  A
+** zero may then stand on the diagonal.  Put the pivot's size there, so that those who ask see a
+** subnormal number and not a singular matrix.
+*/
+GX_INLINE void show_left(gx_number dtype, const gx_args *p, int64_t count)
+{
+    for (int64_t j = 0; j < count; j++) {
+        const void *best = left_below(dtype, p, j);
+        if (best != NULL) {
+            memcpy(gx_at(p->c, dtype, p->ldc, j, j), best, gx_number_bytes(dtype));
+        }
+    }
+}
+
 GX_INLINE gx_code getrf(gx_number dtype, const gx_args *p, gx_err *err)
 {
     *p->info = 0;
@@ -227,6 +260,7 @@ GX_INLINE gx_code getrf(gx_number dtype, const gx_args *p, gx_err *err)
                                 (lapack_int)p->n, p->c, ld_of(p->ldc), (void *)p->pivots);
     gx_cpu_narrow_end();
     *p->info = info;
+    show_left(dtype, p, count);
     spread_nan(dtype, p, count);
     for (int64_t j = count - 1; j >= 0; j--) {
         lapack_int from_1;

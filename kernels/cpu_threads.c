@@ -9,7 +9,9 @@
 **
 ** BUFFERS.  A call of OpenBLAS, and each of its threads, works in a buffer of 128 MiB of address
 ** space, mapped when there is none to spare and kept; where mmap() refuses it OpenBLAS asks again
-** for ever.  So whoever calls it sees to a buffer first, which its mmap() is then handed.
+** for ever.  So whoever calls it sees to a buffer first, which its mmap() is then handed.  Newer
+** OpenBLAS wants one while it is loaded, when nobody has seen to it: where there is no address space
+** it is promised one, at an address where nothing is.  The promise is kept before the first call.
 */
 #include "cpu.h"
 
@@ -121,7 +123,39 @@ static struct {
 
 static atomic_int buffers; /* spare ones and OpenBLAS's, which it keeps */
 
+/* What OpenBLAS took while it was loaded, beyond one for each caller and thread; -1: it loads. */
+static atomic_int taken = -1;
+
+/* Buffers that OpenBLAS has and that are not mapped yet, but for one page; under the shelf's lock. */
+static struct {
+    void *at[THREADS_MOST];
+    _Atomic int count;
+} promised;
+
 void *__real_mmap(void *at, size_t bytes, int access, int kind, int file, off_t offset);
+
+static const int KIND_AT = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+static const size_t PROMISE_BYTES = 4096;
+
+/* The place of a buffer to come, far from what the system maps; MAP_FAILED: there is none. */
+static void *promise_buffer(void)
+{
+    const uintptr_t FIRST = (uintptr_t)1 << 44, STEP = (uintptr_t)1 << 32;
+    void *got = MAP_FAILED;
+    pthread_mutex_lock(&shelf.lock);
+    int k = promised.count;
+    if (k < THREADS_MOST) {
+        void *at = (void *)(FIRST + (uintptr_t)k * STEP); // NOLINT(performance-no-int-to-ptr)
+        got = __real_mmap(at, PROMISE_BYTES, PROT_NONE, KIND_AT, -1, 0);
+    }
+    if (got != MAP_FAILED) {
+        promised.at[k] = got;
+        promised.count = k + 1;
+    }
+    pthread_mutex_unlock(&shelf.lock);
+    return got;
+}
+
 void *__wrap_mmap(void *at, size_t bytes, int access, int kind, int file, off_t offset);
 void *__wrap_mmap(void *at, size_t bytes, int access, int kind, int file, off_t offset)
 {
@@ -135,7 +169,27 @@ void *__wrap_mmap(void *at, size_t bytes, int access, int kind, int file, off_t 
         got = __real_mmap(at, bytes, access, kind, file, offset);
         atomic_fetch_add(&buffers, got != MAP_FAILED);
     }
+    bool is_load = atomic_load(&taken) < 0;
+    if (got == MAP_FAILED && is_load && at == NULL && file < 0 && bytes == shelf.bytes) {
+        got = promise_buffer();
+    }
     return got;
+}
+
+/* With the shelf's lock; false: there is no address space for all that were promised. */
+static bool keep_promises(void)
+{
+    for (int k = promised.count - 1; k >= 0; k--) {
+        void *at = promised.at[k];
+        (void)munmap(at, PROMISE_BYTES);
+        if (__real_mmap(at, shelf.bytes, PROT_READ | PROT_WRITE, KIND_AT, -1, 0) != at) {
+            (void)__real_mmap(at, PROMISE_BYTES, PROT_NONE, KIND_AT, -1, 0);
+            return false;
+        }
+        promised.count = k;
+        atomic_fetch_add(&buffers, 1);
+    }
+    return true;
 }
 
 /* As many as wanted in all. */
@@ -144,6 +198,7 @@ static bool fill_shelf(int wanted)
     const int ACCESS = PROT_READ | PROT_WRITE, KIND = MAP_PRIVATE | MAP_ANONYMOUS;
     bool is_full = true;
     pthread_mutex_lock(&shelf.lock);
+    is_full = keep_promises();
     while (is_full && atomic_load(&buffers) < wanted) {
         void *got = shelf.spares == THREADS_MOST
                         ? MAP_FAILED
@@ -160,8 +215,9 @@ static bool fill_shelf(int wanted)
 
 bool gx_cpu_have_buffers(int callers)
 {
-    int wanted = callers + most - 1;
-    return atomic_load(&buffers) >= wanted || fill_shelf(wanted);
+    int wanted = atomic_load(&taken) + callers + most - 1;
+    bool is_there = atomic_load(&promised.count) == 0 && atomic_load(&buffers) >= wanted;
+    return is_there || fill_shelf(wanted);
 }
 
 // How many threads --------------------------------------------------------------------------------
@@ -171,20 +227,21 @@ static void forget_threads(void)
     started = 0;
 }
 
-static void watch_forks(void)
+static void begin(void)
 {
+    atomic_store(&taken, atomic_load(&buffers) + atomic_load(&promised.count));
     (void)pthread_atfork(NULL, forget_threads, forget_threads);
 }
 
 void gx_cpu_set_threads(int count)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, watch_forks);
+    (void)pthread_once(&once, begin);
     count = (int)gx_min(gx_max(count, 1), THREADS_MOST);
     if (count == 1 && started < most - 1) {
         return; // it is 1 since the end of the last wide section; OpenBLAS would start them again
     }
-    while (count > most && !fill_shelf(count)) {
+    while (count > most && !fill_shelf(atomic_load(&taken) + count)) {
         count--;
     }
     int wanted = (int)gx_max(count, most) - 1 - started, made = fill_hall(wanted);
