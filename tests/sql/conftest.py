@@ -1,7 +1,6 @@
 """What every SQL test uses: connections with gx loaded, matrix values to and from NumPy, error texts.
 
-The extension is $GX_SO, or gx.so in the repository's root.  Connections that a test opens through the fixtures are
-closed at its end; gx_connect() hands one to the caller.
+The extension is $GX_SO, or gx.so in the repository's root.  Connections that a test opens are closed at its end.
 """
 import os
 import pathlib
@@ -30,6 +29,24 @@ def tmp_path(tmp_path):
     """Gone when the test ends: /tmp may be memory (Debian 13), and all tests together write 13 GB."""
     yield tmp_path
     shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def closed(monkeypatch):
+    """Connections that are left open, which Python 3.13 warns of in whatever test runs then."""
+    opened, connect = [], sqlite3.connect
+
+    def remember(*args, **options):
+        opened.append(connect(*args, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", remember)
+    yield
+    for connection in opened:
+        try:
+            connection.close()
+        except sqlite3.ProgrammingError:  # another thread's
+            pass
 
 
 def gx_path():
