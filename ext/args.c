@@ -178,7 +178,8 @@ static gx_code sparse_of_blob(const source *from, const gx_value *v, gx_mat *out
         memcpy(copy, panel, layout.value);
         memcpy((char *)copy + end - stored, (const char *)panel + layout.value, stored);
         panel = copy;
-        gx_code code = gx_csr_spread(v->dtype, (char *)copy + layout.value, v->entries, false, err);
+        gx_code code =
+            gx_widen_in_place(v->dtype, number, (char *)copy + layout.value, v->entries, err);
         if (code != GX_OK) {
             gx_mem_free(from->ctx->mem, copy);
             return code;

@@ -17,6 +17,7 @@
 ** numbers alone.  GX_WIDE_SLOTS_DEFINE: that copy is
 ** of the loop `wide`.  GX_FMA_SLOT: one slot, with copies for AVX2 and for AVX-512, both with fused
 ** multiply-adds where the Makefile lets the compiler make them; `wide` is the loop for AVX-512.
+** GX_FMA_SLOTS_DEFINE: such slots of all numbers.
 ** GX_WIDTHS_SLOT: the same with a loop for each.
 */
 #ifdef __x86_64__
@@ -68,6 +69,11 @@
 #define GX_FMA_SLOT(name, suffix, dtype, wide, loop)                                               \
     GX_WIDTHS_SLOT(name, suffix, dtype, wide, loop, loop)
 #define GX_SIMD_SLOTS_DEFINE(name, loop) GX_WIDE_SLOTS_DEFINE(name, loop, loop)
+#define GX_FMA_SLOTS_DEFINE(name, loop)                                                            \
+    GX_FMA_SLOT(name, f64, GX_F64, loop, loop)                                                     \
+    GX_FMA_SLOT(name, f32, GX_F32, loop, loop)                                                     \
+    GX_FMA_SLOT(name, c128, GX_C128, loop, loop)                                                   \
+    GX_FMA_SLOT(name, c64, GX_C64, loop, loop)
 
 /* Of every kind of number, and of real ones. */
 #define GX_CPU_KERNELS(KERNEL)                                                                     \

@@ -344,4 +344,4 @@ GX_INLINE gx_code reduce(gx_number dtype, const gx_args *p, gx_err *err)
     }
     return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no smallest or largest element");
 }
-GX_SIMD_SLOTS_DEFINE(gx_cpu_reduce, reduce)
+GX_FMA_SLOTS_DEFINE(gx_cpu_reduce, reduce)

@@ -97,6 +97,20 @@ gx_code gx_widen(gx_dtype from, const void *src, int64_t ld_src, gx_number to, v
     return GX_OK;
 }
 
+gx_code gx_widen_in_place(gx_dtype from, gx_number to, void *at, int64_t count, gx_err *err)
+{
+    enum { FEW = 512 };
+    _Alignas(64) char few[FEW * sizeof(gx_scalar)];
+    size_t wide = gx_number_bytes(to), narrow = gx_dtype_bytes(from);
+    const char *elements = (const char *)at + (size_t)count * (wide - narrow);
+    for (int64_t e = 0; e < count && !gx_dtype_is(from, to); e += FEW) {
+        int64_t n = gx_min(FEW, count - e);
+        memcpy(few, elements + (size_t)e * narrow, (size_t)n * narrow);
+        GX_TRY(gx_widen(from, few, n, to, (char *)at + (size_t)e * wide, n, n, 1, err));
+    }
+    return GX_OK;
+}
+
 static gx_code refuse(const gx_narrowing *to, int64_t i, int64_t j, double x, gx_err *err)
 {
     return gx_fail(err, GX_ARG, "element (%lld, %lld) is %.9g, and %s holds %s%s",

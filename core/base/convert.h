@@ -20,6 +20,12 @@ gx_code gx_widen(gx_dtype from, const void *src, int64_t ld_src, gx_number to, v
                  int64_t ld_dst, int64_t m, int64_t n, gx_err *err);
 
 /*
+** count elements, which lie at the end of the memory of count numbers `to`, become these: which are
+** at least as large.  Else as gx_widen().
+*/
+gx_code gx_widen_in_place(gx_dtype from, gx_number to, void *at, int64_t count, gx_err *err);
+
+/*
 ** m x n numbers to stored elements; saturate: what is out of range becomes the nearest that is not.
 ** GX_ARG names element (i0 + i, j0 + j) of what none becomes.  Complex ones go to a complex dtype.
 */

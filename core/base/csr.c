@@ -40,22 +40,6 @@ void gx_csr_map(gx_csr *csr, int64_t rows, int64_t cols, int64_t entries, gx_num
                     .value = (const char *)block + layout.value};
 }
 
-gx_code gx_csr_spread(gx_dtype dtype, void *values, int64_t count, bool is_rounded, gx_err *err)
-{
-    enum { FEW = 512 };
-    _Alignas(16) char few[FEW * sizeof(double)];
-    gx_number number = gx_dtype_number(dtype);
-    size_t wide = gx_number_bytes(number), narrow = gx_dtype_bytes(dtype);
-    const char *from = (const char *)values + (size_t)count * (wide - narrow);
-    for (int64_t e = 0; e < count && !gx_dtype_is_number(dtype); e += FEW) {
-        int64_t n = gx_min(FEW, count - e);
-        memcpy(few, from + (size_t)e * narrow, (size_t)n * narrow);
-        GX_TRY(gx_widen(dtype, few, n, number, (char *)values + (size_t)e * wide, n, n, 1,
-                        is_rounded ? NULL : err));
-    }
-    return GX_OK;
-}
-
 /* Rows that are looked through at a time: their indexes stay in the cache for the second look. */
 enum { CHECK_ROWS = 4096 };
 

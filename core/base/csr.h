@@ -49,12 +49,6 @@ void gx_csr_map(gx_csr *csr, int64_t rows, int64_t cols, int64_t entries, gx_num
                 const void *block);
 
 /*
-** Values of a stored dtype, which lie at the end of the room of count numbers, become the numbers.
-** GX_ARG names one that would be rounded, unless is_rounded.
-*/
-gx_code gx_csr_spread(gx_dtype dtype, void *values, int64_t count, bool is_rounded, gx_err *err);
-
-/*
 ** Starts from 0 to entries that do not fall; in each row indexes that rise and lie in the columns.
 ** GX_CORRUPT "panel 3 of S: ..." with what in front: the panel's name.
 */

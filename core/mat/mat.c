@@ -171,16 +171,22 @@ static gx_code read_run(const gx_mat *mat, gx_reader *reader, const cut *c, int6
                           (size_t)elements * element, dst, err);
 }
 
+/* All columns of a cut, those of dst step bytes apart. */
+static gx_columns columns_of(const gx_mat *mat, const cut *c, void *dst, size_t step)
+{
+    size_t element = gx_dtype_bytes(mat->dtype);
+    return (gx_columns){.offset = (size_t)(c->j * c->height + c->i) * element,
+                        .bytes = (size_t)c->m * element,
+                        .step = (size_t)c->height * element,
+                        .count = c->n,
+                        .dst = dst,
+                        .dst_step = step};
+}
+
 /* All columns to their places at once, where the reader can do that. */
 static bool read_columns(const gx_mat *mat, gx_reader *reader, const cut *c, void *dst, int64_t ld)
 {
-    size_t element = gx_dtype_bytes(mat->dtype);
-    const gx_columns columns = {.offset = (size_t)(c->j * c->height + c->i) * element,
-                                .bytes = (size_t)c->m * element,
-                                .step = (size_t)c->height * element,
-                                .count = c->n,
-                                .dst = dst,
-                                .dst_step = (size_t)ld * element};
+    const gx_columns columns = columns_of(mat, c, dst, (size_t)ld * gx_dtype_bytes(mat->dtype));
     return gx_reader_columns(reader, &mat->meta, c->tile, &columns);
 }
 
@@ -217,6 +223,41 @@ static gx_code read_short(const gx_mat *mat, gx_reader *reader, const cut *c, gx
     return GX_OK;
 }
 
+/*
+** Elements to numbers that are as large or larger: all columns are read at once, each to the end of
+** its place, and converted there.  false: the reader cannot do that.
+*/
+static bool read_in_place(const gx_mat *mat, gx_reader *reader, const cut *c, gx_dtype as,
+                          void *dst, int64_t ld, gx_code *code, gx_err *err)
+{
+    size_t wide = gx_dtype_bytes(as), element = gx_dtype_bytes(mat->dtype);
+    gx_err *or_rounded = mat->is_rounded ? NULL : err;
+    if (wide < element || !gx_dtype_is_number(as)) {
+        return false;
+    }
+    gx_number number = gx_dtype_number(as);
+    if (c->m == c->height && ld == c->height) {
+        int64_t count = c->n * c->height;
+        char *at = (char *)dst + (size_t)count * (wide - element);
+        *code = read_run(mat, reader, c, 0, 0, count, at, err);
+        if (*code == GX_OK) {
+            *code = gx_widen_in_place(mat->dtype, number, dst, count, or_rounded);
+        }
+        return true;
+    }
+    char *at = (char *)dst + (size_t)c->m * (wide - element);
+    const gx_columns columns = columns_of(mat, c, at, (size_t)ld * wide);
+    if (!gx_reader_columns(reader, &mat->meta, c->tile, &columns)) {
+        return false;
+    }
+    *code = GX_OK;
+    for (int64_t j = 0; j < c->n && *code == GX_OK; j++) {
+        *code = gx_widen_in_place(mat->dtype, number, gx_dtype_at(dst, as, ld, 0, j), c->m,
+                                  or_rounded);
+    }
+    return true;
+}
+
 /* Each column in pieces of the bounce buffer, converted on the way. */
 static gx_code read_converted(const gx_mat *mat, gx_reader *reader, const cut *c, gx_dtype as,
                               void *dst, int64_t ld, gx_err *err)
@@ -242,6 +283,10 @@ static gx_code read_cut(const gx_mat *mat, gx_reader *reader, const cut *c, gx_d
     }
     if (is_same && read_columns(mat, reader, c, dst, ld)) {
         return GX_OK;
+    }
+    gx_code code = GX_OK;
+    if (!is_same && read_in_place(mat, reader, c, as, dst, ld, &code, err)) {
+        return code;
     }
     if (c->n > 1 && c->height * (int64_t)gx_dtype_bytes(mat->dtype) <= BOUNCE_BYTES / 2) {
         return read_short(mat, reader, c, as, dst, ld, err);

@@ -174,7 +174,8 @@ static gx_code spread_panel(const gx_mat *A, int64_t piece, void *block, gx_err 
     size_t wide = gx_number_bytes(A->number), narrow = gx_dtype_bytes(A->meta.dtype);
     char *values = (char *)block + layout_of(A, piece).value;
     memmove(values + count * (wide - narrow), values, count * narrow);
-    return gx_csr_spread(A->meta.dtype, values, (int64_t)count, A->is_rounded, err);
+    return gx_widen_in_place(A->meta.dtype, A->number, values, (int64_t)count,
+                             A->is_rounded ? NULL : err);
 }
 
 gx_code gx_sparse_read(const gx_mat *A, gx_reader *reader, int64_t piece, void *block, gx_csr *csr,
@@ -233,7 +234,7 @@ gx_code gx_sparse_read_values(const gx_mat *A, gx_reader *reader, int64_t piece,
     GX_TRY(gx_reader_read(reader, &A->meta, piece,
                           layout_of(A, piece).value + (size_t)first * stored,
                           (size_t)count * stored, to, err));
-    return gx_csr_spread(A->meta.dtype, values, count, A->is_rounded, err);
+    return gx_widen_in_place(A->meta.dtype, A->number, values, count, A->is_rounded ? NULL : err);
 }
 
 // Rectangles --------------------------------------------------------------------------------------
