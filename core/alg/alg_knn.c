@@ -56,9 +56,28 @@ static size_t kernel_bytes(const gx_knn_search *s, int64_t m, int64_t n)
     return gx_whole_lines(s->backend->workspace(s->dev, GX_NEAREST, s->dtype, &args));
 }
 
+/*
+** What a strip of E is kept as.  Where few queries are multiplied while it is read that is what E
+** is stored as: only rows that may be among the best are numbers again.
+*/
+static gx_dtype kept_as(const gx_knn_search *s)
+{
+    bool is_kept = s->plan.is_few && s->backend != &gx_backend_ref;
+    return is_kept ? gx_mat_narrow(s->args->E, s->dtype) : gx_dtype_of(s->dtype);
+}
+
 static size_t strip_bytes(const gx_knn_search *s, int64_t m)
 {
-    return gx_whole_lines((size_t)(m * s->args->E->cols) * gx_number_bytes(s->dtype));
+    return gx_whole_lines((size_t)(m * s->args->E->cols) * gx_dtype_bytes(kept_as(s)));
+}
+
+/* A block of a strip as numbers, where it is not kept so: in the first cache. */
+enum { BLOCK_ROWS = 1024, BLOCK_COLS = 4 };
+
+static size_t block_bytes(const gx_knn_search *s)
+{
+    bool is_wide = gx_dtype_is(kept_as(s), s->dtype);
+    return is_wide ? 0 : (size_t)(BLOCK_ROWS * BLOCK_COLS) * gx_number_bytes(s->dtype);
 }
 
 /* One column beside the queries: the rows' squares. */
@@ -67,11 +86,11 @@ static size_t given_bytes(const gx_knn_search *s, int64_t m, int64_t n)
     return s->plan.is_few ? gx_whole_lines((size_t)(m * (n + 1)) * gx_number_bytes(s->dtype)) : 0;
 }
 
-/* A thread's: the strip, the floors, what is given, the kernel's. */
+/* A thread's: the strip, the floors, what is given, the kernel's or, before that, a block. */
 static size_t work_bytes(const gx_knn_search *s, int64_t m, int64_t n)
 {
     return strip_bytes(s, m) + gx_whole_lines((size_t)n * sizeof(double)) + given_bytes(s, m, n) +
-           kernel_bytes(s, m, n);
+           gx_max(block_bytes(s), kernel_bytes(s, m, n));
 }
 
 /* A strip's lists. */
@@ -198,40 +217,60 @@ static gx_code kernel(const gx_knn_search *s, gx_kernel_id id, const gx_args *ar
     return s->backend->kernel[id][s->dtype](s->dev, NULL, args, err);
 }
 
-/* Few queries against columns j .. j + w - 1 of the strip, at a. */
+/* Few queries against m rows of columns j .. j + w - 1 of the strip; given: of ld rows. */
 static gx_code multiply(const gx_knn_search *s, const void *a, int64_t m, int64_t j, int64_t w,
-                        void *given, gx_err *err)
+                        void *given, int64_t ld, gx_err *err)
 {
     const gx_knn_batch *b = &s->batch;
     int64_t d = s->args->E->cols;
     gx_nearest sums = {.metric = s->args->metric};
-    gx_args args = {.m = m, .n = b->n, .k = w, .a = a, .lda = m, .ldb = d, .c = given, .ldc = m};
+    gx_args args = {.m = m, .n = b->n, .k = w, .a = a, .lda = m, .ldb = d, .c = given, .ldc = ld};
     args.b = gx_at(b->b, s->dtype, d, j, 0);
     args.nearest = &sums;
     return kernel(s, GX_APART, &args, err);
 }
 
+/* The same of elements, which become numbers block by block. */
+static gx_code multiply_elements(const gx_knn_search *s, const void *a, int64_t m, int64_t j,
+                                 int64_t w, void *given, void *block, gx_err *err)
+{
+    gx_dtype kept = kept_as(s);
+    for (int64_t i = 0; i < m; i += BLOCK_ROWS) {
+        int64_t rows = gx_min(BLOCK_ROWS, m - i);
+        for (int64_t l = 0; l < w; l += BLOCK_COLS) {
+            int64_t cols = gx_min(BLOCK_COLS, w - l);
+            GX_TRY(gx_widen(kept, gx_dtype_at(a, kept, m, i, l), m, s->dtype, block, rows, rows,
+                            cols, err));
+            GX_TRY(multiply(s, block, rows, j + l, cols, gx_at(given, s->dtype, m, i, 0), m, err));
+        }
+    }
+    return GX_OK;
+}
+
 static gx_code read_strip(gx_knn_search *s, gx_knn_strip at, gx_pass_thread *thread, void *strip,
-                          void *given, gx_err *err)
+                          void *given, void *work, gx_err *err)
 {
     const gx_mat *E = s->args->E;
-    size_t es = gx_number_bytes(s->dtype);
+    gx_dtype kept = kept_as(s);
+    size_t es = gx_dtype_bytes(kept);
     int64_t bytes = s->plan.is_few ? GX_PASS_CHUNK_BYTES : 8 << 20;
     int64_t step = gx_max(1, bytes / (int64_t)es / at.m);
     if (s->plan.is_few) {
-        memset(given, 0, (size_t)(at.m * (s->batch.n + 1)) * es);
+        memset(given, 0, (size_t)(at.m * (s->batch.n + 1)) * gx_number_bytes(s->dtype));
     }
     for (int64_t j = 0; j < E->cols && gx_ok(s->run); j += step) {
         int64_t w = gx_min(step, E->cols - j);
-        void *to = gx_at(strip, s->dtype, at.m, 0, j);
-        GX_TRY(gx_pass_read(thread, E, at.i0, j, at.m, w, s->dtype, to, at.m, err));
-        if (s->plan.is_few) {
-            GX_TRY(multiply(s, to, at.m, j, w, given, err));
+        void *to = gx_dtype_at(strip, kept, at.m, 0, j);
+        GX_TRY(gx_pass_read_as(thread, E, at.i0, j, at.m, w, kept, to, at.m, err));
+        if (s->plan.is_few && gx_dtype_is(kept, s->dtype)) {
+            GX_TRY(multiply(s, to, at.m, j, w, given, at.m, err));
+        } else if (s->plan.is_few) {
+            GX_TRY(multiply_elements(s, to, at.m, j, w, given, work, err));
         }
     }
     for (int64_t i = 0; s->args->is_binary && i < at.m; i++) {
         if (gx_knn_has_listed(s, (gx_knn_strip){at.i0 + i, 1}) &&
-            !gx_knn_takes(s, strip, at.m, i)) {
+            !gx_knn_takes(s, kept, strip, at.m, i)) {
             gx_knn_mark(s, at.i0 + i);
             break;
         }
@@ -266,6 +305,7 @@ static gx_code pick(gx_knn_search *s, gx_knn_strip at, int64_t j0, int64_t n, co
                     .lda = at.m,
                     .b = gx_at(b->b, s->dtype, d, 0, j0),
                     .ldb = d,
+                    .from = kept_as(s),
                     .nearest = &w,
                     .work = work,
                     .info = &info};
@@ -290,7 +330,7 @@ static gx_code look_at_strip(void *arg, int64_t unit, gx_pass_thread *thread, vo
         gx_best_begin(part, (int64_t *)part + entries, entries, false);
         return GX_OK;
     }
-    GX_TRY(read_strip(s, at, thread, strip, given, err));
+    GX_TRY(read_strip(s, at, thread, strip, given, own, err));
     pthread_mutex_lock(&s->lock);
     memcpy(floor, s->root, (size_t)n * sizeof(double));
     pthread_mutex_unlock(&s->lock);

@@ -309,11 +309,11 @@ bool gx_knn_is_marked(const gx_knn_search *s)
     return atomic_load(&s->at) != INT64_MAX;
 }
 
-bool gx_knn_takes(const gx_knn_search *s, const void *a, int64_t lda, int64_t i)
+bool gx_knn_takes(const gx_knn_search *s, gx_dtype kept, const void *a, int64_t lda, int64_t i)
 {
     bool all = true;
     for (int64_t l = 0; l < s->args->E->cols && all; l++) {
-        all = is_taken(s, get(s->dtype, a, l * lda + i));
+        all = is_taken(s, gx_dtype_get(kept, gx_dtype_at(a, kept, lda, i, l)).re);
     }
     return all;
 }

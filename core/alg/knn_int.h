@@ -72,8 +72,8 @@ gx_code gx_knn_begin(gx_knn_search *s, int64_t first, int64_t n);
 gx_code gx_knn_make(gx_knn_search *s, int64_t end);
 void gx_knn_unload(gx_knn_search *s);
 
-/* Whether row i of a, rows of E as dtype, may be compared. */
-bool gx_knn_takes(const gx_knn_search *s, const void *a, int64_t lda, int64_t i);
+/* Whether row i of a, rows of E as elements of `kept`, may be compared. */
+bool gx_knn_takes(const gx_knn_search *s, gx_dtype kept, const void *a, int64_t lda, int64_t i);
 
 /* Row i of E cannot be compared: the unit's thread says so; the caller, after the pass, why. */
 void gx_knn_mark(gx_knn_search *s, int64_t row);

@@ -84,7 +84,8 @@ typedef struct gx_nearest {
     const void *shift;    /* k of dtype that have been taken off b, or NULL; SQUARED only        */
     const void *given;    /* m x n of dtype, ld m: x . y, sum (x - y)^2 or sum |x - y|, each
                              wrong by no more than adding up n terms one by one makes it; or
-                             NULL.  DOT, COSINE: one column more, x . x                          */
+                             NULL.  DOT, COSINE: one column more, x . x.  Not NULL: a has elements
+                             of gx_args.from, where that is no number's                       */
     int32_t *outcome;     /* of a device, in its memory: where info goes in the place of info,
                              which is looked at when a queue has been waited for; or NULL        */
 
