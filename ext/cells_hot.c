@@ -78,7 +78,11 @@ gx_code gx_scan_read(const gx_scan *scan, const gx_rect *rect, char *dst, gx_err
 {
     gx_reader *reader;
     GX_TRY(gx_reader_own(scan->shared->ctx->store, &reader, err));
-    gx_code rc = read_parts(scan, reader, rect, dst, err);
+    int64_t m = rect->i1 - rect->i0, n = rect->j1 - rect->j0;
+    gx_code rc = scan->A.kind == GX_MAT_STORED
+                     ? read_parts(scan, reader, rect, dst, err)
+                     : gx_mat_read_as(NULL, &scan->A, reader, rect->i0, rect->j0, m, n,
+                                      scan->A.dtype, dst, m, err);
     gx_reader_close(reader);
     return rc;
 }

@@ -66,9 +66,10 @@ static size_t rect_bytes(const gx_scan *scan, const gx_rect *r)
     return fits ? bytes : SIZE_MAX;
 }
 
+/* A composite, too, is read piece by piece. */
 static bool is_stored(const gx_scan *scan)
 {
-    return scan->A.kind == GX_MAT_STORED;
+    return scan->A.kind == GX_MAT_STORED || scan->A.kind == GX_MAT_COMPOSITE;
 }
 
 /* Whether the window shows A as it was when the scan began. */
@@ -256,10 +257,9 @@ gx_code gx_scan_next_chunk(gx_scan *scan, gx_err *err)
 
 // Reading -----------------------------------------------------------------------------------------
 
-/* The matrix must still be what the scan began with. */
-gx_code gx_scan_check(gx_scan *scan, gx_err *err)
+/* A matrix must still be what the scan began with. */
+static gx_code check_meta(gx_scan *scan, const gx_meta *meta, gx_err *err)
 {
-    const gx_meta *meta = &scan->A.meta;
     char name[2 * GX_NAME_MAX + 2];
     snprintf(name, sizeof name, "%s.%s", meta->schema, meta->name);
     gx_meta now;
@@ -268,6 +268,19 @@ gx_code gx_scan_check(gx_scan *scan, gx_err *err)
     if (!found || now.id != meta->id || now.generation != meta->generation) {
         scan->has_changed = true;
         return gx_fail(err, GX_ARG, "%s changed while being read", meta->name);
+    }
+    return GX_OK;
+}
+
+/* So must the parts of a composite. */
+gx_code gx_scan_check(gx_scan *scan, gx_err *err)
+{
+    const gx_mat *part;
+    GX_TRY(check_meta(scan, &scan->A.meta, err));
+    for (int64_t k = 0; scan->A.kind == GX_MAT_COMPOSITE &&
+                        (part = gx_mat_base_number(&scan->A, k)) != NULL;
+         k++) {
+        GX_TRY(check_meta(scan, &part->meta, err));
     }
     return GX_OK;
 }
@@ -306,7 +319,7 @@ static gx_code fill_window(gx_scan *scan, gx_err *err)
     if (is_small && window_is_current(scan)) {
         widen_onwards(scan, &rect);
     }
-    if (is_small && is_same(&rect, &scan->chunk)) {
+    if (is_small && is_same(&rect, &scan->chunk) && scan->A.kind == GX_MAT_STORED) {
         gx_rect tile;
         const char *data;
         scan->window.base = NULL; // it may be in a hot tile that goes now

@@ -50,22 +50,6 @@ static void dtype(gx_fn *fn)
     }
 }
 
-/* A JSON string: quotes, backslashes and control characters escaped, the rest as it is. */
-static void put_string(gx_text *text, const char *content)
-{
-    gx_text_puts(text, "\"");
-    for (const char *c = content; *c != '\0'; c++) {
-        if (*c == '"' || *c == '\\') {
-            gx_text_printf(text, "\\%c", *c);
-        } else if ((unsigned char)*c < ' ') {
-            gx_text_printf(text, "\\u%04x", (unsigned char)*c);
-        } else {
-            gx_text_put(text, c, 1);
-        }
-    }
-    gx_text_puts(text, "\"");
-}
-
 static void put_stored(gx_text *text, const gx_meta *meta)
 {
     int64_t tiles =
@@ -81,7 +65,8 @@ static void info(gx_fn *fn)
     if (!only_matrix(fn, &A)) {
         return;
     }
-    bool is_stored = A.kind == GX_MAT_STORED;
+    bool is_composite = A.kind == GX_MAT_COMPOSITE;
+    bool is_stored = A.kind == GX_MAT_STORED || is_composite;
     char properties[GX_PROPERTIES_MAX];
     size_t bytes = 0;
     if (A.is_sparse) {
@@ -94,9 +79,9 @@ static void info(gx_fn *fn)
     gx_text_puts(&text, "{");
     if (is_stored) {
         gx_text_puts(&text, "\"name\":");
-        put_string(&text, A.meta.name);
+        gx_text_json(&text, A.meta.name);
         gx_text_puts(&text, ",\"schema\":");
-        put_string(&text, A.meta.schema);
+        gx_text_json(&text, A.meta.schema);
         gx_text_puts(&text, ",");
     }
     gx_text_printf(&text, "\"rows\":%" PRId64 ",\"cols\":%" PRId64 ",\"dtype\":\"%s\"", A.rows,
@@ -106,7 +91,9 @@ static void info(gx_fn *fn)
     if (A.is_sparse) {
         gx_text_printf(&text, ",\"format\":\"sparse\",\"nnz\":%" PRId64, gx_sparse_entries(&A));
     }
-    if (is_stored) {
+    if (is_composite) {
+        gx_text_printf(&text, ",\"format\":\"composite\",\"parts\":%" PRId64, A.leaves);
+    } else if (is_stored) {
         put_stored(&text, &A.meta);
     }
     gx_text_puts(&text, "}");

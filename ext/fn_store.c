@@ -6,6 +6,7 @@
 */
 #include "cells.h"
 
+#include "../core/mat/composite.h"
 #include "../core/mat/sparse.h"
 
 #include <stdio.h>
@@ -148,8 +149,8 @@ static void rename_fn(gx_fn *fn)
     gx_meta meta;
     if (gx_fn_options(fn, NULL, NULL) && gx_fn_text(fn, 0, "name", &from) &&
         gx_fn_text(fn, 1, "new name", &to) &&
-        gx_fn_check(fn, gx_store_find_any(store, from, &meta, &fn->err)) &&
-        gx_fn_check(fn, gx_store_rename(store, &meta, to, &fn->err))) {
+        gx_fn_check(fn, gx_store_find_all(store, from, &meta, &fn->err)) &&
+        gx_fn_check(fn, gx_mat_rename(store, fn->ctx->mem, &meta, to, &fn->err))) {
         sqlite3_result_text(fn->sql, to, -1, SQLITE_TRANSIENT);
     }
 }
@@ -242,6 +243,7 @@ static void set(gx_fn *fn)
 
 typedef struct checking {
     gx_store *store;
+    gx_mem *mem;
     sqlite3_str *text; /* the problems so far, joined by "; " */
     gx_err *err;
 } checking;
@@ -262,30 +264,51 @@ static gx_code note_damage(checking *c, gx_code code, const gx_err *damage)
     return code == GX_OK ? GX_OK : gx_fail(c->err, code, "%s", damage->text);
 }
 
+/* Are the parts of a composite there, of the sizes that it says? */
+static bool check_parts(void *arg, const gx_meta *meta)
+{
+    checking *c = arg;
+    gx_err damage = {0};
+    gx_mat opened = {.owned = NULL};
+    gx_code code = meta->is_composite ? gx_mat_open(c->store, c->mem, meta, &opened, &damage) : GX_OK;
+    gx_mat_clear(&opened, c->mem);
+    if (code == GX_ARG) {
+        damage.code = code = GX_CORRUPT; // of a check it is
+    }
+    return note_damage(c, code, &damage) == GX_OK;
+}
+
 static bool check_schema(void *arg, const char *schema)
 {
     checking *c = arg;
     gx_err damage = {0};
     gx_code code = gx_store_check_schema(c->store, schema, add_problem, c, &damage);
-    return note_damage(c, code, &damage) != GX_OK;
+    if (note_damage(c, code, &damage) != GX_OK) {
+        return true;
+    }
+    return gx_store_list(c->store, schema, NULL, check_parts, c, c->err) != GX_OK ||
+           c->err->code != GX_OK;
 }
 
 static void check_one(checking *c, const char *name)
 {
     gx_err damage = {0};
     gx_meta meta;
-    gx_code code = gx_store_find_any(c->store, name, &meta, &damage);
+    gx_code code = gx_store_find_all(c->store, name, &meta, &damage);
     if (code == GX_OK) {
         code = gx_store_check(c->store, &meta, add_problem, c, &damage);
     }
     (void)note_damage(c, code, &damage);
+    if (code == GX_OK) {
+        check_parts(c, &meta);
+    }
 }
 
 /* gx_check([name]): 'ok' or the problems */
 static void check(gx_fn *fn)
 {
     gx_err err = {0};
-    checking c = {.store = fn->ctx->store, .err = &err};
+    checking c = {.store = fn->ctx->store, .mem = fn->ctx->mem, .err = &err};
     const char *name = NULL;
     if (!gx_fn_options(fn, NULL, NULL) || (gx_fn_has(fn, 0) && !gx_fn_text(fn, 0, "name", &name))) {
         return;

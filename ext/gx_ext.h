@@ -346,6 +346,7 @@ void gx_text_put(gx_text *text, const char *content, size_t bytes);
 void gx_text_puts(gx_text *text, const char *content);
 void gx_text_repeat(gx_text *text, const char *content, int64_t times);
 void gx_text_printf(gx_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void gx_text_json(gx_text *text, const char *content); /* as a string of JSON, in quotes */
 void gx_text_clear(gx_text *text);
 /* Give the text to SQLite as the result, or free it where the call has failed. */
 void gx_fn_result_text(gx_fn *fn, gx_text *text);
@@ -471,7 +472,7 @@ bool gx_eval_prepare_text(gx_fn *fn, const char *text, int first, bool is_plain,
     TABLE(algebra) TABLE(map) TABLE(store) TABLE(make) TABLE(look) TABLE(files) TABLE(control)     \
     TABLE(property) TABLE(solve) TABLE(chol) TABLE(factor) TABLE(lstsq) TABLE(eig) TABLE(pca)      \
     TABLE(det) TABLE(help) TABLE(similar) TABLE(sparse) TABLE(graph) TABLE(volumes)                \
-    TABLE(program) TABLE(from) TABLE(tables) /* table_fn.c */
+    TABLE(program) TABLE(from) TABLE(composite) TABLE(tables) /* table_fn.c */
 
 #define GX_FUNCTIONS_DECLARE(name) extern const gx_function gx_functions_##name[];
 GX_FUNCTION_TABLES(GX_FUNCTIONS_DECLARE)

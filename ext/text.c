@@ -109,6 +109,22 @@ void gx_text_printf(gx_text *text, const char *format, ...)
     gx_text_puts(text, line);
 }
 
+/* Quotes, backslashes and control characters escaped, the rest as it is. */
+void gx_text_json(gx_text *text, const char *content)
+{
+    gx_text_puts(text, "\"");
+    for (const char *c = content; *c != '\0'; c++) {
+        if (*c == '"' || *c == '\\') {
+            gx_text_printf(text, "\\%c", *c);
+        } else if ((unsigned char)*c < ' ') {
+            gx_text_printf(text, "\\u%04x", (unsigned char)*c);
+        } else {
+            gx_text_put(text, c, 1);
+        }
+    }
+    gx_text_puts(text, "\"");
+}
+
 void gx_text_clear(gx_text *text)
 {
     if (text->data != NULL) {

@@ -28,6 +28,7 @@
 */
 #include "table_fn.h"
 
+#include "../core/mat/composite.h"
 #include "../core/mat/sparse.h"
 
 #include <stdio.h>
@@ -396,8 +397,8 @@ static int result_value(catalog *table, sqlite3_context *sql, const gx_meta *row
     gx_sink sink;
     char name[2 * GX_NAME_MAX + 2];
     snprintf(name, sizeof name, "%s.%s", row->schema, row->name);
-    if (gx_store_find_any(ctx->store, name, &meta, &err) == GX_OK) {
-        gx_mat_stored(&mat, &meta);
+    if (gx_store_find_all(ctx->store, name, &meta, &err) == GX_OK &&
+        gx_mat_open(ctx->store, ctx->mem, &meta, &mat, &err) == GX_OK) {
         if (gx_aux_kind_of(meta.properties) != GX_AUX_NONE) {
             gx_aux_refuse(meta.name, meta.properties, &err);
             gx_run_fail(&run, &err);
@@ -407,6 +408,7 @@ static int result_value(catalog *table, sqlite3_context *sql, const gx_meta *row
         if (gx_sink_end(&sink) == GX_OK) {
             gx_result_value(sql, ctx->mem, &sink.value);
         }
+        gx_mat_clear(&mat, ctx->mem);
     }
     gx_run_fail(&run, &err);
     err = run.err;
@@ -452,7 +454,10 @@ static gx_cell cell_of(gx_ctx *ctx, const gx_meta *row, int which, char text[GX_
     case COL_GENERATION:
         return gx_cell_int(row->generation);
     case COL_FORMAT:
-        return gx_cell_text(row->is_sparse ? "sparse" : "dense", -1);
+        return gx_cell_text(row->is_sparse      ? "sparse"
+                            : row->is_composite ? "composite"
+                                                : "dense",
+                            -1);
     default:
         return gx_cell_text(row->schema, -1);
     }
@@ -617,7 +622,7 @@ static gx_code rename_row(catalog *table, sqlite3_value *row, sqlite3_value **co
     const char *name;
     GX_TRY(row_meta(table, row, &meta, err));
     GX_TRY(gx_arg_text(columns[COL_NAME], "name", &name, err));
-    return gx_store_rename(table->ctx->store, &meta, name, err);
+    return gx_mat_rename(table->ctx->store, table->ctx->mem, &meta, name, err);
 }
 
 /* argc 1: DELETE rowid.  argv[0] NULL: INSERT.  Else UPDATE of the rowid argv[0]. */

@@ -28,6 +28,7 @@
 #include "plan_row.h"
 #include "table_fn.h"
 
+#include "../core/mat/composite.h"
 #include "../core/program/syntax.h"
 
 #include <stdio.h>
@@ -120,25 +121,21 @@ static gx_code read(const gx_syntax *syntax, expression *e, gx_err *err)
     return is_turned ? read_operand(syntax, item, &e->a, err) : read_items(syntax, item, e, err);
 }
 
-static bool find_operand(gx_run *run, bool takes_sparse, operand *x)
+static bool find_operand(gx_fn *fn, bool takes_sparse, operand *x)
 {
     gx_meta meta;
-    gx_err err = {0};
-    gx_store *store = run->ctx->store;
-    if ((takes_sparse ? gx_store_find_any(store, x->name, &meta, &err)
-                      : gx_store_find(store, x->name, &meta, &err)) != GX_OK) {
-        gx_run_fail(run, &err);
-        return false;
-    }
-    gx_mat_stored(&x->mat, &meta);
-    return true;
+    gx_ctx *ctx = fn->ctx;
+    return gx_fn_check(fn, gx_store_find_all(ctx->store, x->name, &meta, &fn->err)) &&
+           gx_fn_check(fn, gx_mat_open(ctx->store, ctx->mem, &meta, &x->mat, &fn->err)) &&
+           (x->mat.owned == NULL || gx_fn_own(fn, x->mat.owned)) &&
+           (takes_sparse || !meta.is_sparse || gx_fn_refuse_sparse(fn, &x->mat));
 }
 
-static bool find_operands(gx_run *run, expression *e)
+static bool find_operands(gx_fn *fn, expression *e)
 {
     bool takes_sparse = strcmp(e->rule->word, "matmul") == 0;
-    return find_operand(run, takes_sparse, &e->a) &&
-           (e->rule->matrices == 1 || find_operand(run, takes_sparse, &e->b));
+    return find_operand(fn, takes_sparse, &e->a) &&
+           (e->rule->matrices == 1 || find_operand(fn, takes_sparse, &e->b));
 }
 
 /* What the options object says of the operation; those of the others have none. */
@@ -246,7 +243,7 @@ static void plan_operation(gx_fn *fn, const gx_syntax *syntax, plan_rows *plan)
                    gx_arg_show(fn->argv[1], shown));
         return;
     }
-    if (find_operands(&fn->run, &e) && take_spectrum(fn, &e) && add_row(&fn->run, plan) != NULL &&
+    if (find_operands(fn, &e) && take_spectrum(fn, &e) && add_row(&fn->run, plan) != NULL &&
         add_row(&fn->run, plan) != NULL) {
         memset(plan->row, 0, 2 * sizeof *plan->row);
         plan->rows = gx_plan_expression(&fn->run, &e, plan->row);

@@ -10,8 +10,9 @@
 ** BUFFERS.  A call of OpenBLAS, and each of its threads, works in a buffer of 128 MiB of address
 ** space, mapped when there is none to spare and kept; where mmap() refuses it OpenBLAS asks again
 ** for ever.  So whoever calls it sees to a buffer first, which its mmap() is then handed.  Newer
-** OpenBLAS wants one while it is loaded, when nobody has seen to it: where there is no address space
-** it is promised one, at an address where nothing is.  The promise is kept before the first call.
+** OpenBLAS wants one while it is loaded, when nobody has seen to it: where there is no address
+** space it is promised one, at an address where nothing is.  The promise is kept before the first
+** call.
 */
 #include "cpu.h"
 
@@ -126,7 +127,7 @@ static atomic_int buffers; /* spare ones and OpenBLAS's, which it keeps */
 /* What OpenBLAS took while it was loaded, beyond one for each caller and thread; -1: it loads. */
 static atomic_int taken = -1;
 
-/* Buffers that OpenBLAS has and that are not mapped yet, but for one page; under the shelf's lock. */
+/* Buffers that OpenBLAS has and that are not mapped yet, but for a page; under the shelf's lock. */
 static struct {
     void *at[THREADS_MOST];
     _Atomic int count;

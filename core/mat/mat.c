@@ -7,6 +7,7 @@
 ** straight from the file or the database page into the buffer; only short runs, conversions and
 ** transposes pass through a bounce buffer on the stack.
 */
+#include "composite.h"
 #include "sparse.h"
 
 #include <string.h>
@@ -143,13 +144,24 @@ void gx_mat_clear(gx_mat *mat, gx_mem *mem)
     mat->data = NULL;
 }
 
-const gx_mat *gx_mat_base_stored(const gx_mat *mat)
+const gx_mat *gx_mat_base_number(const gx_mat *mat, int64_t k)
 {
     while (mat->kind == GX_MAT_VIEW || mat->kind == GX_MAT_BROADCAST ||
            mat->kind == GX_MAT_CENTRED) {
         mat = mat->base;
     }
-    return mat->kind == GX_MAT_STORED ? mat : NULL;
+    for (int64_t l = 0; l < mat->leaves && mat->kind == GX_MAT_COMPOSITE; l++) {
+        const gx_leaf *leaf = &mat->leaf[l];
+        if (!leaf->is_number && k-- == 0) {
+            return &leaf->base;
+        }
+    }
+    return mat->kind == GX_MAT_STORED && k == 0 ? mat : NULL;
+}
+
+const gx_mat *gx_mat_base_stored(const gx_mat *mat)
+{
+    return gx_mat_base_number(mat, 0);
 }
 
 // One tile of a stored matrix ---------------------------------------------------------------------
@@ -504,6 +516,8 @@ gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i
         return read_broadcast(run, mat, reader, i0, j0, m, n, dtype, dst, ld, err);
     case GX_MAT_CENTRED:
         return read_centred(run, mat, reader, i0, j0, m, n, dtype, dst, ld, err);
+    case GX_MAT_COMPOSITE:
+        return gx_composite_read(run, mat, reader, i0, j0, m, n, dtype, dst, ld, err);
     default:
         break;
     }

@@ -29,7 +29,8 @@ typedef enum gx_mat_kind {
     GX_MAT_GENERATED,
     GX_MAT_VIEW,      /* a rectangle of op(base)                                */
     GX_MAT_BROADCAST, /* a base of one row, one column or one element, repeated */
-    GX_MAT_CENTRED    /* (base - a row) * a row, with a column of ones in front or not */
+    GX_MAT_CENTRED,   /* (base - a row) * a row, with a column of ones in front or not */
+    GX_MAT_COMPOSITE  /* blocks of other stored matrices: composite.h           */
 } gx_mat_kind;
 
 struct gx_mat {
@@ -57,6 +58,8 @@ struct gx_mat {
     const double *scale;          /* CENTRED: the same; NULL: ones                          */
     bool has_ones;                /* CENTRED: column 0 is ones, base's follow               */
     bool is_conjugated;           /* CENTRED: of all that; false unless set by hand         */
+    const struct gx_leaf *leaf;   /* COMPOSITE: == owned                                    */
+    int64_t leaves;
 };
 
 /* Constructors.  None allocates. */
@@ -105,8 +108,12 @@ typedef struct gx_tile_place {
 gx_tile_place gx_tile_at(int64_t rows, int64_t cols, int64_t tile_rows, int64_t tile_cols,
                          int64_t tile);
 
-/* The stored matrix under a source, or NULL. */
+/*
+** The stored matrix under a source, or NULL; of several, which are of one schema, the first.  And
+** number k of them.
+*/
 const gx_mat *gx_mat_base_stored(const gx_mat *mat);
+const gx_mat *gx_mat_base_number(const gx_mat *mat, int64_t k);
 
 // Results -----------------------------------------------------------------------------------------
 

@@ -76,30 +76,56 @@ gx_reader *gx_helper_reader(const gx_helper *helper, const gx_mat *source)
     return s < 0 ? NULL : helper->reader[s];
 }
 
-/* Collect what the sources read, by database; false when some database refuses helpers (noted). */
-static bool collect_origins(gx_stream *stream, const gx_mat *const *sources, int count)
+/* Of several parts of a composite all have to be looked at: they are too many, or one more is. */
+static bool look_at(origin *o, const gx_meta *meta, bool is_part)
+{
+    for (int k = 0; k < o->metas; k++) {
+        if (o->meta[k]->id == meta->id) {
+            return true;
+        }
+    }
+    if (o->metas < GX_READER_METAS) {
+        o->meta[o->metas++] = meta;
+        return true;
+    }
+    return !is_part;
+}
+
+/* What a source reads, by database; false when that refuses helpers (noted). */
+static bool collect_origin(gx_stream *stream, const gx_mat *source)
 {
     gx_ctx *ctx = stream->run->ctx;
-    for (int k = 0; k < count; k++) {
-        const gx_mat *stored = gx_mat_base_stored(sources[k]);
-        if (stored == NULL) {
-            continue;
-        }
-        int s = schema_index(stream, stored->meta.schema);
-        if (s < 0 && stream->schemas == GX_STREAM_SCHEMAS) {
-            gx_stats_note(&ctx->stats, "readers: too many databases in one call");
+    const gx_mat *stored = gx_mat_base_stored(source);
+    if (stored == NULL) {
+        return true;
+    }
+    int s = schema_index(stream, stored->meta.schema);
+    if (s < 0 && stream->schemas == GX_STREAM_SCHEMAS) {
+        gx_stats_note(&ctx->stats, "readers: too many databases in one call");
+        return false;
+    }
+    if (s < 0) {
+        s = stream->schemas++;
+        memcpy(stream->origin[s].schema, stored->meta.schema, GX_NAME_MAX + 1);
+    }
+    for (int64_t k = 0; (stored = gx_mat_base_number(source, k)) != NULL; k++) {
+        if (!look_at(&stream->origin[s], &stored->meta, k > 0)) {
+            gx_stats_note(&ctx->stats, "readers: a composite of more than %d matrices",
+                          GX_READER_METAS);
             return false;
-        }
-        if (s < 0) {
-            s = stream->schemas++;
-            memcpy(stream->origin[s].schema, stored->meta.schema, GX_NAME_MAX + 1);
-        }
-        origin *o = &stream->origin[s];
-        if (o->metas < GX_READER_METAS) {
-            o->meta[o->metas++] = &stored->meta;
         }
     }
     return true;
+}
+
+/* Of all sources. */
+static bool collect_origins(gx_stream *stream, const gx_mat *const *sources, int count)
+{
+    bool is_served = true;
+    for (int k = 0; k < count && is_served; k++) {
+        is_served = collect_origin(stream, sources[k]);
+    }
+    return is_served;
 }
 
 static void close_helper(const gx_stream *stream, gx_helper *helper)

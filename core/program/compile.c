@@ -8,6 +8,7 @@
 */
 #include "compile.h"
 
+#include "../mat/composite.h"
 #include "../mat/sparse.h"
 #include "ops.h"
 
@@ -43,23 +44,25 @@ static gx_ref stored(gx_compiler *c, const gx_item *item)
     }
     gx_meta meta;
     gx_err err = {0};
-    gx_mat mat;
-    if (gx_store_find_any(c->run->ctx->store, item->text, &meta, &err) != GX_OK ||
+    gx_mat mat = {.owned = NULL};
+    gx_ctx *ctx = c->run->ctx;
+    if (gx_store_find_all(ctx->store, item->text, &meta, &err) != GX_OK ||
         (gx_aux_kind_of(meta.properties) != GX_AUX_NONE &&
-         gx_aux_refuse(item->text, meta.properties, &err) != GX_OK)) {
+         gx_aux_refuse(item->text, meta.properties, &err) != GX_OK) ||
+        gx_mat_open(ctx->store, ctx->mem, &meta, &mat, &err) != GX_OK) {
         if (err.code == GX_ARG) {
             return gx_graph_fail(g, "%s", err.text);
         }
         g->err = err;
         return GX_NO_NODE;
     }
-    gx_mat_stored(&mat, &meta);
     gx_operand operand = {.name = item->text,
                           .type = {mat.rows, mat.cols, mat.number, mat.properties, false}};
     if (meta.is_sparse) {
         operand.type.properties |= GX_TYPE_SPARSE;
         operand.entries = gx_sparse_entries(&mat);
     }
+    gx_mat_clear(&mat, ctx->mem);
     return add_operand(c, &operand, item->text);
 }
 

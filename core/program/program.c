@@ -14,6 +14,7 @@
 #include "../alg/dense.h"
 #include "../device/fleet.h"
 #include "../exec/place.h"
+#include "../mat/composite.h"
 #include "../store/aux_data.h"
 #include "compile.h"
 #include "device_memory.h"
@@ -117,11 +118,12 @@ static bool operand_mat(gx_run *run, const gx_operand *operand, const gx_program
         *out = args[operand->argument].mat;
         return true;
     }
-    if (gx_store_find_any(run->ctx->store, operand->name, &meta, &err) != GX_OK) {
+    gx_ctx *ctx = run->ctx;
+    if (gx_store_find_all(ctx->store, operand->name, &meta, &err) != GX_OK ||
+        gx_mat_open(ctx->store, ctx->mem, &meta, out, &err) != GX_OK) {
         gx_run_fail(run, &err);
         return false;
     }
-    gx_mat_stored(out, &meta);
     return true;
 }
 
@@ -156,7 +158,8 @@ static bool still_fits(gx_run *run, const gx_graph *g, const gx_program_arg *arg
             gx_meta meta;
             gx_err err = {0};
             bool found = false;
-            if (gx_store_lookup(run->ctx->store, o->name, &meta, &found, &err) != GX_OK || !found) {
+            if (gx_store_lookup(run->ctx->store, o->name, &meta, &found, &err) != GX_OK || !found ||
+                meta.is_composite) { // whose parts may be others now
                 return false;
             }
             now = (gx_type){meta.rows, meta.cols, gx_meta_number(&meta), meta.properties, false};
@@ -401,7 +404,7 @@ gx_code gx_program_run(gx_run *run, gx_program *program, const gx_program_arg *a
         return run->err.code;
     }
     bool has_sinks = g->outputs > 0 || how->name != NULL;
-    gx_mat *operand = gx_run_alloc(run, (size_t)(g->operands + 1) * sizeof *operand, "operands");
+    gx_mat *operand = gx_run_calloc(run, (size_t)(g->operands + 1) * sizeof *operand, "operands");
     gx_sink *sinks =
         has_sinks ? gx_run_alloc(run, (size_t)(g->outputs + 1) * sizeof *sinks, "results") : NULL;
     for (int k = 0; k < g->operands && gx_ok(run); k++) {
@@ -412,6 +415,11 @@ gx_code gx_program_run(gx_run *run, gx_program *program, const gx_program_arg *a
         run_graph(run, g, operand, sinks, how, result);
     }
     program->users--;
+    for (int k = 0; k < g->operands && operand != NULL; k++) {
+        if (g->operand[k].name != NULL) {
+            gx_mat_clear(&operand[k], run->ctx->mem);
+        }
+    }
     gx_mem_free(run->ctx->mem, sinks);
     gx_mem_free(run->ctx->mem, operand);
     return gx_ok(run) ? GX_OK : run->err.code;

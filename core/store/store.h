@@ -36,7 +36,7 @@ typedef struct gx_store gx_store;
 
 enum {
     GX_NAME_MAX = 255,    /* bytes of a matrix name or schema name, without NUL */
-    GX_FORMAT_VERSION = 3 /* gx_state 'format'; newer ones are refused in words */
+    GX_FORMAT_VERSION = 4 /* gx_state 'format'; newer ones are refused in words */
 };
 
 /*
@@ -67,6 +67,7 @@ typedef struct gx_meta {
     bool is_spread;               /* tiles may be in volumes                        */
     bool is_over;                 /* being written over the tiles of an older one    */
     bool is_sparse;               /* tiles are panels: csr.h                        */
+    bool is_composite;            /* no tiles, a layout: mat/composite.h            */
     const gx_panels *panels;      /* is_sparse: of the store's as long as the call lives, or of
                                      who writes the matrix; NULL in lists               */
 } gx_meta;
@@ -239,6 +240,12 @@ gx_code gx_store_find(gx_store *store, const char *name, gx_meta *meta, gx_err *
 ** it.  This one is for those who take it.
 */
 gx_code gx_store_find_any(gx_store *store, const char *name, gx_meta *meta, gx_err *err);
+
+/* Composites, too: who opens what is found by gx_mat_open().  The others refuse them in words. */
+gx_code gx_store_find_all(gx_store *store, const char *name, gx_meta *meta, gx_err *err);
+
+/* "M is a composite of other matrices and is needed as a matrix of its own here: ..." */
+gx_code gx_store_refuse_composite(const gx_meta *meta, gx_err *err);
 
 /* Fail with "no matrix named 'X'" and, where it can be guessed, what was meant. */
 gx_code gx_store_missing(gx_store *store, const char *name, gx_err *err);

@@ -337,26 +337,32 @@ static gx_code take_generation(gx_store *store, gx_schema *schema, int64_t *gene
 static int64_t row_bits(const gx_meta *meta)
 {
     return meta->properties | (meta->is_spread ? GX_META_SPREAD : 0) |
-           (meta->is_sparse ? GX_META_SPARSE : 0);
+           (meta->is_sparse ? GX_META_SPARSE : 0) | (meta->is_composite ? GX_META_COMPOSITE : 0);
 }
 
-/* The shape of its tiles; a sparse one has panels, and says so in the format's number. */
-static gx_code settle_tiles(gx_store *store, gx_schema *schema, gx_meta *meta, gx_err *err)
+/* What older versions of gx would take for something else says so in the format's number. */
+static gx_code raise_format(gx_store *store, gx_schema *schema, int64_t needed, gx_err *err)
 {
     int64_t format;
-    if (!meta->is_sparse) {
-        return meta->tile_rows != 0 && meta->tile_cols != 0
-                   ? GX_OK
-                   : gx_tile_shape(meta->rows, meta->cols, meta->dtype,
-                                   gx_store_max_tile_bytes(store), &meta->tile_rows,
-                                   &meta->tile_cols, err);
-    }
-    meta->tile_rows = gx_max(meta->rows, 1);
-    meta->tile_cols = gx_max(meta->cols, 1);
     GX_TRY(gx_spread_state(store, schema, "format", &format, err));
-    return format >= GX_FORMAT_SPARSE
+    return format >= needed ? GX_OK : gx_store_set_state(store, schema, "format", needed, err);
+}
+
+/* The shape of its tiles; a sparse one has panels, and a composite is read so. */
+static gx_code settle_tiles(gx_store *store, gx_schema *schema, gx_meta *meta, gx_err *err)
+{
+    if (meta->is_sparse) {
+        meta->tile_rows = gx_max(meta->rows, 1);
+        meta->tile_cols = gx_max(meta->cols, 1);
+        return raise_format(store, schema, GX_FORMAT_SPARSE, err);
+    }
+    if (meta->is_composite) {
+        GX_TRY(raise_format(store, schema, GX_FORMAT_COMPOSITE, err));
+    }
+    return meta->tile_rows != 0 && meta->tile_cols != 0
                ? GX_OK
-               : gx_store_set_state(store, schema, "format", GX_FORMAT_SPARSE, err);
+               : gx_tile_shape(meta->rows, meta->cols, meta->dtype, gx_store_max_tile_bytes(store),
+                               &meta->tile_rows, &meta->tile_cols, err);
 }
 
 static bool is_seen(const gx_schema *schema, int64_t id)
@@ -392,7 +398,7 @@ static gx_code find_replaced(gx_store *store, gx_schema *schema, const gx_meta *
     }
     bool is_alike = old.rows == meta->rows && old.cols == meta->cols && old.dtype == meta->dtype &&
                     old.tile_rows == meta->tile_rows && old.tile_cols == meta->tile_cols &&
-                    !old.is_sparse && !old.is_spread;
+                    !old.is_sparse && !old.is_spread && !old.is_composite;
     if (is_alike && gx_store_may_patch(store, meta->schema, NULL) == GX_OK) {
         GX_TRY(gx_store_pragma(store->db, schema->name, "secure_delete", setting, err));
         *id = strcmp(setting, SECURE_DELETE_ON) == 0 ? old.id : 0;
@@ -419,7 +425,9 @@ gx_code gx_store_create(gx_store *store, gx_meta *meta, const char *replaced, gx
     GX_TRY(settle_tiles(store, schema, meta, err));
     assert(meta->tile_rows > 0 && meta->tile_cols > 0);
     assert(meta->is_sparse || gx_meta_tiles(meta) <= GX_TILES_MAX);
-    GX_TRY(gx_spread_wanted(store, schema, meta, &meta->is_spread, err));
+    if (!meta->is_composite) {
+        GX_TRY(gx_spread_wanted(store, schema, meta, &meta->is_spread, err));
+    }
     if (replaced != NULL) {
         GX_TRY(find_replaced(store, schema, meta, replaced, &meta->id, err));
     }

@@ -119,7 +119,7 @@ static gx_code check_aux(gx_store *store, const gx_meta *meta, const char *label
     void *aux;
     size_t bytes;
     gx_code code = gx_store_read_aux(store, meta, &aux, &bytes, &damage);
-    if (code == GX_OK && meta->is_sparse) { // its directory, which has been loaded
+    if (code == GX_OK && (meta->is_sparse || meta->is_composite)) { // a directory; what opens it
     } else if (code == GX_OK && (meta->properties & GX_PROP_FACTOR) != 0) {
         code = gx_aux_check(meta, label, aux == NULL ? "" : aux, bytes, &damage);
     } else if (code == GX_OK && aux != NULL && meta->properties < 2 * (uint32_t)GX_PROP_QR) {

@@ -60,7 +60,10 @@ enum { GX_META_COLUMN_COUNT = 9 };
 #define GX_META_SPREAD ((uint32_t)1 << 16)
 #define GX_META_SPARSE ((uint32_t)1 << 17) /* tiles are panels (gx_meta.is_sparse) */
 
-enum { GX_FORMAT_SPARSE = 3 }; /* of a schema that has had a sparse matrix */
+#define GX_META_COMPOSITE ((uint32_t)1 << 18) /* no tiles (gx_meta.is_composite) */
+
+/* Of a schema that has had a sparse matrix, a composite. */
+enum { GX_FORMAT_SPARSE = 3, GX_FORMAT_COMPOSITE = 4 };
 
 enum { GX_SEEN_MAX = 16 }; /* matrices of one call that gx_store_begin() can look at again */
 
@@ -263,8 +266,9 @@ size_t gx_meta_tile_bytes(const gx_meta *meta, int64_t tile);
 
 static inline int64_t gx_meta_tiles(const gx_meta *meta)
 {
-    return meta->is_sparse ? meta->panels->count
-                           : gx_meta_row_tiles(meta) * gx_meta_col_tiles(meta);
+    return meta->is_sparse      ? meta->panels->count
+           : meta->is_composite ? 0
+                                : gx_meta_row_tiles(meta) * gx_meta_col_tiles(meta);
 }
 
 static inline int64_t gx_tile_rowid(int64_t id, int64_t tile)

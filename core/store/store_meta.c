@@ -122,7 +122,8 @@ static gx_code check_shape(const gx_meta *meta, const char *label, gx_err *err)
     }
     bool is_square_only = (meta->properties & PROPERTIES_SQUARE) != 0;
     bool is_both = (meta->properties & GX_PROP_FACTOR) == GX_PROP_FACTOR ||
-                   (meta->is_sparse && (meta->properties & GX_PROP_FACTOR) != 0);
+                   (meta->is_sparse && (meta->properties & GX_PROP_FACTOR) != 0) ||
+                   (meta->is_composite && (meta->properties != 0 || meta->is_sparse));
     if (is_both || (is_square_only && meta->rows != meta->cols)) {
         return gx_fail(err, GX_CORRUPT, "catalog row of %s: properties is %lu but it is %lldx%lld",
                        label, (unsigned long)meta->properties, (long long)meta->rows,
@@ -134,9 +135,10 @@ static gx_code check_shape(const gx_meta *meta, const char *label, gx_err *err)
 /* What the column properties says. */
 static void set_bits(gx_meta *meta, uint32_t properties)
 {
-    meta->properties = properties & ~(GX_META_SPREAD | GX_META_SPARSE);
+    meta->properties = properties & ~(GX_META_SPREAD | GX_META_SPARSE | GX_META_COMPOSITE);
     meta->is_spread = (properties & GX_META_SPREAD) != 0;
     meta->is_sparse = (properties & GX_META_SPARSE) != 0;
+    meta->is_composite = (properties & GX_META_COMPOSITE) != 0;
 }
 
 gx_code gx_store_meta(sqlite3_stmt *stmt, const char *schema, gx_meta *meta, gx_err *err)

@@ -123,7 +123,23 @@ gx_code gx_store_find(gx_store *store, const char *name, gx_meta *meta, gx_err *
                                             meta->panels->entries, gx_meta_number(meta), err);
 }
 
+gx_code gx_store_refuse_composite(const gx_meta *meta, gx_err *err)
+{
+    char label[GX_LABEL_MAX];
+    gx_meta_label(meta, label);
+    return gx_fail(err, GX_ARG,
+                   "%s is a composite, whose elements are those of other matrices: write to these, or "
+                   "make a matrix of its own by gx_copy('%s', 'name')",
+                   label, meta->name);
+}
+
 gx_code gx_store_find_any(gx_store *store, const char *name, gx_meta *meta, gx_err *err)
+{
+    GX_TRY(gx_store_find_all(store, name, meta, err));
+    return meta->is_composite ? gx_store_refuse_composite(meta, err) : GX_OK;
+}
+
+gx_code gx_store_find_all(gx_store *store, const char *name, gx_meta *meta, gx_err *err)
 {
     bool found;
     GX_TRY(gx_store_lookup(store, name, meta, &found, err));
