@@ -141,9 +141,34 @@ static void finish_block(const product *p, int64_t i, int64_t j)
     }
 }
 
+/* Zeros of a composite, which are no numbers: whatever they are multiplied by is zero. */
+static bool is_void(const gx_opnd *m, gx_block b)
+{
+    int64_t i0 = b.i * m->block_rows, j0 = b.j * m->block_cols;
+    return m->source != NULL &&
+           gx_mat_is_void(m->source, i0, j0, gx_min(m->block_rows, m->rows - i0),
+                          gx_min(m->block_cols, m->cols - j0));
+}
+
+/* Nothing is added: a block of C that begins so is zero, or what it begins from. */
+static void begin_block(const product *p, gx_block c)
+{
+    gx_call scale = {
+        .kernel = GX_MAP, .map = GX_MAP_SCALE, .alpha = p->args->beta, .a = c, .c = c};
+    gx_call fill = {.kernel = GX_FILL, .c = c};
+    scale.keeps_c = true;
+    gx_prog_call(p->prog, p->has_c0 ? &scale : &fill);
+}
+
 /* C[i,j] += alpha op(A)[i,k] op(B)[k,j]; the first k of a block starts it. */
 static void multiply_block(const product *p, int64_t i, int64_t j, int64_t k, bool is_first)
 {
+    if (is_void(p->A, left(p, i, k)) || is_void(p->B, right(p, k, j))) {
+        if (is_first) {
+            begin_block(p, gx_blk(p->C, i, j));
+        }
+        return;
+    }
     gx_call call = {.kernel = GX_GEMM,
                     .transa = p->args->transa,
                     .transb = p->args->transb,
@@ -262,15 +287,7 @@ static void scale_all(const product *p)
 {
     for (int64_t j = 0; j < p->C->grid_cols; j++) {
         for (int64_t i = 0; i < p->C->grid_rows; i++) {
-            gx_block c = gx_blk(p->C, i, j);
-            gx_call scale = {.kernel = GX_MAP,
-                             .map = GX_MAP_SCALE,
-                             .alpha = p->args->beta,
-                             .a = c,
-                             .c = c,
-                             .keeps_c = true};
-            gx_call fill = {.kernel = GX_FILL, .c = c};
-            gx_prog_call(p->prog, p->has_c0 ? &scale : &fill);
+            begin_block(p, gx_blk(p->C, i, j));
             finish_block(p, i, j);
         }
     }

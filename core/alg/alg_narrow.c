@@ -111,7 +111,7 @@ static bool take_gram(const gx_matmul_args *args, gx_narrow *n)
 static bool is_narrow(const gx_narrow *n)
 {
     const gx_mat *S = n->S;
-    bool is_plain = S->kind == GX_MAT_STORED || gx_mat_is_value(S) ||
+    bool is_plain = gx_mat_is_tiled(S) || gx_mat_is_value(S) ||
                     S->kind == GX_MAT_GENERATED || S->kind == GX_MAT_CENTRED;
     double pairs = (double)n->p * (double)n->q * (double)n->k;
     double least = S->kind == GX_MAT_VALUE ? SMALL_VALUE_FLOPS : SMALL_FLOPS;
@@ -431,6 +431,9 @@ static gx_code multiply_tile(void *arg, int64_t unit, gx_pass_thread *thread, vo
             int64_t m = gx_min(n->chunk_rows, t.m - i), w = gx_min(n->chunk_cols, t.n - j);
             const void *a = work;
             int64_t lda = m;
+            if (gx_mat_is_void(S, t.i0 + i, t.j0 + j, m, w)) {
+                continue;
+            }
             if (is_there) {
                 a = gx_at(S->data, S->number, S->ld, t.i0 + i, t.j0 + j);
                 lda = S->ld;

@@ -140,7 +140,7 @@ bool gx_stack_plan(gx_run *run, const gx_mat *A, const gx_mat *B, gx_number dtyp
         s->cols > MOST_COLUMNS || A->rows < ROWS_PER_COLUMN * s->cols) {
         return false;
     }
-    s->is_piecewise = base_of(A)->kind == GX_MAT_STORED;
+    s->is_piecewise = gx_mat_is_tiled(base_of(A));
     choose_heights(s);
     gx_pass pass = pass_of(s);
     size_t triangle = pass.part_bytes + layout_of(s).end - layout_of(s).tau;

@@ -90,7 +90,7 @@ gx_code gx_dense_load_rows(gx_run *run, const gx_mat *mat, int64_t i0, int64_t m
     loading l = {.mat = mat, .i0 = i0, .m = m, .dtype = dtype, .dst = dst, .ld = ld, .parts = 1};
     l.row_tiles = gx_ceil_div(i0 + m, mat->tile_rows) - i0 / mat->tile_rows;
     int64_t tiles = l.row_tiles * gx_ceil_div(mat->cols, mat->tile_cols);
-    if (mat->kind == GX_MAT_STORED && !mat->is_sparse) { // whose columns lie together
+    if (gx_mat_is_tiled(mat) && !mat->is_sparse) { // whose columns lie together
         int64_t readers = run->ctx->config.number[GX_SET_READERS];
         int64_t most = gx_min(readers, (int64_t)(bytes / PART_LEAST)) / tiles;
         l.parts = gx_max(1, gx_min(most, mat->tile_cols));

@@ -452,6 +452,26 @@ gx_code gx_composite_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int
     return GX_OK;
 }
 
+bool gx_mat_is_void(const gx_mat *mat, int64_t i0, int64_t j0, int64_t m, int64_t n)
+{
+    while (mat->kind == GX_MAT_VIEW) {
+        bool is_turned = mat->trans != GX_NO_TRANS;
+        int64_t i = i0, rows = m;
+        i0 = mat->row0 + (is_turned ? j0 : i0);
+        j0 = mat->col0 + (is_turned ? i : j0);
+        m = is_turned ? n : m;
+        n = is_turned ? rows : n;
+        mat = mat->base;
+    }
+    const rect all = {i0, j0, i0 + m, j0 + n};
+    bool is_void = mat->kind == GX_MAT_COMPOSITE;
+    for (int64_t k = 0; k < mat->leaves && is_void; k++) {
+        rect r = common(&all, &mat->leaf[k]);
+        is_void = is_empty(&r);
+    }
+    return is_void;
+}
+
 // Making ------------------------------------------------------------------------------------------
 
 /* What is known of a row's height, or a column's width, and what a part says. */

@@ -108,6 +108,15 @@ typedef struct gx_tile_place {
 gx_tile_place gx_tile_at(int64_t rows, int64_t cols, int64_t tile_rows, int64_t tile_cols,
                          int64_t tile);
 
+/* Is it read from the store as it is, by pieces that lie as tiles do? */
+static inline bool gx_mat_is_tiled(const gx_mat *mat)
+{
+    return mat->kind == GX_MAT_STORED || mat->kind == GX_MAT_COMPOSITE;
+}
+
+/* Are all of these elements zeros that nobody reads?  Parts of a composite are. */
+bool gx_mat_is_void(const gx_mat *mat, int64_t i0, int64_t j0, int64_t m, int64_t n);
+
 /*
 ** The stored matrix under a source, or NULL; of several, which are of one schema, the first.  And
 ** number k of them.

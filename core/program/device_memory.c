@@ -204,7 +204,7 @@ const void *gx_device_val_send(gx_exec *x, gx_val *val)
 static bool is_to_be_read(const gx_val *val)
 {
     return val->device == NULL && val->data == NULL && val->sink == NULL && val->mat != NULL &&
-           val->mat->kind == GX_MAT_STORED && bytes_of(&val->type) > 0;
+           gx_mat_is_tiled(val->mat) && bytes_of(&val->type) > 0;
 }
 
 bool gx_device_vals_send(gx_exec *x, gx_val *const *vals, int count)
