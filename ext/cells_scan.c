@@ -277,8 +277,8 @@ gx_code gx_scan_check(gx_scan *scan, gx_err *err)
 {
     const gx_mat *part;
     GX_TRY(check_meta(scan, &scan->A.meta, err));
-    for (int64_t k = 0; scan->A.kind == GX_MAT_COMPOSITE &&
-                        (part = gx_mat_base_number(&scan->A, k)) != NULL;
+    for (int64_t k = 0;
+         scan->A.kind == GX_MAT_COMPOSITE && (part = gx_mat_base_number(&scan->A, k)) != NULL;
          k++) {
         GX_TRY(check_meta(scan, &part->meta, err));
     }

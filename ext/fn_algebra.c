@@ -55,8 +55,8 @@ static bool find_accumulator(gx_fn *fn, const matmul_options *opt, gx_mat *C0, g
 static bool is_symmetric_product(const gx_matmul_args *args)
 {
     const gx_mat *A = args->A, *B = args->B;
-    bool is_same = A->kind == B->kind && gx_mat_is_tiled(A) &&
-                   A->meta.id == B->meta.id && strcmp(A->meta.schema, B->meta.schema) == 0;
+    bool is_same = A->kind == B->kind && gx_mat_is_tiled(A) && A->meta.id == B->meta.id &&
+                   strcmp(A->meta.schema, B->meta.schema) == 0;
     return is_same && args->C0 == NULL && args->alpha.im == 0 &&
            (args->transa == GX_NO_TRANS) != (args->transb == GX_NO_TRANS);
 }

@@ -56,8 +56,8 @@ static gx_code take_text(gx_store *store, const char *text, gx_layout_part *part
     }
     part->factor.re = is_minus ? -factor : factor;
     bytes -= (size_t)(at - text);
-    bool has_op = bytes > 2 && at[bytes - 2] == '.' && take_op(part, at + bytes - 1) &&
-                  part->is_turned;
+    bool has_op =
+        bytes > 2 && at[bytes - 2] == '.' && take_op(part, at + bytes - 1) && part->is_turned;
     GX_TRY(take_name(part, at, bytes - (has_op ? 2 : 0), err));
     if (at == text && !has_op) {
         return GX_OK;
@@ -111,8 +111,8 @@ static gx_code take_object(const cJSON *object, gx_layout_part *part, gx_err *er
                         : take_name(part, name->valuestring, strlen(name->valuestring), err);
 }
 
-static gx_code take_part(gx_store *store, const cJSON *item, int64_t r, int64_t c, gx_layout_part *part,
-                         gx_err *err)
+static gx_code take_part(gx_store *store, const cJSON *item, int64_t r, int64_t c,
+                         gx_layout_part *part, gx_err *err)
 {
     part->factor = GX_ONE;
     if (cJSON_IsNumber(item)) {
@@ -184,9 +184,10 @@ static void put_part(gx_text *text, const gx_layout_part *part)
     gx_text_puts(text, "{\"name\":");
     gx_text_json(text, part->name);
     if (part->is_turned || part->is_conjugated) {
-        gx_text_printf(text, ",\"op\":\"%s\"", !part->is_turned       ? "conj"
-                                               : part->is_conjugated ? "H"
-                                                                     : "T");
+        gx_text_printf(text, ",\"op\":\"%s\"",
+                       !part->is_turned      ? "conj"
+                       : part->is_conjugated ? "H"
+                                             : "T");
     }
     if (part->factor.re != 1 || part->factor.im != 0) {
         gx_text_puts(text, ",\"factor\":[");
@@ -241,7 +242,8 @@ static void block(gx_fn *fn)
         return;
     }
     fn->dest.name = name;
-    if (gx_fn_text(fn, 1, "layout", &text) && gx_fn_changes(fn, 0) && gx_fn_check(fn, make(fn, text, &fn->err))) {
+    if (gx_fn_text(fn, 1, "layout", &text) && gx_fn_changes(fn, 0) &&
+        gx_fn_check(fn, make(fn, text, &fn->err))) {
         sqlite3_result_text(fn->sql, name, -1, SQLITE_TRANSIENT);
     }
 }

@@ -270,7 +270,8 @@ static bool check_parts(void *arg, const gx_meta *meta)
     checking *c = arg;
     gx_err damage = {0};
     gx_mat opened = {.owned = NULL};
-    gx_code code = meta->is_composite ? gx_mat_open(c->store, c->mem, meta, &opened, &damage) : GX_OK;
+    gx_code code =
+        meta->is_composite ? gx_mat_open(c->store, c->mem, meta, &opened, &damage) : GX_OK;
     gx_mat_clear(&opened, c->mem);
     if (code == GX_ARG) {
         damage.code = code = GX_CORRUPT; // of a check it is

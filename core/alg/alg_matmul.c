@@ -153,8 +153,7 @@ static bool is_void(const gx_opnd *m, gx_block b)
 /* Nothing is added: a block of C that begins so is zero, or what it begins from. */
 static void begin_block(const product *p, gx_block c)
 {
-    gx_call scale = {
-        .kernel = GX_MAP, .map = GX_MAP_SCALE, .alpha = p->args->beta, .a = c, .c = c};
+    gx_call scale = {.kernel = GX_MAP, .map = GX_MAP_SCALE, .alpha = p->args->beta, .a = c, .c = c};
     gx_call fill = {.kernel = GX_FILL, .c = c};
     scale.keeps_c = true;
     gx_prog_call(p->prog, p->has_c0 ? &scale : &fill);

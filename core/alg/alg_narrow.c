@@ -111,8 +111,8 @@ static bool take_gram(const gx_matmul_args *args, gx_narrow *n)
 static bool is_narrow(const gx_narrow *n)
 {
     const gx_mat *S = n->S;
-    bool is_plain = gx_mat_is_tiled(S) || gx_mat_is_value(S) ||
-                    S->kind == GX_MAT_GENERATED || S->kind == GX_MAT_CENTRED;
+    bool is_plain = gx_mat_is_tiled(S) || gx_mat_is_value(S) || S->kind == GX_MAT_GENERATED ||
+                    S->kind == GX_MAT_CENTRED;
     double pairs = (double)n->p * (double)n->q * (double)n->k;
     double least = S->kind == GX_MAT_VALUE ? SMALL_VALUE_FLOPS : SMALL_FLOPS;
     return is_plain && n->k > 0 && 2 * pairs >= least && n->k <= n->tile_rows &&

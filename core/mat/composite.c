@@ -29,8 +29,8 @@ gx_code gx_layout_create(gx_mem *mem, int64_t down, int64_t across, gx_layout *l
 {
     *layout = (gx_layout){.down = down, .across = across};
     if (down < 1 || across < 1 || down > GX_LAYOUT_PARTS || across > GX_LAYOUT_PARTS / down) {
-        return gx_fail(err, GX_ARG, "a composite has 1 to %d parts, not %lldx%lld",
-                       GX_LAYOUT_PARTS, (long long)down, (long long)across);
+        return gx_fail(err, GX_ARG, "a composite has 1 to %d parts, not %lldx%lld", GX_LAYOUT_PARTS,
+                       (long long)down, (long long)across);
     }
     size_t sizes = (size_t)(down + across) * sizeof(int64_t);
     size_t parts = (size_t)(down * across) * sizeof(gx_layout_part);
@@ -94,8 +94,8 @@ static gx_code damaged(const gx_meta *meta, const char *what, gx_err *err)
 }
 
 /* One part at *at, of what ends at end. */
-static gx_code parse_part(const gx_meta *meta, const char **at, const char *end, gx_layout_part *part,
-                          gx_err *err)
+static gx_code parse_part(const gx_meta *meta, const char **at, const char *end,
+                          gx_layout_part *part, gx_err *err)
 {
     uint16_t length;
     const char *from = *at;
@@ -261,8 +261,8 @@ static gx_code add_stored(opening *o, const gx_meta *meta, const place *at, gx_e
     return add_leaf(o, &leaf, err);
 }
 
-static gx_code find_part(gx_store *store, const gx_meta *of, const gx_layout_part *part, gx_meta *meta,
-                         gx_err *err)
+static gx_code find_part(gx_store *store, const gx_meta *of, const gx_layout_part *part,
+                         gx_meta *meta, gx_err *err)
 {
     char full[2 * GX_NAME_MAX + 2];
     bool found;
@@ -276,8 +276,8 @@ static gx_code find_part(gx_store *store, const gx_meta *of, const gx_layout_par
 static gx_code add_matrix(opening *o, const gx_meta *meta, const place *at, gx_err *err);
 
 /* A part of `of`, h x w, whose place there is (i, j). */
-static gx_code add_part(opening *o, const gx_meta *of, const gx_layout_part *part, int64_t i, int64_t j,
-                        int64_t h, int64_t w, const place *outer, gx_err *err)
+static gx_code add_part(opening *o, const gx_meta *of, const gx_layout_part *part, int64_t i,
+                        int64_t j, int64_t h, int64_t w, const place *outer, gx_err *err)
 {
     gx_meta meta;
     place at = place_in(outer, part, i, j);
@@ -293,8 +293,8 @@ static gx_code add_part(opening *o, const gx_meta *of, const gx_layout_part *par
     int64_t cols = part->is_turned ? meta.rows : meta.cols;
     if (rows != h || cols != w) {
         return gx_fail(err, GX_ARG,
-                       "the part '%s' of %s is %" PRId64 "x%" PRId64 " and was %" PRId64
-                       "x%" PRId64 " when %s was made: make it again with gx_block",
+                       "the part '%s' of %s is %" PRId64 "x%" PRId64 " and was %" PRId64 "x%" PRId64
+                       " when %s was made: make it again with gx_block",
                        part->name, of->name, meta.rows, meta.cols, part->is_turned ? w : h,
                        part->is_turned ? h : w, of->name);
     }
@@ -339,33 +339,6 @@ static gx_code add_matrix(opening *o, const gx_meta *meta, const place *at, gx_e
     return code;
 }
 
-static gx_number number_of(const opening *o)
-{
-    bool is_double = o->is_double || !o->has_number;
-    return o->is_complex ? is_double ? GX_C128 : GX_C64 : is_double ? GX_F64 : GX_F32;
-}
-
-gx_code gx_mat_open(gx_store *store, gx_mem *mem, const gx_meta *meta, gx_mat *out, gx_err *err)
-{
-    gx_mat_stored(out, meta);
-    if (!meta->is_composite) {
-        return GX_OK;
-    }
-    opening o = {.store = store, .mem = mem};
-    const place whole = {.factor = {1, 0}};
-    gx_code code = add_matrix(&o, meta, &whole, err);
-    if (code != GX_OK) {
-        gx_mem_free(mem, o.leaf);
-        return code;
-    }
-    out->kind = GX_MAT_COMPOSITE;
-    out->number = number_of(&o);
-    out->dtype = gx_dtype_of(out->number);
-    out->leaf = out->owned = o.leaf;
-    out->leaves = o.leaves;
-    return GX_OK;
-}
-
 // Reading -----------------------------------------------------------------------------------------
 
 /* A rectangle, from (i0, j0) to before (i1, j1). */
@@ -390,8 +363,7 @@ static void put_diagonal(const gx_leaf *leaf, const rect *r, gx_number dtype, vo
     int64_t first = gx_max(r->i0 - leaf->i0, r->j0 - leaf->j0);
     int64_t end = gx_min(r->i1 - leaf->i0, r->j1 - leaf->j0);
     for (int64_t d = first; d < end; d++) {
-        gx_number_put(dtype,
-                      gx_at(dst, dtype, ld, leaf->i0 + d - r->i0, leaf->j0 + d - r->j0), 0,
+        gx_number_put(dtype, gx_at(dst, dtype, ld, leaf->i0 + d - r->i0, leaf->j0 + d - r->j0), 0,
                       leaf->factor);
     }
 }
@@ -430,8 +402,9 @@ static gx_code read_leaf(gx_run *run, const gx_leaf *leaf, gx_reader *reader, co
     return GX_OK;
 }
 
-gx_code gx_composite_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0,
-                          int64_t m, int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err)
+static gx_code read_composite(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0,
+                              int64_t j0, int64_t m, int64_t n, gx_number dtype, void *dst,
+                              int64_t ld, gx_err *err)
 {
     const rect all = {i0, j0, i0 + m, j0 + n};
     bool is_covered = false;
@@ -449,6 +422,34 @@ gx_code gx_composite_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int
                              gx_at(dst, dtype, ld, r.i0 - i0, r.j0 - j0), ld, err));
         }
     }
+    return GX_OK;
+}
+
+static gx_number number_of(const opening *o)
+{
+    bool is_double = o->is_double || !o->has_number;
+    return o->is_complex ? is_double ? GX_C128 : GX_C64 : is_double ? GX_F64 : GX_F32;
+}
+
+gx_code gx_mat_open(gx_store *store, gx_mem *mem, const gx_meta *meta, gx_mat *out, gx_err *err)
+{
+    gx_mat_stored(out, meta);
+    if (!meta->is_composite) {
+        return GX_OK;
+    }
+    opening o = {.store = store, .mem = mem};
+    const place whole = {.factor = {1, 0}};
+    gx_code code = add_matrix(&o, meta, &whole, err);
+    if (code != GX_OK) {
+        gx_mem_free(mem, o.leaf);
+        return code;
+    }
+    out->kind = GX_MAT_COMPOSITE;
+    out->number = number_of(&o);
+    out->dtype = gx_dtype_of(out->number);
+    out->read = read_composite;
+    out->leaf = out->owned = o.leaf;
+    out->leaves = o.leaves;
     return GX_OK;
 }
 
@@ -515,7 +516,8 @@ static gx_code look_at_parts(gx_store *store, gx_meta *meta, gx_layout *l, gx_er
         is_double = is_double || gx_number_is_double(number);
         is_complex = is_complex || gx_number_is_complex(number);
         int64_t r = p / l->across, c = p % l->across;
-        GX_TRY(agree(&l->height[r], part->is_turned ? found.cols : found.rows, "row", r, part, err));
+        GX_TRY(
+            agree(&l->height[r], part->is_turned ? found.cols : found.rows, "row", r, part, err));
         GX_TRY(
             agree(&l->width[c], part->is_turned ? found.rows : found.cols, "column", c, part, err));
     }
@@ -546,8 +548,7 @@ static gx_code settle_sizes(gx_meta *meta, gx_layout *l, gx_err *err)
     for (int64_t p = 0; p < l->down * l->across; p++) {
         int64_t h = l->height[p / l->across], w = l->width[p % l->across];
         if (h < 0 || w < 0) {
-            return gx_fail(err, GX_ARG,
-                           "no part tells how many %s number %" PRId64 " of parts has",
+            return gx_fail(err, GX_ARG, "no part tells how many %s number %" PRId64 " of parts has",
                            h < 0 ? "rows row" : "columns column",
                            h < 0 ? p / l->across : p % l->across);
         }
@@ -613,9 +614,11 @@ gx_code gx_composite_store(gx_run *run, const gx_dest *dest, gx_layout *layout)
 
 // Names that change -------------------------------------------------------------------------------
 
-/* The composites of a schema. */
+/* The composites of a schema, and how the matrix of an id is called there. */
 typedef struct found {
     gx_mem *mem;
+    int64_t id;
+    char name[GX_NAME_MAX + 1];
     gx_meta *meta;
     int64_t count, capacity;
     gx_err *err;
@@ -624,6 +627,9 @@ typedef struct found {
 static bool collect(void *arg, const gx_meta *meta)
 {
     found *f = arg;
+    if (meta->id == f->id) {
+        memcpy(f->name, meta->name, sizeof f->name);
+    }
     if (!meta->is_composite) {
         return true;
     }
@@ -670,28 +676,25 @@ static gx_code rename_in(gx_store *store, gx_mem *mem, gx_meta *meta, const char
     return code;
 }
 
-static gx_code rename_parts(gx_store *store, gx_mem *mem, const gx_meta *meta, const char *from,
-                            gx_err *err)
+static gx_code rename_all(gx_store *store, gx_meta *meta, const char *name, found *f, gx_err *err)
 {
-    found f = {.mem = mem, .err = err};
-    gx_code code = gx_store_list(store, meta->schema, NULL, collect, &f, err);
+    gx_code code = gx_store_list(store, meta->schema, NULL, collect, f, err);
     code = code == GX_OK ? err->code : code;
-    for (int64_t k = 0; k < f.count && code == GX_OK; k++) {
-        code = rename_in(store, mem, &f.meta[k], from, meta->name, err);
+    if (code == GX_OK) {
+        code = gx_store_rename(store, meta, name, err);
     }
-    gx_mem_free(mem, f.meta);
+    for (int64_t k = 0; k < f->count && code == GX_OK; k++) {
+        code = rename_in(store, f->mem, &f->meta[k], f->name, meta->name, err);
+    }
     return code;
 }
 
 gx_code gx_mat_rename(gx_store *store, gx_mem *mem, gx_meta *meta, const char *name, gx_err *err)
 {
-    char from[GX_NAME_MAX + 1];
-    memcpy(from, meta->name, sizeof from);
+    found f = {.mem = mem, .id = meta->id, .err = err};
     GX_TRY(gx_store_begin(store, meta->schema, err));
-    gx_code code = gx_store_rename(store, meta, name, err);
-    if (code == GX_OK) {
-        code = rename_parts(store, mem, meta, from, err);
-    }
+    gx_code code = rename_all(store, meta, name, &f, err);
+    gx_mem_free(mem, f.meta);
     gx_code ended = gx_store_end(store, code == GX_OK, err);
     return code == GX_OK ? ended : code;
 }

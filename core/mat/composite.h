@@ -42,7 +42,7 @@ typedef struct gx_layout_part {
 typedef struct gx_layout {
     int64_t down, across;
     int64_t *height, *width; /* -1: not known yet                  */
-    gx_layout_part *part;           /* down x across, by rows             */
+    gx_layout_part *part;    /* down x across, by rows             */
     void *memory;            /* of all of that: gx_layout_clear()  */
 } gx_layout;
 
@@ -76,13 +76,9 @@ gx_code gx_composite_store(gx_run *run, const gx_dest *dest, gx_layout *layout);
 gx_code gx_mat_open(gx_store *store, gx_mem *mem, const gx_meta *meta, gx_mat *out, gx_err *err);
 
 /*
-** gx_store_rename(), and in all composites of the schema the old name becomes the new one.
+** gx_store_rename(), and in all composites of the schema the old name becomes the new one.  Of meta
+** the schema and the id are enough.
 */
 gx_code gx_mat_rename(gx_store *store, gx_mem *mem, gx_meta *meta, const char *name, gx_err *err);
-
-/* A rectangle of an opened one: gx_mat_read(). */
-gx_code gx_composite_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0,
-                          int64_t m, int64_t n, gx_number dtype, void *dst, int64_t ld,
-                          gx_err *err);
 
 #endif

@@ -517,7 +517,7 @@ gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i
     case GX_MAT_CENTRED:
         return read_centred(run, mat, reader, i0, j0, m, n, dtype, dst, ld, err);
     case GX_MAT_COMPOSITE:
-        return gx_composite_read(run, mat, reader, i0, j0, m, n, dtype, dst, ld, err);
+        return mat->read(run, mat, reader, i0, j0, m, n, dtype, dst, ld, err);
     default:
         break;
     }

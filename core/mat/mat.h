@@ -22,10 +22,15 @@ typedef struct gx_mat gx_mat;
 typedef void (*gx_generate)(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
                             gx_number dtype, void *dst, int64_t ld);
 
+/* Fills a rectangle as gx_mat_read() does: of a kind that mat.c knows nothing of. */
+typedef gx_code (*gx_read)(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0,
+                           int64_t j0, int64_t m, int64_t n, gx_number dtype, void *dst, int64_t ld,
+                           gx_err *err);
+
 typedef enum gx_mat_kind {
     GX_MAT_STORED,
     GX_MAT_VALUE,
-    GX_MAT_NARROW,    /* a value of a dtype that is only stored: widened as it is read */
+    GX_MAT_NARROW, /* a value of a dtype that is only stored: widened as it is read */
     GX_MAT_GENERATED,
     GX_MAT_VIEW,      /* a rectangle of op(base)                                */
     GX_MAT_BROADCAST, /* a base of one row, one column or one element, repeated */
@@ -60,6 +65,7 @@ struct gx_mat {
     bool is_conjugated;           /* CENTRED: of all that; false unless set by hand         */
     const struct gx_leaf *leaf;   /* COMPOSITE: == owned                                    */
     int64_t leaves;
+    gx_read read; /* COMPOSITE                                              */
 };
 
 /* Constructors.  None allocates. */

@@ -127,10 +127,11 @@ gx_code gx_store_refuse_composite(const gx_meta *meta, gx_err *err)
 {
     char label[GX_LABEL_MAX];
     gx_meta_label(meta, label);
-    return gx_fail(err, GX_ARG,
-                   "%s is a composite, whose elements are those of other matrices: write to these, or "
-                   "make a matrix of its own by gx_copy('%s', 'name')",
-                   label, meta->name);
+    return gx_fail(
+        err, GX_ARG,
+        "%s is a composite, whose elements are those of other matrices: write to these, or "
+        "make a matrix of its own by gx_copy('%s', 'name')",
+        label, meta->name);
 }
 
 gx_code gx_store_find_any(gx_store *store, const char *name, gx_meta *meta, gx_err *err)
