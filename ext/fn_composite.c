@@ -156,7 +156,8 @@ static gx_code take_layout(gx_ctx *ctx, const cJSON *rows, gx_layout *layout, gx
 static gx_code make(gx_fn *fn, const char *text, gx_err *err)
 {
     gx_layout layout = {0};
-    cJSON *rows = cJSON_Parse(text);
+    const char *rest;
+    cJSON *rows = gx_json_parse(text, strlen(text), &rest);
     gx_code code = cJSON_IsArray(rows)
                        ? take_layout(fn->ctx, rows, &layout, err)
                        : gx_fail(err, GX_ARG, "layout is no JSON list: [[\"A\",\"B\"],[\"C\",0]]");

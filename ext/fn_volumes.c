@@ -69,7 +69,8 @@ static bool set_paths(gx_fn *fn, const char *schema, const char *text, int *coun
         return gx_fn_fail(fn, "volumes that are not beside the database must be allowed first: "
                               "gx_config('volumes_anywhere', 'on')");
     }
-    cJSON *list = strlen(text) < LIST_BYTES ? cJSON_Parse(text) : NULL;
+    const char *rest;
+    cJSON *list = strlen(text) < LIST_BYTES ? gx_json_parse(text, strlen(text), &rest) : NULL;
     bool is_set =
         take_paths(fn, list, paths, count) &&
         gx_fn_check(fn, gx_store_set_volumes(fn->ctx->store, schema, *count, paths, &fn->err));

@@ -118,6 +118,13 @@ typedef enum gx_option_type {
 enum { GX_OPT_STEPS_ALL = INT32_MAX };
 
 /*
+** All of the text as a tree of cJSON's, the caller's to delete.  NULL: *rest is where it stops being
+** JSON; NULL where there is a NUL character in it, written out or escaped, which would cut a string
+** short.
+*/
+struct cJSON *gx_json_parse(const char *text, size_t bytes, const char **rest);
+
+/*
 ** The key of a number may say which numbers are taken: "tol=[0,1)", "k=[1,inf]"; that of a word has
 ** the list of them: "norm=one/1|inf", where names of one and the same stand on either side of '/'.
 */

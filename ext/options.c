@@ -369,26 +369,40 @@ static bool take_member(gx_fn *fn, const gx_option *spec, const cJSON *first, co
     return refuse_key(fn, spec, item->string);
 }
 
-/* The tree of the text, or NULL with the failure reported. */
-static cJSON *parse(gx_fn *fn, const char *text, size_t bytes)
+cJSON *gx_json_parse(const char *text, size_t bytes, const char **rest)
 {
     // cJSON's strings end at a NUL, written out or escaped: refused before it could cut one short.
     static const char escaped_nul[] = "\\u0000";
+    const char *stop = text, *end = text + bytes;
+    *rest = NULL;
     if (memchr(text, '\0', bytes) != NULL ||
         memmem(text, bytes, escaped_nul, strlen(escaped_nul)) != NULL) {
+        return NULL;
+    }
+    cJSON *tree = cJSON_ParseWithLengthOpts(text, bytes, &stop, false);
+    if (tree == NULL) { // the text, or no memory: cJSON does not say, but memory may be back
+        tree = cJSON_ParseWithLengthOpts(text, bytes, &stop, false);
+    }
+    *rest = stop + (tree == NULL ? 0 : strspn(stop, " \t\n\r"));
+    if (tree != NULL && *rest == end) {
+        return tree;
+    }
+    cJSON_Delete(tree);
+    return NULL;
+}
+
+/* The tree of the text, or NULL with the failure reported. */
+static cJSON *parse(gx_fn *fn, const char *text, size_t bytes)
+{
+    const char *rest, *end = text + bytes;
+    cJSON *object = gx_json_parse(text, bytes, &rest);
+    if (object != NULL) {
+        return object;
+    }
+    if (rest == NULL) {
         gx_fn_fail(fn, "options have a NUL character in them");
         return NULL;
     }
-    const char *stop = text, *end = text + bytes;
-    cJSON *object = cJSON_ParseWithLengthOpts(text, bytes, &stop, false);
-    if (object == NULL) { // the text, or no memory: cJSON does not say, but memory may be back
-        object = cJSON_ParseWithLengthOpts(text, bytes, &stop, false);
-    }
-    const char *rest = stop + (object == NULL ? 0 : strspn(stop, " \t\n\r"));
-    if (object != NULL && rest == end) {
-        return object;
-    }
-    cJSON_Delete(object);
     gx_err err = {0};
     if (gx_literal_braces("the last argument", text, bytes, &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);

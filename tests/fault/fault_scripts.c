@@ -91,8 +91,7 @@ const fault_script fault_scripts[] = {
     {"sparse-transpose", SMALL "SELECT gx_sparse('A', 'V');", "SELECT gx_transpose('V', 'T')"},
     {"sparse-add", SMALL "SELECT gx_sparse('A', 'V');", "SELECT gx_add('V', 'V', 'U')"},
     {"sparse-map", SMALL "SELECT gx_sparse('A', 'V');", "SELECT gx_abs('V', 'R')"},
-    {"sparse-slice", SMALL "SELECT gx_sparse('A', 'V');",
-     "SELECT gx_slice('V', 1, 9, 2, 20, 'R')"},
+    {"sparse-slice", SMALL "SELECT gx_sparse('A', 'V');", "SELECT gx_slice('V', 1, 9, 2, 20, 'R')"},
     {"sparse-take", SMALL "SELECT gx_sparse('A', 'V');",
      "SELECT gx_take('V', '[3,1,1]', 'R'), gx_nnz(gx_take('V', '[2,0]', 1))"},
     {"sparse-kept",
@@ -100,8 +99,7 @@ const fault_script fault_scripts[] = {
            "gx_matrix_gallery('poisson', 16900, 'V', '{\"sparse\":true}');",
      "SELECT gx_norm(gx_matmul('V', gx_ones(16900, 1))), gx_norm(gx_matmul('V', gx_ones(16900, "
      "1)))"},
-    {"sparse-plan", SMALL "SELECT gx_sparse('A', 'V');",
-     "SELECT detail FROM gx_plan('V @ B')"},
+    {"sparse-plan", SMALL "SELECT gx_sparse('A', 'V');", "SELECT detail FROM gx_plan('V @ B')"},
     {"graph", SMALL "SELECT gx_sparse(gx_abs(gx_matmul('A', 'A', '{\"transb\":true}')), 3, 'G');",
      "SELECT gx_pagerank('G', 'R'), gx_components('G'), gx_triangles('G'), "
      "(SELECT sum(activation) FROM gx_spread('G', '[1,2]')), "
@@ -123,8 +121,7 @@ const fault_script fault_scripts[] = {
     {"catalog-rename", SMALL, "UPDATE gx SET name = 'R' WHERE name = 'A'"},
     {"catalog-delete", SMALL, "DELETE FROM gx WHERE name IN ('A', 'S')"},
     {"catalog-replace", SMALL, "INSERT OR REPLACE INTO gx(name, value) VALUES('A', 'B')"},
-    {"catalog-first", SMALL EMPTY,
-     "INSERT INTO gx(name, value) VALUES('N', '[[1,2],[3,4]]')"},
+    {"catalog-first", SMALL EMPTY, "INSERT INTO gx(name, value) VALUES('N', '[[1,2],[3,4]]')"},
     {"catalog-value", SMALL, "SELECT name, length(value) FROM gx"},
     {"catalog-drop", SMALL "CREATE VIRTUAL TABLE gx USING gx_catalog;", "DROP TABLE gx"},
     {"store-in-create", SMALL EMPTY,
@@ -140,6 +137,14 @@ const fault_script fault_scripts[] = {
      "COMMIT"},
     {"drop", SMALL, "SELECT gx_drop('A')"},
     {"rename", SMALL, "SELECT gx_rename('A', 'R'), gx_exists('R')"},
+    {"composite", SMALL, "SELECT gx_block('M', '[[\"A\",\"-A\"],[0,\"2*A\"]]')"},
+    {"composite-replaced", SMALL,
+     "SELECT gx_block('B', '[[\"A\"],[\"A\"]]', '{\"replace\":true}')"},
+    {"composite-read", SMALL "SELECT gx_block('M', '[[\"A\"],[\"-A\"]]');",
+     "SELECT gx_norm('M'), gx_sum(gx_matmul('M', gx_transpose('M'))), gx_eval('sum(M + M)'), "
+     "gx_check('M'), (SELECT sum(value) FROM gx_cells('M')), gx_block('M')"},
+    {"composite-rename", SMALL "SELECT gx_block('M', '[[\"A\"],[\"-A\"]]');",
+     "SELECT gx_rename('A', 'R'), gx_norm('M')"},
     {"check-all", SMALL, "SELECT gx_check()"},
     {"copy-dtype", SMALL, "SELECT gx_store('N', 'S', '{\"dtype\":\"c64\"}')"},
 

@@ -315,7 +315,7 @@ result = [[np.allclose(a, b, rtol=1e-12, atol=1e-9) for a, b in zip(*out)], sinc
 
 REFUSED = [
     ("[]", "1 to 4096 parts, not 0x0"), ("[[]]", "1 to 4096 parts"), ('[["A"]', "no JSON list"), ("1", "no JSON list"),
-    ("null", "no JSON list"), ("", "no JSON list"), ('[["X"]]', "the part 'X', and there is no such matrix"),
+    ("null", "no JSON list"), ('[["A"]] x', "no JSON list"), (r'[["A\u0000B"]]', "no JSON list"), ("", "no JSON list"), ('[["X"]]', "the part 'X', and there is no such matrix"),
     ('[["A","A"],["A"]]', "all of one length"), ('["A"]', "all of one length"), ("[[0]]", "no part tells how many rows"),
     ('[["A",0]]', "no part tells how many columns"), ("[[true]]", "is none"), ("[[null]]", "is none"), ('[["A",["A"]]]', "is none"),
     ('[["A.Q"]]', "there is no such matrix"), ('[[{"name":"A","op":"X"}]]', "its 'op' is not that"), ('[[{"op":"T"}]]', 'no "name"'),
