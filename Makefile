@@ -138,7 +138,7 @@ $(BUILD)/libgx.a: $(STATIC)
 # Kernels are loops: vectorised, with the rounding of the source (no fused multiply-add), sqrt inline.
 $(BUILD)/kernels/%.o: private FLAGS += -O3 -ffp-contract=off -fno-math-errno
 
-$(BUILD)/kernels/cpu_pair.o $(BUILD)/kernels/cpu_packed.o $(BUILD)/kernels/cpu_apart.o $(BUILD)/kernels/cpu_sparse.o $(BUILD)/kernels/cpu_elementary.o: private FLAGS += -ffp-contract=fast
+$(BUILD)/kernels/cpu_pair.o $(BUILD)/kernels/cpu_packed.o $(BUILD)/kernels/cpu_apart.o $(BUILD)/kernels/cpu_sparse.o $(BUILD)/kernels/cpu_elementary.o: private FLAGS += -ffp-contract=fast --param=avoid-fma-max-bits=0
 
 # The loops that every element passes which is converted or centred.
 $(BUILD)/core/base/convert.o $(BUILD)/core/base/dtype.o $(BUILD)/core/base/csr.o $(BUILD)/core/mat/mat.o: private FLAGS += -O3

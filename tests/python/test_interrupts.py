@@ -288,15 +288,17 @@ def test_the_bar_of_a_notebook():
     child("""
         from gx_sqlite import _notebook
         def draws(label, fraction, seconds):
-            drawn.append(label)
+            if is_ready:
+                drawn.append(label)
             if len(drawn) == 3:
                 os.kill(os.getpid(), signal.SIGINT)
                 time.sleep(10)
-        drawn = []
+        drawn, is_ready = [], []
         _notebook.kernel, _notebook.Bars = lambda: True, lambda: draws
         db = with_a(gx.connect(":memory:", isolation_level=None))
         db.execute("SELECT gx_config('threads', 1)")
         A = gx.matrix(db, "A")
+        is_ready.append(True)
         for _ in range(2):
             drawn.clear()
             try:

@@ -28,7 +28,7 @@ import time
 order, seconds = 1000, 0
 while seconds < 4:
     order = order * 3 // 2
-    db.execute("SELECT gx_randn(?1, ?1, 'A', '{\\"replace\\":true}')", (order,))
+    db.execute("SELECT gx_randn(?, ?, 'A', '{\\"replace\\":true}')", (order, order))
     begun = time.monotonic()
     db.execute("SELECT gx_matmul('A', 'A', 'B', '{\\"replace\\":true}')")
     seconds = time.monotonic() - begun

@@ -481,7 +481,7 @@ def test_progress_on_stderr():
         "while time.time() - start < 1:\n"
         "    start = time.time()\n"
         "    value = struct.pack('<4sBBHqqq', b'gxmv', 1, 0, 0, n, n, 0) + bytes(8 * n * n)\n"
-        "    db.execute('SELECT gx_matmul(?1, ?1)', (value,)).fetchall()\n"
+        "    db.execute('SELECT gx_matmul(:a, :a)', {'a': value}).fetchall()\n"
         "    n = n * 3 // 2\n"
         "print",
     )

@@ -404,7 +404,7 @@ def test_scores_that_overflow(db, backend):
     q(db, "SELECT gx_config('backend', ?)", backend)
     E = np.random.default_rng(3).standard_normal((6, 3))
     for scale in (1e150, 1e-140, 1e160, 1e-200, 1e300):
-        rows = db.execute("SELECT query, id FROM gx_knn(?1, ?1, 1)", (from_numpy(E * scale),)).fetchall()
+        rows = db.execute("SELECT query, id FROM gx_knn(:e, :e, 1)", {"e": from_numpy(E * scale)}).fetchall()
         assert rows == [(i, i) for i in range(6)]
     said = "has scores that overflow: scale the numbers, whose squares are beyond the range of a double"
     dot = ", '{\"metric\":\"dot\"}'"
@@ -578,7 +578,7 @@ def test_itself_as_a_value(db):
     """One and the same value twice is as good as a name; another with the same numbers is another matrix."""
     value = from_numpy(np.random.default_rng(22).standard_normal((700, 16)).astype("<f4"))
     found = {}
-    for text, args in (("SELECT query, id, score FROM gx_knn(?1, ?1, 3)", (value,)), ("SELECT query, id, score FROM gx_knn(?, ?, 3)", (value, bytes(bytearray(value))))):
+    for text, args in (("SELECT query, id, score FROM gx_knn(:e, :e, 3)", {"e": value}), ("SELECT query, id, score FROM gx_knn(?, ?, 3)", (value, bytes(bytearray(value))))):
         db.execute("SELECT gx_stats_reset()")
         rows = db.execute(text, args).fetchall()
         found[q(db, "SELECT value FROM gx_stats WHERE name = 'flops'")] = rows

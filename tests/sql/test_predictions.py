@@ -123,7 +123,7 @@ def test_progress_of_one_library_call(db):
     db.create_function("watch", 3, lambda label, fraction, seconds: seen.append(fraction))
     while len(seen) < 4:
         n, seen[:] = n * 5 // 4, []
-        db.execute("SELECT gx_config('progress', 'off'), gx_randn(?1, ?1, 'A', '{\"replace\":true}')", (n,)).fetchall()
+        db.execute("SELECT gx_config('progress', 'off'), gx_randn(?, ?, 'A', '{\"replace\":true}')", (n, n)).fetchall()
         q(db, "SELECT gx_config('progress', 'watch')")
         q(db, "SELECT count(vector) FROM gx_eig('A', '{\"symmetric\":false}')")
     assert seen == sorted(seen) and 0 < seen[-2] < 1 and seen[-1] == 1

@@ -432,7 +432,7 @@ class Matrix(Expression):
         self._catalog()  # in gx's words where there is none
 
     def _catalog(self) -> tuple[Shape, str]:
-        (shape, dtype), = _connect.rows(self._db, "SELECT gx_shape(?1), gx_dtype(?1)", (self.name,))
+        (shape, dtype), = _connect.rows(self._db, "SELECT gx_shape(?), gx_dtype(?)", (self.name,) * 2)
         m, n = json.loads(shape)
         return (m, n), str(dtype)
 

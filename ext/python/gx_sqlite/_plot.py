@@ -110,7 +110,7 @@ def _scree(axes: Any, db: Any, stored: Matrix, k: int) -> None:
 def _pca(axes: Any, db: Any, stored: Matrix, k: int) -> None:
     if stored.dtype.kind == "c":
         raise ValueError(f"gx_sqlite.plot: {stored.name} is complex: its components are no places in a plane")
-    scores = fetch(db, _connect.value(db, "SELECT gx_pca_project(?1, gx_pca(?1, 2))", (stored.name,)))
+    scores = fetch(db, _connect.value(db, "SELECT gx_pca_project(?, gx_pca(?, 2))", (stored.name,) * 2))
     axes.scatter(scores[:, 0], scores[:, 1], s=4)
     axes.set_xlabel("first component")
     axes.set_ylabel("second component")
