@@ -287,8 +287,14 @@ static bool check_schema(void *arg, const char *schema)
     if (note_damage(c, code, &damage) != GX_OK) {
         return true;
     }
-    return gx_store_list(c->store, schema, NULL, check_parts, c, c->err) != GX_OK ||
-           c->err->code != GX_OK;
+    code = gx_store_list(c->store, schema, NULL, check_parts, c, &damage);
+    if (code == GX_NOMEM || code == GX_INTERRUPT) {
+        return gx_fail(c->err, code, "%s", damage.text) != GX_OK;
+    }
+    if (code != GX_OK && sqlite3_str_length(c->text) == 0) { // else it has been said
+        add_problem(c, damage.text);
+    }
+    return c->err->code != GX_OK;
 }
 
 static void check_one(checking *c, const char *name)
