@@ -118,6 +118,9 @@ static bool is_same_source(const gx_mat *A, const gx_mat *B)
     if (A->kind != B->kind || A->rows != B->rows || A->cols != B->cols || A->number != B->number) {
         return false;
     }
+    if (A->kind == GX_MAT_COMPOSITE && A->meta.id == 0) { // a program's
+        return A->leaf == B->leaf;
+    }
     if (gx_mat_is_tiled(A)) {
         return A->meta.id == B->meta.id && A->meta.generation == B->meta.generation &&
                strcmp(A->meta.schema, B->meta.schema) == 0;

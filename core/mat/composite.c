@@ -453,6 +453,13 @@ gx_code gx_mat_open(gx_store *store, gx_mem *mem, const gx_meta *meta, gx_mat *o
     return GX_OK;
 }
 
+void gx_mat_composite(gx_mat *mat, const char *label, gx_number number, int64_t rows, int64_t cols)
+{
+    gx_mat_generated(mat, label, number, rows, cols, NULL, NULL);
+    mat->kind = GX_MAT_COMPOSITE;
+    mat->read = read_composite;
+}
+
 bool gx_mat_is_void(const gx_mat *mat, int64_t i0, int64_t j0, int64_t m, int64_t n)
 {
     while (mat->kind == GX_MAT_VIEW) {

@@ -52,7 +52,7 @@ typedef struct gx_leaf {
     bool is_number;                /* factor on the diagonal: there is no base  */
     bool is_turned, is_conjugated; /* base is                                   */
     gx_scalar factor;              /* times it                                  */
-    gx_mat base;                   /* STORED                                    */
+    gx_mat base;                   /* STORED; of one that is not stored any source but GENERATED */
 } gx_leaf;
 
 /* down x across parts that are zeros of unknown size.  GX_ARG: they are too many. */
@@ -74,6 +74,9 @@ gx_code gx_composite_store(gx_run *run, const gx_dest *dest, gx_layout *layout);
 ** gx_mat_clear().  GX_ARG where a part is gone or of another size.
 */
 gx_code gx_mat_open(gx_store *store, gx_mem *mem, const gx_meta *meta, gx_mat *out, gx_err *err);
+
+/* One that is not stored; leaf and leaves are the caller's to set, and to keep. */
+void gx_mat_composite(gx_mat *mat, const char *label, gx_number number, int64_t rows, int64_t cols);
 
 /*
 ** gx_store_rename(), and in all composites of the schema the old name becomes the new one.  Of meta

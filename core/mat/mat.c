@@ -151,9 +151,13 @@ const gx_mat *gx_mat_base_number(const gx_mat *mat, int64_t k)
         mat = mat->base;
     }
     for (int64_t l = 0; l < mat->leaves && mat->kind == GX_MAT_COMPOSITE; l++) {
-        const gx_leaf *leaf = &mat->leaf[l];
-        if (!leaf->is_number && k-- == 0) {
-            return &leaf->base;
+        const gx_mat *base;
+        for (int64_t b = 0; !mat->leaf[l].is_number &&
+                            (base = gx_mat_base_number(&mat->leaf[l].base, b)) != NULL;
+             b++) {
+            if (k-- == 0) {
+                return base;
+            }
         }
     }
     return mat->kind == GX_MAT_STORED && k == 0 ? mat : NULL;

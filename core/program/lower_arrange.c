@@ -4,6 +4,7 @@
 #include "../run/call.h"
 #include "lower.h"
 #include "values.h"
+#include "views.h"
 
 #include <math.h>
 #include <string.h>
@@ -214,6 +215,9 @@ void gx_lower_slice(gx_exec *x, const gx_node *node)
         by_columns(x, node, slice_columns);
         return;
     }
+    if (gx_lower_as_view(x, node)) {
+        return;
+    }
     gx_mat space, view;
     gx_sink *C = gx_result_sink(x, node, 0, 0, 0, 0);
     if (C != NULL) {
@@ -382,6 +386,9 @@ static void stack_columns(const void *arg, int64_t j, int64_t end)
 void gx_lower_stack(gx_exec *x, const gx_node *node)
 {
     const gx_type *t = &node->type;
+    if (gx_lower_as_view(x, node)) {
+        return;
+    }
     void *c = gx_result(x, node, 0);
     int64_t i = 0, j = 0, ld = gx_max(1, t->rows);
     for (int k = 0; k < node->count && c != NULL && gx_ok(x->run); k++) {

@@ -6,6 +6,7 @@
 #include "../run/call.h"
 #include "lower.h"
 #include "values.h"
+#include "views.h"
 
 #include "../alg/alg.h"
 
@@ -122,6 +123,9 @@ void gx_lower_transpose(gx_exec *x, const gx_node *node)
                                    .c = c,
                                    .ldc = t->rows});
         }
+        return;
+    }
+    if (gx_lower_as_view(x, node)) {
         return;
     }
     gx_mat space;

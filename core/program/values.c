@@ -30,7 +30,7 @@ gx_val *gx_val_of(gx_exec *x, const gx_type *type)
     val->type = *type;
     val->data = val->owned = NULL;
     val->sink = NULL;
-    val->mat = NULL;
+    val->mat = val->source = NULL;
     val->device = NULL;
     val->lane = 0;
     val->key.file = 0;
@@ -50,6 +50,10 @@ void gx_val_release(gx_exec *x, gx_val *val)
         gx_mem_free(mem, val->sink);
     }
     gx_mem_free(mem, val->owned);
+    for (int k = 0; val->source != NULL && k < val->holds; k++) {
+        gx_val_release(x, val->held[k]);
+    }
+    gx_mem_free(mem, val->source);
     gx_device_val_give(x, val);
     for (int k = 0; k < 2 && val->product != NULL; k++) {
         gx_val_release(x, val->factor[k]);

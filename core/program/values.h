@@ -22,7 +22,10 @@ typedef struct gx_val {
     void *data;        /* NULL: not in memory                                        */
     void *owned;       /* freed with the value                                       */
     gx_sink *sink;     /* what a driver wrote it to; owned                           */
-    const gx_mat *mat; /* an operand's source; borrowed                              */
+    const gx_mat *mat; /* an operand's source; borrowed, but for ...                 */
+    gx_mat *source;    /* ... blocks and views of other values (views.h); owned      */
+    struct gx_val **held; /* source: these, counted, in its memory; so many             */
+    int holds;
     void *device;      /* a copy in the device's memory, packed; NULL: none           */
     size_t device_bytes;
     int lane;                 /* whose memory that is                                          */

@@ -433,3 +433,91 @@ def test_sparse_of_a_composite_and_scipy(filedb, tmp_path):
     q(db, "SELECT gx_sparse('M', 'S')")
     q(db, "SELECT gx_export('S', ?)", str(tmp_path / "s.npz"))
     assert (scipy.sparse.load_npz(tmp_path / "s.npz").toarray() == np.kron(np.eye(2), a)).all()
+
+
+# Views in programs --------------------------------------------------------------------------------
+
+class Views:
+    """Random expressions of blocks, transposes and slices of stored matrices, with NumPy's arrays."""
+
+    def __init__(self, rng, arrays):
+        self.rng, self.arrays = rng, arrays
+
+    def leaf(self):
+        name = str(self.rng.choice(list(self.arrays)))
+        return name, self.arrays[name]
+
+    def of(self, depth):
+        if depth == 0:
+            return self.leaf()
+        kind = self.rng.integers(5)
+        text, a = self.of(depth - 1)
+        if kind == 0:
+            return f"{text}.T", a.T
+        if kind == 1:
+            return f"{text}.H", a.conj().T
+        if kind == 2:
+            i, j = self.rng.integers(0, a.shape[0] // 2), self.rng.integers(0, a.shape[1] // 2)
+            return f"{text}[{i}:, {j}:]", a[i:, j:]
+        other, b = self.of(depth - 1)
+        if kind == 3:
+            m = min(a.shape[0], b.shape[0])
+            return f"hstack({text}[:{m}, :], {other}[:{m}, :])", np.hstack([a[:m], b[:m]])
+        n = min(a.shape[1], b.shape[1])
+        return f"vstack({text}[:, :{n}], {other}[:, :{n}])", np.vstack([a[:, :n], b[:, :n]])
+
+
+@pytest.mark.parametrize("setting", ["", "deterministic"])
+def test_views_in_programs(filedb, setting):
+    db, rng = filedb, np.random.default_rng(5)
+    n = 320
+    arrays = {"A": rng.standard_normal((n, n)), "B": rng.standard_normal((n, n)).astype("f4"),
+              "C": (rng.standard_normal((n, n)) + 1j * rng.standard_normal((n, n))), "D": rng.integers(0, 200, (n, n)).astype("u1")}
+    q(db, "SELECT gx_config('tile_bytes', 131072)")
+    for name, a in arrays.items():
+        put(db, name, a)
+    arrays["D"] = arrays["D"].astype("f4")
+    block(db, "K", [["A", "B.T"]])
+    arrays["K"] = np.hstack([arrays["A"], arrays["B"].T])
+    if setting:
+        q(db, "SELECT gx_config(?, 'on')", setting)
+    q(db, "SELECT gx_config('memory_limit', '8MB')")
+    views, right, refused = Views(rng, arrays), 0, 0
+    for _ in range(150):
+        text, a = views.of(int(rng.integers(1, 4)))
+        a = a.astype("c16" if np.iscomplexobj(a) else "f8")
+        x = rng.standard_normal((a.shape[1], 2))
+        for call, want in ((f"norm({text})", np.linalg.norm(a)), (f"norm({text} @ ?1)", np.linalg.norm(a @ x)),
+                           (f"norm(sum({text}, 0))", np.linalg.norm(a.sum(0))), (f"norm({text} + 1)", np.linalg.norm(a + 1))):
+            try:
+                got = q(db, "SELECT gx_eval(?, ?)", call, from_numpy(x)) if "?1" in call else q(db, "SELECT gx_eval(?)", call)
+            except sqlite3.OperationalError as problem:
+                assert "memory_limit" in str(problem) or "intermediate" in str(problem), (call, problem)
+                refused += 1
+                continue
+            assert np.isclose(got, want, rtol=1e-5), (call, got, want)
+            right += 1
+    assert right > (4 if setting else 100) * refused  # where memory decides nothing, views begin at 8 MiB
+
+
+def test_blocks_past_memory(filedb):
+    """What is four times memory_limit is put together, multiplied and stored."""
+    db, n = filedb, 900
+    rng = np.random.default_rng(6)
+    m = {name: rng.standard_normal((n, n)) for name in "ABCD"}
+    for name, a in m.items():
+        put(db, name, a)
+    whole, x = np.block([[m["A"], m["B"]], [m["C"], m["D"].T]]), rng.standard_normal((2 * n, 4))
+    q(db, "SELECT gx_config('tile_bytes', 1048576)")
+    q(db, "SELECT gx_config('memory_limit', '12MB')")
+    text = "block([[A, B], [C, D.T]])"
+    assert np.allclose(get(db, f"gx_eval('{text} @ ?1', ?)", from_numpy(x)), whole @ x)
+    assert np.isclose(q(db, f"SELECT gx_eval('sum({text})')"), whole.sum()) and np.isclose(q(db, f"SELECT gx_eval('norm({text})')"), np.linalg.norm(whole))
+    assert q(db, f"SELECT gx_eval('E := {text}; F := {text}.T @ {text}')") == "F"
+    q(db, "SELECT gx_config('memory_limit', '1GB')")
+    assert (get(db, "gx_copy('E')") == whole).all() and np.allclose(get(db, "gx_copy('F')"), whole.T @ whole)
+    db.execute("ATTACH ':memory:' AS other")
+    q(db, "SELECT gx_copy('A', 'other.A2')")
+    assert np.isclose(q(db, "SELECT gx_eval('norm(hstack(A, A2))')"), np.sqrt(2) * np.linalg.norm(m["A"]))  # of two databases
+    assert np.isclose(q(db, "SELECT gx_eval('norm(hstack(A, B) @ vstack(A, B)) - norm(A @ A + B @ B)')"), 0, atol=1e-8)
+    assert np.isclose(q(db, "SELECT gx_eval('norm(hstack(A, B) @ hstack(B, A).T) - norm(A @ B.T + B @ A.T)')"), 0, atol=1e-8)

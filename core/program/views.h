@@ -1,0 +1,16 @@
+/*
+** Blocks, transposes and slices of stored operands as sources, not as copies.
+*/
+#ifndef GX_VIEWS_H
+#define GX_VIEWS_H
+
+#include "values.h"
+
+/*
+** Make the result of a HSTACK, VSTACK, TRANSPOSE, ADJOINT, or SLICE without strides, a source that
+** reads the node's inputs: where these are stored and the result does not fit in memory.  false: it
+** has to be made.
+*/
+bool gx_lower_as_view(gx_exec *x, const gx_node *node);
+
+#endif
