@@ -118,9 +118,9 @@ typedef enum gx_option_type {
 enum { GX_OPT_STEPS_ALL = INT32_MAX };
 
 /*
-** All of the text as a tree of cJSON's, the caller's to delete.  NULL: *rest is where it stops being
-** JSON; NULL where there is a NUL character in it, written out or escaped, which would cut a string
-** short.
+** All of the text as a tree of cJSON's, the caller's to delete.  NULL: *rest is where it stops
+** being JSON; NULL where there is a NUL character in it, written out or escaped, which would cut a
+** string short.
 */
 struct cJSON *gx_json_parse(const char *text, size_t bytes, const char **rest);
 

@@ -90,7 +90,7 @@ static bool is_of_one_schema(const gx_mat *mat)
     return true;
 }
 
-/* Pieces as its first stored matrix has them, which fit the limits that the database was set for. */
+/* Pieces as its first stored matrix has them: those fit the limits that its maker had set. */
 static void choose_pieces(gx_mat *mat)
 {
     const gx_mat *first = gx_mat_base_number(mat, 0);

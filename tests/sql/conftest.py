@@ -81,8 +81,8 @@ def filedb(tmp_path):
 
 def bound(sql, params):
     """By name where the statement says ?1: Python 3.12 warns of a sequence there, 3.14 refuses it."""
-    is_named = re.search(r"\?\d", re.sub("'[^']*'", "", sql))
-    return {str(k): value for k, value in enumerate(params, 1)} if is_named else params
+    named = {int(k) for k in re.findall(r"\?(\d+)", re.sub("'[^']*'", "", sql))}
+    return {str(k): value for k, value in enumerate(params, 1)} if len(named) == len(params) > 0 else params
 
 
 def q(db, sql, *params):
