@@ -141,7 +141,7 @@ typedef struct gx_scan {
     size_t aim_bytes; /* of the next chunk: grows from chunk to chunk               */
     gx_hot *hot;      /* owned; NULL until a small selection is read                */
     bool has_changed; /* the failure is: changed while being read                   */
-    char spare[256];  /* the buffer where the governor has none                     */
+    _Alignas(8) char spare[256];  /* the buffer where the governor has none                     */
 } gx_scan;
 
 /* Scan A from now on; A is moved in.  The window of an earlier scan stays where it still serves. */
