@@ -288,7 +288,7 @@ static bool check_schema(void *arg, const char *schema)
         return true;
     }
     code = gx_store_list(c->store, schema, NULL, check_parts, c, &damage);
-    if (code == GX_NOMEM || code == GX_INTERRUPT) {
+    if (code != GX_OK && code != GX_CORRUPT) {
         return gx_fail(c->err, code, "%s", damage.text) != GX_OK;
     }
     if (code != GX_OK && sqlite3_str_length(c->text) == 0) { // else it has been said
