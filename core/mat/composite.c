@@ -191,6 +191,25 @@ typedef struct place {
     gx_scalar factor;
 } place;
 
+/* What is known of the numbers of all parts. */
+typedef struct kinds {
+    bool is_complex, is_double, has_number;
+} kinds;
+
+static void join_number(kinds *all, gx_number number)
+{
+    all->has_number = true;
+    all->is_double = all->is_double || gx_number_is_double(number);
+    all->is_complex = all->is_complex || gx_number_is_complex(number);
+}
+
+/* The widest; of numbers on diagonals alone f64. */
+static gx_number number_of(const kinds *all)
+{
+    bool is_double = all->is_double || !all->has_number;
+    return all->is_complex ? is_double ? GX_C128 : GX_C64 : is_double ? GX_F64 : GX_F32;
+}
+
 typedef struct opening {
     gx_store *store;
     gx_mem *mem;
@@ -198,7 +217,7 @@ typedef struct opening {
     int64_t leaves, capacity;
     int64_t id[GX_COMPOSITE_DEPTH]; /* of composites that are being looked through */
     int depth;
-    bool is_complex, is_double, has_number;
+    kinds kinds;
 } opening;
 
 static gx_code add_leaf(opening *o, const gx_leaf *leaf, gx_err *err)
@@ -216,7 +235,7 @@ static gx_code add_leaf(opening *o, const gx_leaf *leaf, gx_err *err)
         o->capacity = capacity;
     }
     o->leaf[o->leaves++] = *leaf;
-    o->is_complex = o->is_complex || leaf->factor.im != 0;
+    o->kinds.is_complex = o->kinds.is_complex || leaf->factor.im != 0;
     return GX_OK;
 }
 
@@ -255,9 +274,7 @@ static gx_code add_stored(opening *o, const gx_meta *meta, const place *at, gx_e
                     .is_conjugated = at->is_conjugated,
                     .factor = at->factor};
     gx_mat_stored(&leaf.base, meta);
-    o->has_number = true;
-    o->is_double = o->is_double || gx_number_is_double(leaf.base.number);
-    o->is_complex = o->is_complex || gx_number_is_complex(leaf.base.number);
+    join_number(&o->kinds, leaf.base.number);
     return add_leaf(o, &leaf, err);
 }
 
@@ -425,12 +442,6 @@ static gx_code read_composite(gx_run *run, const gx_mat *mat, gx_reader *reader,
     return GX_OK;
 }
 
-static gx_number number_of(const opening *o)
-{
-    bool is_double = o->is_double || !o->has_number;
-    return o->is_complex ? is_double ? GX_C128 : GX_C64 : is_double ? GX_F64 : GX_F32;
-}
-
 gx_code gx_mat_open(gx_store *store, gx_mem *mem, const gx_meta *meta, gx_mat *out, gx_err *err)
 {
     gx_mat_stored(out, meta);
@@ -445,7 +456,7 @@ gx_code gx_mat_open(gx_store *store, gx_mem *mem, const gx_meta *meta, gx_mat *o
         return code;
     }
     out->kind = GX_MAT_COMPOSITE;
-    out->number = number_of(&o);
+    out->number = number_of(&o.kinds);
     out->dtype = gx_dtype_of(out->number);
     out->read = read_composite;
     out->leaf = out->owned = o.leaf;
@@ -499,13 +510,13 @@ static gx_code agree(int64_t *known, int64_t said, const char *what, int64_t lin
 /* The names without their schema, which is the composite's own; the sizes that they tell. */
 static gx_code look_at_parts(gx_store *store, gx_meta *meta, gx_layout *l, gx_err *err)
 {
-    bool is_complex = false, is_double = false, has_number = false;
+    kinds all = {.is_complex = false};
     for (int64_t p = 0; p < l->down * l->across; p++) {
         gx_layout_part *part = &l->part[p];
         gx_meta found;
         char head[GX_NAME_MAX + 1];
         const char *bare;
-        is_complex = is_complex || part->factor.im != 0;
+        all.is_complex = all.is_complex || part->factor.im != 0;
         if (part->kind != GX_PART_MATRIX) {
             continue;
         }
@@ -518,19 +529,14 @@ static gx_code look_at_parts(gx_store *store, gx_meta *meta, gx_layout *l, gx_er
         }
         memmove(part->name, bare, strlen(bare) + 1);
         GX_TRY(find_part(store, meta, part, &found, err));
-        gx_number number = gx_meta_number(&found);
-        has_number = true;
-        is_double = is_double || gx_number_is_double(number);
-        is_complex = is_complex || gx_number_is_complex(number);
+        join_number(&all, gx_meta_number(&found));
         int64_t r = p / l->across, c = p % l->across;
         GX_TRY(
             agree(&l->height[r], part->is_turned ? found.cols : found.rows, "row", r, part, err));
         GX_TRY(
             agree(&l->width[c], part->is_turned ? found.rows : found.cols, "column", c, part, err));
     }
-    is_double = is_double || !has_number;
-    gx_number number = is_complex ? is_double ? GX_C128 : GX_C64 : is_double ? GX_F64 : GX_F32;
-    meta->dtype = gx_dtype_of(number);
+    meta->dtype = gx_dtype_of(number_of(&all));
     return GX_OK;
 }
 

@@ -30,7 +30,7 @@ typedef gx_code (*gx_read)(gx_run *run, const gx_mat *mat, gx_reader *reader, in
 typedef enum gx_mat_kind {
     GX_MAT_STORED,
     GX_MAT_VALUE,
-    GX_MAT_NARROW, /* a value of a dtype that is only stored: widened as it is read */
+    GX_MAT_NARROW,    /* a value of a dtype that is only stored: widened as it is read */
     GX_MAT_GENERATED,
     GX_MAT_VIEW,      /* a rectangle of op(base)                                */
     GX_MAT_BROADCAST, /* a base of one row, one column or one element, repeated */
@@ -65,7 +65,7 @@ struct gx_mat {
     bool is_conjugated;           /* CENTRED: of all that; false unless set by hand         */
     const struct gx_leaf *leaf;   /* COMPOSITE: == owned                                    */
     int64_t leaves;
-    gx_read read; /* COMPOSITE                                              */
+    gx_read read;                 /* COMPOSITE                                              */
 };
 
 /* Constructors.  None allocates. */

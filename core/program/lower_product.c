@@ -136,7 +136,6 @@ static void sparse_product(gx_exec *x, const gx_node *node)
 /* A large factor that nobody else reads, beside a few columns or rows: it passes by, once. */
 static bool passes_by(const gx_exec *x, const gx_node *node)
 {
-    const size_t LARGE = (size_t)8 << 20;
     const int64_t FEW = 16;
     bool is_it = false;
     for (int k = 0; k < 2 && x->g->blocks == 1; k++) {
@@ -144,8 +143,8 @@ static bool passes_by(const gx_exec *x, const gx_node *node)
         size_t bytes = 0;
         gx_matrix_bytes(in->type.rows, in->type.cols, in->type.dtype, &bytes);
         bool is_few = (k == 0 ? node->type.cols : node->type.rows) <= FEW;
-        is_it = is_it ||
-                (is_few && in->uses == 1 && bytes >= LARGE && !gx_input_at_hand(x, node, k));
+        is_it = is_it || (is_few && in->uses == 1 && bytes >= GX_LARGE_BYTES &&
+                          !gx_input_at_hand(x, node, k));
     }
     return is_it;
 }

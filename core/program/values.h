@@ -16,6 +16,9 @@
 
 enum { GX_SMALL_BYTES = 128 };
 
+/* A matrix so large is read where it lies rather than copied, where it is read once. */
+enum { GX_LARGE_BYTES = 8 << 20 };
+
 typedef struct gx_val {
     int32_t refs;
     gx_type type;

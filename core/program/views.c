@@ -106,10 +106,9 @@ static void choose_pieces(gx_mat *mat)
 */
 static bool is_worth_it(const gx_exec *x, const gx_node *node)
 {
-    const size_t LARGE = (size_t)8 << 20;
     size_t bytes = 0;
     bool is_size = gx_matrix_bytes(node->type.rows, node->type.cols, node->type.dtype, &bytes);
-    bool is_large = !is_size || bytes >= LARGE;
+    bool is_large = !is_size || bytes >= GX_LARGE_BYTES;
     if (gx_is_deterministic(x)) {
         return is_large;
     }

@@ -220,8 +220,8 @@ def test_nobody_writes_to_it(filedb):
 
 # Everything that computes -------------------------------------------------------------------------
 
-CALLS = ["gx_sum('$')", "gx_norm('$')", "gx_matmul('$', 'x')", "gx_matmul(gx_transpose('x'), '$')", "gx_colsum('$')",
-         "gx_eval('norm($ @ x - 1)')", "gx_eval('$.T @ $')", "gx_map('$', 'exp')", "gx_mean('$')", "gx_det('$')",
+CALLS = ["gx_sum('$')", "gx_norm('$')", "gx_matmul('$', 'x')", "gx_matmul(gx_transpose('x'), '$')", "gx_cumsum('$', 0)",
+         "gx_eval('norm($ @ x - 1)')", "gx_eval('$.T @ $')", "gx_exp('$')", "gx_mean('$')", "gx_det('$')",
          "gx_solve('$', 'x')", "gx_inverse('$')", "gx_cov('$')", "gx_matmul('$', '$')", "gx_cast('$', 'f32')", "gx_json(gx_slice('$', 0, 2, 0, 2))",
          "gx_trace('$')", "gx_lstsq('$', 'x')", "gx_argmax('$')"]
 
@@ -239,21 +239,14 @@ def test_same_bits_as_a_copy(filedb, budget):
     put(db, "x", rng.standard_normal((2 * n, 4)))
     block(db, "M", [["A", "B.T"], ["-2*C", "D"]])
     q(db, "SELECT gx_copy('M', 'MM')")
-    known = {row[0] for row in db.execute("SELECT name FROM pragma_function_list WHERE name LIKE 'gx@_%' ESCAPE '@'")}
     for call in CALLS:
-        if call.split("(")[0] not in known:
-            continue
         one, other = (q(db, "SELECT " + call.replace("$", name)) for name in ("M", "MM"))
         assert one == other, call
     for sql in ["SELECT value FROM gx_eig(gx_matmul('$', gx_transpose('$')), '{\"k\":5,\"symmetric\":true}')",
                 "SELECT sigma FROM gx_svd('$')", "SELECT * FROM gx_knn('$', '$', 3)", "SELECT i, value FROM gx_cells('$') WHERE j = 7",
-                "SELECT c5 FROM gx_rows('$') LIMIT 0"]:
-        try:
-            one, other = (db.execute(sql.replace("$", name)).fetchall() for name in ("M", "MM"))
-        except sqlite3.OperationalError as problem:
-            assert "no such column" in str(problem)
-            continue
-        assert one == other, sql
+                "SELECT i, row FROM gx_rows('$') WHERE i % 50 = 3"]:
+        one, other = (db.execute(sql.replace("$", name)).fetchall() for name in ("M", "MM"))
+        assert one == other and len(one) > 0, sql
 
 
 def counted(db, sql):
@@ -307,9 +300,9 @@ out = []
 for name in ("M", "MM"):
     out.append([to_numpy(q(db, "SELECT " + call.replace("$", name))).tolist() for call in
                 ["gx_matmul('$', '$')", "gx_eval('$ @ $.T + 1')", "gx_solve('$', gx_slice('$', 0, 180, 0, 3))", "gx_matmul('$', gx_transpose('$'))"]])
-result = [[np.allclose(a, b, rtol=1e-12, atol=1e-9) for a, b in zip(*out)], since(db, before)["gpu_ops"] >= 0]
+result = [[np.allclose(a, b, rtol=1e-12, atol=1e-9) for a, b in zip(*out)], since(db, before)["uploaded"]]
 """, GX_BACKEND="cuda")
-    assert all(got) and made
+    assert len(got) == 4 and all(got) and made > 90 * 90 * 8
 
 
 # What is refused ----------------------------------------------------------------------------------
