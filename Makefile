@@ -138,7 +138,9 @@ $(BUILD)/libgx.a: $(STATIC)
 # Kernels are loops: vectorised, with the rounding of the source (no fused multiply-add), sqrt inline.
 $(BUILD)/kernels/%.o: private FLAGS += -O3 -ffp-contract=off -fno-math-errno
 
-$(BUILD)/kernels/cpu_pair.o $(BUILD)/kernels/cpu_packed.o $(BUILD)/kernels/cpu_apart.o $(BUILD)/kernels/cpu_sparse.o $(BUILD)/kernels/cpu_elementary.o: private FLAGS += -ffp-contract=fast --param=avoid-fma-max-bits=0
+# gcc 13 leaves some of them out where it guesses that chains of them are slow: bits would depend on the shape.
+EVERY_FMA := $(if $(findstring clang,$(CC)),,--param=avoid-fma-max-bits=0)
+$(BUILD)/kernels/cpu_pair.o $(BUILD)/kernels/cpu_packed.o $(BUILD)/kernels/cpu_apart.o $(BUILD)/kernels/cpu_sparse.o $(BUILD)/kernels/cpu_elementary.o: private FLAGS += -ffp-contract=fast $(EVERY_FMA)
 
 # The loops that every element passes which is converted or centred.
 $(BUILD)/core/base/convert.o $(BUILD)/core/base/dtype.o $(BUILD)/core/base/csr.o $(BUILD)/core/mat/mat.o: private FLAGS += -O3
