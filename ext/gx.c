@@ -20,6 +20,7 @@
 */
 #include "gx_ext.h"
 
+#include "../core/alg/by_parts.h"
 #include "../core/base/signal.h"
 #include "../core/connection.h"
 #include "gx.h"
@@ -129,6 +130,7 @@ static int create_owner(sqlite3 *db, owner **own, gx_err *err)
         return gx_sqlite_code(err->code);
     }
     made->ctx->load = load_another;
+    made->ctx->drivers = &gx_drivers_all;
     made->ctx->version = GX_VERSION;
     int rc = sqlite3_create_function_v2(db, OWNER_FUNCTION, 1, SQLITE_UTF8 | SQLITE_DIRECTONLY,
                                         made, lend_owner, NULL, NULL, owner_free);

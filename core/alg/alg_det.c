@@ -16,6 +16,7 @@
 #include "alg_lu.h"
 
 #include "../mat/simple.h"
+#include "by_parts.h"
 #include "dense.h"
 
 #include <math.h>
@@ -32,46 +33,24 @@ static size_t room_for_blocks(const gx_mat *A)
 
 // Determinant -------------------------------------------------------------------------------------
 
-/* A product: z 2^power, z near 1 (or 0, or no number). */
-typedef struct product {
-    double re, im;
-    int64_t power;
-} product;
-
-static void multiply(product *p, double re, double im)
-{
-    double x = p->re * re - (im == 0 ? 0 : p->im * im);
-    double y = (im == 0 ? 0 : p->re * im) + (p->im == 0 ? 0 : p->im * re);
-    int power = 0;
-    double size = fmax(fabs(x), fabs(y));
-    if (size > 0 && isfinite(size)) {
-        (void)frexp(size, &power);
-        x = ldexp(x, -power);
-        y = ldexp(y, -power);
-    }
-    p->re = x;
-    p->im = y;
-    p->power += power;
-}
-
 static gx_code multiply_once(void *arg, int64_t i, gx_scalar x, gx_err *err)
 {
     (void)i, (void)err;
-    multiply(arg, x.re, x.im);
+    gx_product_times(arg, x.re, x.im);
     return GX_OK;
 }
 
 static gx_code multiply_twice(void *arg, int64_t i, gx_scalar x, gx_err *err)
 {
-    multiply(arg, x.re, x.im);
+    gx_product_times(arg, x.re, x.im);
     return multiply_once(arg, i, x, err);
 }
 
-static void multiply_lu(gx_run *run, const gx_mat *F, const gx_aux *aux, product *p)
+static void multiply_lu(gx_run *run, const gx_mat *F, const gx_aux *aux, gx_product *p)
 {
     gx_alg_each_diagonal(run, F, 0, F->rows, multiply_once, p);
     if (gx_lu_is_odd(aux)) {
-        multiply(p, -1, 0);
+        gx_product_times(p, -1, 0);
     }
 }
 
@@ -90,7 +69,7 @@ static void factorise(gx_run *run, const gx_mat *A, size_t room, gx_sink *F, gx_
     }
 }
 
-static void multiply_factor(gx_run *run, const gx_mat *A, product *p)
+static void multiply_factor(gx_run *run, const gx_mat *A, gx_product *p)
 {
     gx_sink F = {.run = NULL};
     gx_aux aux = {.kind = GX_AUX_NONE};
@@ -113,7 +92,7 @@ static double scale(double z, int64_t power)
 
 gx_code gx_alg_determinant(gx_run *run, const gx_mat *A, const gx_aux *aux, gx_determinant *out)
 {
-    product p = {.re = 1};
+    gx_product p = {.re = 1};
     if (gx_alg_need_square(run, A) != GX_OK) {
         return run->err.code;
     }
@@ -122,7 +101,7 @@ gx_code gx_alg_determinant(gx_run *run, const gx_mat *A, const gx_aux *aux, gx_d
     } else if ((A->properties & DIAGONAL) != 0) {
         int64_t count = (A->properties & GX_PROP_UNIT) != 0 ? 0 : A->rows;
         gx_alg_each_diagonal(run, A, 0, count, multiply_once, &p);
-    } else if (A->rows > 0) {
+    } else if (A->rows > 0 && !gx_parts_determinant(run, A, &p)) {
         multiply_factor(run, A, &p);
     }
     double size = hypot(p.re, p.im);
@@ -180,6 +159,9 @@ static void invert_by_factor(gx_run *run, const gx_mat *A, const gx_mat *identit
 gx_code gx_alg_inverse(gx_run *run, const gx_mat *A, const gx_aux *aux, gx_sink *C)
 {
     if (gx_alg_need_square(run, A) != GX_OK || A->rows == 0) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    if (gx_parts_inverse(run, A, C)) {
         return gx_ok(run) ? GX_OK : run->err.code;
     }
     gx_mat identity;

@@ -16,6 +16,8 @@
 
 #include "plan.h"
 
+#include <math.h>
+
 /* How an LU factorisation is cut. */
 typedef struct gx_lu_plan {
     int64_t m, n; /* elements */
@@ -96,6 +98,28 @@ gx_code gx_lu_in_memory(gx_run *run, gx_number dtype, int64_t n, void *(*load)(v
                         void *arg, int64_t *pivots, int64_t *info);
 
 // Determinants and inverses: what A's properties allow, else by LU (alg_det.c) --------------------
+
+/* (re + im i) 2^power, the first factor near 1, or 0, or no number: a product that fits always. */
+typedef struct gx_product {
+    double re, im;
+    int64_t power;
+} gx_product;
+
+static inline void gx_product_times(gx_product *p, double re, double im)
+{
+    double x = p->re * re - (im == 0 ? 0 : p->im * im);
+    double y = (im == 0 ? 0 : p->re * im) + (p->im == 0 ? 0 : p->im * re);
+    int power = 0;
+    double size = fmax(fabs(x), fabs(y));
+    if (size > 0 && isfinite(size)) {
+        (void)frexp(size, &power);
+        x = ldexp(x, -power);
+        y = ldexp(y, -power);
+    }
+    p->re = x;
+    p->im = y;
+    p->power += power;
+}
 
 /* det A = sign exp(log), |sign| = 1; a singular A has sign 0 and log -inf. */
 typedef struct gx_determinant {

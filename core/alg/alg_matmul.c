@@ -19,6 +19,7 @@
 ** Operands that are values in memory, with a value as result, go to the kernel as they are.
 */
 #include "alg.h"
+#include "by_parts.h"
 
 #include "../run/call.h"
 #include "narrow.h"
@@ -404,6 +405,9 @@ gx_code gx_alg_matmul(gx_run *run, const gx_matmul_args *args, gx_sink *C)
     int64_t k = args->transa == GX_NO_TRANS ? args->A->cols : args->A->rows;
     if (args->C0 != NULL && C->is_lent) {
         return multiply_onto(run, args, C);
+    }
+    if (gx_parts_multiply(run, args, C)) {
+        return gx_ok(run) ? GX_OK : run->err.code;
     }
     gx_args size = {.m = C->rows, .n = C->cols, .k = k};
     double flops = gx_kernel_flops(GX_GEMM, C->number, &size);

@@ -19,6 +19,7 @@
 #include "../exec/pass.h"
 #include "alg.h"
 #include "dense.h"
+#include "by_parts.h"
 #include "sparse_alg.h"
 
 #include <math.h>
@@ -489,6 +490,9 @@ gx_code gx_alg_norm(gx_run *run, const gx_mat *A, char kind, double *norm)
                                           : GX_REDUCE_MAX_ABS;
     int64_t width = gx_reduce_width(reduce, A->rows, A->cols);
     double *out;
+    if (gx_parts_norm(run, A, kind, norm)) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
     GX_TRY(gx_dense_alloc(run, GX_F64, width, 1, "a norm", &out));
     if (gx_alg_reduce(run, A, reduce, out) == GX_OK) {
         if (kind == 'F') {

@@ -16,6 +16,7 @@
 */
 #include "factoring.h"
 
+#include "by_parts.h"
 #include "dense.h"
 #include "probe.h"
 
@@ -321,6 +322,11 @@ gx_code gx_alg_solve(gx_run *run, const gx_solve_args *args, gx_sink *X)
         return run->err.code;
     }
     bool is_empty = X->rows == 0 || X->cols == 0;
+    bool is_plain = !args->is_factor && args->aux == NULL && args->refine == 0 && !args->is_mixed &&
+                    args->assume == GX_FACTOR_AUTO;
+    if (is_plain && !is_empty && gx_parts_solve(run, args, X)) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
     if (args->is_mixed && !is_empty && (solve_mixed(run, args, X) || !gx_ok(run))) {
         return gx_ok(run) ? GX_OK : run->err.code;
     }

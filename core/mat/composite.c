@@ -1,14 +1,14 @@
 /*
-** Composite matrices: their layout, how they are opened, read, stored and renamed (composite.h).
+** Composite matrices: how they are opened and read (composite.h); their layouts: layout.c.
 **
-** Opened, a composite is a list of leaves: stored matrices and numbers on diagonals, each with its
-** place; parts that are composites themselves have been looked through.  A rectangle is read leaf
-** by leaf, straight to its place, and is zeros elsewhere.
+** Opened, a composite is a list of leaves, each with its place; parts that are composites
+** themselves, blocks and sums have been looked through.  The operands of products and the like are
+** sources of their own, opened the same way.  A rectangle is read leaf by leaf, straight to its
+** place, or added to what others put there, and is zeros elsewhere.
 **
-** The bytes of a layout come from a file, and files lie: sizes, names and how deep composites are
-** in one another are checked, and one that is a part of itself is refused.
+** How deep composites are in one another is checked, and one that is a part of itself is refused.
 */
-#include "composite.h"
+#include "layout.h"
 
 #include "../run/call.h"
 
@@ -16,178 +16,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { AT_VERSION = 4, AT_DOWN = 8, AT_ACROSS = 16, HEADER = 64, VERSION = 1 };
-
-/* Of a part: where its fields are, and the name behind them. */
-enum { PART_KIND = 0, PART_OP = 1, PART_NAME = 2, PART_FACTOR = 8, PART_HEADER = 24 };
-
-static const char MAGIC[4] = {'g', 'x', 'c', 'm'};
-
-// Layouts -----------------------------------------------------------------------------------------
-
-gx_code gx_layout_create(gx_mem *mem, int64_t down, int64_t across, gx_layout *layout, gx_err *err)
-{
-    *layout = (gx_layout){.down = down, .across = across};
-    if (down < 1 || across < 1 || down > GX_LAYOUT_PARTS || across > GX_LAYOUT_PARTS / down) {
-        return gx_fail(err, GX_ARG, "a composite has 1 to %d parts, not %lldx%lld", GX_LAYOUT_PARTS,
-                       (long long)down, (long long)across);
-    }
-    size_t sizes = (size_t)(down + across) * sizeof(int64_t);
-    size_t parts = (size_t)(down * across) * sizeof(gx_layout_part);
-    GX_TRY(gx_mem_calloc(mem, sizes + parts, "a layout", &layout->memory, err));
-    layout->height = layout->memory;
-    layout->width = layout->height + down;
-    layout->part = (void *)(layout->width + across);
-    for (int64_t k = 0; k < down + across; k++) {
-        layout->height[k] = -1;
-    }
-    return GX_OK;
-}
-
-void gx_layout_clear(gx_layout *layout, gx_mem *mem)
-{
-    gx_mem_free(mem, layout->memory);
-    *layout = (gx_layout){0};
-}
-
-static size_t part_bytes(const gx_layout_part *part)
-{
-    return PART_HEADER + gx_round_up(strlen(part->name), 8);
-}
-
-static gx_code write_layout(gx_store *store, gx_mem *mem, const gx_meta *meta,
-                            const gx_layout *layout, gx_err *err)
-{
-    size_t sizes = (size_t)(layout->down + layout->across) * sizeof(int64_t);
-    size_t bytes = HEADER + sizes;
-    void *memory;
-    for (int64_t p = 0; p < layout->down * layout->across; p++) {
-        bytes += part_bytes(&layout->part[p]);
-    }
-    GX_TRY(gx_store_allows_aux(store, bytes, err));
-    GX_TRY(gx_mem_calloc(mem, bytes, "a layout", &memory, err));
-    char *at = memory;
-    memcpy(at, MAGIC, sizeof MAGIC);
-    at[AT_VERSION] = VERSION;
-    memcpy(at + AT_DOWN, &layout->down, sizeof layout->down);
-    memcpy(at + AT_ACROSS, &layout->across, sizeof layout->across);
-    memcpy(at + HEADER, layout->height, sizes); // widths lie behind heights
-    at += HEADER + sizes;
-    for (int64_t p = 0; p < layout->down * layout->across; p++) {
-        const gx_layout_part *part = &layout->part[p];
-        uint16_t length = (uint16_t)strlen(part->name);
-        at[PART_KIND] = (char)part->kind;
-        at[PART_OP] = (char)(part->is_turned | part->is_conjugated << 1);
-        memcpy(at + PART_NAME, &length, sizeof length);
-        memcpy(at + PART_FACTOR, &part->factor, sizeof part->factor);
-        memcpy(at + PART_HEADER, part->name, length);
-        at += part_bytes(part);
-    }
-    gx_code code = gx_store_write_aux(store, meta, memory, bytes, err);
-    gx_mem_free(mem, memory);
-    return code;
-}
-
-static gx_code damaged(const gx_meta *meta, const char *what, gx_err *err)
-{
-    return gx_fail(err, GX_CORRUPT, "layout of %s: %s", meta->name, what);
-}
-
-/* One part at *at, of what ends at end. */
-static gx_code parse_part(const gx_meta *meta, const char **at, const char *end,
-                          gx_layout_part *part, gx_err *err)
-{
-    uint16_t length;
-    const char *from = *at;
-    if (end - from < PART_HEADER) {
-        return damaged(meta, "it ends within a part", err);
-    }
-    memcpy(&length, from + PART_NAME, sizeof length);
-    unsigned kind = (unsigned char)from[PART_KIND], op = (unsigned char)from[PART_OP];
-    bool is_named = kind == GX_PART_MATRIX;
-    if (kind > GX_PART_MATRIX || op > 3 || length > GX_NAME_MAX || is_named != (length > 0) ||
-        (size_t)(end - from) < PART_HEADER + gx_round_up(length, 8) ||
-        memchr(from + PART_HEADER, '\0', length) != NULL) {
-        return damaged(meta, "a part is none", err);
-    }
-    part->kind = (gx_part_kind)kind;
-    part->is_turned = (op & 1) != 0;
-    part->is_conjugated = (op & 2) != 0;
-    memcpy(&part->factor, from + PART_FACTOR, sizeof part->factor);
-    memcpy(part->name, from + PART_HEADER, length);
-    part->name[length] = '\0';
-    *at = from + PART_HEADER + gx_round_up(length, 8);
-    return GX_OK;
-}
-
-/* Heights come to rows, widths to columns. */
-static gx_code check_sizes(const gx_meta *meta, const gx_layout *layout, gx_err *err)
-{
-    int64_t rows = 0, cols = 0;
-    for (int64_t k = 0; k < layout->down + layout->across; k++) {
-        int64_t *sum = k < layout->down ? &rows : &cols;
-        int64_t most = k < layout->down ? meta->rows : meta->cols, size = layout->height[k];
-        if (size < 0 || size > most - *sum) {
-            return damaged(meta, "its parts have other sizes than it", err);
-        }
-        *sum += size;
-    }
-    return rows == meta->rows && cols == meta->cols
-               ? GX_OK
-               : damaged(meta, "its parts have other sizes than it", err);
-}
-
-static gx_code parse(gx_mem *mem, const gx_meta *meta, const char *blob, size_t bytes,
-                     gx_layout *layout, gx_err *err)
-{
-    int64_t down, across;
-    if (bytes < HEADER || memcmp(blob, MAGIC, sizeof MAGIC) != 0) {
-        return damaged(meta, "bytes that are none", err);
-    }
-    if (blob[AT_VERSION] != VERSION) {
-        return gx_fail(err, GX_UNSUPPORTED, "layout of %s: version %d, this gx knows version %d",
-                       meta->name, blob[AT_VERSION], VERSION);
-    }
-    memcpy(&down, blob + AT_DOWN, sizeof down);
-    memcpy(&across, blob + AT_ACROSS, sizeof across);
-    if (down < 1 || across < 1 || down > GX_LAYOUT_PARTS || across > GX_LAYOUT_PARTS / down) {
-        return damaged(meta, "too many parts", err);
-    }
-    size_t sizes = (size_t)(down + across) * sizeof(int64_t);
-    if (bytes - HEADER < sizes) {
-        return damaged(meta, "it ends within its sizes", err);
-    }
-    GX_TRY(gx_layout_create(mem, down, across, layout, err));
-    memcpy(layout->height, blob + HEADER, sizes);
-    GX_TRY(check_sizes(meta, layout, err));
-    const char *at = blob + HEADER + sizes, *end = blob + bytes;
-    for (int64_t p = 0; p < down * across; p++) {
-        GX_TRY(parse_part(meta, &at, end, &layout->part[p], err));
-    }
-    return at == end ? GX_OK : damaged(meta, "bytes behind its parts", err);
-}
-
-gx_code gx_layout_load(gx_store *store, gx_mem *mem, const gx_meta *meta, gx_layout *layout,
-                       gx_err *err)
-{
-    void *blob;
-    size_t bytes;
-    *layout = (gx_layout){0};
-    GX_TRY(gx_store_read_aux(store, meta, &blob, &bytes, err));
-    gx_code code = parse(mem, meta, blob == NULL ? "" : blob, bytes, layout, err);
-    gx_mem_free(mem, blob);
-    if (code != GX_OK) {
-        gx_layout_clear(layout, mem);
-    }
-    return code;
-}
+/* Elements of a strip that is read to be turned or added. */
+static const int64_t STRIP = 1 << 16;
 
 // Opening -----------------------------------------------------------------------------------------
 
 /* Where a matrix goes in the composite that is opened, and what is done to it. */
 typedef struct place {
     int64_t i0, j0;
-    bool is_turned, is_conjugated;
+    bool is_turned, is_conjugated, adds;
     gx_scalar factor;
 } place;
 
@@ -210,134 +47,120 @@ static gx_number number_of(const kinds *all)
     return all->is_complex ? is_double ? GX_C128 : GX_C64 : is_double ? GX_F64 : GX_F32;
 }
 
+/* What is open on the way to a part; shared by all that are opened there. */
 typedef struct opening {
     gx_store *store;
     gx_mem *mem;
-    gx_leaf *leaf;
-    int64_t leaves, capacity;
     int64_t id[GX_COMPOSITE_DEPTH]; /* of composites that are being looked through */
-    int depth;
-    kinds kinds;
+    int depth, operands;            /* ... and operands in operands                */
+    int64_t total;                  /* leaves, of all                              */
 } opening;
 
-static gx_code add_leaf(opening *o, const gx_leaf *leaf, gx_err *err)
+/* The leaves of one source. */
+typedef struct leaves {
+    gx_leaf *leaf;
+    int64_t count, capacity;
+    kinds kinds;
+} leaves;
+
+static void free_leaves(gx_mem *mem, leaves *l)
 {
-    if (o->leaves == GX_COMPOSITE_LEAVES) {
-        return gx_fail(err, GX_ARG, "the composite has more than %d parts in its parts",
+    for (int64_t k = 0; k < l->count; k++) {
+        gx_mat_clear(&l->leaf[k].base, mem);
+        gx_mat_clear(&l->leaf[k].second, mem);
+    }
+    gx_mem_free(mem, l->leaf);
+}
+
+/* Its operands are the list's from now on, whatever this returns. */
+static gx_code add_leaf(opening *o, leaves *l, gx_leaf *leaf, gx_err *err)
+{
+    gx_code code = GX_OK;
+    if (o->total == GX_COMPOSITE_LEAVES) {
+        code = gx_fail(err, GX_ARG, "the composite has more than %d parts in its parts",
                        GX_COMPOSITE_LEAVES);
+    } else if (l->count == l->capacity) {
+        int64_t capacity = gx_max(4, 2 * l->capacity);
+        void *memory = l->leaf;
+        code = gx_mem_realloc(o->mem, (size_t)capacity * sizeof *leaf, "parts of a composite",
+                              &memory, err);
+        l->leaf = memory;
+        l->capacity = code == GX_OK ? capacity : l->capacity;
     }
-    if (o->leaves == o->capacity) {
-        int64_t capacity = gx_max(8, 2 * o->capacity);
-        void *memory = o->leaf;
-        GX_TRY(gx_mem_realloc(o->mem, (size_t)capacity * sizeof *leaf, "parts of a composite",
-                              &memory, err));
-        o->leaf = memory;
-        o->capacity = capacity;
+    if (code != GX_OK) {
+        gx_mat_clear(&leaf->base, o->mem);
+        gx_mat_clear(&leaf->second, o->mem);
+        return code;
     }
-    o->leaf[o->leaves++] = *leaf;
-    o->kinds.is_complex = o->kinds.is_complex || leaf->factor.im != 0;
+    l->leaf[l->count++] = *leaf;
+    o->total++;
+    l->kinds.is_complex = l->kinds.is_complex || leaf->factor.im != 0;
     return GX_OK;
 }
 
-static place place_in(const place *outer, const gx_layout_part *part, int64_t i, int64_t j)
+static place place_in(const place *outer, const gx_term *term, int64_t i, int64_t j, bool adds)
 {
-    gx_scalar own = part->factor;
+    gx_scalar own = term->factor;
     own.im = outer->is_conjugated ? -own.im : own.im;
     return (place){.i0 = outer->i0 + (outer->is_turned ? j : i),
                    .j0 = outer->j0 + (outer->is_turned ? i : j),
-                   .is_turned = outer->is_turned != part->is_turned,
-                   .is_conjugated = outer->is_conjugated != part->is_conjugated,
+                   .is_turned = outer->is_turned != term->is_turned,
+                   .is_conjugated = outer->is_conjugated != term->is_conjugated,
+                   .adds = outer->adds || adds,
                    .factor = gx_scalar_times(outer->factor, own)};
 }
 
-static gx_code add_number(opening *o, const place *at, int64_t order, gx_err *err)
+/* A leaf there, which has rows x cols elements before it is turned. */
+static gx_leaf leaf_at(const place *at, gx_leaf_kind kind, int64_t rows, int64_t cols)
 {
-    gx_leaf leaf = {.i0 = at->i0,
-                    .j0 = at->j0,
-                    .rows = order,
-                    .cols = order,
-                    .is_number = true,
-                    .factor = at->factor};
-    return add_leaf(o, &leaf, err);
+    return (gx_leaf){.kind = kind,
+                     .i0 = at->i0,
+                     .j0 = at->j0,
+                     .rows = at->is_turned ? cols : rows,
+                     .cols = at->is_turned ? rows : cols,
+                     .is_turned = at->is_turned,
+                     .is_conjugated = at->is_conjugated,
+                     .adds = at->adds,
+                     .factor = at->factor};
 }
 
-static gx_code add_stored(opening *o, const gx_meta *meta, const place *at, gx_err *err)
+static gx_code add_stored(opening *o, leaves *l, const gx_meta *meta, const place *at, gx_err *err)
 {
     if (gx_aux_kind_of(meta->properties) != GX_AUX_NONE) {
         return gx_aux_refuse(meta->name, meta->properties, err);
     }
-    gx_leaf leaf = {.i0 = at->i0,
-                    .j0 = at->j0,
-                    .rows = at->is_turned ? meta->cols : meta->rows,
-                    .cols = at->is_turned ? meta->rows : meta->cols,
-                    .is_turned = at->is_turned,
-                    .is_conjugated = at->is_conjugated,
-                    .factor = at->factor};
+    gx_leaf leaf = leaf_at(at, GX_LEAF_MATRIX, meta->rows, meta->cols);
     gx_mat_stored(&leaf.base, meta);
-    join_number(&o->kinds, leaf.base.number);
-    return add_leaf(o, &leaf, err);
+    join_number(&l->kinds, leaf.base.number);
+    return add_leaf(o, l, &leaf, err);
 }
 
-static gx_code find_part(gx_store *store, const gx_meta *of, const gx_layout_part *part,
-                         gx_meta *meta, gx_err *err)
+gx_code gx_layout_find(gx_store *store, const gx_meta *of, const gx_term *term, gx_meta *meta,
+                       gx_err *err)
 {
     char full[2 * GX_NAME_MAX + 2];
     bool found;
-    snprintf(full, sizeof full, "%s.%s", of->schema, part->name);
+    snprintf(full, sizeof full, "%s.%s", of->schema, term->name);
     GX_TRY(gx_store_lookup(store, full, meta, &found, err));
     return found ? GX_OK
                  : gx_fail(err, GX_ARG, "%s has the part '%s', and there is no such matrix in %s",
-                           of->name, part->name, of->schema);
+                           of->name, term->name, of->schema);
 }
 
-static gx_code add_matrix(opening *o, const gx_meta *meta, const place *at, gx_err *err);
+/* A term of the composite `of`, and its place. */
+typedef struct part {
+    const gx_meta *of;
+    const gx_term *term;
+    place at;
+} part;
 
-/* A part of `of`, h x w, whose place there is (i, j). */
-static gx_code add_part(opening *o, const gx_meta *of, const gx_layout_part *part, int64_t i,
-                        int64_t j, int64_t h, int64_t w, const place *outer, gx_err *err)
-{
-    gx_meta meta;
-    place at = place_in(outer, part, i, j);
-    if (part->kind == GX_PART_ZERO) {
-        return GX_OK;
-    }
-    if (part->kind == GX_PART_NUMBER) {
-        return h == w ? add_number(o, &at, h, err)
-                      : damaged(of, "a number in a part that is not square", err);
-    }
-    GX_TRY(find_part(o->store, of, part, &meta, err));
-    int64_t rows = part->is_turned ? meta.cols : meta.rows;
-    int64_t cols = part->is_turned ? meta.rows : meta.cols;
-    if (rows != h || cols != w) {
-        return gx_fail(err, GX_ARG,
-                       "the part '%s' of %s is %" PRId64 "x%" PRId64 " and was %" PRId64 "x%" PRId64
-                       " when %s was made: make it again with gx_block",
-                       part->name, of->name, meta.rows, meta.cols, part->is_turned ? w : h,
-                       part->is_turned ? h : w, of->name);
-    }
-    return h == 0 || w == 0 ? GX_OK : add_matrix(o, &meta, &at, err);
-}
+static gx_code add_part(opening *o, leaves *l, const part *p, gx_err *err);
 
-static gx_code add_parts(opening *o, const gx_meta *meta, const gx_layout *l, const place *at,
-                         gx_err *err)
-{
-    gx_code code = GX_OK;
-    int64_t i = 0;
-    for (int64_t r = 0; r < l->down; i += l->height[r++]) {
-        int64_t j = 0;
-        for (int64_t c = 0; c < l->across && code == GX_OK; j += l->width[c++]) {
-            code = add_part(o, meta, &l->part[r * l->across + c], i, j, l->height[r], l->width[c],
-                            at, err);
-        }
-    }
-    return code;
-}
-
-static gx_code add_matrix(opening *o, const gx_meta *meta, const place *at, gx_err *err)
+static gx_code add_matrix(opening *o, leaves *l, const gx_meta *meta, const place *at, gx_err *err)
 {
     gx_layout layout;
     if (!meta->is_composite) {
-        return add_stored(o, meta, at, err);
+        return add_stored(o, l, meta, at, err);
     }
     for (int k = 0; k < o->depth; k++) {
         if (o->id[k] == meta->id) {
@@ -350,10 +173,229 @@ static gx_code add_matrix(opening *o, const gx_meta *meta, const place *at, gx_e
     }
     GX_TRY(gx_layout_load(o->store, o->mem, meta, &layout, err));
     o->id[o->depth++] = meta->id;
-    gx_code code = add_parts(o, meta, &layout, at, err);
+    part whole = {meta, layout.term, place_in(at, layout.term, 0, 0, false)};
+    gx_code code = add_part(o, l, &whole, err);
     o->depth--;
     gx_layout_clear(&layout, o->mem);
     return code;
+}
+
+static gx_code add_named(opening *o, leaves *l, const part *p, gx_err *err)
+{
+    gx_meta meta;
+    const gx_term *t = p->term;
+    GX_TRY(gx_layout_find(o->store, p->of, t, &meta, err));
+    int64_t rows = t->is_turned ? meta.cols : meta.rows;
+    int64_t cols = t->is_turned ? meta.rows : meta.cols;
+    if (rows != t->rows || cols != t->cols) {
+        return gx_fail(err, GX_ARG,
+                       "the part '%s' of %s is %" PRId64 "x%" PRId64 " and was %" PRId64 "x%" PRId64
+                       " when %s was made: make it again",
+                       t->name, p->of->name, meta.rows, meta.cols, t->is_turned ? t->cols : t->rows,
+                       t->is_turned ? t->rows : t->cols, p->of->name);
+    }
+    return rows == 0 || cols == 0 ? GX_OK : add_matrix(o, l, &meta, &p->at, err);
+}
+
+static gx_code add_block(opening *o, leaves *l, const part *p, gx_err *err)
+{
+    const gx_term *t = p->term, *operand = t + 1;
+    int64_t i = 0, j = 0;
+    for (int64_t k = 0; k < t->operands; k++, operand += operand->span) {
+        part one = {p->of, operand, place_in(&p->at, operand, i, j, false)};
+        GX_TRY(add_part(o, l, &one, err));
+        bool is_end = (k + 1) % t->across == 0;
+        j = is_end ? 0 : j + operand->cols;
+        i += is_end ? operand->rows : 0;
+    }
+    return GX_OK;
+}
+
+static gx_code add_sum(opening *o, leaves *l, const part *p, gx_err *err)
+{
+    const gx_term *operand = p->term + 1;
+    for (int64_t k = 0; k < p->term->operands; k++, operand += operand->span) {
+        part one = {p->of, operand, place_in(&p->at, operand, 0, 0, k > 0)};
+        GX_TRY(add_part(o, l, &one, err));
+    }
+    return GX_OK;
+}
+
+static gx_code read_composite(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0,
+                              int64_t j0, int64_t m, int64_t n, gx_number dtype, void *dst,
+                              int64_t ld, gx_err *err);
+
+static void take_leaves(gx_mat *mat, const leaves *l)
+{
+    mat->kind = GX_MAT_COMPOSITE;
+    mat->number = number_of(&l->kinds);
+    mat->dtype = gx_dtype_of(mat->number);
+    mat->read = read_composite;
+    mat->leaf = mat->owned = l->leaf;
+    mat->leaves = l->count;
+}
+
+/* A matrix that is stored, as it is? */
+static bool is_plain(const leaves *l, int64_t rows, int64_t cols)
+{
+    const gx_leaf *one = l->leaf;
+    return l->count == 1 && one->kind == GX_LEAF_MATRIX && !one->is_turned && !one->is_conjugated &&
+           one->factor.re == 1 && one->factor.im == 0 && one->i0 == 0 && one->j0 == 0 &&
+           one->rows == rows && one->cols == cols;
+}
+
+/* An operand as a source of its own, whatever is done to what it is an operand of. */
+static gx_code open_operand(opening *o, const gx_meta *of, const gx_term *term, gx_mat *out,
+                            gx_err *err)
+{
+    leaves l = {.leaf = NULL};
+    const place nowhere = {.factor = {1, 0}};
+    part p = {of, term, place_in(&nowhere, term, 0, 0, false)};
+    if (o->operands == GX_COMPOSITE_DEPTH) {
+        return gx_fail(err, GX_ARG, "more than %d operands are in one another", o->operands);
+    }
+    o->operands++;
+    gx_code code = add_part(o, &l, &p, err);
+    o->operands--;
+    if (code != GX_OK) {
+        free_leaves(o->mem, &l);
+        return code;
+    }
+    if (is_plain(&l, term->rows, term->cols)) {
+        *out = l.leaf->base;
+        gx_mem_free(o->mem, l.leaf);
+        return GX_OK;
+    }
+    gx_mat_generated(out, of->name, GX_F64, term->rows, term->cols, NULL, NULL);
+    take_leaves(out, &l);
+    return GX_OK;
+}
+
+static const gx_leaf_kind LEAF_OF[] = {
+    [GX_TERM_PRODUCT] = GX_LEAF_PRODUCT,     [GX_TERM_KRON] = GX_LEAF_KRON,
+    [GX_TERM_DIAGONAL] = GX_LEAF_DIAGONAL,   [GX_TERM_TOEPLITZ] = GX_LEAF_TOEPLITZ,
+    [GX_TERM_CIRCULANT] = GX_LEAF_CIRCULANT, [GX_TERM_PERMUTATION] = GX_LEAF_PERMUTATION,
+};
+
+/* A leaf that has operands. */
+static gx_code add_made(opening *o, leaves *l, const part *p, gx_err *err)
+{
+    const gx_term *t = p->term, *first = t + 1;
+    int64_t rows = t->is_turned ? t->cols : t->rows, cols = t->is_turned ? t->rows : t->cols;
+    gx_leaf leaf = leaf_at(&p->at, LEAF_OF[t->kind], rows, cols);
+    leaf.offset = t->kind == GX_TERM_DIAGONAL ? t->down : 0;
+    GX_TRY(open_operand(o, p->of, first, &leaf.base, err));
+    if (leaf.kind != GX_LEAF_PERMUTATION) { // its places are no numbers of the matrix
+        join_number(&l->kinds, leaf.base.number);
+    }
+    if (t->operands > 1) {
+        gx_code code = open_operand(o, p->of, first + first->span, &leaf.second, err);
+        if (code != GX_OK) {
+            gx_mat_clear(&leaf.base, o->mem);
+            return code;
+        }
+        join_number(&l->kinds, leaf.second.number);
+    }
+    return add_leaf(o, l, &leaf, err);
+}
+
+static gx_code add_part(opening *o, leaves *l, const part *p, gx_err *err)
+{
+    const gx_term *t = p->term;
+    gx_leaf number = leaf_at(&p->at, GX_LEAF_NUMBER, t->rows, t->cols);
+    switch (t->kind) {
+    case GX_TERM_ZERO:
+        return GX_OK;
+    case GX_TERM_NUMBER:
+        return t->rows != t->cols
+                   ? gx_fail(err, GX_CORRUPT, "layout of %s: a number in a part that is not square",
+                             p->of->name)
+               : t->rows == 0 ? GX_OK
+                              : add_leaf(o, l, &number, err);
+    case GX_TERM_MATRIX:
+        return add_named(o, l, p, err);
+    case GX_TERM_BLOCK:
+        return add_block(o, l, p, err);
+    case GX_TERM_SUM:
+        return add_sum(o, l, p, err);
+    default:
+        return t->rows == 0 || t->cols == 0 ? GX_OK : add_made(o, l, p, err);
+    }
+}
+
+static gx_code open_part(gx_store *store, gx_mem *mem, const part *p, opening *o, gx_mat *out,
+                         gx_err *err)
+{
+    leaves l = {.leaf = NULL};
+    o->store = store;
+    o->mem = mem;
+    gx_mat_stored(out, p->of);
+    gx_code code = add_part(o, &l, p, err);
+    if (code != GX_OK) {
+        free_leaves(mem, &l);
+        return code;
+    }
+    take_leaves(out, &l);
+    return GX_OK;
+}
+
+gx_code gx_layout_open(gx_store *store, gx_mem *mem, const gx_meta *meta, const gx_layout *layout,
+                       gx_mat *out, gx_err *err)
+{
+    opening o = {.depth = 0};
+    const place whole = {.factor = {1, 0}};
+    part p = {meta, layout->term, place_in(&whole, layout->term, 0, 0, false)};
+    return open_part(store, mem, &p, &o, out, err);
+}
+
+gx_code gx_mat_open(gx_store *store, gx_mem *mem, const gx_meta *meta, gx_mat *out, gx_err *err)
+{
+    opening o = {.id = {meta->id}, .depth = 1};
+    const place whole = {.factor = {1, 0}};
+    gx_layout layout;
+    gx_mat_stored(out, meta);
+    if (!meta->is_composite) {
+        return GX_OK;
+    }
+    GX_TRY(gx_layout_load(store, mem, meta, &layout, err));
+    part p = {meta, layout.term, place_in(&whole, layout.term, 0, 0, false)};
+    gx_code code = open_part(store, mem, &p, &o, out, err);
+    gx_layout_clear(&layout, mem);
+    return code;
+}
+
+void gx_mat_composite(gx_mat *mat, const char *label, gx_number number, int64_t rows, int64_t cols)
+{
+    gx_mat_generated(mat, label, number, rows, cols, NULL, NULL);
+    mat->kind = GX_MAT_COMPOSITE;
+    mat->read = read_composite;
+}
+
+bool gx_mat_is_structured(const gx_mat *mat)
+{
+    bool is_it = false, has_parts = mat->kind == GX_MAT_COMPOSITE && !mat->is_whole;
+    for (int64_t k = 0; has_parts && k < mat->leaves && !is_it; k++) {
+        const gx_leaf *leaf = &mat->leaf[k];
+        is_it = leaf->adds || (leaf->kind != GX_LEAF_MATRIX && leaf->kind != GX_LEAF_NUMBER &&
+                               leaf->kind != GX_LEAF_TOEPLITZ && leaf->kind != GX_LEAF_CIRCULANT);
+    }
+    return is_it;
+}
+
+void gx_leaf_turn(gx_leaf *leaf)
+{
+    *leaf = (gx_leaf){.kind = leaf->kind,
+                      .i0 = leaf->j0,
+                      .j0 = leaf->i0,
+                      .rows = leaf->cols,
+                      .cols = leaf->rows,
+                      .is_turned = !leaf->is_turned,
+                      .is_conjugated = leaf->is_conjugated,
+                      .adds = leaf->adds,
+                      .factor = leaf->factor,
+                      .offset = leaf->offset,
+                      .base = leaf->base,
+                      .second = leaf->second};
 }
 
 // Reading -----------------------------------------------------------------------------------------
@@ -380,8 +422,13 @@ static void put_diagonal(const gx_leaf *leaf, const rect *r, gx_number dtype, vo
     int64_t first = gx_max(r->i0 - leaf->i0, r->j0 - leaf->j0);
     int64_t end = gx_min(r->i1 - leaf->i0, r->j1 - leaf->j0);
     for (int64_t d = first; d < end; d++) {
-        gx_number_put(dtype, gx_at(dst, dtype, ld, leaf->i0 + d - r->i0, leaf->j0 + d - r->j0), 0,
-                      leaf->factor);
+        void *at = gx_at(dst, dtype, ld, leaf->i0 + d - r->i0, leaf->j0 + d - r->j0);
+        gx_scalar x = leaf->factor;
+        if (leaf->adds) {
+            gx_scalar old = gx_number_get(dtype, at, 0);
+            x = (gx_scalar){x.re + old.re, x.im + old.im};
+        }
+        gx_number_put(dtype, at, 0, x);
     }
 }
 
@@ -395,28 +442,92 @@ static void scale(const gx_leaf *leaf, gx_number dtype, void *x, int64_t m)
     }
 }
 
-static gx_code read_leaf(gx_run *run, const gx_leaf *leaf, gx_reader *reader, const rect *r,
-                         gx_number dtype, void *dst, int64_t ld, gx_err *err)
+/* Elements m x n from (i, j) of the leaf, which is no NUMBER: but for conjugation and factor. */
+static gx_code read_elements(gx_run *run, const gx_leaf *leaf, gx_reader *reader, int64_t i,
+                             int64_t j, int64_t m, int64_t n, gx_number dtype, void *dst,
+                             int64_t ld, gx_err *err)
 {
     gx_mat view;
-    const gx_mat *source = &leaf->base;
+    if (leaf->kind != GX_LEAF_MATRIX) {
+        return gx_leaf_read(run, leaf, reader, i, j, m, n, dtype, dst, ld, err);
+    }
+    if (!leaf->is_turned) {
+        return gx_mat_read(run, &leaf->base, reader, i, j, m, n, dtype, dst, ld, err);
+    }
+    gx_mat_view(&view, &leaf->base, GX_TRANS, 0, 0, leaf->rows, leaf->cols);
+    return gx_mat_read(run, &view, reader, i, j, m, n, dtype, dst, ld, err);
+}
+
+static gx_code read_straight(gx_run *run, const gx_leaf *leaf, gx_reader *reader, const rect *r,
+                             gx_number dtype, void *dst, int64_t ld, gx_err *err)
+{
     int64_t m = r->i1 - r->i0, n = r->j1 - r->j0;
-    if (leaf->is_number) {
-        put_diagonal(leaf, r, dtype, dst, ld);
-        return GX_OK;
-    }
-    if (leaf->is_turned) {
-        gx_mat_view(&view, &leaf->base, GX_TRANS, 0, 0, leaf->rows, leaf->cols);
-        source = &view;
-    }
-    GX_TRY(gx_mat_read(run, source, reader, r->i0 - leaf->i0, r->j0 - leaf->j0, m, n, dtype, dst,
-                       ld, err));
+    GX_TRY(read_elements(run, leaf, reader, r->i0 - leaf->i0, r->j0 - leaf->j0, m, n, dtype, dst,
+                         ld, err));
     bool is_conjugated = leaf->is_conjugated && gx_number_is_complex(dtype);
     bool is_scaled = leaf->factor.re != 1 || leaf->factor.im != 0;
     for (int64_t j = 0; j < n && (is_conjugated || is_scaled); j++) {
         scale(leaf, dtype, gx_at(dst, dtype, ld, 0, j), m);
     }
     return GX_OK;
+}
+
+/* m x n of x, turned where the leaf is, to dst or added there. */
+static void lay(const gx_leaf *leaf, bool is_turned, gx_number dtype, int64_t m, int64_t n,
+                const void *x, void *dst, int64_t ld)
+{
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i < m; i++) {
+            void *at = gx_at(dst, dtype, ld, i, j);
+            gx_scalar value = gx_number_get(dtype, x, is_turned ? j + i * n : i + j * m);
+            if (leaf->adds) {
+                gx_scalar old = gx_number_get(dtype, at, 0);
+                value = (gx_scalar){value.re + old.re, value.im + old.im};
+            }
+            gx_number_put(dtype, at, 0, value);
+        }
+    }
+}
+
+/* The same of a leaf that is turned or added: strip by strip.  x: room for one. */
+static gx_code read_strips(gx_run *run, const gx_leaf *leaf, gx_reader *reader, const rect *all,
+                           gx_number dtype, void *dst, int64_t ld, void *x, gx_err *err)
+{
+    bool is_turned = leaf->is_turned && leaf->kind != GX_LEAF_MATRIX;
+    int64_t high = gx_min(STRIP, all->i1 - all->i0), wide = STRIP / high;
+    gx_leaf plain = *leaf;
+    if (is_turned) {
+        gx_leaf_turn(&plain);
+    }
+    for (int64_t j = all->j0; j < all->j1; j += wide) {
+        for (int64_t i = all->i0; i < all->i1; i += high) {
+            rect r = {i, j, gx_min(i + high, all->i1), gx_min(j + wide, all->j1)};
+            int64_t m = r.i1 - r.i0, n = r.j1 - r.j0;
+            rect own = is_turned ? (rect){r.j0, r.i0, r.j1, r.i1} : r;
+            GX_TRY(read_straight(run, &plain, reader, &own, dtype, x, is_turned ? n : m, err));
+            lay(leaf, is_turned, dtype, m, n, x,
+                gx_at(dst, dtype, ld, r.i0 - all->i0, r.j0 - all->j0), ld);
+        }
+    }
+    return GX_OK;
+}
+
+static gx_code read_leaf(gx_run *run, const gx_leaf *leaf, gx_reader *reader, const rect *r,
+                         gx_number dtype, void *dst, int64_t ld, gx_err *err)
+{
+    void *x;
+    if (leaf->kind == GX_LEAF_NUMBER) {
+        put_diagonal(leaf, r, dtype, dst, ld);
+        return GX_OK;
+    }
+    if (!leaf->adds && (!leaf->is_turned || leaf->kind == GX_LEAF_MATRIX)) {
+        return read_straight(run, leaf, reader, r, dtype, dst, ld, err);
+    }
+    int64_t count = gx_min(STRIP, (r->i1 - r->i0) * (r->j1 - r->j0));
+    GX_TRY(gx_mem_alloc(NULL, (size_t)count * gx_number_bytes(dtype), "a strip", &x, err));
+    gx_code code = read_strips(run, leaf, reader, r, dtype, dst, ld, x, err);
+    gx_mem_free(NULL, x);
+    return code;
 }
 
 static gx_code read_composite(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0,
@@ -427,7 +538,8 @@ static gx_code read_composite(gx_run *run, const gx_mat *mat, gx_reader *reader,
     bool is_covered = false;
     for (int64_t k = 0; k < mat->leaves && !is_covered; k++) {
         rect r = common(&all, &mat->leaf[k]);
-        is_covered = !mat->leaf[k].is_number && memcmp(&r, &all, sizeof r) == 0;
+        is_covered = mat->leaf[k].kind != GX_LEAF_NUMBER && !mat->leaf[k].adds &&
+                     memcmp(&r, &all, sizeof r) == 0;
     }
     for (int64_t j = 0; j < n && !is_covered; j++) {
         memset(gx_at(dst, dtype, ld, 0, j), 0, (size_t)m * gx_number_bytes(dtype));
@@ -442,33 +554,13 @@ static gx_code read_composite(gx_run *run, const gx_mat *mat, gx_reader *reader,
     return GX_OK;
 }
 
-gx_code gx_mat_open(gx_store *store, gx_mem *mem, const gx_meta *meta, gx_mat *out, gx_err *err)
+/* Does the leaf, which lies there, have nothing there? */
+static bool is_off_diagonal(const gx_leaf *leaf, const rect *r)
 {
-    gx_mat_stored(out, meta);
-    if (!meta->is_composite) {
-        return GX_OK;
-    }
-    opening o = {.store = store, .mem = mem};
-    const place whole = {.factor = {1, 0}};
-    gx_code code = add_matrix(&o, meta, &whole, err);
-    if (code != GX_OK) {
-        gx_mem_free(mem, o.leaf);
-        return code;
-    }
-    out->kind = GX_MAT_COMPOSITE;
-    out->number = number_of(&o.kinds);
-    out->dtype = gx_dtype_of(out->number);
-    out->read = read_composite;
-    out->leaf = out->owned = o.leaf;
-    out->leaves = o.leaves;
-    return GX_OK;
-}
-
-void gx_mat_composite(gx_mat *mat, const char *label, gx_number number, int64_t rows, int64_t cols)
-{
-    gx_mat_generated(mat, label, number, rows, cols, NULL, NULL);
-    mat->kind = GX_MAT_COMPOSITE;
-    mat->read = read_composite;
+    int64_t shift = leaf->is_turned ? -leaf->offset : leaf->offset;
+    int64_t first = gx_max(r->i0 - leaf->i0 + shift, r->j0 - leaf->j0);
+    int64_t end = gx_min(r->i1 - leaf->i0 + shift, r->j1 - leaf->j0);
+    return (leaf->kind == GX_LEAF_NUMBER || leaf->kind == GX_LEAF_DIAGONAL) && first >= end;
 }
 
 bool gx_mat_is_void(const gx_mat *mat, int64_t i0, int64_t j0, int64_t m, int64_t n)
@@ -486,228 +578,7 @@ bool gx_mat_is_void(const gx_mat *mat, int64_t i0, int64_t j0, int64_t m, int64_
     bool is_void = mat->kind == GX_MAT_COMPOSITE;
     for (int64_t k = 0; k < mat->leaves && is_void; k++) {
         rect r = common(&all, &mat->leaf[k]);
-        is_void = is_empty(&r);
+        is_void = is_empty(&r) || is_off_diagonal(&mat->leaf[k], &r);
     }
     return is_void;
-}
-
-// Making ------------------------------------------------------------------------------------------
-
-/* What is known of a row's height, or a column's width, and what a part says. */
-static gx_code agree(int64_t *known, int64_t said, const char *what, int64_t line,
-                     const gx_layout_part *part, gx_err *err)
-{
-    if (*known >= 0 && *known != said) {
-        return gx_fail(err, GX_ARG,
-                       "the part '%s' has %" PRId64 " %ss where the others of its %s of parts, "
-                       "number %" PRId64 ", have %" PRId64,
-                       part->name, said, what, what, line, *known);
-    }
-    *known = said;
-    return GX_OK;
-}
-
-/* The names without their schema, which is the composite's own; the sizes that they tell. */
-static gx_code look_at_parts(gx_store *store, gx_meta *meta, gx_layout *l, gx_err *err)
-{
-    kinds all = {.is_complex = false};
-    for (int64_t p = 0; p < l->down * l->across; p++) {
-        gx_layout_part *part = &l->part[p];
-        gx_meta found;
-        char head[GX_NAME_MAX + 1];
-        const char *bare;
-        all.is_complex = all.is_complex || part->factor.im != 0;
-        if (part->kind != GX_PART_MATRIX) {
-            continue;
-        }
-        GX_TRY(gx_store_split(store, part->name, head, &bare, err));
-        if (head[0] != '\0' && strcmp(head, meta->schema) != 0) {
-            return gx_fail(err, GX_ARG,
-                           "the part '%s' is of another database: those of a composite in %s are "
-                           "in %s",
-                           part->name, meta->schema, meta->schema);
-        }
-        memmove(part->name, bare, strlen(bare) + 1);
-        GX_TRY(find_part(store, meta, part, &found, err));
-        join_number(&all, gx_meta_number(&found));
-        int64_t r = p / l->across, c = p % l->across;
-        GX_TRY(
-            agree(&l->height[r], part->is_turned ? found.cols : found.rows, "row", r, part, err));
-        GX_TRY(
-            agree(&l->width[c], part->is_turned ? found.rows : found.cols, "column", c, part, err));
-    }
-    meta->dtype = gx_dtype_of(number_of(&all));
-    return GX_OK;
-}
-
-/* Numbers are in square parts: one side tells the other.  false: nothing new. */
-static bool tell_squares(gx_layout *l)
-{
-    bool is_told = false;
-    for (int64_t p = 0; p < l->down * l->across; p++) {
-        int64_t *h = &l->height[p / l->across], *w = &l->width[p % l->across];
-        if (l->part[p].kind == GX_PART_NUMBER && (*h < 0) != (*w < 0)) {
-            *h = *w = gx_max(*h, *w);
-            is_told = true;
-        }
-    }
-    return is_told;
-}
-
-static gx_code settle_sizes(gx_meta *meta, gx_layout *l, gx_err *err)
-{
-    while (tell_squares(l)) {
-    }
-    for (int64_t p = 0; p < l->down * l->across; p++) {
-        int64_t h = l->height[p / l->across], w = l->width[p % l->across];
-        if (h < 0 || w < 0) {
-            return gx_fail(err, GX_ARG, "no part tells how many %s number %" PRId64 " of parts has",
-                           h < 0 ? "rows row" : "columns column",
-                           h < 0 ? p / l->across : p % l->across);
-        }
-        if (l->part[p].kind == GX_PART_NUMBER && h != w) {
-            return gx_fail(err, GX_ARG,
-                           "part (%" PRId64 ", %" PRId64 ") is a number, which stands on the "
-                           "diagonal of a square, but its place is %" PRId64 "x%" PRId64,
-                           p / l->across, p % l->across, h, w);
-        }
-    }
-    for (int64_t k = 0; k < l->down + l->across; k++) {
-        int64_t *sum = k < l->down ? &meta->rows : &meta->cols;
-        if (l->height[k] > INT64_MAX - *sum) {
-            return gx_fail(err, GX_TOOBIG, "a composite of too many elements: " GX_SIZES_TEXT);
-        }
-        *sum += l->height[k];
-    }
-    size_t bytes;
-    return gx_dtype_matrix_bytes(meta->rows, meta->cols, meta->dtype, &bytes)
-               ? GX_OK
-               : gx_fail(err, GX_TOOBIG, "a composite of %lldx%lld elements: " GX_SIZES_TEXT,
-                         (long long)meta->rows, (long long)meta->cols);
-}
-
-/* Opened once: what is a part of itself shows now. */
-static gx_code write_row(gx_run *run, const gx_dest *dest, gx_meta *meta, const gx_layout *layout,
-                         gx_err *err)
-{
-    gx_store *store = run->ctx->store;
-    gx_mat opened;
-    char name[GX_NAME_MAX + 1];
-    memcpy(name, meta->name, sizeof name);
-    GX_TRY(gx_store_create(store, meta, NULL, err));
-    GX_TRY(write_layout(store, run->ctx->mem, meta, layout, err));
-    GX_TRY(gx_store_publish(store, meta, name, dest->replace, err));
-    GX_TRY(gx_mat_open(store, run->ctx->mem, meta, &opened, err));
-    gx_mat_clear(&opened, run->ctx->mem);
-    return GX_OK;
-}
-
-static gx_code make(gx_run *run, const gx_dest *dest, gx_layout *layout, gx_err *err)
-{
-    gx_store *store = run->ctx->store;
-    gx_meta meta = {.is_composite = true};
-    GX_TRY(gx_store_resolve(store, dest->name, meta.schema, meta.name, err));
-    GX_TRY(gx_store_check_free(store, meta.schema, meta.name, dest->replace, err));
-    GX_TRY(look_at_parts(store, &meta, layout, err));
-    GX_TRY(settle_sizes(&meta, layout, err));
-    GX_TRY(gx_store_begin(store, meta.schema, err));
-    gx_code code = write_row(run, dest, &meta, layout, err);
-    gx_code ended = gx_store_end(store, code == GX_OK, err);
-    return code == GX_OK ? ended : code;
-}
-
-gx_code gx_composite_store(gx_run *run, const gx_dest *dest, gx_layout *layout)
-{
-    gx_err err = {0};
-    if (gx_ok(run) && make(run, dest, layout, &err) != GX_OK) {
-        gx_run_fail(run, &err);
-    }
-    return gx_ok(run) ? GX_OK : run->err.code;
-}
-
-// Names that change -------------------------------------------------------------------------------
-
-/* The composites of a schema, and how the matrix of an id is called there. */
-typedef struct found {
-    gx_mem *mem;
-    int64_t id;
-    char name[GX_NAME_MAX + 1];
-    gx_meta *meta;
-    int64_t count, capacity;
-    gx_err *err;
-} found;
-
-static bool collect(void *arg, const gx_meta *meta)
-{
-    found *f = arg;
-    if (meta->id == f->id) {
-        memcpy(f->name, meta->name, sizeof f->name);
-    }
-    if (!meta->is_composite) {
-        return true;
-    }
-    if (f->count == f->capacity) {
-        int64_t capacity = gx_max(8, 2 * f->capacity);
-        void *memory = f->meta;
-        if (gx_mem_realloc(f->mem, (size_t)capacity * sizeof *meta, "composites", &memory,
-                           f->err) != GX_OK) {
-            return false;
-        }
-        f->meta = memory;
-        f->capacity = capacity;
-    }
-    f->meta[f->count++] = *meta;
-    return true;
-}
-
-/* A damaged layout stays as it is: gx_check says so. */
-static gx_code rename_in(gx_store *store, gx_mem *mem, gx_meta *meta, const char *from,
-                         const char *to, gx_err *err)
-{
-    gx_layout layout;
-    gx_err damage = {0};
-    bool has_it = false;
-    gx_code code = gx_layout_load(store, mem, meta, &layout, &damage);
-    if (code != GX_OK) {
-        return code == GX_CORRUPT || code == GX_UNSUPPORTED ? GX_OK
-                                                            : gx_fail(err, code, "%s", damage.text);
-    }
-    for (int64_t p = 0; p < layout.down * layout.across; p++) {
-        gx_layout_part *part = &layout.part[p];
-        if (part->kind == GX_PART_MATRIX && strcmp(part->name, from) == 0) {
-            snprintf(part->name, sizeof part->name, "%s", to);
-            has_it = true;
-        }
-    }
-    if (has_it) {
-        code = write_layout(store, mem, meta, &layout, err);
-    }
-    if (has_it && code == GX_OK) {
-        code = gx_store_touch(store, meta, meta->properties, err);
-    }
-    gx_layout_clear(&layout, mem);
-    return code;
-}
-
-static gx_code rename_all(gx_store *store, gx_meta *meta, const char *name, found *f, gx_err *err)
-{
-    gx_code code = gx_store_list(store, meta->schema, NULL, collect, f, err);
-    code = code == GX_OK ? err->code : code;
-    if (code == GX_OK) {
-        code = gx_store_rename(store, meta, name, err);
-    }
-    for (int64_t k = 0; k < f->count && code == GX_OK; k++) {
-        code = rename_in(store, f->mem, &f->meta[k], f->name, meta->name, err);
-    }
-    return code;
-}
-
-gx_code gx_mat_rename(gx_store *store, gx_mem *mem, gx_meta *meta, const char *name, gx_err *err)
-{
-    found f = {.mem = mem, .id = meta->id, .err = err};
-    GX_TRY(gx_store_begin(store, meta->schema, err));
-    gx_code code = rename_all(store, meta, name, &f, err);
-    gx_mem_free(mem, f.meta);
-    gx_code ended = gx_store_end(store, code == GX_OK, err);
-    return code == GX_OK ? ended : code;
 }

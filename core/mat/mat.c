@@ -139,6 +139,12 @@ gx_tile_place gx_tile_at(int64_t rows, int64_t cols, int64_t tile_rows, int64_t 
 
 void gx_mat_clear(gx_mat *mat, gx_mem *mem)
 {
+    bool has_leaves = mat->kind == GX_MAT_COMPOSITE && mat->owned != NULL;
+    for (int64_t k = 0; has_leaves && k < mat->leaves; k++) {
+        gx_leaf *leaf = (gx_leaf *)mat->owned + k;
+        gx_mat_clear(&leaf->base, mem);
+        gx_mat_clear(&leaf->second, mem);
+    }
     gx_mem_free(mem, mat->owned);
     mat->owned = NULL;
     mat->data = NULL;
@@ -150,11 +156,11 @@ const gx_mat *gx_mat_base_number(const gx_mat *mat, int64_t k)
            mat->kind == GX_MAT_CENTRED) {
         mat = mat->base;
     }
-    for (int64_t l = 0; l < mat->leaves && mat->kind == GX_MAT_COMPOSITE; l++) {
-        const gx_mat *base;
-        for (int64_t b = 0; !mat->leaf[l].is_number &&
-                            (base = gx_mat_base_number(&mat->leaf[l].base, b)) != NULL;
-             b++) {
+    for (int64_t l = 0; l < 2 * mat->leaves && mat->kind == GX_MAT_COMPOSITE; l++) {
+        const gx_leaf *leaf = &mat->leaf[l / 2];
+        const gx_mat *base, *operand = l % 2 == 0 ? &leaf->base : &leaf->second;
+        bool is_there = operand->rows > 0 && operand->cols > 0;
+        for (int64_t b = 0; is_there && (base = gx_mat_base_number(operand, b)) != NULL; b++) {
             if (k-- == 0) {
                 return base;
             }

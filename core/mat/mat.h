@@ -65,6 +65,7 @@ struct gx_mat {
     bool is_conjugated;           /* CENTRED: of all that; false unless set by hand         */
     const struct gx_leaf *leaf;   /* COMPOSITE: == owned                                    */
     int64_t leaves;
+    bool is_whole;                /* COMPOSITE: taken by its elements, whatever its leaves are */
     gx_read read;                 /* COMPOSITE                                              */
 };
 

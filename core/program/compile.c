@@ -62,6 +62,7 @@ static gx_ref stored(gx_compiler *c, const gx_item *item)
         operand.type.properties |= GX_TYPE_SPARSE;
         operand.entries = gx_sparse_entries(&mat);
     }
+    operand.is_structured = gx_mat_is_structured(&mat);
     gx_mat_clear(&mat, ctx->mem);
     return add_operand(c, &operand, item->text);
 }

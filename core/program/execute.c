@@ -198,7 +198,8 @@ static void run_operand(gx_exec *x, gx_ref ref, const gx_node *node)
     if (val != NULL) {
         val->mat = &x->operand[node->whole[0]];
         gx_val_put(x, ref, val);
-        bool is_dense = !gx_is_sparse(&node->type); // a sparse one is read by its panels
+        bool is_dense = !gx_is_sparse(&node->type) && // a sparse one is read by its panels
+                        !x->g->operand[node->whole[0]].is_structured;
         if (x->on->call.accel == NULL && is_dense &&
             x->g->node[ref].uses > 1) { // once, where it fits
             size_t bytes = 0;

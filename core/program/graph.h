@@ -80,6 +80,7 @@ typedef struct gx_operand {
     gx_type type;
     int64_t entries;  /* of a sparse one, for messages                             */
     gx_ref node;
+    bool is_structured; /* a composite that is multiplied by its parts */
 } gx_operand;
 
 /* C := e */

@@ -12,6 +12,7 @@
 */
 #include "../alg/alg.h"
 #include "../alg/spmm.h"
+#include "../mat/composite.h"
 #include "../run/call.h"
 #include "lower.h"
 #include "values.h"
@@ -108,10 +109,22 @@ static bool fits(const gx_exec *x, const gx_node *node)
            gx_input_fits(x, node, 1);
 }
 
+/* A factor whose elements would have to be made, but whose products need them not. */
+static bool has_structure(const gx_exec *x, const gx_node *node)
+{
+    bool has_it = false;
+    for (int k = 0; k < 2 && x->val != NULL; k++) {
+        const gx_val *val = x->val[gx_input(x->g, node, k)];
+        has_it = has_it || (val->data == NULL && val->device == NULL && val->mat != NULL &&
+                            gx_mat_is_structured(val->mat));
+    }
+    return has_it;
+}
+
 bool gx_is_postponed(const gx_exec *x, const gx_node *node)
 {
     return node->op->id == GX_OP_MATMUL && node->is_joined && x->on->call.accel == NULL &&
-           !gx_reads_sparse(x->g, node) && !fits(x, node);
+           !gx_reads_sparse(x->g, node) && !fits(x, node) && !has_structure(x, node);
 }
 
 /* One factor is a stored matrix of panels. */
@@ -157,7 +170,8 @@ void gx_lower_matmul(gx_exec *x, const gx_node *node)
         sparse_product(x, node);
         return;
     }
-    if (!gx_is_deterministic(x) && fits(x, node) && !passes_by(x, node)) {
+    if (!gx_is_deterministic(x) && fits(x, node) && !passes_by(x, node) &&
+        !has_structure(x, node)) {
         in_memory(x, node);
         return;
     }

@@ -418,12 +418,23 @@ static bool reduction_of(const gx_node *node, gx_reduce_kind *kind)
     }
 }
 
+/* Is an operand one that is multiplied by its parts, by the drivers? */
+static bool reads_structured(const gx_graph *g, const gx_node *node)
+{
+    bool reads = false;
+    for (int k = 0; k < node->count; k++) {
+        const gx_node *in = gx_input_node(g, node, k);
+        reads |= in->op->id == GX_OP_OPERAND && g->operand[in->whole[0]].is_structured;
+    }
+    return reads;
+}
+
 /* The kernel of a node and its number; GX_KERNEL_COUNT: the node is the host's. */
 static gx_kernel_id kernel_of(const gx_graph *g, const gx_node *node, gx_number *dtype)
 {
     gx_reduce_kind kind;
     *dtype = node->type.dtype;
-    if (gx_reads_sparse(g, node)) {
+    if (gx_reads_sparse(g, node) || reads_structured(g, node)) {
         return GX_KERNEL_COUNT;
     }
     switch (node->op->id) {

@@ -39,6 +39,7 @@ typedef struct gx_ctx {
     bool is_cuda_tried;     /* core/device/device.c has looked for the backend    */
     const gx_backend *cuda; /* found; NULL: cuda_reason says why not       */
     char cuda_reason[256];
+    const struct gx_drivers *drivers; /* for matrices inside others: alg/by_parts.h */
     const char *version; /* of gx, for the profile's key; static        */
     int (*load)(struct sqlite3 *db, struct gx_ctx **made, char **message); /* gx onto another one */
     bool is_profile_loaded; /* profile is valid                            */

@@ -18,6 +18,7 @@
 **
 ** What is made of A, inverses and the transformed problem of A x = lambda B x, is krylov_inverse.c.
 */
+#include "../alg/by_parts.h"
 #include "../alg/dense.h"
 #include "../mat/sparse.h"
 #include "krylov.h"
@@ -187,6 +188,20 @@ static gx_code apply_matrix(gx_oper *op, bool is_adjoint, const void *x, int64_t
     return gx_run_poll(op->run);
 }
 
+/* The same of a composite that is multiplied part by part. */
+static gx_code apply_parts(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, void *y)
+{
+    const gx_parts p = {op->run, op->dtype};
+    int64_t from = is_adjoint ? op->m : op->n, to = is_adjoint ? op->n : op->m;
+    gx_vectors X = {from, cols, from, (void *)(uintptr_t)x}, Y = {to, cols, to, y};
+    if (!gx_ok(op->run) || op->m == 0 || op->n == 0 || cols == 0) {
+        return op->run->err.code;
+    }
+    memset(y, 0, (size_t)(to * cols) * gx_number_bytes(op->dtype));
+    op->passes++;
+    return gx_parts_apply(&p, (gx_turned){op->A, is_adjoint, is_adjoint}, GX_ONE, X, Y);
+}
+
 size_t gx_oper_least_bytes(const gx_mat *A, gx_number dtype)
 {
     size_t blocks = gx_oper_floor_bytes(A, dtype), tile = 0;
@@ -217,6 +232,10 @@ gx_code gx_oper_begin(gx_run *run, const gx_mat *A, gx_number dtype, bool is_her
         return gx_oper_begin_sparse(run, A, dtype, is_hermitian, keep_bytes, op);
     }
     *op = shape_of(run, A, dtype, is_hermitian, keep_bytes);
+    if (gx_mat_is_structured(A)) {
+        op->apply = apply_parts;
+        return GX_OK;
+    }
     op->strip = gx_run_calloc(run, (size_t)(gx_oper_grid_cols(op) + 1) * sizeof(void *),
                               "columns of blocks");
     if (op->strip == NULL) {

@@ -1,0 +1,428 @@
+/*
+** Products with composites, part by part: by_parts.h.
+*/
+#include "by_parts.h"
+
+#include "../device/accel.h"
+#include "../exec/place.h"
+#include "../run/call.h"
+#include "dense.h"
+#include "spmm.h"
+
+#include <math.h>
+#include <string.h>
+
+// Columns -----------------------------------------------------------------------------------------
+
+gx_vectors gx_parts_columns(const gx_parts *p, int64_t rows, int64_t cols)
+{
+    size_t bytes = 0;
+    gx_vectors x = {.rows = rows, .cols = cols, .ld = gx_max(1, rows)};
+    if (!gx_matrix_bytes(rows, cols, p->dtype, &bytes)) {
+        gx_run_failf(p->run, GX_TOOBIG, "%lldx%lld numbers: " GX_SIZES_TEXT, (long long)rows,
+                     (long long)cols);
+        return x;
+    }
+    x.data = gx_run_calloc(p->run, bytes, "columns of a product by parts");
+    return x;
+}
+
+void gx_parts_free(const gx_parts *p, gx_vectors *x)
+{
+    gx_mem_free(p->run->ctx->mem, x->data);
+    x->data = NULL;
+}
+
+gx_vectors gx_parts_rows(const gx_parts *p, gx_vectors x, int64_t row, int64_t rows)
+{
+    x.data = gx_at(x.data, p->dtype, x.ld, row, 0);
+    x.rows = rows;
+    return x;
+}
+
+static void map(const gx_parts *p, gx_args *args, gx_vectors out)
+{
+    args->m = out.rows;
+    args->n = out.cols;
+    args->c = out.data;
+    args->ldc = out.ld;
+    gx_run_call(p->run, GX_MAP, p->dtype, args);
+}
+
+void gx_parts_copy(const gx_parts *p, gx_vectors from, gx_vectors to)
+{
+    gx_args args = {.m = to.rows, .n = to.cols, .a = from.data, .lda = from.ld};
+    args.c = to.data;
+    args.ldc = to.ld;
+    gx_run_call(p->run, GX_COPY, p->dtype, &args);
+}
+
+void gx_parts_add(const gx_parts *p, gx_scalar factor, gx_vectors x, gx_vectors y)
+{
+    gx_args args = {.map = GX_MAP_ADD, .alpha = factor, .a = x.data, .lda = x.ld, .beta = GX_ONE};
+    args.b = y.data;
+    args.ldb = y.ld;
+    map(p, &args, y);
+}
+
+void gx_parts_scale(const gx_parts *p, gx_scalar factor, gx_vectors x)
+{
+    if (factor.re != 1 || factor.im != 0) {
+        gx_args args = {.map = GX_MAP_SCALE, .alpha = factor, .a = x.data, .lda = x.ld};
+        map(p, &args, x);
+    }
+}
+
+static void conjugate(const gx_parts *p, gx_vectors x)
+{
+    gx_args args = {.map = GX_MAP_CONJ, .a = x.data, .lda = x.ld};
+    map(p, &args, x);
+}
+
+void gx_parts_load(const gx_parts *p, gx_turned A, gx_vectors to)
+{
+    gx_mat view;
+    gx_mat_view(&view, A.A, A.is_turned ? GX_TRANS : GX_NO_TRANS, 0, 0, to.rows, to.cols);
+    gx_dense_load(p->run, &view, p->dtype, to.data, to.ld);
+    if (A.is_conjugated && gx_number_is_complex(p->dtype)) {
+        conjugate(p, to);
+    }
+}
+
+void *gx_parts_vector(const gx_parts *p, const gx_mat *v, gx_number dtype)
+{
+    void *x = gx_dense_take(p->run, dtype, v->rows, v->cols, "a vector of a part");
+    if (x != NULL) {
+        gx_dense_load(p->run, v, dtype, x, gx_max(1, v->rows));
+    }
+    return x;
+}
+
+void gx_parts_shuffle(const gx_parts *p, int64_t n1, int64_t n2, gx_vectors X, gx_vectors Y)
+{
+    for (int64_t c = 0; c < X.cols; c++) {
+        gx_args args = {.transa = GX_TRANS, .m = n1, .n = n2, .lda = gx_max(1, n2)};
+        args.a = gx_at(X.data, p->dtype, X.ld, 0, c);
+        args.c = gx_at(Y.data, p->dtype, Y.ld, 0, c);
+        args.ldc = gx_max(1, n1);
+        gx_run_call(p->run, GX_TRANSPOSE, p->dtype, &args);
+    }
+}
+
+// Leaves ------------------------------------------------------------------------------------------
+
+gx_leaf gx_parts_leaf(const gx_leaf *leaf, bool is_turned, bool is_conjugated)
+{
+    gx_leaf out = *leaf;
+    if (is_turned) {
+        gx_leaf_turn(&out);
+    }
+    if (is_conjugated) {
+        out.is_conjugated = !out.is_conjugated;
+        out.factor.im = -out.factor.im;
+    }
+    return out;
+}
+
+/* Y = op(S) X of a matrix that is read, by the driver that knows where. */
+static void multiply_plain(const gx_parts *p, gx_turned S, gx_vectors X, gx_vectors Y)
+{
+    gx_run *run = p->run;
+    gx_mat x;
+    gx_sink to;
+    gx_trans trans = S.is_turned ? GX_TRANS : GX_NO_TRANS;
+    if (S.A->is_sparse) {
+        gx_sparse_apply(run, S.A, trans, p->dtype, X.cols, X.data, X.ld, Y.data, Y.ld);
+        return;
+    }
+    gx_landing place = {Y.data, Y.rows, Y.cols, gx_dtype_of(p->dtype)};
+    gx_mat_value(&x, "x", p->dtype, X.rows, X.cols, X.data, X.ld);
+    if (gx_ok(run) && gx_sink_begin_lent(run, &place, p->dtype, &to) == GX_OK) {
+        run->ctx->drivers->multiply(
+            run, &(gx_matmul_args){.A = S.A, .B = &x, .transa = trans, .alpha = {1, 0}}, &to);
+        gx_sink_end(&to);
+    }
+}
+
+/* Y = (A kron B) X: B (as many matrices as X has columns), turned, A, turned back. */
+static void multiply_kron(const gx_parts *p, gx_turned A, gx_turned B, gx_vectors X, gx_vectors Y)
+{
+    int64_t m1 = A.is_turned ? A.A->cols : A.A->rows, n1 = A.is_turned ? A.A->rows : A.A->cols;
+    int64_t m2 = B.is_turned ? B.A->cols : B.A->rows, n2 = B.is_turned ? B.A->rows : B.A->cols;
+    gx_vectors one = gx_parts_columns(p, m2 * n1, X.cols),
+               two = gx_parts_columns(p, n1 * m2, X.cols);
+    gx_vectors three = gx_parts_columns(p, m1 * m2, X.cols);
+    for (int64_t c = 0; c < X.cols && gx_ok(p->run) && X.ld != X.rows; c++) {
+        gx_vectors in = {n2, n1, n2, gx_at(X.data, p->dtype, X.ld, 0, c)};
+        gx_vectors out = {m2, n1, m2, gx_at(one.data, p->dtype, one.ld, 0, c)};
+        gx_parts_apply(p, B, GX_ONE, in, out);
+    }
+    if (gx_ok(p->run) && X.ld == X.rows) { // all columns at once
+        gx_parts_apply(p, B, GX_ONE, (gx_vectors){n2, n1 * X.cols, n2, X.data},
+                       (gx_vectors){m2, n1 * X.cols, m2, one.data});
+    }
+    if (gx_ok(p->run)) {
+        gx_parts_shuffle(p, n1, m2, one, two);
+        gx_parts_apply(p, A, GX_ONE, (gx_vectors){n1, m2 * X.cols, n1, two.data},
+                       (gx_vectors){m1, m2 * X.cols, m1, three.data});
+        gx_parts_shuffle(p, m2, m1, three, Y);
+    }
+    gx_parts_free(p, &one);
+    gx_parts_free(p, &two);
+    gx_parts_free(p, &three);
+}
+
+/* Y = (L R) X, turned: R' L' X. */
+static void multiply_product(const gx_parts *p, const gx_leaf *leaf, gx_vectors X, gx_vectors Y)
+{
+    gx_turned L = {&leaf->base, leaf->is_turned, false},
+              R = {&leaf->second, leaf->is_turned, false};
+    gx_vectors between = gx_parts_columns(p, leaf->base.cols, X.cols);
+    if (gx_ok(p->run)) {
+        gx_parts_apply(p, leaf->is_turned ? L : R, GX_ONE, X, between);
+        gx_parts_apply(p, leaf->is_turned ? R : L, GX_ONE, between, Y);
+    }
+    gx_parts_free(p, &between);
+}
+
+static void multiply_diagonal(const gx_parts *p, const gx_leaf *leaf, gx_vectors X, gx_vectors Y)
+{
+    int64_t shift = leaf->is_turned ? -leaf->offset : leaf->offset;
+    int64_t count = leaf->base.rows * leaf->base.cols;
+    void *d = gx_parts_vector(p, &leaf->base, p->dtype);
+    gx_vectors x = gx_parts_rows(p, X, gx_max(shift, 0), count);
+    gx_vectors y = gx_parts_rows(p, Y, gx_max(-shift, 0), count);
+    gx_args args = {.map = GX_MAP_MUL, .a = x.data, .lda = x.ld, .b = d, .ldb = 0};
+    if (gx_ok(p->run)) {
+        map(p, &args, y);
+    }
+    gx_mem_free(p->run->ctx->mem, d);
+}
+
+/* Row i of Y is row p[i] of X, turned the other way. */
+static void multiply_permutation(const gx_parts *p, const gx_leaf *leaf, gx_vectors X, gx_vectors Y)
+{
+    gx_err err = {0};
+    double *place = gx_parts_vector(p, &leaf->base, GX_F64);
+    size_t bytes = gx_number_bytes(p->dtype);
+    for (int64_t i = 0; i < X.rows && gx_ok(p->run); i++) {
+        int64_t k = 0;
+        gx_run_fail(p->run,
+                    gx_leaf_place(leaf, i, place[i], &k, &err) == GX_OK ? &(gx_err){0} : &err);
+        for (int64_t c = 0; c < X.cols; c++) {
+            memcpy(gx_at(Y.data, p->dtype, Y.ld, leaf->is_turned ? k : i, c),
+                   gx_at(X.data, p->dtype, X.ld, leaf->is_turned ? i : k, c), bytes);
+        }
+    }
+    gx_mem_free(p->run->ctx->mem, place);
+}
+
+/* Y = leaf X, but for its factor and conjugation. */
+static void multiply_leaf(const gx_parts *p, const gx_leaf *leaf, gx_vectors X, gx_vectors Y)
+{
+    gx_turned A = {&leaf->base, leaf->is_turned, false},
+              B = {&leaf->second, leaf->is_turned, false};
+    gx_mat alone;
+    switch (leaf->kind) {
+    case GX_LEAF_NUMBER:
+        gx_parts_copy(p, X, Y);
+        break;
+    case GX_LEAF_DIAGONAL:
+        multiply_diagonal(p, leaf, X, Y);
+        break;
+    case GX_LEAF_PERMUTATION:
+        multiply_permutation(p, leaf, X, Y);
+        break;
+    case GX_LEAF_KRON:
+        multiply_kron(p, A, B, X, Y);
+        break;
+    case GX_LEAF_PRODUCT:
+        multiply_product(p, leaf, X, Y);
+        break;
+    case GX_LEAF_MATRIX:
+        if (gx_mat_is_structured(A.A)) {
+            gx_parts_apply(p, A, GX_ONE, X, Y);
+        } else {
+            multiply_plain(p, A, X, Y);
+        }
+        break;
+    default: { // told by vectors: elements are made as they are multiplied
+        gx_leaf only = *leaf;
+        only.i0 = only.j0 = 0;
+        only.factor = GX_ONE;
+        only.is_conjugated = only.adds = false;
+        gx_mat_composite(&alone, "a part", leaf->base.number, leaf->rows, leaf->cols);
+        alone.leaf = &only;
+        alone.leaves = 1;
+        multiply_plain(p, (gx_turned){&alone, false, false}, X, Y);
+    }
+    }
+}
+
+void gx_parts_apply_leaf(const gx_parts *p, const gx_leaf *leaf, gx_scalar alpha, gx_vectors X,
+                         gx_vectors Y)
+{
+    bool is_conjugated = leaf->is_conjugated && gx_number_is_complex(p->dtype);
+    gx_scalar factor = gx_scalar_times(alpha, leaf->factor);
+    gx_vectors y = {0}, x = {0};
+    if (leaf->kind == GX_LEAF_NUMBER) {
+        gx_parts_add(p, factor, X, Y);
+        return;
+    }
+    y = gx_parts_columns(p, Y.rows, Y.cols);
+    if (is_conjugated && gx_ok(p->run)) { // conj(A) x = conj(A conj(x))
+        x = gx_parts_columns(p, X.rows, X.cols);
+        if (gx_ok(p->run)) {
+            gx_parts_copy(p, X, x);
+            conjugate(p, x);
+            X = x;
+        }
+    }
+    if (gx_ok(p->run)) {
+        multiply_leaf(p, leaf, X, y);
+        if (is_conjugated) {
+            conjugate(p, y);
+        }
+        gx_parts_add(p, factor, y, Y);
+    }
+    gx_parts_free(p, &x);
+    gx_parts_free(p, &y);
+}
+
+gx_code gx_parts_apply(const gx_parts *p, gx_turned A, gx_scalar alpha, gx_vectors X, gx_vectors Y)
+{
+    gx_leaf whole = {.rows = A.A->rows, .cols = A.A->cols, .factor = GX_ONE};
+    bool is_parts = gx_mat_is_structured(A.A) || gx_parts_pay(p->run, A.A);
+    if (!is_parts) {
+        whole.base = *A.A;
+    }
+    for (int64_t k = 0; k < (is_parts ? A.A->leaves : 1) && gx_ok(p->run); k++) {
+        gx_leaf leaf =
+            gx_parts_leaf(is_parts ? &A.A->leaf[k] : &whole, A.is_turned, A.is_conjugated);
+        gx_parts_apply_leaf(p, &leaf, alpha, gx_parts_rows(p, X, leaf.j0, leaf.cols),
+                            gx_parts_rows(p, Y, leaf.i0, leaf.rows));
+        gx_run_poll(p->run);
+    }
+    return gx_ok(p->run) ? GX_OK : p->run->err.code;
+}
+
+bool gx_parts_pay(gx_run *run, const gx_mat *A)
+{
+    if (A->kind != GX_MAT_COMPOSITE || gx_mat_is_structured(A)) {
+        return A->kind == GX_MAT_COMPOSITE;
+    }
+    return A->meta.id != 0 && !A->is_whole && A->leaves <= 64 &&
+           run->ctx->config.number[GX_SET_DETERMINISTIC] == 0 &&
+           (gx_accel_opened(run->ctx) != NULL || gx_place_is_forced(run));
+}
+
+// The whole product -------------------------------------------------------------------------------
+
+/* op(A) X = Y of a factor that is a composite; the other factor, and the result, in chunks. */
+typedef struct making {
+    gx_parts p;
+    const gx_matmul_args *args;
+    bool is_right; /* C = op(B) A: C^T = A^T op(B)^T         */
+    gx_turned A;   /* as it stands on the left               */
+    gx_sink *C;
+    int64_t step; /* columns of X at once                   */
+} making;
+
+/* The other factor's columns j .. j + n - 1, as they stand on the right. */
+static void load_x(const making *m, int64_t j, gx_vectors x)
+{
+    const gx_mat *B = m->is_right ? m->args->A : m->args->B;
+    gx_trans trans = m->is_right ? m->args->transa : m->args->transb;
+    bool is_turned = (trans != GX_NO_TRANS) != m->is_right;
+    gx_mat part;
+    gx_mat_view(&part, B, is_turned ? GX_TRANS : GX_NO_TRANS, 0, j, x.rows, x.cols);
+    gx_parts_load(&m->p, (gx_turned){&part, false, trans == GX_CONJ_TRANS}, x);
+}
+
+/* alpha y + beta C0, to the result: its columns, or rows, from j on. */
+static void write_y(const making *m, int64_t j, gx_vectors y)
+{
+    const gx_matmul_args *args = m->args;
+    gx_run *run = m->p.run;
+    gx_err err = {0};
+    gx_vectors turned = {0};
+    if (m->is_right) {
+        turned = gx_parts_columns(&m->p, y.cols, y.rows);
+        gx_args turn = {.transa = GX_TRANS, .m = y.cols, .n = y.rows, .a = y.data, .lda = y.ld};
+        turn.c = turned.data;
+        turn.ldc = turned.ld;
+        if (gx_ok(run)) {
+            gx_run_call(run, GX_TRANSPOSE, m->p.dtype, &turn);
+        }
+        y = turned;
+    }
+    if (gx_ok(run) && args->C0 != NULL && (args->beta.re != 0 || args->beta.im != 0)) {
+        gx_mat part;
+        gx_vectors old = gx_parts_columns(&m->p, y.rows, y.cols);
+        gx_mat_view(&part, args->C0, GX_NO_TRANS, m->is_right ? j : 0, m->is_right ? 0 : j, y.rows,
+                    y.cols);
+        if (gx_ok(run)) {
+            gx_parts_load(&m->p, (gx_turned){&part, false, false}, old);
+            gx_parts_add(&m->p, args->beta, old, y);
+        }
+        gx_parts_free(&m->p, &old);
+    }
+    int64_t high = gx_max(1, m->C->tile_rows), wide = gx_max(1, m->C->tile_cols);
+    for (int64_t c = 0; c < y.cols && gx_ok(run); c += wide) {
+        for (int64_t r = 0; r < y.rows && gx_ok(run); r += high) {
+            gx_sink_write(m->C, (m->is_right ? j : 0) + r, (m->is_right ? 0 : j) + c,
+                          gx_min(high, y.rows - r), gx_min(wide, y.cols - c),
+                          gx_at(y.data, m->p.dtype, y.ld, r, c), y.ld, &err);
+            gx_run_fail(run, &err);
+        }
+    }
+    gx_parts_free(&m->p, &turned);
+}
+
+/* As many columns at once as half of the memory holds, of whole tiles of the result. */
+static void choose_step(making *m, int64_t rows, int64_t inner, int64_t cols)
+{
+    int64_t tile = gx_max(1, m->is_right ? m->C->tile_rows : m->C->tile_cols);
+    double column = (double)(3 * rows + 2 * inner) * (double)gx_number_bytes(m->p.dtype);
+    double most = (double)gx_mem_available(m->p.run->ctx->mem) / 2 / fmax(1, column);
+    int64_t step = most >= (double)cols ? cols : (int64_t)most / tile * tile;
+    m->step = gx_max(gx_min(tile, cols), step);
+}
+
+static void multiply(making *m)
+{
+    gx_run *run = m->p.run;
+    int64_t rows = m->A.is_turned ? m->A.A->cols : m->A.A->rows;
+    int64_t inner = m->A.is_turned ? m->A.A->rows : m->A.A->cols;
+    int64_t cols = m->is_right ? m->C->rows : m->C->cols;
+    choose_step(m, rows, inner, cols);
+    for (int64_t j = 0; j < cols && gx_ok(run); j += m->step) {
+        int64_t n = gx_min(m->step, cols - j);
+        gx_vectors x = gx_parts_columns(&m->p, inner, n), y = gx_parts_columns(&m->p, rows, n);
+        if (gx_ok(run)) {
+            load_x(m, j, x);
+            gx_parts_apply(&m->p, m->A, m->args->alpha, x, y);
+        }
+        if (gx_ok(run)) {
+            write_y(m, j, y);
+        }
+        gx_parts_free(&m->p, &x);
+        gx_parts_free(&m->p, &y);
+    }
+}
+
+bool gx_parts_multiply(gx_run *run, const gx_matmul_args *args, gx_sink *C)
+{
+    making m = {.p = {run, C->number}, .args = args, .C = C};
+    const int64_t FEW = 64;
+    bool is_left = gx_mat_is_structured(args->A) || (C->cols <= FEW && gx_parts_pay(run, args->A));
+    bool is_right = gx_mat_is_structured(args->B) || (C->rows <= FEW && gx_parts_pay(run, args->B));
+    if (args->after != NULL || (!is_left && !is_right)) {
+        return false;
+    }
+    m.is_right = !is_left;
+    m.A = is_left ? gx_turned_by(args->A, args->transa) : gx_turned_by(args->B, args->transb);
+    m.A.is_turned = m.A.is_turned != m.is_right;
+    multiply(&m);
+    return true;
+}
