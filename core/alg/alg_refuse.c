@@ -9,6 +9,7 @@
 */
 #include "../base/decimal.h"
 #include "../exec/pass.h"
+#include "../mat/composite.h"
 #include "alg.h"
 #include "dense.h"
 
@@ -55,6 +56,7 @@ enum { STRETCH = 256, BYTES_EACH = 256 };
 typedef struct diagonal {
     gx_run *run;
     const gx_mat *A;
+    gx_mat column; /* of a structured A: what is visited */
     int64_t offset, count;
     gx_diagonal_visit fn;
     void *arg;
@@ -67,6 +69,10 @@ static gx_code read_stretch(void *arg, int64_t unit, gx_pass_thread *thread, voi
     gx_scalar *x = part;
     int64_t first = unit * STRETCH, i0 = first - gx_min(0, d->offset);
     (void)work;
+    if (gx_mat_is_structured(d->A)) {
+        return gx_pass_read(thread, &d->column, first, 0, gx_min(STRETCH, d->count - first), 1,
+                            GX_C128, x, STRETCH, err);
+    }
     for (int64_t k = 0; k < gx_min(STRETCH, d->count - first) && gx_ok(d->run); k++) {
         GX_TRY(
             gx_pass_read(thread, d->A, i0 + k, i0 + k + d->offset, 1, 1, GX_C128, &x[k], 1, err));
@@ -88,7 +94,8 @@ static gx_code show_stretch(void *arg, int64_t unit, void *part, gx_err *err)
 gx_code gx_alg_each_diagonal(gx_run *run, const gx_mat *A, int64_t offset, int64_t count,
                              gx_diagonal_visit fn, void *arg)
 {
-    diagonal d = {run, A, offset, count, fn, arg};
+    diagonal d = {.run = run, .A = A, .offset = offset, .count = count, .fn = fn, .arg = arg};
+    gx_composite_diagonal(A, -gx_min(0, offset), gx_max(0, offset), count, &d.column);
     gx_pass pass = {.sources = &d.A,
                     .source_count = 1,
                     .units = gx_ceil_div(count, STRETCH),

@@ -23,7 +23,22 @@ gx_vectors gx_parts_columns(const gx_parts *p, int64_t rows, int64_t cols)
                      (long long)cols);
         return x;
     }
-    x.data = gx_run_calloc(p->run, bytes, "columns of a product by parts");
+    x.data = gx_run_alloc(p->run, bytes, "columns of a product by parts");
+    return x;
+}
+
+static void clear(const gx_parts *p, gx_vectors x)
+{
+    gx_args args = {.m = x.rows, .n = x.cols, .c = x.data, .ldc = x.ld};
+    gx_run_call(p->run, GX_FILL, p->dtype, &args);
+}
+
+gx_vectors gx_parts_zeros(const gx_parts *p, int64_t rows, int64_t cols)
+{
+    gx_vectors x = gx_parts_columns(p, rows, cols);
+    if (gx_ok(p->run)) {
+        clear(p, x);
+    }
     return x;
 }
 
@@ -259,49 +274,80 @@ static void multiply_leaf(const gx_parts *p, const gx_leaf *leaf, gx_vectors X, 
     }
 }
 
-void gx_parts_apply_leaf(const gx_parts *p, const gx_leaf *leaf, gx_scalar alpha, gx_vectors X,
-                         gx_vectors Y)
+/* Y = leaf X, but for its factor, in place: a vector, or columns without gaps. */
+static void multiply_in_place(const gx_parts *p, const gx_leaf *leaf, gx_vectors X, gx_vectors Y)
 {
     bool is_conjugated = leaf->is_conjugated && gx_number_is_complex(p->dtype);
-    gx_scalar factor = gx_scalar_times(alpha, leaf->factor);
-    gx_vectors y = {0}, x = {0};
-    if (leaf->kind == GX_LEAF_NUMBER) {
-        gx_parts_add(p, factor, X, Y);
-        return;
+    bool has_holes =
+        leaf->kind == GX_LEAF_PERMUTATION || (leaf->kind == GX_LEAF_DIAGONAL && leaf->offset != 0);
+    gx_vectors x = {0};
+    if (has_holes) {
+        clear(p, Y);
     }
-    y = gx_parts_columns(p, Y.rows, Y.cols);
-    if (is_conjugated && gx_ok(p->run)) { // conj(A) x = conj(A conj(x))
+    if (is_conjugated) { // conj(A) x = conj(A conj(x))
         x = gx_parts_columns(p, X.rows, X.cols);
         if (gx_ok(p->run)) {
             gx_parts_copy(p, X, x);
             conjugate(p, x);
-            X = x;
         }
     }
     if (gx_ok(p->run)) {
-        multiply_leaf(p, leaf, X, y);
-        if (is_conjugated) {
-            conjugate(p, y);
-        }
-        gx_parts_add(p, factor, y, Y);
+        multiply_leaf(p, leaf, is_conjugated ? x : X, Y);
+    }
+    if (is_conjugated && gx_ok(p->run)) {
+        conjugate(p, Y);
     }
     gx_parts_free(p, &x);
-    gx_parts_free(p, &y);
+}
+
+void gx_parts_apply_leaf(const gx_parts *p, const gx_leaf *leaf, gx_scalar alpha, bool adds,
+                         gx_vectors X, gx_vectors Y)
+{
+    gx_scalar factor = gx_scalar_times(alpha, leaf->factor);
+    Y.ld = Y.cols == 1 ? gx_max(1, Y.rows) : Y.ld;
+    if (leaf->kind == GX_LEAF_NUMBER && adds) {
+        gx_parts_add(p, factor, X, Y);
+    } else if (!adds && Y.ld == gx_max(1, Y.rows)) {
+        multiply_in_place(p, leaf, X, Y);
+        gx_parts_scale(p, factor, Y);
+    } else {
+        gx_vectors y = gx_parts_columns(p, Y.rows, Y.cols);
+        if (gx_ok(p->run)) {
+            multiply_in_place(p, leaf, X, y);
+        }
+        if (gx_ok(p->run) && adds) {
+            gx_parts_add(p, factor, y, Y);
+        } else if (gx_ok(p->run)) {
+            gx_parts_copy(p, y, Y);
+            gx_parts_scale(p, factor, Y);
+        }
+        gx_parts_free(p, &y);
+    }
 }
 
 gx_code gx_parts_apply(const gx_parts *p, gx_turned A, gx_scalar alpha, gx_vectors X, gx_vectors Y)
 {
     gx_leaf whole = {.rows = A.A->rows, .cols = A.A->cols, .factor = GX_ONE};
-    bool is_parts = gx_mat_is_structured(A.A) || gx_parts_pay(p->run, A.A);
+    const int64_t FEW = 64;
+    bool has_parts = A.A->kind == GX_MAT_COMPOSITE && !A.A->is_whole && A.A->leaves <= FEW;
+    bool is_parts = has_parts || gx_mat_is_structured(A.A), is_begun = false;
     if (!is_parts) {
         whole.base = *A.A;
     }
     for (int64_t k = 0; k < (is_parts ? A.A->leaves : 1) && gx_ok(p->run); k++) {
         gx_leaf leaf =
             gx_parts_leaf(is_parts ? &A.A->leaf[k] : &whole, A.is_turned, A.is_conjugated);
-        gx_parts_apply_leaf(p, &leaf, alpha, gx_parts_rows(p, X, leaf.j0, leaf.cols),
+        if (!is_begun && leaf.rows != Y.rows) {
+            clear(p, Y);
+            is_begun = true;
+        }
+        gx_parts_apply_leaf(p, &leaf, alpha, is_begun, gx_parts_rows(p, X, leaf.j0, leaf.cols),
                             gx_parts_rows(p, Y, leaf.i0, leaf.rows));
+        is_begun = true;
         gx_run_poll(p->run);
+    }
+    if (!is_begun && gx_ok(p->run)) {
+        clear(p, Y);
     }
     return gx_ok(p->run) ? GX_OK : p->run->err.code;
 }

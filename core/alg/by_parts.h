@@ -57,7 +57,7 @@ static inline gx_turned gx_turned_by(const gx_mat *A, gx_trans trans)
 */
 bool gx_parts_pay(gx_run *run, const gx_mat *A);
 
-/* Y += alpha A X. */
+/* Y = alpha A X. */
 gx_code gx_parts_apply(const gx_parts *p, gx_turned A, gx_scalar alpha, gx_vectors X, gx_vectors Y);
 
 /* The whole product, of which one factor is such a composite; false: this is not the way. */
@@ -86,8 +86,9 @@ bool gx_parts_norm(gx_run *run, const gx_mat *A, char kind, double *norm);
 
 // Between by_parts.c and by_parts_solve.c ---------------------------------------------------------
 
-/* Columns of zeros; data NULL: the run has failed.  Freed by gx_mem_free(). */
+/* Columns, undefined or of zeros; data NULL: the run has failed. */
 gx_vectors gx_parts_columns(const gx_parts *p, int64_t rows, int64_t cols);
+gx_vectors gx_parts_zeros(const gx_parts *p, int64_t rows, int64_t cols);
 void gx_parts_free(const gx_parts *p, gx_vectors *x);
 gx_vectors gx_parts_rows(const gx_parts *p, gx_vectors x, int64_t row, int64_t rows);
 
@@ -104,9 +105,12 @@ void gx_parts_load(const gx_parts *p, gx_turned A, gx_vectors to);
 */
 void gx_parts_shuffle(const gx_parts *p, int64_t n1, int64_t n2, gx_vectors X, gx_vectors Y);
 
-/* Y += factor (one leaf) X, the leaf being turned as it is: X and Y are its columns and rows. */
-void gx_parts_apply_leaf(const gx_parts *p, const gx_leaf *leaf, gx_scalar alpha, gx_vectors X,
-                         gx_vectors Y);
+/*
+** Y = alpha times one leaf times X, or added to Y; the leaf is turned as it says.  X and Y are its
+** columns and rows.
+*/
+void gx_parts_apply_leaf(const gx_parts *p, const gx_leaf *leaf, gx_scalar alpha, bool adds,
+                         gx_vectors X, gx_vectors Y);
 
 /* A vector that a leaf has, of so many elements; NULL: the run has failed. */
 void *gx_parts_vector(const gx_parts *p, const gx_mat *v, gx_number dtype);

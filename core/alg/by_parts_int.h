@@ -84,6 +84,18 @@ gx_way gx_square_way(const gx_square *S, int64_t *cuts);
 /* (M + U V)^-1 x = z - W (I + V W)^-1 V z,  W = M^-1 U, z = M^-1 x;  det M det(I + V W). */
 void gx_solve_low_rank(const gx_task *t, const gx_square *S);
 
+/*
+** The same with a diagonal M and one product, in two passes.  false: this is not so, or digits would
+** be lost, or (the run has failed, GX_NUMERIC) a part is singular; X is as it was.
+*/
+bool gx_solve_diagonal_rank(const gx_task *t, const gx_square *S);
+
+/* d += what a leaf has on the diagonal: d is all of that, a vector. */
+void gx_square_add_diagonal(const gx_task *t, const gx_leaf *leaf, gx_vectors d);
+
+/* x = a^-1 x of numbers in memory; a is destroyed, x has no gaps. */
+void gx_solve_dense(const gx_task *t, gx_vectors a, gx_vectors x);
+
 /* By the eigenvectors of both factors; false: these are not Hermitian. */
 bool gx_solve_kron_shift(const gx_task *t, const gx_square *S);
 

@@ -199,7 +199,7 @@ static void solve_permutation(const gx_task *t, const gx_leaf *leaf)
     inverse.factor = GX_ONE;
     x = gx_parts_columns(t->p, n, t->X.cols);
     if (gx_task_ok(t)) {
-        gx_parts_apply_leaf(t->p, &inverse, GX_ONE, t->X, x);
+        gx_parts_apply_leaf(t->p, &inverse, GX_ONE, false, t->X, x);
         gx_parts_copy(t->p, x, t->X);
     }
     gx_parts_free(t->p, &x);
@@ -248,26 +248,30 @@ static void solve_one(const gx_task *t, const gx_leaf *leaf)
 
 // Diagonals and triangles -------------------------------------------------------------------------
 
-/* d += what a leaf has on the diagonal. */
-static void add_diagonal(const gx_task *t, const gx_leaf *l, void *d)
+void gx_square_add_diagonal(const gx_task *t, const gx_leaf *l, gx_vectors d)
 {
-    gx_number dtype = t->p->dtype;
-    void *x = l->kind == GX_LEAF_NUMBER ? NULL : gx_parts_vector(t->p, &l->base, dtype);
-    for (int64_t i = 0; i < l->rows && gx_task_ok(t); i++) {
-        gx_scalar value = x == NULL ? GX_ONE : gx_number_get(dtype, x, i);
-        value.im = l->is_conjugated ? -value.im : value.im;
-        value = gx_scalar_times(value, l->factor);
-        gx_scalar old = gx_number_get(dtype, d, l->i0 + i);
-        gx_number_put(dtype, d, l->i0 + i, (gx_scalar){old.re + value.re, old.im + value.im});
+    gx_vectors to = gx_parts_rows(t->p, d, l->i0, l->rows), ones = {0};
+    if (l->kind == GX_LEAF_NUMBER) {
+        ones = gx_parts_columns(t->p, l->rows, 1);
+        gx_args fill = {.m = l->rows, .n = 1, .alpha = GX_ONE, .c = ones.data, .ldc = ones.ld};
+        gx_run_call(t->p->run, GX_FILL, t->p->dtype, &fill);
+    } else {
+        ones = (gx_vectors){l->rows, 1, l->rows, gx_parts_vector(t->p, &l->base, t->p->dtype)};
     }
-    gx_mem_free(t->p->run->ctx->mem, x);
+    if (l->is_conjugated && gx_task_ok(t)) {
+        gx_dense_conj(t->p->run, t->p->dtype, l->rows, 1, ones.data);
+    }
+    if (gx_task_ok(t)) {
+        gx_parts_add(t->p, l->factor, ones, to);
+    }
+    gx_parts_free(t->p, &ones);
 }
 
 static void solve_diagonal(const gx_task *t, const gx_square *S)
 {
-    gx_vectors d = gx_parts_columns(t->p, S->n, 1);
+    gx_vectors d = gx_parts_zeros(t->p, S->n, 1);
     for (int64_t k = 0; k < S->leaves && gx_task_ok(t); k++) {
-        add_diagonal(t, &S->leaf[k], d.data);
+        gx_square_add_diagonal(t, &S->leaf[k], d);
     }
     for (int64_t i = 0; i < S->n && gx_task_ok(t); i++) {
         gx_scalar x = gx_number_get(t->p->dtype, d.data, i);
@@ -295,7 +299,8 @@ static void take_off(const gx_task *t, const gx_square *S, int64_t from, int64_t
         bool is_row = l->i0 >= from && l->i0 + l->rows <= to;
         bool is_beside = l->j0 >= to || l->j0 + l->cols <= from;
         if (is_row && is_beside) {
-            gx_parts_apply_leaf(t->p, l, GX_MINUS_ONE, gx_parts_rows(t->p, t->X, l->j0, l->cols),
+            gx_parts_apply_leaf(t->p, l, GX_MINUS_ONE, true,
+                                gx_parts_rows(t->p, t->X, l->j0, l->cols),
                                 gx_parts_rows(t->p, t->X, l->i0, l->rows));
         }
     }
@@ -333,22 +338,36 @@ static double length_of(const gx_task *t, gx_vectors x)
     return out[0] * sqrt(out[1]);
 }
 
-/* r = b - S x; returns |r| over |b| and what the leaves come to, in roundings. */
+/* About the norm of a leaf: what its products with vectors are rounded by. */
+static double size_of(const gx_task *t, const gx_leaf *l)
+{
+    gx_run *run = t->p->run;
+    bool is_told = l->kind == GX_LEAF_TOEPLITZ || l->kind == GX_LEAF_CIRCULANT;
+    double one = 1, two = 1;
+    if (l->kind != GX_LEAF_NUMBER && l->kind != GX_LEAF_PERMUTATION) {
+        run->ctx->drivers->norm(run, &l->base, l->kind == GX_LEAF_DIAGONAL ? 'M' : 'F', &one);
+    }
+    if (l->kind == GX_LEAF_KRON || l->kind == GX_LEAF_PRODUCT || l->kind == GX_LEAF_TOEPLITZ) {
+        run->ctx->drivers->norm(run, &l->second, 'F', &two);
+    }
+    one = l->kind == GX_LEAF_TOEPLITZ ? one + two : one * two;
+    return hypot(l->factor.re, l->factor.im) * one * (is_told ? sqrt((double)l->cols) : 1);
+}
+
+/* r = b - S x; returns |r| over |b| + |S| |x|, in roundings. */
 static double residual(const gx_task *t, const gx_square *S, gx_vectors b, gx_vectors x,
                        gx_vectors r)
 {
     double unit = gx_number_is_double(t->p->dtype) ? DBL_EPSILON : FLT_EPSILON;
-    double scale = length_of(t, b);
+    double scale = length_of(t, b), size = length_of(t, x);
     gx_parts_copy(t->p, b, r);
     for (int64_t k = 0; k < S->leaves && gx_task_ok(t); k++) {
         const gx_leaf *l = &S->leaf[k];
-        gx_vectors y = gx_parts_columns(t->p, l->rows, x.cols);
+        scale += size_of(t, l) * size;
         if (gx_task_ok(t)) {
-            gx_parts_apply_leaf(t->p, l, GX_ONE, gx_parts_rows(t->p, x, l->j0, l->cols), y);
-            scale += length_of(t, y);
-            gx_parts_add(t->p, GX_MINUS_ONE, y, gx_parts_rows(t->p, r, l->i0, l->rows));
+            gx_parts_apply_leaf(t->p, l, GX_MINUS_ONE, true, gx_parts_rows(t->p, x, l->j0, l->cols),
+                                gx_parts_rows(t->p, r, l->i0, l->rows));
         }
-        gx_parts_free(t->p, &y);
     }
     double error = gx_task_ok(t) ? length_of(t, r) : 0;
     return error == 0 ? 0 : error / (unit * scale);
@@ -405,6 +424,10 @@ static bool solve_and_look(const gx_task *t, const gx_square *S, gx_way w, int64
 static void solve_checked(const gx_task *t, const gx_square *S, gx_way w, int64_t cut)
 {
     gx_product before = t->det == NULL ? (gx_product){0} : *t->det;
+    if (w == GX_WAY_LOW_RANK && gx_solve_diagonal_rank(t, S)) {
+        return;
+    }
+    gx_run_forgive(t->p->run, GX_NUMERIC);
     bool is_it = t->X.data == NULL ? go(t, S, w, cut) : solve_and_look(t, S, w, cut);
     is_it = !gx_run_forgive(t->p->run, GX_NUMERIC) && is_it;
     if (!is_it && gx_task_ok(t)) {

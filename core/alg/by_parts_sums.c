@@ -15,8 +15,7 @@ static gx_vectors columns_from(const gx_parts *p, gx_vectors x, int64_t from, in
     return x;
 }
 
-/* c = A^-1 of n x n numbers in memory, put to right-hand sides; a is destroyed. */
-static void solve_dense(const gx_task *t, gx_vectors a, gx_vectors x)
+void gx_solve_dense(const gx_task *t, gx_vectors a, gx_vectors x)
 {
     gx_run *run = t->p->run;
     int64_t info = 0,
@@ -112,7 +111,7 @@ void gx_solve_low_rank(const gx_task *t, const gx_square *S)
     if (gx_task_ok(t)) {
         gx_vectors y = columns_from(p, g, order, k), z = columns_from(p, both, order, k);
         y.data = k == 0 ? NULL : y.data;
-        solve_dense(t, columns_from(p, g, 0, order), y);
+        gx_solve_dense(t, columns_from(p, g, 0, order), y);
         gx_args off = {.m = S->n, .n = k, .k = order, .alpha = GX_MINUS_ONE, .beta = GX_ONE};
         off.a = both.data;
         off.lda = both.ld;
@@ -285,13 +284,14 @@ void gx_solve_schur(const gx_task *t, const gx_square *S, int64_t cut)
     for (int64_t l = 0; l < S->leaves && gx_task_ok(t); l++) { // C
         const gx_leaf *leaf = &S->leaf[l];
         if (leaf->i0 >= cut && leaf->j0 + leaf->cols <= cut) {
-            gx_parts_apply_leaf(p, leaf, GX_MINUS_ONE, gx_parts_rows(p, e, leaf->j0, leaf->cols),
+            gx_parts_apply_leaf(p, leaf, GX_MINUS_ONE, true,
+                                gx_parts_rows(p, e, leaf->j0, leaf->cols),
                                 gx_parts_rows(p, s, leaf->i0 - cut, leaf->rows));
         }
     }
     if (gx_task_ok(t)) {
         s2.data = k == 0 ? NULL : s2.data;
-        solve_dense(t, columns_from(p, s, 0, m), s2);
+        gx_solve_dense(t, columns_from(p, s, 0, m), s2);
     }
     gx_args off = {.m = cut, .n = k, .k = m, .alpha = GX_MINUS_ONE, .beta = GX_ONE};
     off.a = e1.data;

@@ -374,12 +374,14 @@ void gx_mat_composite(gx_mat *mat, const char *label, gx_number number, int64_t 
 bool gx_mat_is_structured(const gx_mat *mat)
 {
     bool is_it = false, has_parts = mat->kind == GX_MAT_COMPOSITE && !mat->is_whole;
+    bool is_diagonal = has_parts && mat->leaves > 0;
     for (int64_t k = 0; has_parts && k < mat->leaves && !is_it; k++) {
         const gx_leaf *leaf = &mat->leaf[k];
+        is_diagonal = is_diagonal && leaf->kind == GX_LEAF_NUMBER;
         is_it = leaf->adds || (leaf->kind != GX_LEAF_MATRIX && leaf->kind != GX_LEAF_NUMBER &&
                                leaf->kind != GX_LEAF_TOEPLITZ && leaf->kind != GX_LEAF_CIRCULANT);
     }
-    return is_it;
+    return is_it || is_diagonal;
 }
 
 void gx_leaf_turn(gx_leaf *leaf)

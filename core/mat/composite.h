@@ -128,6 +128,12 @@ void gx_leaf_turn(gx_leaf *leaf);
 gx_code gx_leaf_read(gx_run *run, const gx_leaf *leaf, gx_reader *reader, int64_t i0, int64_t j0,
                      int64_t m, int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err);
 
+/*
+** The elements (i0 + k, j0 + k), count of them, of a structured composite as a column, which borrows
+** its leaves.  What is a product is not made for what lies beside them.
+*/
+void gx_composite_diagonal(const gx_mat *mat, int64_t i0, int64_t j0, int64_t count, gx_mat *out);
+
 /* Place i of a PERMUTATION's vector, checked: GX_ARG. */
 gx_code gx_leaf_place(const gx_leaf *leaf, int64_t i, double p, int64_t *place, gx_err *err);
 

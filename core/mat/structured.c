@@ -300,3 +300,118 @@ gx_code gx_leaf_read(gx_run *run, const gx_leaf *leaf, gx_reader *reader, int64_
     }
     return GX_OK;
 }
+
+// Diagonals ---------------------------------------------------------------------------------------
+
+static gx_scalar plus(gx_scalar a, gx_scalar b)
+{
+    return (gx_scalar){a.re + b.re, a.im + b.im};
+}
+
+/* x[k] += (L R)(i + k, j + k), a chunk of the inner side. */
+static gx_code add_dots(const reading *r, int64_t p, int64_t inner, gx_scalar *left,
+                        gx_scalar *right, gx_scalar *x, gx_err *err)
+{
+    GX_TRY(gx_mat_read(r->run, &r->leaf->base, r->reader, r->i0, p, r->m, inner, GX_C128, left,
+                       r->m, err));
+    GX_TRY(gx_mat_read(r->run, &r->leaf->second, r->reader, p, r->j0, inner, r->m, GX_C128, right,
+                       inner, err));
+    for (int64_t k = 0; k < r->m; k++) {
+        for (int64_t q = 0; q < inner; q++) {
+            x[k] = plus(x[k], gx_scalar_times(left[k + q * r->m], right[q + k * inner]));
+        }
+    }
+    return GX_OK;
+}
+
+static gx_code product_diagonal(const reading *r, gx_scalar *x, gx_err *err)
+{
+    gx_scalar *left;
+    gx_code code = GX_OK;
+    GX_TRY(gx_mem_alloc(NULL, (size_t)(2 * r->m * CHUNK) * sizeof *left, "rows", &left, err));
+    for (int64_t p = 0; p < r->leaf->base.cols && code == GX_OK; p += CHUNK) {
+        code = add_dots(r, p, gx_min(CHUNK, r->leaf->base.cols - p), left, left + r->m * CHUNK, x,
+                        err);
+    }
+    gx_mem_free(NULL, left);
+    return code;
+}
+
+/* Of a leaf that is turned to where it is not: elements from (i, j) of it on. */
+static gx_code leaf_diagonal(gx_run *run, const gx_leaf *leaf, gx_reader *reader, int64_t i,
+                             int64_t j, int64_t count, gx_scalar *x, gx_err *err)
+{
+    gx_leaf plain = *leaf;
+    if (leaf->is_turned) {
+        gx_leaf_turn(&plain);
+    }
+    plain.i0 = plain.j0 = 0;
+    plain.adds = plain.is_conjugated = false;
+    plain.factor = GX_ONE;
+    reading r = {.run = run, .leaf = &plain, .reader = reader, .m = count};
+    r.i0 = leaf->is_turned ? j : i;
+    r.j0 = leaf->is_turned ? i : j;
+    if (leaf->kind == GX_LEAF_PRODUCT) {
+        return product_diagonal(&r, x, err);
+    }
+    gx_mat alone;
+    gx_mat_composite(&alone, "a part", GX_C128, plain.rows, plain.cols);
+    alone.leaf = &plain;
+    alone.leaves = 1;
+    for (int64_t k = 0; k < count; k++) {
+        GX_TRY(gx_mat_read(run, &alone, reader, r.i0 + k, r.j0 + k, 1, 1, GX_C128, &x[k], 1, err));
+    }
+    return GX_OK;
+}
+
+/* x = elements (i0 + k, j0 + k) of all leaves; own: room for as many. */
+static gx_code sum_diagonal(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0,
+                            int64_t j0, int64_t count, gx_scalar *own, gx_scalar *x, gx_err *err)
+{
+    for (int64_t l = 0; l < mat->leaves; l++) {
+        const gx_leaf *leaf = &mat->leaf[l];
+        int64_t first = gx_max(0, gx_max(leaf->i0 - i0, leaf->j0 - j0));
+        int64_t end = gx_min(count, gx_min(leaf->i0 + leaf->rows - i0, leaf->j0 + leaf->cols - j0));
+        if (first >= end) {
+            continue;
+        }
+        memset(own, 0, (size_t)count * sizeof *own);
+        GX_TRY(leaf_diagonal(run, leaf, reader, i0 + first - leaf->i0, j0 + first - leaf->j0,
+                             end - first, own, err));
+        for (int64_t k = first; k < end; k++) {
+            gx_scalar value = own[k - first];
+            value.im = leaf->is_conjugated ? -value.im : value.im;
+            x[k] = plus(x[k], gx_scalar_times(value, leaf->factor));
+        }
+    }
+    return GX_OK;
+}
+
+static gx_code read_diagonals_of(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0,
+                                 int64_t j0, int64_t m, int64_t n, gx_number dtype, void *dst,
+                                 int64_t ld, gx_err *err)
+{
+    gx_scalar *x;
+    gx_code code = GX_OK;
+    (void)j0, (void)ld;
+    GX_TRY(gx_mem_calloc(NULL, (size_t)(2 * m) * sizeof *x, "a diagonal", &x, err));
+    if (n > 0) {
+        code = sum_diagonal(run, mat, reader, mat->row0 + i0, mat->col0 + i0, m, x + m, x, err);
+    }
+    for (int64_t k = 0; k < m && n > 0 && code == GX_OK; k++) {
+        gx_number_put(dtype, dst, k, x[k]);
+    }
+    gx_mem_free(NULL, x);
+    return code;
+}
+
+void gx_composite_diagonal(const gx_mat *mat, int64_t i0, int64_t j0, int64_t count, gx_mat *out)
+{
+    gx_mat_composite(out, mat->label, mat->number, count, 1);
+    out->read = read_diagonals_of;
+    out->is_whole = true;
+    out->row0 = i0;
+    out->col0 = j0;
+    out->leaf = mat->leaf;
+    out->leaves = mat->leaves;
+}

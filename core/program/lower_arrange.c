@@ -229,6 +229,9 @@ void gx_lower_slice(gx_exec *x, const gx_node *node)
 
 void gx_lower_diag(gx_exec *x, const gx_node *node)
 {
+    if (node->whole[0] != 0 && gx_lower_as_view(x, node)) {
+        return;
+    }
     const gx_type from = gx_input_node(x->g, node, 0)->type, *t = &node->type;
     const char *a = gx_input_data(x, node, 0, t->dtype);
     char *c = gx_result(x, node, 0);

@@ -7,6 +7,7 @@
 #include "lower.h"
 #include "values.h"
 #include "views.h"
+#include "views.h"
 
 #include "../alg/alg.h"
 
@@ -75,6 +76,9 @@ static void generate(gx_exec *x, const gx_node *node, gx_generate fn, const void
 void gx_lower_eye(gx_exec *x, const gx_node *node)
 {
     const gx_diagonal arg = {.offset = 0};
+    if (node->type.rows == node->type.cols && gx_lower_as_view(x, node)) {
+        return;
+    }
     generate(x, node, gx_diagonal_generate, &arg);
 }
 

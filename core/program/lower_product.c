@@ -16,6 +16,7 @@
 #include "../run/call.h"
 #include "lower.h"
 #include "values.h"
+#include "views.h"
 
 typedef struct factors {
     const gx_node *node;
@@ -245,6 +246,9 @@ static void kron_column(bool is_complex, const double *a, int64_t count, const d
 /* Kronecker products of matrices, and of vectors as a column and a row. */
 void gx_lower_kron(gx_exec *x, const gx_node *node)
 {
+    if (gx_lower_as_view(x, node)) {
+        return;
+    }
     const gx_graph *g = x->g;
     gx_type ta = gx_input_node(g, node, 0)->type, tb = gx_input_node(g, node, 1)->type;
     gx_number dtype = node->type.dtype, wide = gx_number_wide(dtype);

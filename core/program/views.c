@@ -1,5 +1,6 @@
 /*
-** Results of a program that are no copies: blocks, transposes and slices of others.
+** Results of a program that are no copies: blocks, transposes and slices of others, and what its
+** operands tell: Kronecker products, outer products, diagonals.
 **
 ** Such a value is a composite source (mat/composite.h), whose leaves are stored operands, matrices
 ** in memory, or rectangles of them.  Who uses the value reads these.  It holds the values that it
@@ -68,6 +69,38 @@ static void add_input(making *m, gx_val *val)
     }
 }
 
+/* An input as an operand of a leaf: a vector as a column, or turned as a row. */
+static void take_operand(making *m, int k, bool is_row, gx_mat *space, gx_mat *out)
+{
+    gx_val *val = input(m->x, m->node, k);
+    bool is_outer = m->node->op->id == GX_OP_OUTER;
+    bool is_turned =
+        is_outer && (val->type.rows == 1) != is_row && val->type.rows != val->type.cols;
+    *space = *gx_val_mat(m->x, val, "an intermediate", space);
+    *out = *space;
+    if (is_turned) {
+        gx_mat_view(out, space, GX_TRANS, 0, 0, val->type.cols, val->type.rows);
+    }
+}
+
+/* What a product need not be made of: kron, outer, diag of a vector, eye. */
+static void add_made(making *m)
+{
+    gx_leaf *leaf = &m->leaf[m->leaves++];
+    gx_op_id op = m->node->op->id;
+    *leaf = (gx_leaf){.rows = m->node->type.rows, .cols = m->node->type.cols, .factor = GX_ONE};
+    leaf->kind = op == GX_OP_KRON    ? GX_LEAF_KRON
+                 : op == GX_OP_OUTER ? GX_LEAF_PRODUCT
+                 : op == GX_OP_DIAG  ? GX_LEAF_DIAGONAL
+                                     : GX_LEAF_NUMBER;
+    if (op != GX_OP_EYE) {
+        take_operand(m, 0, false, m->space, &leaf->base);
+    }
+    if (op == GX_OP_KRON || op == GX_OP_OUTER) {
+        take_operand(m, 1, true, m->space + 1, &leaf->second);
+    }
+}
+
 /* A rectangle of one. */
 static void add_slice(making *m, gx_val *val)
 {
@@ -100,6 +133,31 @@ static void choose_pieces(gx_mat *mat)
     }
 }
 
+static bool is_made(const gx_node *node)
+{
+    gx_op_id op = node->op->id;
+    return op == GX_OP_KRON || op == GX_OP_OUTER || op == GX_OP_DIAG || op == GX_OP_EYE;
+}
+
+/* Does who uses it need no elements: products, systems, and what passes it on to these? */
+static bool is_for_parts(const gx_exec *x, const gx_node *node)
+{
+    bool is_it = true, is_used = false;
+    for (int32_t n = 0; n < x->g->nodes && is_it; n++) {
+        const gx_node *user = &x->g->node[n];
+        gx_op_id op = user->op->id;
+        bool is_user = false;
+        for (int k = 0; k < user->count && user->uses > 0; k++) {
+            is_user = is_user || gx_input_node(x->g, user, k) == node;
+        }
+        is_it = !is_user || op == GX_OP_MATMUL || op == GX_OP_SOLVE || op == GX_OP_TRANSPOSE ||
+                op == GX_OP_ADJOINT || op == GX_OP_TRACE || op == GX_OP_DET || op == GX_OP_LOGDET ||
+                op == GX_OP_KRON;
+        is_used = is_used || is_user;
+    }
+    return is_it && is_used;
+}
+
 /*
 ** Is it worth more than a copy, one that does not fit, or that is read once?  Under `deterministic`
 ** what memory there is decides nothing.
@@ -109,6 +167,10 @@ static bool is_worth_it(const gx_exec *x, const gx_node *node)
     size_t bytes = 0;
     bool is_size = gx_matrix_bytes(node->type.rows, node->type.cols, node->type.dtype, &bytes);
     bool is_large = !is_size || bytes >= GX_LARGE_BYTES;
+    if (is_made(node) && is_size && bytes < gx_mem_available(x->run->ctx->mem) / 3 &&
+        !is_for_parts(x, node)) {
+        return false;
+    }
     if (gx_is_deterministic(x)) {
         return is_large;
     }
@@ -126,11 +188,11 @@ static bool give_source(making *m, int inputs, gx_val *val)
 {
     const gx_type *t = &m->node->type;
     size_t bytes =
-        2 * sizeof(gx_mat) + (size_t)m->most * sizeof(gx_leaf) + (size_t)inputs * sizeof(gx_val *);
+        3 * sizeof(gx_mat) + (size_t)m->most * sizeof(gx_leaf) + (size_t)inputs * sizeof(gx_val *);
     m->mat = gx_run_calloc(m->x->run, bytes, "a program's value");
     if (m->mat != NULL) {
         m->space = m->mat + 1;
-        m->leaf = (gx_leaf *)(void *)(m->mat + 2);
+        m->leaf = (gx_leaf *)(void *)(m->mat + 3);
         val->held = (gx_val **)(void *)(m->leaf + m->most);
         val->holds = 0;
         gx_mat_composite(m->mat, "an intermediate", t->dtype, t->rows, t->cols);
@@ -142,14 +204,17 @@ static bool give_source(making *m, int inputs, gx_val *val)
 bool gx_lower_as_view(gx_exec *x, const gx_node *node)
 {
     making m = {.x = x, .node = node};
-    int inputs = is_slice(node) ? 1 : node->count; // the others of a slice are its bounds
+    int inputs = is_slice(node)              ? 1 // the others are its bounds
+                 : node->op->id == GX_OP_EYE ? 0 // ... or sizes
+                                             : node->count;
     for (int k = 0; k < inputs && gx_ok(x->run); k++) {
         int64_t count = leaves_of(input(x, node, k));
         if (count == 0) {
             return false;
         }
-        m.most += is_slice(node) ? 1 : count;
+        m.most += is_slice(node) || is_made(node) ? 1 : count;
     }
+    m.most += node->op->id == GX_OP_EYE;
     if (!gx_ok(x->run) || x->on->call.accel != NULL || m.most > GX_COMPOSITE_LEAVES ||
         !is_worth_it(x, node)) {
         return false;
@@ -165,11 +230,14 @@ bool gx_lower_as_view(gx_exec *x, const gx_node *node)
         in->refs++;
         if (is_slice(node)) {
             add_slice(&m, in);
-        } else {
+        } else if (!is_made(node)) {
             add_input(&m, in);
         }
         m.i0 += node->op->id == GX_OP_VSTACK ? in->type.rows : 0;
         m.j0 += node->op->id == GX_OP_HSTACK ? in->type.cols : 0;
+    }
+    if (is_made(node)) {
+        add_made(&m);
     }
     m.mat->leaf = m.leaf;
     m.mat->leaves = m.leaves;

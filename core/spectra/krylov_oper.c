@@ -197,7 +197,6 @@ static gx_code apply_parts(gx_oper *op, bool is_adjoint, const void *x, int64_t 
     if (!gx_ok(op->run) || op->m == 0 || op->n == 0 || cols == 0) {
         return op->run->err.code;
     }
-    memset(y, 0, (size_t)(to * cols) * gx_number_bytes(op->dtype));
     op->passes++;
     return gx_parts_apply(&p, (gx_turned){op->A, is_adjoint, is_adjoint}, GX_ONE, X, Y);
 }

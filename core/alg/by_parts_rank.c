@@ -1,0 +1,322 @@
+/*
+** Systems (D + f L R) X = B, D diagonal and L of few columns, in two passes over L and R: by_parts.h.
+**
+**   C = I + f R D^-1 L,  g = R D^-1 B     a strip of rows of L and of R^T after the other
+**   X = D^-1 (B - f L C^-1 g)             a strip of rows of L after the other
+**
+** (Woodbury 1950).  What is lost is about as many roundings as the conditions of D and of C are
+** together: where that is much, the system is left to who looks at the residual.
+*/
+#include "../exec/pass.h"
+#include "../run/call.h"
+#include "by_parts_int.h"
+#include "dense.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double MOST_CONDITION = 1e4;
+
+/* Rows that are multiplied at once, from a chunk that is read in long runs. */
+enum { ROWS = 512, CHUNK_BYTES = 8 * GX_PASS_CHUNK_BYTES };
+
+typedef struct rank_task {
+    const gx_task *t;
+    gx_run *run;
+    gx_number dtype;
+    const gx_backend *backend;
+    gx_dev *dev;
+    gx_mat L, V;  /* n x r: L, and R transposed, as sources                */
+    bool is_same; /* ... which are one                                     */
+    gx_scalar f;
+    gx_vectors d, inverse, X; /* n, n x k: B, then X                                   */
+    gx_vectors g;             /* r x (r + k): [R D^-1 L  g], then y = f C^-1 g behind   */
+    int64_t n, r, k, height, chunk;
+} rank_task;
+
+static gx_code call(const rank_task *x, gx_kernel_id kernel, const gx_args *args, gx_err *err)
+{
+    return x->backend->kernel[kernel][x->dtype](x->dev, NULL, args, err);
+}
+
+/* An operand that is a matrix, transposed or not, as that. */
+static gx_turned unwrap(gx_turned A)
+{
+    while (A.A->kind == GX_MAT_COMPOSITE && A.A->leaves == 1) {
+        const gx_leaf *l = A.A->leaf;
+        bool is_plain = l->kind == GX_LEAF_MATRIX && l->factor.re == 1 && l->factor.im == 0 &&
+                        l->rows == A.A->rows && l->cols == A.A->cols;
+        if (!is_plain) {
+            break;
+        }
+        A = (gx_turned){&l->base, A.is_turned != l->is_turned, A.is_conjugated != l->is_conjugated};
+    }
+    return A;
+}
+
+static bool is_one_matrix(gx_turned a, gx_turned b)
+{
+    return a.A->kind == GX_MAT_STORED && b.A->kind == GX_MAT_STORED && !a.A->is_sparse &&
+           a.A->meta.id == b.A->meta.id && strcmp(a.A->meta.schema, b.A->meta.schema) == 0 &&
+           a.is_turned == b.is_turned;
+}
+
+static void view_rows(gx_turned A, int64_t n, int64_t r, gx_mat *out)
+{
+    gx_mat_view(out, A.A, A.is_turned ? GX_TRANS : GX_NO_TRANS, 0, 0, n, r);
+}
+
+/* The one product of few columns, its factors as sources; false: there are others, or conjugates. */
+static bool take_factors(rank_task *x, const gx_square *S)
+{
+    const gx_leaf *low = NULL;
+    int64_t count = 0;
+    for (int64_t k = 0; k < S->leaves; k++) {
+        bool is_low = gx_leaf_is_low_rank(&S->leaf[k], S->n);
+        low = is_low ? &S->leaf[k] : low;
+        count += is_low;
+        if (!is_low && !gx_leaf_is_diagonal(&S->leaf[k])) {
+            return false;
+        }
+    }
+    if (count != 1 || low->is_conjugated) {
+        return false;
+    }
+    gx_turned L =
+        unwrap((gx_turned){low->is_turned ? &low->second : &low->base, low->is_turned, false});
+    gx_turned V =
+        unwrap((gx_turned){low->is_turned ? &low->base : &low->second, !low->is_turned, false});
+    bool is_complex = gx_number_is_complex(x->dtype);
+    if (is_complex && (L.is_conjugated || V.is_conjugated)) {
+        return false;
+    }
+    x->r = low->base.cols;
+    x->f = low->factor;
+    view_rows(L, x->n, x->r, &x->L);
+    view_rows(V, x->n, x->r, &x->V);
+    x->is_same = is_one_matrix(L, V);
+    int64_t tile = L.is_turned ? L.A->tile_cols : L.A->tile_rows;
+    x->height = gx_max(1, gx_min(tile, x->n));
+    int64_t row = gx_max(1, x->r + x->k) * (int64_t)gx_number_bytes(x->dtype);
+    x->chunk = gx_max(1, gx_min(CHUNK_BYTES / row, x->height));
+    return true;
+}
+
+/* What a thread has: rows of V, of L where that is another, and some of D^-1 [L B]. */
+static size_t work_bytes(const rank_task *x)
+{
+    int64_t read = x->chunk * x->r * (x->is_same ? 1 : 2);
+    return (size_t)(read + ROWS * (x->r + x->k)) * gx_number_bytes(x->dtype);
+}
+
+/* to = D_i^-1 a, or a D_i^-1 by division, of rows from i. */
+static gx_code over_d(const rank_task *x, gx_map_kind kind, gx_vectors d, int64_t i, gx_vectors a,
+                      gx_vectors to, gx_err *err)
+{
+    gx_args args = {.map = kind, .m = a.rows, .n = a.cols, .a = a.data, .lda = a.ld};
+    args.b = gx_at(d.data, x->dtype, d.ld, i, 0);
+    args.c = to.data;
+    args.ldc = to.ld;
+    return call(x, GX_MAP, &args, err);
+}
+
+/* part += V_i^T D_i^-1 [L_i B_i] of m rows from i, which are in memory. */
+static gx_code fold_rows(const rank_task *x, int64_t i, gx_vectors v, gx_vectors l, void *b,
+                         void *part, gx_err *err)
+{
+    int64_t m = v.rows;
+    gx_vectors left = {m, x->r, m, b}, right = {m, x->k, m, gx_at(b, x->dtype, m, 0, x->r)};
+    gx_vectors from = {m, x->k, x->X.ld, gx_at(x->X.data, x->dtype, x->X.ld, i, 0)};
+    GX_TRY(over_d(x, GX_MAP_MUL, x->inverse, i, l, left, err));
+    if (x->k > 0) {
+        GX_TRY(over_d(x, GX_MAP_MUL, x->inverse, i, from, right, err));
+    }
+    gx_args args = {.transa = GX_TRANS, .m = x->r, .n = x->r + x->k, .k = m, .alpha = GX_ONE};
+    args.beta = GX_ONE;
+    args.a = v.data;
+    args.lda = v.ld;
+    args.b = b;
+    args.ldb = m;
+    args.c = part;
+    args.ldc = x->r;
+    return call(x, GX_GEMM, &args, err);
+}
+
+/* The same of rows that are read first. */
+static gx_code fold_chunk(const rank_task *x, int64_t i, int64_t m, gx_pass_thread *thread,
+                          void *work, void *part, gx_err *err)
+{
+    gx_vectors v = {m, x->r, m, work}, l = v;
+    l.data = x->is_same ? work : gx_at(work, x->dtype, x->chunk, 0, x->r);
+    void *b = gx_at(l.data, x->dtype, x->chunk, 0, x->r);
+    GX_TRY(gx_pass_read(thread, &x->V, i, 0, m, x->r, x->dtype, v.data, m, err));
+    if (!x->is_same) {
+        GX_TRY(gx_pass_read(thread, &x->L, i, 0, m, x->r, x->dtype, l.data, m, err));
+    }
+    for (int64_t row = 0; row < m; row += ROWS) {
+        int64_t rows = gx_min(ROWS, m - row);
+        GX_TRY(fold_rows(x, i + row, gx_parts_rows(x->t->p, v, row, rows),
+                         gx_parts_rows(x->t->p, l, row, rows), b, part, err));
+    }
+    return GX_OK;
+}
+
+static gx_code fold_unit(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
+                         gx_err *err)
+{
+    const rank_task *x = arg;
+    int64_t end = gx_min(x->n, (unit + 1) * x->height);
+    memset(part, 0, (size_t)(x->r * (x->r + x->k)) * gx_number_bytes(x->dtype));
+    for (int64_t i = unit * x->height; i < end && gx_ok(x->run); i += x->chunk) {
+        GX_TRY(fold_chunk(x, i, gx_min(x->chunk, end - i), thread, work, part, err));
+    }
+    return GX_OK;
+}
+
+static gx_code add_unit(void *arg, int64_t unit, void *part, gx_err *err)
+{
+    const rank_task *x = arg;
+    (void)unit;
+    gx_args args = {.map = GX_MAP_ADD, .m = x->r, .n = x->r + x->k, .alpha = GX_ONE, .a = part};
+    args.lda = x->r;
+    args.beta = GX_ONE;
+    args.b = args.c = x->g.data;
+    args.ldb = args.ldc = x->g.ld;
+    return call(x, GX_MAP, &args, err);
+}
+
+/* X_i = D_i^-1 (B_i - L_i y): y is f C^-1 g. */
+static gx_code finish_unit(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
+                           gx_err *err)
+{
+    const rank_task *x = arg;
+    int64_t end = gx_min(x->n, (unit + 1) * x->height);
+    (void)part;
+    for (int64_t i = unit * x->height; i < end && gx_ok(x->run); i += x->chunk) {
+        int64_t m = gx_min(x->chunk, end - i);
+        gx_vectors to = {m, x->k, x->X.ld, gx_at(x->X.data, x->dtype, x->X.ld, i, 0)};
+        GX_TRY(gx_pass_read(thread, &x->L, i, 0, m, x->r, x->dtype, work, m, err));
+        gx_args args = {.m = m, .n = x->k, .k = x->r, .alpha = GX_MINUS_ONE, .beta = GX_ONE};
+        args.a = work;
+        args.lda = m;
+        args.b = gx_at(x->g.data, x->dtype, x->g.ld, 0, x->r);
+        args.ldb = x->g.ld;
+        args.c = to.data;
+        args.ldc = to.ld;
+        GX_TRY(call(x, GX_GEMM, &args, err));
+        GX_TRY(over_d(x, GX_MAP_DIV, x->d, i, to, to, err));
+    }
+    return GX_OK;
+}
+
+static void pass_over(rank_task *x, bool is_first)
+{
+    const gx_mat *sources[] = {&x->L, &x->V};
+    double bytes = (double)x->n * (double)x->r * (double)gx_number_bytes(x->dtype);
+    gx_pass pass = {.sources = sources, .source_count = 2, .units = gx_ceil_div(x->n, x->height)};
+    pass.bytes = bytes;
+    pass.flops = 2.0 * (double)x->n * (double)x->r * (double)(is_first ? x->r + x->k : x->k);
+    pass.work_bytes = gx_whole_lines(work_bytes(x));
+    pass.part_bytes =
+        is_first ? gx_whole_lines((size_t)(x->r * (x->r + x->k)) * gx_number_bytes(x->dtype)) : 64;
+    pass.work = is_first ? fold_unit : finish_unit;
+    pass.fold = is_first ? add_unit : NULL;
+    pass.arg = x;
+    gx_pass_run(x->run, &pass);
+}
+
+static double largest_of(const rank_task *x, gx_vectors v)
+{
+    double out[1] = {0};
+    gx_args args = {.m = v.rows, .n = 1, .a = v.data, .lda = v.ld, .reduce = out};
+    args.reduce_kind = GX_REDUCE_MAX_ABS;
+    gx_run_call(x->run, GX_REDUCE, x->dtype, &args);
+    return out[0];
+}
+
+/* C = I + f R D^-1 L and its inverse times [I f g]; returns C's condition (1-norm). */
+static double solve_small(const rank_task *x, gx_product *det)
+{
+    const gx_parts *p = x->t->p;
+    gx_vectors c = gx_parts_columns(p, x->r, x->r), y = gx_parts_zeros(p, x->r, x->r + x->k);
+    gx_task own = {.p = p, .det = det};
+    double of_c = 0, of_y = 0;
+    for (int64_t j = 0; j < x->r && gx_ok(x->run); j++) {
+        double sum = 0;
+        for (int64_t i = 0; i < x->r; i++) {
+            gx_scalar v =
+                gx_scalar_times(x->f, gx_number_get(x->dtype, x->g.data, i + j * x->g.ld));
+            v.re += i == j;
+            gx_number_put(x->dtype, c.data, i + j * c.ld, v);
+            sum += hypot(v.re, v.im);
+        }
+        gx_number_put(x->dtype, y.data, j + j * y.ld, GX_ONE);
+        of_c = fmax(of_c, sum);
+    }
+    gx_vectors g = x->g, to = y;
+    g.data = gx_at(g.data, x->dtype, g.ld, 0, x->r);
+    to.data = gx_at(to.data, x->dtype, to.ld, 0, x->r);
+    g.cols = to.cols = x->k;
+    if (gx_ok(x->run)) {
+        gx_parts_add(p, x->f, g, to);
+        gx_solve_dense(&own, c, y);
+        gx_parts_copy(p, to, g);
+    }
+    for (int64_t j = 0; j < x->r && gx_ok(x->run); j++) {
+        double sum = 0;
+        for (int64_t i = 0; i < x->r; i++) {
+            gx_scalar v = gx_number_get(x->dtype, y.data, i + j * y.ld);
+            sum += hypot(v.re, v.im);
+        }
+        of_y = fmax(of_y, sum);
+    }
+    gx_parts_free(p, &c);
+    gx_parts_free(p, &y);
+    return of_c * of_y;
+}
+
+bool gx_solve_diagonal_rank(const gx_task *t, const gx_square *S)
+{
+    gx_run *run = t->p->run;
+    rank_task x = {.t = t, .run = run, .dtype = t->p->dtype, .n = S->n, .X = t->X};
+    gx_product det = {.re = 1};
+    x.k = t->X.data == NULL ? 0 : t->X.cols;
+    if (!take_factors(&x, S) || gx_run_device(run, &x.backend, &x.dev) != GX_OK) {
+        return false;
+    }
+    x.d = gx_parts_zeros(t->p, x.n, 1);
+    x.g = gx_parts_zeros(t->p, x.r, x.r + x.k);
+    for (int64_t k = 0; k < S->leaves && gx_ok(run); k++) {
+        if (gx_leaf_is_diagonal(&S->leaf[k])) {
+            gx_square_add_diagonal(t, &S->leaf[k], x.d);
+        }
+    }
+    x.inverse = gx_parts_columns(t->p, x.n, 1);
+    gx_args invert = {.map = GX_MAP_RECIPROCAL, .m = x.n, .n = 1, .a = x.d.data, .lda = x.d.ld};
+    invert.c = x.inverse.data;
+    invert.ldc = x.inverse.ld;
+    gx_run_call(run, GX_MAP, x.dtype, &invert);
+    double condition = largest_of(&x, x.d) * largest_of(&x, x.inverse);
+    bool is_it = condition <= MOST_CONDITION;
+    if (is_it && gx_ok(run)) {
+        pass_over(&x, true);
+        condition *= gx_ok(run) ? solve_small(&x, t->det == NULL ? NULL : &det) : 0;
+        is_it = condition <= MOST_CONDITION;
+    }
+    if (is_it && gx_ok(run) && x.k > 0) {
+        pass_over(&x, false);
+    }
+    for (int64_t i = 0; i < x.n && is_it && gx_ok(run) && t->det != NULL; i++) {
+        gx_task_det(t, gx_number_get(x.dtype, x.d.data, i));
+    }
+    if (is_it) {
+        gx_task_det(t, (gx_scalar){det.re, det.im});
+        if (t->det != NULL) {
+            t->det->power += det.power;
+        }
+    }
+    gx_parts_free(t->p, &x.d);
+    gx_parts_free(t->p, &x.inverse);
+    gx_parts_free(t->p, &x.g);
+    return is_it || (!gx_ok(run) && run->err.code != GX_NUMERIC);
+}
