@@ -9,6 +9,7 @@
 
 #include "../core/alg/alg_lu.h"
 #include "../core/alg/alg_qr.h"
+#include "../core/alg/by_parts.h"
 #include "../core/alg/dense.h"
 #include "../core/alg/factoring.h"
 #include "../core/alg/knn.h"
@@ -169,6 +170,21 @@ static void plan_sparse_product(gx_run *run, const gx_matmul_args *args, int64_t
         (is_left ? args->A : args->B)->label, (long long)rounds, plural(rounds, "s"));
 }
 
+/* A composite by its parts: what they take, and that nothing else is made. */
+static void plan_parts(gx_run *run, const gx_mat *A, const gx_parts_cost *parts, int64_t rows,
+                       int64_t cols, gx_number dtype, plan_row *row)
+{
+    row->cost = (gx_cost){.flops = parts->flops,
+                          .bytes_read = parts->bytes + bytes_of((double)rows, (double)cols, dtype),
+                          .bytes_written = bytes_of((double)rows, (double)cols, dtype),
+                          .calls = 1};
+    add_cost(run, &row->cost, dtype, 1024, row);
+    tell(row, "parts", 0, 0);
+    add_shape(row, rows, cols, dtype);
+    add(row, "%s of %.40s (%s); no other of its %lld x %lld elements is made", parts->way, A->label,
+        parts->detail, (long long)A->rows, (long long)A->cols);
+}
+
 static void plan_product(gx_run *run, expression *e, plan_row *row)
 {
     gx_matmul_args args = {.A = &e->a.mat,
@@ -186,6 +202,12 @@ static void plan_product(gx_run *run, expression *e, plan_row *row)
     }
     if (args.A->is_sparse || args.B->is_sparse) {
         plan_sparse_product(run, &args, m, n, dtype, row);
+        return;
+    }
+    gx_parts_cost parts;
+    bool is_left = gx_parts_foresee_product(args.A, n, &parts);
+    if (is_left || gx_parts_foresee_product(args.B, m, &parts)) {
+        plan_parts(run, is_left ? args.A : args.B, &parts, m, n, dtype, row);
         return;
     }
     if (imagine_sink(run, m, n, dtype, &sink) != GX_OK ||
@@ -373,6 +395,11 @@ static void solve(gx_run *run, const gx_mat *A, int64_t cols, gx_number dtype, p
                                           [GX_FACTOR_CHOLESKY] = "cholesky",
                                           [GX_FACTOR_LU] = "lu"};
     const char *why;
+    gx_parts_cost parts;
+    if (gx_parts_foresee_solve(run, A, cols, &parts)) {
+        plan_parts(run, A, &parts, A->rows, cols, dtype, row);
+        return;
+    }
     gx_factor_kind kind = gx_factor_choose(A, &why);
     bool is_factored = kind == GX_FACTOR_CHOLESKY || kind == GX_FACTOR_LU;
     if (is_factored) {
@@ -418,7 +445,13 @@ static void plan_inverse(gx_run *run, expression *e, plan_row *row)
 static void plan_det(gx_run *run, expression *e, plan_row *row)
 {
     const gx_mat *A = &e->a.mat;
-    if (is_square(run, A, "")) {
+    gx_parts_cost parts;
+    if (!is_square(run, A, "")) {
+        return;
+    }
+    if (gx_parts_foresee_solve(run, A, 0, &parts)) {
+        plan_parts(run, A, &parts, 1, 1, A->number, row);
+    } else {
         factor_lu(run, A, A->number, !is_held(run, A, A->number), row);
     }
 }

@@ -84,6 +84,15 @@ bool gx_parts_inverse(gx_run *run, const gx_mat *A, gx_sink *C);
 /* ||A|| where it is the product of those of a Kronecker product's factors. */
 bool gx_parts_norm(gx_run *run, const gx_mat *A, char kind, double *norm);
 
+/* What that takes, for gx_plan; false: it is not done so.  way: static. */
+typedef struct gx_parts_cost {
+    double bytes, flops; /* of stored parts that are read; about so many */
+    const char *way;
+    char detail[96];     /* "2 stored, 1 Kronecker"                      */
+} gx_parts_cost;
+bool gx_parts_foresee_product(const gx_mat *A, int64_t cols, gx_parts_cost *cost);
+bool gx_parts_foresee_solve(gx_run *run, const gx_mat *A, int64_t cols, gx_parts_cost *cost);
+
 // Between by_parts.c and by_parts_solve.c ---------------------------------------------------------
 
 /* Columns, undefined or of zeros; data NULL: the run has failed. */

@@ -51,6 +51,12 @@ static inline gx_scalar gx_scalar_inverse(gx_scalar x)
     return x.im == 0 ? (gx_scalar){1 / x.re, 0} : (gx_scalar){x.re / size, -x.im / size};
 }
 
+/*
+** The leaves of op(A), as they stand there, to be freed; false: A is no composite that is solved by
+** parts, or the run has failed.
+*/
+bool gx_parts_begin(const gx_parts *p, const gx_mat *A, gx_trans trans, gx_square *S);
+
 // Where leaves lie (by_parts_cut.c) ---------------------------------------------------------------
 
 /* Room for so many leaves; NULL: the run has failed. */

@@ -89,6 +89,16 @@ static void solve_matrix(const gx_task *t, const gx_mat *A, bool is_turned)
     }
     gx_determinant d;
     gx_aux none = {.kind = GX_AUX_NONE};
+    gx_leaf all = {.rows = A->rows, .cols = A->cols, .factor = GX_ONE};
+    gx_mat wide;
+    if (t->det != NULL && A->number != t->p->dtype) { // of its elements as they are computed with
+        all.base = *A;
+        gx_mat_composite(&wide, A->label, t->p->dtype, A->rows, A->cols);
+        wide.leaf = &all;
+        wide.leaves = 1;
+        wide.is_whole = true;
+        A = &wide;
+    }
     if (t->det != NULL && gx_ok(run) &&
         run->ctx->drivers->determinant(run, A, &none, &d) == GX_OK) {
         multiply_power(t, as_product(&d), 1);
@@ -474,8 +484,7 @@ static void solve(const gx_task *t, const gx_square *S)
 
 // The calls ---------------------------------------------------------------------------------------
 
-/* A square composite that is not to be taken as a whole, by leaves that stand as op says. */
-static bool begin(const gx_parts *p, const gx_mat *A, gx_trans trans, gx_square *S)
+bool gx_parts_begin(const gx_parts *p, const gx_mat *A, gx_trans trans, gx_square *S)
 {
     gx_turned op = gx_turned_by(A, trans);
     bool is_fixed = p->run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
@@ -531,7 +540,7 @@ bool gx_parts_solve(gx_run *run, const gx_solve_args *args, gx_sink *X)
 {
     gx_parts p = {run, X->number};
     gx_square S;
-    if (!begin(&p, args->A, args->trans, &S)) {
+    if (!gx_parts_begin(&p, args->A, args->trans, &S)) {
         return !gx_ok(run);
     }
     solve_columns(&p, &S, args->B, X);
@@ -545,7 +554,7 @@ bool gx_parts_inverse(gx_run *run, const gx_mat *A, gx_sink *C)
     gx_leaf ones = {.kind = GX_LEAF_NUMBER, .rows = A->rows, .cols = A->rows, .factor = GX_ONE};
     gx_square S;
     gx_mat identity;
-    if (!begin(&p, A, GX_NO_TRANS, &S)) {
+    if (!gx_parts_begin(&p, A, GX_NO_TRANS, &S)) {
         return !gx_ok(run);
     }
     gx_mat_composite(&identity, "the identity", C->number, A->rows, A->rows);
@@ -560,7 +569,7 @@ bool gx_parts_determinant(gx_run *run, const gx_mat *A, gx_product *product)
 {
     gx_parts p = {run, A->number};
     gx_square S;
-    if (!begin(&p, A, GX_NO_TRANS, &S)) {
+    if (!gx_parts_begin(&p, A, GX_NO_TRANS, &S)) {
         return !gx_ok(run);
     }
     solve(&(gx_task){.p = &p, .det = product, .go = solve}, &S);

@@ -63,13 +63,24 @@ typedef struct leaves {
     kinds kinds;
 } leaves;
 
-static void free_leaves(gx_mem *mem, leaves *l)
+static void free_leaves(gx_mem *mem, gx_leaf *leaf, int64_t count);
+
+/* An operand, whose leaves are its own until they are packed. */
+static void free_operand(gx_mem *mem, gx_mat *mat)
 {
-    for (int64_t k = 0; k < l->count; k++) {
-        gx_mat_clear(&l->leaf[k].base, mem);
-        gx_mat_clear(&l->leaf[k].second, mem);
+    if (mat->kind == GX_MAT_COMPOSITE && mat->owned != NULL) {
+        free_leaves(mem, mat->owned, mat->leaves);
+        mat->owned = NULL;
     }
-    gx_mem_free(mem, l->leaf);
+}
+
+static void free_leaves(gx_mem *mem, gx_leaf *leaf, int64_t count)
+{
+    for (int64_t k = 0; k < count; k++) {
+        free_operand(mem, &leaf[k].base);
+        free_operand(mem, &leaf[k].second);
+    }
+    gx_mem_free(mem, leaf);
 }
 
 /* Its operands are the list's from now on, whatever this returns. */
@@ -88,8 +99,8 @@ static gx_code add_leaf(opening *o, leaves *l, gx_leaf *leaf, gx_err *err)
         l->capacity = code == GX_OK ? capacity : l->capacity;
     }
     if (code != GX_OK) {
-        gx_mat_clear(&leaf->base, o->mem);
-        gx_mat_clear(&leaf->second, o->mem);
+        free_operand(o->mem, &leaf->base);
+        free_operand(o->mem, &leaf->second);
         return code;
     }
     l->leaf[l->count++] = *leaf;
@@ -258,7 +269,7 @@ static gx_code open_operand(opening *o, const gx_meta *of, const gx_term *term, 
     gx_code code = add_part(o, &l, &p, err);
     o->operands--;
     if (code != GX_OK) {
-        free_leaves(o->mem, &l);
+        free_leaves(o->mem, l.leaf, l.count);
         return code;
     }
     if (is_plain(&l, term->rows, term->cols)) {
@@ -291,7 +302,7 @@ static gx_code add_made(opening *o, leaves *l, const part *p, gx_err *err)
     if (t->operands > 1) {
         gx_code code = open_operand(o, p->of, first + first->span, &leaf.second, err);
         if (code != GX_OK) {
-            gx_mat_clear(&leaf.base, o->mem);
+            free_operand(o->mem, &leaf.base);
             return code;
         }
         join_number(&l->kinds, leaf.second.number);
@@ -323,6 +334,25 @@ static gx_code add_part(opening *o, leaves *l, const part *p, gx_err *err)
     }
 }
 
+/* Leaves, and those of their operands, into one block of memory, which frees the others. */
+static gx_leaf *pack(gx_mem *mem, gx_leaf *leaf, int64_t count, gx_leaf *pool, int64_t *used)
+{
+    gx_leaf *to = pool + *used;
+    *used += count;
+    for (int64_t k = 0; k < count; k++) {
+        to[k] = leaf[k];
+        gx_mat *const operand[] = {&to[k].base, &to[k].second};
+        for (int o = 0; o < 2; o++) {
+            if (operand[o]->kind == GX_MAT_COMPOSITE && operand[o]->owned != NULL) {
+                operand[o]->leaf = pack(mem, operand[o]->owned, operand[o]->leaves, pool, used);
+                operand[o]->owned = NULL;
+            }
+        }
+    }
+    gx_mem_free(mem, leaf);
+    return to;
+}
+
 static gx_code open_part(gx_store *store, gx_mem *mem, const part *p, opening *o, gx_mat *out,
                          gx_err *err)
 {
@@ -331,11 +361,18 @@ static gx_code open_part(gx_store *store, gx_mem *mem, const part *p, opening *o
     o->mem = mem;
     gx_mat_stored(out, p->of);
     gx_code code = add_part(o, &l, p, err);
+    void *pool = NULL;
+    code = code != GX_OK
+               ? code
+               : gx_mem_alloc(mem, (size_t)o->total * sizeof(gx_leaf), "parts", &pool, err);
     if (code != GX_OK) {
-        free_leaves(mem, &l);
+        free_leaves(mem, l.leaf, l.count);
         return code;
     }
+    int64_t used = 0;
     take_leaves(out, &l);
+    out->leaf = pack(mem, l.leaf, l.count, pool, &used);
+    out->owned = pool;
     return GX_OK;
 }
 

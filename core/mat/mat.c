@@ -139,12 +139,6 @@ gx_tile_place gx_tile_at(int64_t rows, int64_t cols, int64_t tile_rows, int64_t 
 
 void gx_mat_clear(gx_mat *mat, gx_mem *mem)
 {
-    bool has_leaves = mat->kind == GX_MAT_COMPOSITE && mat->owned != NULL;
-    for (int64_t k = 0; has_leaves && k < mat->leaves; k++) {
-        gx_leaf *leaf = (gx_leaf *)mat->owned + k;
-        gx_mat_clear(&leaf->base, mem);
-        gx_mat_clear(&leaf->second, mem);
-    }
     gx_mem_free(mem, mat->owned);
     mat->owned = NULL;
     mat->data = NULL;

@@ -81,7 +81,7 @@ class Expressions:
             return (f"({one} + {two})", a + b) if self.rng.random() < 0.5 else (f"({one} - {two})", a - b)
         if kind == "scaled":
             text, a = self.expression(m, n, depth - 1)
-            return [(f"2.5*{text}", 2.5 * a), (f"-{text}", -a), (f"conj({text}) / 4", a.conj() / 4), (f"{text} * (1 - 2j)", a * (1 - 2j))][self.rng.integers(4)]
+            return [(f"(2.5*{text})", 2.5 * a), (f"(-{text})", -a), (f"(conj({text}) / 4)", a.conj() / 4), (f"({text} * (1 - 2j))", a * (1 - 2j))][self.rng.integers(4)]
         if kind == "product":
             k = int(self.rng.integers(1, 6))
             one, a = self.expression(m, k, depth - 1)
@@ -397,7 +397,7 @@ def test_refusals(filedb):
     assert "is more than blocks: gx_lazy('M')" in error(db, "SELECT gx_block('M')")
     lazy(db, "N", "M @ B")
     assert "is a part of itself" in error(db, "SELECT gx_lazy('M', 'A + N @ A', '{\"replace\":true}')")
-    q(db, "SELECT gx_rename('A', 'A \"x\"')")
+    q(db, "SELECT gx_rename('main.A', 'A \"x\"')")
     assert q(db, "SELECT gx_lazy('M')") == '((2.0 * "A ""x""") + (-1.0 * "B".T))' and (get(db, "gx_copy('M')") == 1).all()
     put(db, "B", np.ones((4, 2)))
     assert "the part 'B' of M is 4x2 and was 3x2" in error(db, "SELECT gx_sum('N')") and "part 'B'" in q(db, "SELECT gx_check()")
