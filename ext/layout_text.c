@@ -267,8 +267,8 @@ static gx_code take_call(reading *r, const gx_item *item)
     bool is_matmul = is_call(item, "matmul", 2, 2), is_circulant = is_call(item, "circulant", 1, 1);
     if (!is_matmul && !is_circulant && !is_call(item, "permutation", 1, 1)) {
         return fail_at(r, item,
-                       "a lazy matrix is made of stored ones by + - @ .T .H, numbers times them, "
-                       "conj, kron, diag, eye, zeros, toeplitz, circulant, permutation and block");
+                       "a lazy matrix is made of stored ones by + - @ .T .H, kron, diag and what "
+                       "else gx_lazy's page names");
     }
     GX_TRY(add(r,
                is_matmul      ? GX_TERM_PRODUCT
