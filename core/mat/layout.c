@@ -200,7 +200,7 @@ static gx_code do_not_fit(const char *verb, const gx_term *a, const gx_term *b, 
 
 static gx_code measure_vector(const gx_term *v, int64_t *count, gx_err *err)
 {
-    *count = v->rows * v->cols;
+    *count = v->rows == 1 ? v->cols : v->rows;
     return v->rows == 1 || v->cols == 1
                ? GX_OK
                : gx_fail(err, GX_ARG, "%s is %" PRId64 "x%" PRId64 ", but a vector is wanted",

@@ -32,6 +32,11 @@ const char *const fault_base =
 #define VOLUMES(n)                                                                                 \
     "SELECT gx_config('tile_bytes', 1024), gx_config('threads', 1);"                               \
     "SELECT gx_volumes(" #n ");"
+/* Matrices for lazy ones: Q is positive definite. */
+#define LAZY                                                                                       \
+    "SELECT gx_store('a', '[[1,2],[0,1],[3,1]]'), gx_store('v', '[4,5,6]'), "                      \
+    "gx_store('Q', '[[4,1,0],[1,5,1],[0,1,6]]'), gx_store('u', '[1,2,0,1,1,2,0,1]'), "             \
+    "gx_store('w', '[4,5,6,7,8,9,4,5]');"
 #define HELPERS                                                                                    \
     "SELECT gx_config('tile_bytes', 2048), gx_config('threads', 2), gx_config('readers', 2);"
 
@@ -143,6 +148,19 @@ const fault_script fault_scripts[] = {
     {"composite-read", SMALL "SELECT gx_block('M', '[[\"A\"],[\"-A\"]]');",
      "SELECT gx_norm('M'), gx_sum(gx_matmul('M', gx_transpose('M'))), gx_eval('sum(M + M)'), "
      "gx_check('M'), (SELECT sum(value) FROM gx_cells('M')), gx_block('M')"},
+    {"lazy", SMALL LAZY,
+     "SELECT gx_lazy('M', 'kron(a, a.T) + block([[diag(v), 0], [0, toeplitz(v) @ Q]])')"},
+    {"lazy-products",
+     SMALL LAZY "SELECT gx_lazy('M', 'kron(a, a.T) + 2 * eye(6)'), gx_lazy('N', 'A @ B');",
+     "SELECT gx_matmul('M', gx_ones(6, 2)), gx_eval('sum(N.T @ N)'), gx_trace('M'), gx_json('M'), "
+     "gx_norm('N'), gx_lazy('M')"},
+    {"lazy-systems",
+     SMALL LAZY "SELECT gx_lazy('W', 'u @ u.T + diag(w)'), gx_lazy('K', 'kron(Q, Q) + eye(9)'), "
+                "gx_lazy('T', 'block([[Q, 0], [a.T, 3]])'), "
+                "gx_lazy('H', 'block([[diag(v), a], [a.T, 0]])');",
+     "SELECT gx_solve('W', gx_ones(8, 1)), gx_solve('K', gx_ones(9, 2)), "
+     "gx_solve('T', gx_ones(5, 1)), gx_solve('H', gx_ones(5, 1)), gx_det('W'), gx_logdet('K'), "
+     "gx_inverse('T')"},
     {"composite-rename", SMALL "SELECT gx_block('M', '[[\"A\"],[\"-A\"]]');",
      "SELECT gx_rename('A', 'R'), gx_norm('M')"},
     {"check-all", SMALL, "SELECT gx_check()"},
