@@ -145,7 +145,7 @@ def on_devices(path, rng, n):
     """Parts that the devices keep, and what goes there in later calls."""
     with gx_connect(path) as db:
         for name in "PS":
-            put(db, name, rng.standard_normal((n, n)))
+            q(db, "SELECT gx_randn(?, ?, ?)", n, n, name)
         put(db, "four", rng.standard_normal((2 * n, 4)))
         q(db, "SELECT gx_block('D', '[[\"P\",0],[0,\"S\"]]')")
         q(db, "SELECT gx_copy('D', 'DC')")

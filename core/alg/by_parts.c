@@ -3,14 +3,15 @@
 */
 #include "by_parts.h"
 
-#include "../device/accel.h"
-#include "../exec/place.h"
 #include "../run/call.h"
 #include "dense.h"
 #include "spmm.h"
 
 #include <math.h>
 #include <string.h>
+
+/* A composite of more is read as one matrix. */
+enum { FEW_LEAVES = 64 };
 
 // Columns -----------------------------------------------------------------------------------------
 
@@ -328,8 +329,7 @@ void gx_parts_apply_leaf(const gx_parts *p, const gx_leaf *leaf, gx_scalar alpha
 gx_code gx_parts_apply(const gx_parts *p, gx_turned A, gx_scalar alpha, gx_vectors X, gx_vectors Y)
 {
     gx_leaf whole = {.rows = A.A->rows, .cols = A.A->cols, .factor = GX_ONE};
-    const int64_t FEW = 64;
-    bool has_parts = A.A->kind == GX_MAT_COMPOSITE && !A.A->is_whole && A.A->leaves <= FEW;
+    bool has_parts = A.A->kind == GX_MAT_COMPOSITE && !A.A->is_whole && A.A->leaves <= FEW_LEAVES;
     bool is_parts = has_parts || gx_mat_is_structured(A.A), is_begun = false;
     if (!is_parts) {
         whole.base = *A.A;
@@ -354,12 +354,13 @@ gx_code gx_parts_apply(const gx_parts *p, gx_turned A, gx_scalar alpha, gx_vecto
 
 bool gx_parts_pay(gx_run *run, const gx_mat *A)
 {
-    if (A->kind != GX_MAT_COMPOSITE || gx_mat_is_structured(A)) {
-        return A->kind == GX_MAT_COMPOSITE;
+    const double LARGE = 1 << 16;
+    if (A->kind != GX_MAT_COMPOSITE || A->is_whole || gx_mat_is_structured(A)) {
+        return A->kind == GX_MAT_COMPOSITE && !A->is_whole;
     }
-    return A->meta.id != 0 && !A->is_whole && A->leaves <= 64 &&
-           run->ctx->config.number[GX_SET_DETERMINISTIC] == 0 &&
-           (gx_accel_opened(run->ctx) != NULL || gx_place_is_forced(run));
+    return A->leaves > 0 && A->leaves <= FEW_LEAVES &&
+           (double)A->rows * (double)A->cols >= LARGE * (double)A->leaves &&
+           run->ctx->config.number[GX_SET_DETERMINISTIC] == 0;
 }
 
 // The whole product -------------------------------------------------------------------------------
@@ -460,7 +461,7 @@ static void multiply(making *m)
 bool gx_parts_multiply(gx_run *run, const gx_matmul_args *args, gx_sink *C)
 {
     making m = {.p = {run, C->number}, .args = args, .C = C};
-    const int64_t FEW = 64;
+    const int64_t FEW = 64; // columns: of more the parts' own products are no faster
     bool is_left = gx_mat_is_structured(args->A) || (C->cols <= FEW && gx_parts_pay(run, args->A));
     bool is_right = gx_mat_is_structured(args->B) || (C->rows <= FEW && gx_parts_pay(run, args->B));
     if (args->after != NULL || (!is_left && !is_right)) {

@@ -51,9 +51,9 @@ static inline gx_turned gx_turned_by(const gx_mat *A, gx_trans trans)
 }
 
 /*
-** Is a product with A made of its parts?  Always where its elements would have to be made; blocks
-** of stored matrices are else read as a stored matrix is, which is as fast and has the same bits,
-** but where a device may keep the parts.
+** Is a product of A with few columns made of its parts?  Always where its elements would have to be
+** made, and where the parts are large; but under `deterministic` blocks of stored matrices are read
+** as one stored matrix is, which gives the same bits.
 */
 bool gx_parts_pay(gx_run *run, const gx_mat *A);
 
