@@ -118,6 +118,10 @@ def low_rank(db, rng, n, k):
     report(f"(U U' + D) @ x, {n} x {k}", db, "SELECT gx_matmul('W', 'y')",
            {"numpy": lambda: u @ (u.T @ x) + d * x} | operators({"pylops": by_pylops}), scan)
     report("solve(U U' + D, x)", db, "SELECT gx_solve('W', 'y')", {"numpy": by_numpy} | operators({"cola, CG": by_cola}), scan)
+    put(db, "V", rng.standard_normal((n, k)))
+    q(db, "SELECT gx_lazy('UV', 'U @ V.T + diag(d)')")
+    _, both = timed(lambda: q(db, "SELECT gx_norm('U') + gx_norm('V') + gx_norm('d')"))
+    report("solve(U V' + D, x)", db, "SELECT gx_solve('UV', 'y')", {}, both)
     z = to_numpy(q(db, "SELECT gx_solve('W', 'y')"))
     print(f"    residual {np.linalg.norm(u @ (u.T @ z) + d * z - x) / np.linalg.norm(x):.1e}")
 
