@@ -137,6 +137,8 @@ def blocks(db, rng, n):
     q(db, "SELECT gx_copy('T', 'TC')")
     copy, tri = to_numpy(q(db, "SELECT gx_copy('M')")), to_numpy(q(db, "SELECT gx_copy('T')"))
     right = rng.standard_normal((2 * n, 4))
+    put(db, "half", rng.standard_normal((n, 4)))
+    report("P @ 4 columns", db, "SELECT gx_matmul('P', 'half')", {})
     report(f"[[P, Q], [R, S]] of {n} @ 4 columns", db, "SELECT gx_matmul('M', 'four')",
            {"its copy": lambda: q(db, "SELECT gx_matmul('MC', 'four')"), "numpy": lambda: copy @ right})
     report("[[P, 0], [0, S]] @ 4 columns", db, "SELECT gx_matmul('D', 'four')", {"the full copy": lambda: q(db, "SELECT gx_matmul('MC', 'four')")})
@@ -154,7 +156,7 @@ def on_devices(path, rng, n):
         q(db, "SELECT gx_block('D', '[[\"P\",0],[0,\"S\"]]')")
         q(db, "SELECT gx_copy('D', 'DC')")
     count = int(os.environ.get("GX_BENCH_DEVICES", "1"))
-    for devices in ["0"] + (["all"] if count > 1 else []):
+    for devices in ["1"] + (["all"] if count > 1 else []):
         db = gx_connect(path)
         q(db, "SELECT gx_config('backend', 'cuda')")
         q(db, "SELECT gx_config('devices', ?)", devices)

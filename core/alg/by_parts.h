@@ -81,6 +81,13 @@ bool gx_parts_solve(gx_run *run, const gx_solve_args *args, gx_sink *X);
 bool gx_parts_determinant(gx_run *run, const gx_mat *A, gx_product *product);
 bool gx_parts_inverse(gx_run *run, const gx_mat *A, gx_sink *C);
 
+/*
+** The blocks of a block diagonal composite, as sources, from the first on; NULL: it is none, or is
+** not to be taken apart, or the run has failed.  Freed by gx_parts_free_blocks().
+*/
+gx_mat *gx_parts_blocks(gx_run *run, const gx_mat *A, int64_t *count);
+void gx_parts_free_blocks(gx_run *run, gx_mat *block, int64_t count);
+
 /* ||A|| where it is the product of those of a Kronecker product's factors. */
 bool gx_parts_norm(gx_run *run, const gx_mat *A, char kind, double *norm);
 

@@ -91,8 +91,8 @@ gx_way gx_square_way(const gx_square *S, int64_t *cuts);
 void gx_solve_low_rank(const gx_task *t, const gx_square *S);
 
 /*
-** The same with a diagonal M and one product, in two passes.  false: this is not so, or digits would
-** be lost, or (the run has failed, GX_NUMERIC) a part is singular; X is as it was.
+** The same with a diagonal M and one product, in two passes.  false: this is not so, or digits
+** would be lost, or (the run has failed, GX_NUMERIC) a part is singular; X is as it was.
 */
 bool gx_solve_diagonal_rank(const gx_task *t, const gx_square *S);
 

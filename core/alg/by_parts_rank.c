@@ -1,5 +1,5 @@
 /*
-** Systems (D + f L R) X = B, D diagonal and L of few columns, in two passes over L and R: by_parts.h.
+** Systems (D + f L R) X = B, D diagonal and L of few columns, in two passes: by_parts.h.
 **
 **   C = I + f R D^-1 L,  g = R D^-1 B     a strip of rows of L and of R^T after the other
 **   X = D^-1 (B - f L C^-1 g)             a strip of rows of L after the other
@@ -66,7 +66,7 @@ static void view_rows(gx_turned A, int64_t n, int64_t r, gx_mat *out)
     gx_mat_view(out, A.A, A.is_turned ? GX_TRANS : GX_NO_TRANS, 0, 0, n, r);
 }
 
-/* The one product of few columns, its factors as sources; false: there are others, or conjugates. */
+/* The one product of few columns, its factors as sources; false: there is more than that. */
 static bool take_factors(rank_task *x, const gx_square *S)
 {
     const gx_leaf *low = NULL;

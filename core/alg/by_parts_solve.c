@@ -258,25 +258,6 @@ static void solve_one(const gx_task *t, const gx_leaf *leaf)
 
 // Diagonals and triangles -------------------------------------------------------------------------
 
-void gx_square_add_diagonal(const gx_task *t, const gx_leaf *l, gx_vectors d)
-{
-    gx_vectors to = gx_parts_rows(t->p, d, l->i0, l->rows), ones = {0};
-    if (l->kind == GX_LEAF_NUMBER) {
-        ones = gx_parts_columns(t->p, l->rows, 1);
-        gx_args fill = {.m = l->rows, .n = 1, .alpha = GX_ONE, .c = ones.data, .ldc = ones.ld};
-        gx_run_call(t->p->run, GX_FILL, t->p->dtype, &fill);
-    } else {
-        ones = (gx_vectors){l->rows, 1, l->rows, gx_parts_vector(t->p, &l->base, t->p->dtype)};
-    }
-    if (l->is_conjugated && gx_task_ok(t)) {
-        gx_dense_conj(t->p->run, t->p->dtype, l->rows, 1, ones.data);
-    }
-    if (gx_task_ok(t)) {
-        gx_parts_add(t->p, l->factor, ones, to);
-    }
-    gx_parts_free(t->p, &ones);
-}
-
 static void solve_diagonal(const gx_task *t, const gx_square *S)
 {
     gx_vectors d = gx_parts_zeros(t->p, S->n, 1);
@@ -575,6 +556,66 @@ bool gx_parts_determinant(gx_run *run, const gx_mat *A, gx_product *product)
     solve(&(gx_task){.p = &p, .det = product, .go = solve}, &S);
     gx_mem_free(run->ctx->mem, S.leaf);
     return true;
+}
+
+/* Cuts that have nothing on either side; returns the blocks. */
+static int64_t diagonal_cuts(const gx_square *S, int64_t *lower, int64_t *upper)
+{
+    int64_t of_lower = gx_square_triangle(S, true, lower);
+    int64_t of_upper = gx_square_triangle(S, false, upper), count = 0;
+    for (int64_t l = 0, u = 0; l <= of_lower && u <= of_upper;) {
+        if (lower[l] == upper[u]) {
+            lower[count++] = lower[l];
+        }
+        bool is_less = lower[l] <= upper[u], is_more = lower[l] >= upper[u];
+        l += is_less;
+        u += is_more;
+    }
+    return count - 1;
+}
+
+gx_mat *gx_parts_blocks(gx_run *run, const gx_mat *A, int64_t *count)
+{
+    gx_parts p = {run, A->number};
+    gx_task t = {.p = &p};
+    gx_square S;
+    gx_mat *block = NULL;
+    *count = 0;
+    if (!gx_parts_begin(&p, A, GX_NO_TRANS, &S)) {
+        return NULL;
+    }
+    int64_t *lower = gx_square_cuts(&t, &S), *upper = gx_square_cuts(&t, &S);
+    int64_t blocks = gx_ok(run) ? diagonal_cuts(&S, lower, upper) : 0;
+    bool has_views = false; // of S, which is freed
+    for (int64_t k = 0; k < S.leaves; k++) {
+        has_views = has_views || S.leaf[k].kind == GX_LEAF_DIAGONAL;
+    }
+    if (blocks > 1 && !has_views) {
+        block = gx_run_calloc(run, (size_t)blocks * sizeof *block, "blocks");
+    }
+    for (int64_t b = 0; b < blocks && block != NULL && gx_ok(run); b++) {
+        gx_square part = gx_square_part(&t, &S, lower[b], lower[b + 1]);
+        gx_mat_composite(&block[b], A->label, A->number, part.n, part.n);
+        block[b].leaf = block[b].owned = part.leaf;
+        block[b].leaves = part.leaves;
+        *count = b + 1;
+    }
+    gx_mem_free(run->ctx->mem, lower);
+    gx_mem_free(run->ctx->mem, upper);
+    gx_mem_free(run->ctx->mem, S.leaf);
+    if (!gx_ok(run)) {
+        gx_parts_free_blocks(run, block, *count);
+        block = NULL;
+    }
+    return block;
+}
+
+void gx_parts_free_blocks(gx_run *run, gx_mat *block, int64_t count)
+{
+    for (int64_t b = 0; b < count && block != NULL; b++) {
+        gx_mat_clear(&block[b], run->ctx->mem);
+    }
+    gx_mem_free(run->ctx->mem, block);
 }
 
 bool gx_parts_norm(gx_run *run, const gx_mat *A, char kind, double *norm)

@@ -130,6 +130,25 @@ void gx_solve_low_rank(const gx_task *t, const gx_square *S)
     gx_square_free(t, &r.low);
 }
 
+void gx_square_add_diagonal(const gx_task *t, const gx_leaf *l, gx_vectors d)
+{
+    gx_vectors to = gx_parts_rows(t->p, d, l->i0, l->rows), ones = {0};
+    if (l->kind == GX_LEAF_NUMBER) {
+        ones = gx_parts_columns(t->p, l->rows, 1);
+        gx_args fill = {.m = l->rows, .n = 1, .alpha = GX_ONE, .c = ones.data, .ldc = ones.ld};
+        gx_run_call(t->p->run, GX_FILL, t->p->dtype, &fill);
+    } else {
+        ones = (gx_vectors){l->rows, 1, l->rows, gx_parts_vector(t->p, &l->base, t->p->dtype)};
+    }
+    if (l->is_conjugated && gx_task_ok(t)) {
+        gx_dense_conj(t->p->run, t->p->dtype, l->rows, 1, ones.data);
+    }
+    if (gx_task_ok(t)) {
+        gx_parts_add(t->p, l->factor, ones, to);
+    }
+    gx_parts_free(t->p, &ones);
+}
+
 // A Kronecker product and a number ----------------------------------------------------------------
 
 /* A Hermitian factor: its eigenvectors, by columns, and its values. */

@@ -421,22 +421,6 @@ bool gx_mat_is_structured(const gx_mat *mat)
     return is_it || is_diagonal;
 }
 
-void gx_leaf_turn(gx_leaf *leaf)
-{
-    *leaf = (gx_leaf){.kind = leaf->kind,
-                      .i0 = leaf->j0,
-                      .j0 = leaf->i0,
-                      .rows = leaf->cols,
-                      .cols = leaf->rows,
-                      .is_turned = !leaf->is_turned,
-                      .is_conjugated = leaf->is_conjugated,
-                      .adds = leaf->adds,
-                      .factor = leaf->factor,
-                      .offset = leaf->offset,
-                      .base = leaf->base,
-                      .second = leaf->second};
-}
-
 // Reading -----------------------------------------------------------------------------------------
 
 /* A rectangle, from (i0, j0) to before (i1, j1). */

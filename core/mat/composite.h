@@ -129,8 +129,8 @@ gx_code gx_leaf_read(gx_run *run, const gx_leaf *leaf, gx_reader *reader, int64_
                      int64_t m, int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err);
 
 /*
-** The elements (i0 + k, j0 + k), count of them, of a structured composite as a column, which borrows
-** its leaves.  What is a product is not made for what lies beside them.
+** The elements (i0 + k, j0 + k), count of them, of a structured composite as a column, which
+** borrows its leaves.  What is a product is not made for what lies beside them.
 */
 void gx_composite_diagonal(const gx_mat *mat, int64_t i0, int64_t j0, int64_t count, gx_mat *out);
 

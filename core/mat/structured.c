@@ -45,6 +45,22 @@ static void clear(const reading *r)
     }
 }
 
+void gx_leaf_turn(gx_leaf *leaf)
+{
+    *leaf = (gx_leaf){.kind = leaf->kind,
+                      .i0 = leaf->j0,
+                      .j0 = leaf->i0,
+                      .rows = leaf->cols,
+                      .cols = leaf->rows,
+                      .is_turned = !leaf->is_turned,
+                      .is_conjugated = leaf->is_conjugated,
+                      .adds = leaf->adds,
+                      .factor = leaf->factor,
+                      .offset = leaf->offset,
+                      .base = leaf->base,
+                      .second = leaf->second};
+}
+
 /* Memory of a thread that reads, which no budget counts: at most some 2 MiB. */
 static gx_code take(const reading *r, int64_t count, void *ptr, gx_err *err)
 {
@@ -337,6 +353,19 @@ static gx_code product_diagonal(const reading *r, gx_scalar *x, gx_err *err)
     return code;
 }
 
+/* Element k of those: of any kind but a product. */
+static gx_code one_element(const reading *r, int64_t k, gx_scalar *x, gx_err *err)
+{
+    int64_t i = r->i0 + k, j = r->j0 + k;
+    if (r->leaf->kind == GX_LEAF_NUMBER) {
+        *x = (gx_scalar){i == j ? 1 : 0, 0};
+        return GX_OK;
+    }
+    return r->leaf->kind == GX_LEAF_MATRIX
+               ? gx_mat_read(r->run, &r->leaf->base, r->reader, i, j, 1, 1, GX_C128, x, 1, err)
+               : gx_leaf_read(r->run, r->leaf, r->reader, i, j, 1, 1, GX_C128, x, 1, err);
+}
+
 /* Of a leaf that is turned to where it is not: elements from (i, j) of it on. */
 static gx_code leaf_diagonal(gx_run *run, const gx_leaf *leaf, gx_reader *reader, int64_t i,
                              int64_t j, int64_t count, gx_scalar *x, gx_err *err)
@@ -354,12 +383,8 @@ static gx_code leaf_diagonal(gx_run *run, const gx_leaf *leaf, gx_reader *reader
     if (leaf->kind == GX_LEAF_PRODUCT) {
         return product_diagonal(&r, x, err);
     }
-    gx_mat alone;
-    gx_mat_composite(&alone, "a part", GX_C128, plain.rows, plain.cols);
-    alone.leaf = &plain;
-    alone.leaves = 1;
     for (int64_t k = 0; k < count; k++) {
-        GX_TRY(gx_mat_read(run, &alone, reader, r.i0 + k, r.j0 + k, 1, 1, GX_C128, &x[k], 1, err));
+        GX_TRY(one_element(&r, k, &x[k], err));
     }
     return GX_OK;
 }
@@ -407,7 +432,8 @@ static gx_code read_diagonals_of(gx_run *run, const gx_mat *mat, gx_reader *read
 
 void gx_composite_diagonal(const gx_mat *mat, int64_t i0, int64_t j0, int64_t count, gx_mat *out)
 {
-    gx_mat_composite(out, mat->label, mat->number, count, 1);
+    gx_mat_generated(out, mat->label, mat->number, count, 1, NULL, NULL);
+    out->kind = GX_MAT_COMPOSITE;
     out->read = read_diagonals_of;
     out->is_whole = true;
     out->row0 = i0;

@@ -135,7 +135,7 @@ gx_code gx_alg_eig(gx_run *run, const gx_eig_args *asked, gx_eig_result *result)
     if (gx_ok(run) && gx_eig_prepare(run, &args) == GX_OK) {
         if (gx_eig_wants_krylov(run, &args)) {
             find_few(run, &args, result);
-        } else {
+        } else if (!gx_eig_by_blocks(run, &args, result)) {
             gx_eig_dense(run, &args, result);
         }
     }

@@ -139,7 +139,8 @@ gx_code gx_alg_svd(gx_run *run, const gx_svd_args *asked, gx_svd_result *result)
         if (is_short) {
             gx_svd_short(run, &args, result);
         } else if (is_dense) {
-            gx_svd_dense(run, &args, result);
+            bool is_made = gx_svd_by_blocks(run, &args, result);
+            is_made = is_made || gx_svd_dense(run, &args, result) == GX_OK;
         } else if (gx_svd_check_iterative(run, &args) == GX_OK && args.is_smallest) {
             bool is_singular;
             gx_svd_smallest(run, &args, result, &is_singular);

@@ -11,6 +11,13 @@
 /* The dense driver.  args have been checked: k in 1 .. n, which and is_hermitian are decided. */
 gx_code gx_eig_dense(gx_run *run, const gx_eig_args *args, gx_eig_result *result);
 
+/*
+** All values without vectors of a block diagonal composite, block by block; true: that was the way,
+** or the run has failed.
+*/
+bool gx_eig_by_blocks(gx_run *run, const gx_eig_args *args, gx_eig_result *result);
+bool gx_svd_by_blocks(gx_run *run, const gx_svd_args *args, gx_svd_result *result);
+
 /* Bytes that gx_eig_dense() takes. */
 size_t gx_eig_dense_bytes(gx_run *run, const gx_eig_args *args);
 

@@ -238,6 +238,43 @@ def test_ways(parts, text, meaning):
         assert np.allclose(np.sort(got), np.sort(values[np.argsort(-abs(values))][:3]))
 
 
+@pytest.mark.parametrize("kind", ["symmetric", "general", "complex"])
+def test_spectra_by_blocks(filedb, kind):
+    db = filedb
+    rng = np.random.default_rng(8)
+    a = [rng.standard_normal((n, n)) + (1j * rng.standard_normal((n, n)) if kind == "complex" else 0) for n in (30, 7, 1)]
+    if kind == "symmetric":
+        a = [x + x.T for x in a]
+    for name, x in zip("ABC", a):
+        put(db, name, x)
+    q(db, "SELECT gx_lazy('M', 'block([[A, 0, 0, 0], [0, B, 0, 0], [0, 0, C, 0], [0, 0, 0, 2*eye(2)]])')")
+    q(db, "SELECT gx_copy('M', 'copy')")
+    whole = scipy.linalg.block_diag(*a, 2 * np.eye(2))
+    for option in ("", ", '{\"symmetric\":true}'") if kind == "symmetric" else ("",):
+        one, other = (np.array(db.execute(f"SELECT value, imag FROM gx_eig('{name}'{option})").fetchall()) for name in ("M", "copy"))
+        assert one.shape == other.shape == (40, 2) and np.allclose(one, other, atol=1e-9), option
+    want = np.linalg.svd(whole, compute_uv=False)
+    assert np.allclose([s for s, in db.execute("SELECT sigma FROM gx_svd('M')")], want)
+    assert np.allclose(get(db, "gx_eval('sort(abs(eigvals(M)))')").ravel(), np.sort(np.abs(np.linalg.eigvals(whole))))
+    vector = get(db, "gx_eval('w, V = eig(M); V')") if kind == "symmetric" else None
+    assert vector is None or np.allclose(np.abs(vector.T @ vector), np.eye(40), atol=1e-8)
+
+
+def test_blocks_need_the_memory_of_one(filedb):
+    db = filedb
+    rng = np.random.default_rng(9)
+    q(db, "SELECT gx_config('tile_bytes', 32768)")
+    a = [rng.standard_normal((300, 300)) for _ in range(3)]
+    for name, x in zip("ABC", a):
+        put(db, name, x)
+    lazy(db, "M", "block([[A, 0, 0], [0, B, 0], [0, 0, C]])")
+    q(db, "SELECT gx_copy('M', 'copy')")
+    q(db, "SELECT gx_config('memory_limit', '6MB')")
+    assert "memory_limit" in error(db, "SELECT count(*) FROM gx_eig('copy')")
+    values = [complex(*v) for v in db.execute("SELECT value, imag FROM gx_eig('M')")]
+    assert np.allclose(np.sort(np.abs(values)), np.sort(np.abs(np.concatenate([np.linalg.eigvals(x) for x in a]))))
+
+
 def test_nothing_is_multiplied_out(filedb):
     """Of order 90 000: elements would be 65 GB; 64 MB are allowed."""
     db, n = filedb, 300
