@@ -373,10 +373,12 @@ def test_programs(filedb):
         assert np.isclose(q(db, "SELECT gx_eval(?)", text), want), text
 
 
-def test_parts_stay_on_devices(tmp_path):
-    got = child(tmp_path, """
+@pytest.mark.parametrize("devices", [1, 2])
+def test_parts_stay_on_devices(tmp_path, devices):
+    got = child(tmp_path, f"DEVICES = {devices}" + """
 db = gx_connect(os.path.join(os.environ["TMP_PATH"], "d.db"))
 db.execute("SELECT gx_config('tile_bytes', 32768)")
+q(db, "SELECT gx_config('devices', ?)", DEVICES)
 rng = np.random.default_rng(3)
 n = 300
 a = {name: rng.standard_normal((n, n)) for name in "ABCD"}
@@ -393,13 +395,15 @@ for name, whole in (("M", m), ("K", k)):
     for round in range(4):
         before = stats(db)
         y = to_numpy(q(db, f"SELECT gx_matmul('{name}', 'x')"))
-        result.append([bool(np.allclose(y, whole @ x)), since(db, before)["uploaded"]])
-""", GX_BACKEND="cuda")
-    assert all(ok for ok, _ in got), got
+        now = since(db, before)
+        result.append([bool(np.allclose(y, whole @ x)), now["uploaded"], now["peer_bytes"]])
+""", GX_BACKEND="cuda", MOCK_DEVICES=str(devices))
+    assert all(ok for ok, _, _ in got), got
     part = 300 * 300 * 8
     for name in range(2):
-        sent = [up for _, up in got[4 * name:4 * name + 4]]
-        assert max(sent[:2]) >= part and sent[3] < part // 2, got
+        calls = got[4 * name:4 * name + 4]
+        assert max(up for _, up, _ in calls[:2]) >= part and calls[3][1] < part // 2, got
+        assert calls[3][2] < part // 4, got  # no part comes across
 
 
 # What is refused ----------------------------------------------------------------------------------
