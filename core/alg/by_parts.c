@@ -326,28 +326,36 @@ void gx_parts_apply_leaf(const gx_parts *p, const gx_leaf *leaf, gx_scalar alpha
     }
 }
 
+/* Rows of Y from `from` to before `to` become zeros. */
+static void clear_rows(const gx_parts *p, gx_vectors Y, int64_t from, int64_t to)
+{
+    if (from < to) {
+        clear(p, gx_parts_rows(p, Y, from, to - from));
+    }
+}
+
 gx_code gx_parts_apply(const gx_parts *p, gx_turned A, gx_scalar alpha, gx_vectors X, gx_vectors Y)
 {
     gx_leaf whole = {.rows = A.A->rows, .cols = A.A->cols, .factor = GX_ONE};
     bool has_parts = A.A->kind == GX_MAT_COMPOSITE && !A.A->is_whole && A.A->leaves <= FEW_LEAVES;
-    bool is_parts = has_parts || gx_mat_is_structured(A.A), is_begun = false;
+    bool is_parts = has_parts || gx_mat_is_structured(A.A);
+    int64_t done = 0; // rows of Y that have something
     if (!is_parts) {
         whole.base = *A.A;
     }
     for (int64_t k = 0; k < (is_parts ? A.A->leaves : 1) && gx_ok(p->run); k++) {
         gx_leaf leaf =
             gx_parts_leaf(is_parts ? &A.A->leaf[k] : &whole, A.is_turned, A.is_conjugated);
-        if (!is_begun && leaf.rows != Y.rows) {
-            clear(p, Y);
-            is_begun = true;
-        }
-        gx_parts_apply_leaf(p, &leaf, alpha, is_begun, gx_parts_rows(p, X, leaf.j0, leaf.cols),
+        int64_t end = leaf.i0 + leaf.rows;
+        bool adds = leaf.i0 < done;
+        clear_rows(p, Y, done, adds ? end : leaf.i0);
+        gx_parts_apply_leaf(p, &leaf, alpha, adds, gx_parts_rows(p, X, leaf.j0, leaf.cols),
                             gx_parts_rows(p, Y, leaf.i0, leaf.rows));
-        is_begun = true;
+        done = gx_max(done, end);
         gx_run_poll(p->run);
     }
-    if (!is_begun && gx_ok(p->run)) {
-        clear(p, Y);
+    if (gx_ok(p->run)) {
+        clear_rows(p, Y, done, Y.rows);
     }
     return gx_ok(p->run) ? GX_OK : p->run->err.code;
 }
