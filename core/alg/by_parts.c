@@ -56,6 +56,29 @@ gx_vectors gx_parts_rows(const gx_parts *p, gx_vectors x, int64_t row, int64_t r
     return x;
 }
 
+gx_vectors gx_parts_part(const gx_parts *p, gx_vectors x, int64_t col, int64_t cols)
+{
+    x.data = gx_at(x.data, p->dtype, x.ld, 0, col);
+    x.cols = cols;
+    return x;
+}
+
+gx_parts_steps gx_parts_choose(const gx_parts *p, int64_t cols, int64_t tile, double held,
+                               double taken)
+{
+    double number = (double)gx_number_bytes(p->dtype);
+    double room = (double)gx_mem_available(p->run->ctx->mem) / number;
+    int64_t whole = gx_max(1, gx_min(tile, cols));
+    if ((held + taken) * (double)cols <= room / 2) {
+        return (gx_parts_steps){gx_max(1, cols), gx_max(1, cols)};
+    }
+    double groups = floor(room / 3 / fmax(1, held * (double)whole));
+    gx_parts_steps s = {.group = whole * (int64_t)fmax(1, fmin(groups, (double)cols))};
+    double left = room - held * (double)s.group;
+    s.step = (int64_t)fmax(1, fmin(left * 2 / 3 / fmax(1, taken), (double)s.group));
+    return s;
+}
+
 static void map(const gx_parts *p, gx_args *args, gx_vectors out)
 {
     args->m = out.rows;
@@ -380,7 +403,6 @@ typedef struct making {
     bool is_right; /* C = op(B) A: C^T = A^T op(B)^T         */
     gx_turned A;   /* as it stands on the left               */
     gx_sink *C;
-    int64_t step; /* columns of X at once                   */
 } making;
 
 /* The other factor's columns j .. j + n - 1, as they stand on the right. */
@@ -434,14 +456,19 @@ static void write_y(const making *m, int64_t j, gx_vectors y)
     gx_parts_free(&m->p, &turned);
 }
 
-/* As many columns at once as half of the memory holds, of whole tiles of the result. */
-static void choose_step(making *m, int64_t rows, int64_t inner, int64_t cols)
+/* Columns j .. j + y.cols - 1 of op(A) X, some at a time. */
+static void multiply_group(const making *m, int64_t j, int64_t step, gx_vectors y)
 {
-    int64_t tile = gx_max(1, m->is_right ? m->C->tile_rows : m->C->tile_cols);
-    double column = (double)(3 * rows + 2 * inner) * (double)gx_number_bytes(m->p.dtype);
-    double most = (double)gx_mem_available(m->p.run->ctx->mem) / 2 / fmax(1, column);
-    int64_t step = most >= (double)cols ? cols : (int64_t)most / tile * tile;
-    m->step = gx_max(gx_min(tile, cols), step);
+    int64_t inner = m->A.is_turned ? m->A.A->rows : m->A.A->cols;
+    for (int64_t c = 0; c < y.cols && gx_ok(m->p.run); c += step) {
+        int64_t n = gx_min(step, y.cols - c);
+        gx_vectors x = gx_parts_columns(&m->p, inner, n);
+        if (gx_ok(m->p.run)) {
+            load_x(m, j + c, x);
+            gx_parts_apply(&m->p, m->A, m->args->alpha, x, gx_parts_part(&m->p, y, c, n));
+        }
+        gx_parts_free(&m->p, &x);
+    }
 }
 
 static void multiply(making *m)
@@ -450,18 +477,17 @@ static void multiply(making *m)
     int64_t rows = m->A.is_turned ? m->A.A->cols : m->A.A->rows;
     int64_t inner = m->A.is_turned ? m->A.A->rows : m->A.A->cols;
     int64_t cols = m->is_right ? m->C->rows : m->C->cols;
-    choose_step(m, rows, inner, cols);
-    for (int64_t j = 0; j < cols && gx_ok(run); j += m->step) {
-        int64_t n = gx_min(m->step, cols - j);
-        gx_vectors x = gx_parts_columns(&m->p, inner, n), y = gx_parts_columns(&m->p, rows, n);
+    double copies = 1 + (m->is_right ? 1 : 0) + (m->args->C0 != NULL ? 1 : 0);
+    gx_parts_steps s = gx_parts_choose(&m->p, cols, m->is_right ? m->C->tile_rows : m->C->tile_cols,
+                                       copies * (double)rows, 4 * ((double)rows + (double)inner));
+    for (int64_t j = 0; j < cols && gx_ok(run); j += s.group) {
+        gx_vectors y = gx_parts_columns(&m->p, rows, gx_min(s.group, cols - j));
         if (gx_ok(run)) {
-            load_x(m, j, x);
-            gx_parts_apply(&m->p, m->A, m->args->alpha, x, y);
+            multiply_group(m, j, s.step, y);
         }
         if (gx_ok(run)) {
             write_y(m, j, y);
         }
-        gx_parts_free(&m->p, &x);
         gx_parts_free(&m->p, &y);
     }
 }

@@ -113,6 +113,18 @@ void gx_parts_copy(const gx_parts *p, gx_vectors from, gx_vectors to);
 void gx_parts_add(const gx_parts *p, gx_scalar factor, gx_vectors x, gx_vectors y);
 void gx_parts_scale(const gx_parts *p, gx_scalar factor, gx_vectors x);
 
+/*
+** Columns of a result that are written together, whole tiles of it, and how many of them are
+** computed at once: as many as memory holds, where each takes so many numbers for the one and for
+** the other.
+*/
+typedef struct gx_parts_steps {
+    int64_t group, step;
+} gx_parts_steps;
+gx_parts_steps gx_parts_choose(const gx_parts *p, int64_t cols, int64_t tile, double held,
+                               double taken);
+gx_vectors gx_parts_part(const gx_parts *p, gx_vectors x, int64_t col, int64_t cols);
+
 /* All of a source, turned or not, into columns of that size. */
 void gx_parts_load(const gx_parts *p, gx_turned A, gx_vectors to);
 

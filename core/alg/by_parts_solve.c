@@ -488,30 +488,37 @@ bool gx_parts_begin(const gx_parts *p, const gx_mat *A, gx_trans trans, gx_squar
     return is_way;
 }
 
-/* All columns of B, as many at once as a third of the memory holds. */
+static void write_columns(const gx_parts *p, int64_t j, gx_vectors x, gx_sink *X)
+{
+    gx_err err = {0};
+    int64_t tile = gx_max(1, X->tile_cols), high = gx_max(1, X->tile_rows);
+    for (int64_t c = 0; c < x.cols && gx_ok(p->run); c += tile) {
+        for (int64_t i = 0; i < x.rows && gx_ok(p->run); i += high) {
+            gx_sink_write(X, i, j + c, gx_min(high, x.rows - i), gx_min(tile, x.cols - c),
+                          gx_at(x.data, p->dtype, x.ld, i, c), x.ld, &err);
+            gx_run_fail(p->run, &err);
+        }
+    }
+}
+
+/* All columns of B, as many at once as memory holds: what is factored is factored for each time. */
 static void solve_columns(const gx_parts *p, const gx_square *S, const gx_mat *B, gx_sink *X)
 {
     gx_run *run = p->run;
-    int64_t tile = gx_max(1, X->tile_cols), high = gx_max(1, X->tile_rows);
-    double column = (double)S->n * (double)gx_number_bytes(p->dtype);
-    double most = (double)gx_mem_available(run->ctx->mem) / 6 / column;
-    int64_t step = most >= (double)X->cols ? X->cols : gx_max(tile, (int64_t)most / tile * tile);
-    for (int64_t j = 0; j < X->cols && gx_ok(run); j += step) {
+    gx_parts_steps s = gx_parts_choose(p, X->cols, X->tile_cols, (double)S->n, 7 * (double)S->n);
+    for (int64_t j = 0; j < X->cols && gx_ok(run); j += s.group) {
         gx_mat part;
-        gx_err err = {0};
-        int64_t n = gx_min(step, X->cols - j);
-        gx_vectors x = gx_parts_columns(p, S->n, n);
-        gx_mat_view(&part, B, GX_NO_TRANS, 0, j, S->n, n);
+        gx_vectors x = gx_parts_columns(p, S->n, gx_min(s.group, X->cols - j));
+        gx_mat_view(&part, B, GX_NO_TRANS, 0, j, S->n, x.cols);
         if (gx_ok(run)) {
             gx_parts_load(p, (gx_turned){&part, false, false}, x);
-            solve(&(gx_task){.p = p, .X = x, .go = solve}, S);
         }
-        for (int64_t c = 0; c < n && gx_ok(run); c += tile) {
-            for (int64_t i = 0; i < S->n && gx_ok(run); i += high) {
-                gx_sink_write(X, i, j + c, gx_min(high, S->n - i), gx_min(tile, n - c),
-                              gx_at(x.data, p->dtype, x.ld, i, c), x.ld, &err);
-                gx_run_fail(run, &err);
-            }
+        for (int64_t c = 0; c < x.cols && gx_ok(run); c += s.step) {
+            gx_vectors some = gx_parts_part(p, x, c, gx_min(s.step, x.cols - c));
+            solve(&(gx_task){.p = p, .X = some, .go = solve}, S);
+        }
+        if (gx_ok(run)) {
+            write_columns(p, j, x, X);
         }
         gx_parts_free(p, &x);
     }

@@ -8,13 +8,6 @@
 
 // Sums --------------------------------------------------------------------------------------------
 
-static gx_vectors columns_from(const gx_parts *p, gx_vectors x, int64_t from, int64_t cols)
-{
-    x.data = gx_at(x.data, p->dtype, x.ld, 0, from);
-    x.cols = cols;
-    return x;
-}
-
 void gx_solve_dense(const gx_task *t, gx_vectors a, gx_vectors x)
 {
     gx_run *run = t->p->run;
@@ -68,7 +61,7 @@ static void load_left(const gx_task *t, const low_rank *r, gx_vectors to)
     for (int64_t k = 0; k < r->low.leaves && gx_task_ok(t); k++) {
         const gx_leaf *l = &r->low.leaf[k];
         gx_turned U = {l->is_turned ? &l->second : &l->base, l->is_turned, l->is_conjugated};
-        gx_vectors part = columns_from(t->p, to, at, l->base.cols);
+        gx_vectors part = gx_parts_part(t->p, to, at, l->base.cols);
         gx_parts_load(t->p, U, part);
         gx_parts_scale(t->p, l->factor, part);
         at += l->base.cols;
@@ -97,9 +90,9 @@ void gx_solve_low_rank(const gx_task *t, const gx_square *S)
                g = gx_parts_columns(p, order, order + k);
     if (gx_task_ok(t)) {
         gx_task rest = {p, both, t->det, t->go};
-        load_left(t, &r, columns_from(p, both, 0, order));
+        load_left(t, &r, gx_parts_part(p, both, 0, order));
         if (k > 0) {
-            gx_parts_copy(p, t->X, columns_from(p, both, order, k));
+            gx_parts_copy(p, t->X, gx_parts_part(p, both, order, k));
         }
         t->go(&rest, &r.rest);
         apply_right(t, &r, both, g);
@@ -109,9 +102,9 @@ void gx_solve_low_rank(const gx_task *t, const gx_square *S)
         gx_number_put(p->dtype, g.data, i + i * g.ld, (gx_scalar){x.re + 1, x.im});
     }
     if (gx_task_ok(t)) {
-        gx_vectors y = columns_from(p, g, order, k), z = columns_from(p, both, order, k);
+        gx_vectors y = gx_parts_part(p, g, order, k), z = gx_parts_part(p, both, order, k);
         y.data = k == 0 ? NULL : y.data;
-        gx_solve_dense(t, columns_from(p, g, 0, order), y);
+        gx_solve_dense(t, gx_parts_part(p, g, 0, order), y);
         gx_args off = {.m = S->n, .n = k, .k = order, .alpha = GX_MINUS_ONE, .beta = GX_ONE};
         off.a = both.data;
         off.lda = both.ld;
@@ -286,13 +279,13 @@ void gx_solve_schur(const gx_task *t, const gx_square *S, int64_t cut)
     gx_vectors e = gx_parts_columns(p, cut, m + k), s = gx_parts_columns(p, m, m + k);
     gx_vectors e1 = e, e2 = e, s2 = s;
     if (gx_task_ok(t)) {
-        e1 = columns_from(p, e, 0, m);
-        e2 = columns_from(p, e, m, k);
-        s2 = columns_from(p, s, m, k);
+        e1 = gx_parts_part(p, e, 0, m);
+        e2 = gx_parts_part(p, e, m, k);
+        s2 = gx_parts_part(p, s, m, k);
         gx_square_elements(S, 0, cut, cut, m, &whole, &part);
         gx_parts_load(p, (gx_turned){&part, false, false}, e1);
         gx_square_elements(S, cut, m, cut, m, &whole, &part);
-        gx_parts_load(p, (gx_turned){&part, false, false}, columns_from(p, s, 0, m));
+        gx_parts_load(p, (gx_turned){&part, false, false}, gx_parts_part(p, s, 0, m));
         if (k > 0) {
             gx_parts_copy(p, gx_parts_rows(p, t->X, 0, cut), e2);
             gx_parts_copy(p, gx_parts_rows(p, t->X, cut, m), s2);
@@ -310,7 +303,7 @@ void gx_solve_schur(const gx_task *t, const gx_square *S, int64_t cut)
     }
     if (gx_task_ok(t)) {
         s2.data = k == 0 ? NULL : s2.data;
-        gx_solve_dense(t, columns_from(p, s, 0, m), s2);
+        gx_solve_dense(t, gx_parts_part(p, s, 0, m), s2);
     }
     gx_args off = {.m = cut, .n = k, .k = m, .alpha = GX_MINUS_ONE, .beta = GX_ONE};
     off.a = e1.data;

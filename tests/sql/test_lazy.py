@@ -308,6 +308,21 @@ def test_nothing_is_multiplied_out(filedb):
     assert np.allclose(np.sort(got), np.sort(top))
 
 
+def test_more_columns_than_memory(filedb):
+    db, n = filedb, 100
+    rng = np.random.default_rng(6)
+    a, b, x = positive(rng, n), positive(rng, n), rng.standard_normal((n * n, 360))
+    for name, array in {"A": a, "B": b, "x": x}.items():
+        put(db, name, array)
+    lazy(db, "K", "kron(A, B)")
+    q(db, "SELECT gx_transpose('x', 'xt')")
+    q(db, "SELECT gx_config('memory_limit', '26MB')")  # x alone has 29 MB
+    q(db, "SELECT gx_matmul('K', 'x', 'y'), gx_matmul('xt', 'K', 'z'), gx_solve('K', 'y', 'w')")
+    q(db, "SELECT gx_config('memory_limit', '1GB')")
+    y = np.stack([(a @ x[:, k].reshape(n, n) @ b.T).ravel() for k in range(360)], 1)
+    assert np.allclose(get(db, "gx_copy('y')"), y) and np.allclose(get(db, "gx_copy('z')"), y.T) and np.allclose(get(db, "gx_copy('w')"), x)
+
+
 def test_digits_are_not_lost(filedb):
     """A base that is nearly, or quite, singular, where the sum is not."""
     db, n = filedb, 80
