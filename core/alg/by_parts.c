@@ -79,6 +79,35 @@ gx_parts_steps gx_parts_choose(const gx_parts *p, int64_t cols, int64_t tile, do
     return s;
 }
 
+void gx_parts_begin_way(const gx_parts *p, gx_sink *C, double held, bool is_by_rows,
+                        gx_parts_way *way)
+{
+    const int64_t LONG = 1 << 15, NARROW = 16;
+    int64_t tile = is_by_rows ? gx_min(C->tile_rows, C->rows) : gx_min(C->tile_cols, C->cols);
+    double bytes = held * (double)tile * (double)gx_number_bytes(p->dtype);
+    size_t available = gx_mem_available(p->run->ctx->mem);
+    *way = (gx_parts_way){.to = C};
+    if (C->is_stored && tile > NARROW && bytes > (double)available / 2) {
+        way->final = C;
+        way->to = &way->narrow;
+        gx_sink_begin_scratch_tiles(p->run, C->rows, C->cols, C->number, available,
+                                    is_by_rows ? NARROW : gx_min(LONG, C->rows),
+                                    is_by_rows ? gx_min(LONG, C->cols) : NARROW, &way->narrow);
+    }
+}
+
+void gx_parts_end_way(const gx_parts *p, gx_parts_way *way)
+{
+    gx_mat made;
+    if (way->final != NULL && gx_ok(p->run)) {
+        gx_sink_source(&way->narrow, "the result", &made);
+        gx_copy_to_sink(p->run, &made, way->final);
+    }
+    if (way->final != NULL) {
+        gx_sink_drop(&way->narrow);
+    }
+}
+
 static void map(const gx_parts *p, gx_args *args, gx_vectors out)
 {
     args->m = out.rows;
@@ -478,6 +507,9 @@ static void multiply(making *m)
     int64_t inner = m->A.is_turned ? m->A.A->rows : m->A.A->cols;
     int64_t cols = m->is_right ? m->C->rows : m->C->cols;
     double copies = 1 + (m->is_right ? 1 : 0) + (m->args->C0 != NULL ? 1 : 0);
+    gx_parts_way way;
+    gx_parts_begin_way(&m->p, m->C, copies * (double)rows, m->is_right, &way);
+    m->C = way.to;
     gx_parts_steps s = gx_parts_choose(&m->p, cols, m->is_right ? m->C->tile_rows : m->C->tile_cols,
                                        copies * (double)rows, 4 * ((double)rows + (double)inner));
     for (int64_t j = 0; j < cols && gx_ok(run); j += s.group) {
@@ -490,6 +522,7 @@ static void multiply(making *m)
         }
         gx_parts_free(&m->p, &y);
     }
+    gx_parts_end_way(&m->p, &way);
 }
 
 bool gx_parts_multiply(gx_run *run, const gx_matmul_args *args, gx_sink *C)

@@ -123,6 +123,20 @@ typedef struct gx_parts_steps {
 } gx_parts_steps;
 gx_parts_steps gx_parts_choose(const gx_parts *p, int64_t cols, int64_t tile, double held,
                                double taken);
+
+/*
+** A result whose tiles are too wide for memory to hold a column of them: another one of narrow
+** tiles, an intermediate, takes its place, and becomes it at the end.
+*/
+typedef struct gx_parts_way {
+    gx_sink *to, narrow; /* where columns go        */
+    gx_sink *final;      /* NULL: there is no other */
+} gx_parts_way;
+void gx_parts_begin_way(const gx_parts *p, gx_sink *C, double held, bool is_by_rows,
+                        gx_parts_way *way);
+void gx_parts_end_way(const gx_parts *p, gx_parts_way *way);
+
+/* Columns col .. col + cols - 1. */
 gx_vectors gx_parts_part(const gx_parts *p, gx_vectors x, int64_t col, int64_t cols);
 
 /* All of a source, turned or not, into columns of that size. */

@@ -505,6 +505,9 @@ static void write_columns(const gx_parts *p, int64_t j, gx_vectors x, gx_sink *X
 static void solve_columns(const gx_parts *p, const gx_square *S, const gx_mat *B, gx_sink *X)
 {
     gx_run *run = p->run;
+    gx_parts_way way;
+    gx_parts_begin_way(p, X, (double)S->n, false, &way);
+    X = way.to;
     gx_parts_steps s = gx_parts_choose(p, X->cols, X->tile_cols, (double)S->n, 7 * (double)S->n);
     for (int64_t j = 0; j < X->cols && gx_ok(run); j += s.group) {
         gx_mat part;
@@ -522,6 +525,7 @@ static void solve_columns(const gx_parts *p, const gx_square *S, const gx_mat *B
         }
         gx_parts_free(p, &x);
     }
+    gx_parts_end_way(p, &way);
 }
 
 bool gx_parts_solve(gx_run *run, const gx_solve_args *args, gx_sink *X)

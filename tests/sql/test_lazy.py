@@ -317,7 +317,7 @@ def test_more_columns_than_memory(filedb):
     lazy(db, "K", "kron(A, B)")
     q(db, "SELECT gx_transpose('x', 'xt')")
     q(db, "SELECT gx_config('memory_limit', '26MB')")  # x alone has 29 MB
-    q(db, "SELECT gx_matmul('K', 'x', 'y'), gx_matmul('xt', 'K', 'z'), gx_solve('K', 'y', 'w')")
+    db.execute("SELECT gx_matmul('K', 'x', 'y'), gx_matmul('xt', 'K', 'z'), gx_solve('K', 'y', 'w')").fetchall()
     q(db, "SELECT gx_config('memory_limit', '1GB')")
     y = np.stack([(a @ x[:, k].reshape(n, n) @ b.T).ravel() for k in range(360)], 1)
     assert np.allclose(get(db, "gx_copy('y')"), y) and np.allclose(get(db, "gx_copy('z')"), y.T) and np.allclose(get(db, "gx_copy('w')"), x)
