@@ -414,7 +414,7 @@ gx_code gx_parts_apply(const gx_parts *p, gx_turned A, gx_scalar alpha, gx_vecto
 
 bool gx_parts_pay(gx_run *run, const gx_mat *A)
 {
-    const double LARGE = 1 << 16;
+    const double LARGE = 1 << 18; // elements of a part
     if (A->kind != GX_MAT_COMPOSITE || A->is_whole || gx_mat_is_structured(A)) {
         return A->kind == GX_MAT_COMPOSITE && !A->is_whole;
     }

@@ -395,12 +395,12 @@ db = gx_connect(os.path.join(os.environ["TMP_PATH"], "d.db"))
 db.execute("SELECT gx_config('tile_bytes', 32768)")
 q(db, "SELECT gx_config('devices', ?)", DEVICES)
 rng = np.random.default_rng(3)
-n = 300
+n = 520
 a = {name: rng.standard_normal((n, n)) for name in "ABCD"}
 for name in a:
     q(db, "SELECT gx_store(?, ?)", name, from_numpy(a[name]))
 q(db, "SELECT gx_block('M', '[[\\"A\\",\\"B\\"],[0,\\"D\\"]]')")
-q(db, "SELECT gx_lazy('K', 'kron(eye(2), C) + 2*eye(600)')")
+q(db, "SELECT gx_lazy('K', 'kron(eye(2), C) + 2*eye(1040)')")
 m = np.block([[a["A"], a["B"]], [np.zeros((n, n)), a["D"]]])
 k = np.kron(np.eye(2), a["C"]) + 2 * np.eye(2 * n)
 x = rng.standard_normal((2 * n, 4))
@@ -414,7 +414,7 @@ for name, whole in (("M", m), ("K", k)):
         result.append([bool(np.allclose(y, whole @ x)), now["uploaded"], now["peer_bytes"]])
 """, GX_BACKEND="cuda", MOCK_DEVICES=str(devices))
     assert all(ok for ok, _, _ in got), got
-    part = 300 * 300 * 8
+    part = 520 * 520 * 8
     for name in range(2):
         calls = got[4 * name:4 * name + 4]
         assert max(up for _, up, _ in calls[:2]) >= part and calls[3][1] < part // 2, got
