@@ -29,8 +29,10 @@ typedef struct rank_task {
     gx_mat L, V;  /* n x r: L, and R transposed, as sources                */
     bool is_same; /* ... which are one                                     */
     gx_scalar f;
-    gx_vectors d, inverse, X; /* n, n x k: B, then X                                   */
-    gx_vectors g;             /* r x (r + k): [R D^-1 L  g], then y = f C^-1 g behind   */
+    bool is_gram;       /* D > 0 and L = V: the product of D^-1/2 L with itself  */
+    gx_vectors d, X;    /* n, n x k: B, then X                                   */
+    gx_vectors inverse; /* of D, or of its root                               */
+    gx_vectors g;       /* r x (r + k): [R D^-1 L  g], then y = f C^-1 g behind   */
     int64_t n, r, k, height, chunk;
 } rank_task;
 
@@ -133,13 +135,19 @@ static gx_code fold_rows(const rank_task *x, int64_t i, gx_vectors v, gx_vectors
     }
     gx_args args = {.transa = GX_TRANS, .m = x->r, .n = x->r + x->k, .k = m, .alpha = GX_ONE};
     args.beta = GX_ONE;
-    args.a = v.data;
-    args.lda = v.ld;
-    args.b = b;
-    args.ldb = m;
+    args.a = x->is_gram ? b : v.data;
+    args.lda = x->is_gram ? m : v.ld;
     args.c = part;
     args.ldc = x->r;
-    return call(x, GX_GEMM, &args, err);
+    if (x->is_gram) { // half of it
+        args.n = x->r;
+        GX_TRY(call(x, GX_SYRK, &args, err));
+        args.n = x->k;
+        args.c = gx_at(part, x->dtype, x->r, 0, x->r);
+    }
+    args.b = x->is_gram ? right.data : b;
+    args.ldb = m;
+    return args.n == 0 ? GX_OK : call(x, GX_GEMM, &args, err);
 }
 
 /* The same of rows that are read first. */
@@ -225,11 +233,11 @@ static void pass_over(rank_task *x, bool is_first)
     gx_pass_run(x->run, &pass);
 }
 
-static double largest_of(const rank_task *x, gx_vectors v)
+static double look_at(const rank_task *x, gx_reduce_kind kind, gx_vectors v)
 {
     double out[1] = {0};
     gx_args args = {.m = v.rows, .n = 1, .a = v.data, .lda = v.ld, .reduce = out};
-    args.reduce_kind = GX_REDUCE_MAX_ABS;
+    args.reduce_kind = kind;
     gx_run_call(x->run, GX_REDUCE, x->dtype, &args);
     return out[0];
 }
@@ -275,6 +283,27 @@ static double solve_small(const rank_task *x, gx_product *det)
     return of_c * of_y;
 }
 
+/* D: a vector as it is stored, mostly. */
+static void load_diagonal(rank_task *x, const gx_square *S)
+{
+    const gx_leaf *first = NULL;
+    for (int64_t k = 0; k < S->leaves && first == NULL; k++) {
+        const gx_leaf *l = &S->leaf[k];
+        bool is_plain = l->kind == GX_LEAF_DIAGONAL && gx_leaf_covers(l, x->n) &&
+                        l->factor.re == 1 && l->factor.im == 0 && !l->is_conjugated;
+        first = is_plain && gx_leaf_is_diagonal(l) ? l : NULL;
+    }
+    x->d = first == NULL ? gx_parts_zeros(x->t->p, x->n, 1) : gx_parts_columns(x->t->p, x->n, 1);
+    if (first != NULL && gx_ok(x->run)) {
+        gx_dense_load(x->run, &first->base, x->dtype, x->d.data, gx_max(1, first->base.rows));
+    }
+    for (int64_t k = 0; k < S->leaves && gx_ok(x->run); k++) {
+        if (gx_leaf_is_diagonal(&S->leaf[k]) && &S->leaf[k] != first) {
+            gx_square_add_diagonal(x->t, &S->leaf[k], x->d);
+        }
+    }
+}
+
 bool gx_solve_diagonal_rank(const gx_task *t, const gx_square *S)
 {
     gx_run *run = t->p->run;
@@ -284,22 +313,27 @@ bool gx_solve_diagonal_rank(const gx_task *t, const gx_square *S)
     if (!take_factors(&x, S) || gx_run_device(run, &x.backend, &x.dev) != GX_OK) {
         return false;
     }
-    x.d = gx_parts_zeros(t->p, x.n, 1);
+    load_diagonal(&x, S);
     x.g = gx_parts_zeros(t->p, x.r, x.r + x.k);
-    for (int64_t k = 0; k < S->leaves && gx_ok(run); k++) {
-        if (gx_leaf_is_diagonal(&S->leaf[k])) {
-            gx_square_add_diagonal(t, &S->leaf[k], x.d);
-        }
-    }
     x.inverse = gx_parts_columns(t->p, x.n, 1);
     gx_args invert = {.map = GX_MAP_RECIPROCAL, .m = x.n, .n = 1, .a = x.d.data, .lda = x.d.ld};
     invert.c = x.inverse.data;
     invert.ldc = x.inverse.ld;
     gx_run_call(run, GX_MAP, x.dtype, &invert);
-    double condition = largest_of(&x, x.d) * largest_of(&x, x.inverse);
+    double condition =
+        look_at(&x, GX_REDUCE_MAX_ABS, x.d) * look_at(&x, GX_REDUCE_MAX_ABS, x.inverse);
+    x.is_gram = x.is_same && !gx_number_is_complex(x.dtype) && look_at(&x, GX_REDUCE_MIN, x.d) > 0;
+    if (x.is_gram) {
+        invert.map = GX_MAP_SQRT;
+        invert.a = x.inverse.data;
+        gx_run_call(run, GX_MAP, x.dtype, &invert);
+    }
     bool is_it = condition <= MOST_CONDITION;
     if (is_it && gx_ok(run)) {
         pass_over(&x, true);
+        if (x.is_gram) {
+            gx_dense_mirror(run, x.dtype, x.g.data, x.g.ld, x.r);
+        }
         condition *= gx_ok(run) ? solve_small(&x, t->det == NULL ? NULL : &det) : 0;
         is_it = condition <= MOST_CONDITION;
     }
