@@ -168,26 +168,30 @@ typedef struct strips {
     bool is_held; /* one device has all of them at once   */
 } strips;
 
-/* Might the program be spread over several devices? */
-static bool may_spread(const gx_run *run)
+/* Over how many devices the program might be spread. */
+static int64_t most_devices(const gx_run *run)
 {
     bool is_listed;
-    return gx_fleet_is_wanted(run->ctx, &is_listed) && run->target->backend->count() > 1;
+    bool is_wanted = gx_fleet_is_wanted(run->ctx, &is_listed);
+    int64_t asked = run->ctx->config.number[GX_SET_DEVICES];
+    int64_t count = gx_max(1, run->target->backend->count());
+    return !is_wanted ? 1 : asked > 0 ? gx_min(asked, count) : count;
 }
 
 /*
-** Where one device holds all of it, LONG strips and what is left, at least a LAST of it.  false:
-** they may have to be shared among several, or come and go.
+** Where one device holds all of it, LONG strips for each that may have a share, and what is left, at
+** least a LAST of it.  false: the strips have to come and go, or are too short to be shared.
 */
 static bool choose_long_strips(const gx_run *run, int64_t element, strips *s)
 {
     const int64_t LONG = 3, LAST = 16;
     const double BESIDE = 1.5; // with x, C, workspace, and what buffers are rounded to
     double bytes = BESIDE * (double)element * (double)s->p * (double)s->q;
-    if (may_spread(run) || s->p / LAST < s->along_p || bytes > (double)gx_plan_memory(run)) {
+    int64_t devices = most_devices(run), last = s->p / (LAST * devices);
+    if (last < s->along_p || bytes > (double)gx_plan_memory(run)) {
         return false;
     }
-    s->block_p = (s->p - s->p / LAST) / (LONG * s->along_p) * s->along_p;
+    s->block_p = (s->p - last) / (LONG * devices * s->along_p) * s->along_p;
     s->block_q = s->q;
     s->is_held = true;
     return true;
