@@ -179,8 +179,8 @@ static int64_t most_devices(const gx_run *run)
 }
 
 /*
-** Where one device holds all of it, LONG strips for each that may have a share, and what is left, at
-** least a LAST of it.  false: the strips have to come and go, or are too short to be shared.
+** Where one device holds all of it, LONG strips for each that may have a share, and what is left,
+** at least a LAST of it.  false: the strips have to come and go, or are too short to be shared.
 */
 static bool choose_long_strips(const gx_run *run, int64_t element, strips *s)
 {
