@@ -157,6 +157,33 @@ void gx_parts_load(const gx_parts *p, gx_turned A, gx_vectors to)
     }
 }
 
+void gx_parts_write(const gx_parts *p, gx_sink *to, int64_t i0, int64_t j0, gx_vectors x)
+{
+    gx_err err = {0};
+    int64_t high = gx_max(1, to->tile_rows), wide = gx_max(1, to->tile_cols);
+    for (int64_t j = 0; j < x.cols && gx_ok(p->run); j += wide) {
+        for (int64_t i = 0; i < x.rows && gx_ok(p->run); i += high) {
+            gx_sink_write(to, i0 + i, j0 + j, gx_min(high, x.rows - i), gx_min(wide, x.cols - j),
+                          gx_at(x.data, p->dtype, x.ld, i, j), x.ld, &err);
+            gx_run_fail(p->run, &err);
+        }
+    }
+}
+
+void gx_parts_multiply_add(const gx_parts *p, gx_trans trans, gx_scalar alpha, gx_vectors a,
+                           gx_vectors x, gx_scalar beta, gx_vectors y)
+{
+    gx_args args = {.transa = trans, .m = y.rows, .n = y.cols, .k = x.rows, .alpha = alpha};
+    args.beta = beta;
+    args.a = a.data;
+    args.lda = a.ld;
+    args.b = x.data;
+    args.ldb = x.ld;
+    args.c = y.data;
+    args.ldc = y.ld;
+    gx_run_call(p->run, GX_GEMM, p->dtype, &args);
+}
+
 void *gx_parts_vector(const gx_parts *p, const gx_mat *v, gx_number dtype)
 {
     void *x = gx_dense_take(p->run, dtype, v->rows, v->cols, "a vector of a part");
@@ -267,19 +294,25 @@ static void multiply_diagonal(const gx_parts *p, const gx_leaf *leaf, gx_vectors
     gx_mem_free(p->run->ctx->mem, d);
 }
 
-/* Row i of Y is row p[i] of X, turned the other way. */
+/*
+** Row i of Y is row p[i] of X; turned, row i of X is added to row p[i] of Y, where a place may come
+** twice.
+*/
 static void multiply_permutation(const gx_parts *p, const gx_leaf *leaf, gx_vectors X, gx_vectors Y)
 {
     gx_err err = {0};
     double *place = gx_parts_vector(p, &leaf->base, GX_F64);
-    size_t bytes = gx_number_bytes(p->dtype);
     for (int64_t i = 0; i < X.rows && gx_ok(p->run); i++) {
         int64_t k = 0;
-        gx_run_fail(p->run,
-                    gx_leaf_place(leaf, i, place[i], &k, &err) == GX_OK ? &(gx_err){0} : &err);
+        if (gx_leaf_place(leaf, i, place[i], &k, &err) != GX_OK) {
+            gx_run_fail(p->run, &err);
+        }
+        int64_t from = leaf->is_turned ? i : k, to = leaf->is_turned ? k : i;
         for (int64_t c = 0; c < X.cols; c++) {
-            memcpy(gx_at(Y.data, p->dtype, Y.ld, leaf->is_turned ? k : i, c),
-                   gx_at(X.data, p->dtype, X.ld, leaf->is_turned ? i : k, c), bytes);
+            void *y = gx_at(Y.data, p->dtype, Y.ld, to, c);
+            gx_scalar x = gx_number_get(p->dtype, X.data, from + c * X.ld);
+            gx_scalar old = gx_number_get(p->dtype, y, 0);
+            gx_number_put(p->dtype, y, 0, (gx_scalar){old.re + x.re, old.im + x.im});
         }
     }
     gx_mem_free(p->run->ctx->mem, place);
@@ -319,7 +352,7 @@ static void multiply_leaf(const gx_parts *p, const gx_leaf *leaf, gx_vectors X, 
         only.i0 = only.j0 = 0;
         only.factor = GX_ONE;
         only.is_conjugated = only.adds = false;
-        gx_mat_composite(&alone, "a part", leaf->base.number, leaf->rows, leaf->cols);
+        gx_mat_composite(&alone, "a part", p->dtype, leaf->rows, leaf->cols);
         alone.leaf = &only;
         alone.leaves = 1;
         multiply_plain(p, (gx_turned){&alone, false, false}, X, Y);
@@ -450,7 +483,6 @@ static void write_y(const making *m, int64_t j, gx_vectors y)
 {
     const gx_matmul_args *args = m->args;
     gx_run *run = m->p.run;
-    gx_err err = {0};
     gx_vectors turned = {0};
     if (m->is_right) {
         turned = gx_parts_columns(&m->p, y.cols, y.rows);
@@ -473,14 +505,8 @@ static void write_y(const making *m, int64_t j, gx_vectors y)
         }
         gx_parts_free(&m->p, &old);
     }
-    int64_t high = gx_max(1, m->C->tile_rows), wide = gx_max(1, m->C->tile_cols);
-    for (int64_t c = 0; c < y.cols && gx_ok(run); c += wide) {
-        for (int64_t r = 0; r < y.rows && gx_ok(run); r += high) {
-            gx_sink_write(m->C, (m->is_right ? j : 0) + r, (m->is_right ? 0 : j) + c,
-                          gx_min(high, y.rows - r), gx_min(wide, y.cols - c),
-                          gx_at(y.data, m->p.dtype, y.ld, r, c), y.ld, &err);
-            gx_run_fail(run, &err);
-        }
+    if (gx_ok(run)) {
+        gx_parts_write(&m->p, m->C, m->is_right ? j : 0, m->is_right ? 0 : j, y);
     }
     gx_parts_free(&m->p, &turned);
 }

@@ -139,6 +139,13 @@ void gx_parts_end_way(const gx_parts *p, gx_parts_way *way);
 /* Columns col .. col + cols - 1. */
 gx_vectors gx_parts_part(const gx_parts *p, gx_vectors x, int64_t col, int64_t cols);
 
+/* Columns into a sink, from (i0, j0) on, tile by tile. */
+void gx_parts_write(const gx_parts *p, gx_sink *to, int64_t i0, int64_t j0, gx_vectors x);
+
+/* y = alpha op(a) x + beta y, all in memory. */
+void gx_parts_multiply_add(const gx_parts *p, gx_trans trans, gx_scalar alpha, gx_vectors a,
+                           gx_vectors x, gx_scalar beta, gx_vectors y);
+
 /* All of a source, turned or not, into columns of that size. */
 void gx_parts_load(const gx_parts *p, gx_turned A, gx_vectors to);
 

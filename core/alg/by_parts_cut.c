@@ -134,18 +134,10 @@ gx_square gx_square_part(const gx_task *t, const gx_square *S, int64_t from, int
 }
 
 /* The elements of leaves with rows from i and columns from j on, as a matrix of its own. */
-void gx_square_elements(const gx_square *S, int64_t i, int64_t rows, int64_t j, int64_t cols,
-                        gx_mat *whole, gx_mat *part)
+void gx_square_elements(const gx_task *t, const gx_square *S, int64_t i, int64_t rows, int64_t j,
+                        int64_t cols, gx_mat *whole, gx_mat *part)
 {
-    gx_number number = GX_F32;
-    for (int64_t k = 0; k < S->leaves; k++) {
-        const gx_leaf *l = &S->leaf[k];
-        number = l->kind == GX_LEAF_NUMBER ? gx_number_promote(number, GX_F64)
-                                           : gx_number_promote(number, l->base.number);
-        number = l->second.rows > 0 ? gx_number_promote(number, l->second.number) : number;
-        number = l->factor.im != 0 ? gx_number_promote(number, GX_C64) : number;
-    }
-    gx_mat_composite(whole, "the composite", number, S->n, S->n);
+    gx_mat_composite(whole, "the composite", t->p->dtype, S->n, S->n);
     whole->leaf = S->leaf;
     whole->leaves = S->leaves;
     whole->is_whole = true;

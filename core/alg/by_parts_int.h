@@ -78,8 +78,8 @@ int64_t gx_square_triangle(const gx_square *S, bool is_lower, int64_t *cuts);
 gx_square gx_square_part(const gx_task *t, const gx_square *S, int64_t from, int64_t to);
 
 /* The elements of rows from i and columns from j on; part reads whole, which is in the square. */
-void gx_square_elements(const gx_square *S, int64_t i, int64_t rows, int64_t j, int64_t cols,
-                        gx_mat *whole, gx_mat *part);
+void gx_square_elements(const gx_task *t, const gx_square *S, int64_t i, int64_t rows, int64_t j,
+                        int64_t cols, gx_mat *whole, gx_mat *part);
 
 /* A first block that is safe to divide by, as far as can be seen: its order; 0: there is none. */
 int64_t gx_square_schur_cut(const gx_square *S, int64_t *cuts);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void add_product(const gx_mat *A, bool is_turned, double cols, gx_parts_cost *cost);
+static void add_product(const gx_mat *A, double cols, gx_parts_cost *cost);
 
 static double unit_of(gx_number number)
 {
@@ -22,15 +22,15 @@ static void add_leaf(const gx_leaf *l, double cols, gx_parts_cost *cost)
     int64_t n1 = l->is_turned ? l->base.rows : l->base.cols;
     switch (l->kind) {
     case GX_LEAF_KRON:
-        add_product(&l->second, l->is_turned, (double)n1 * cols, cost);
-        add_product(&l->base, l->is_turned, (double)m2 * cols, cost);
+        add_product(&l->second, (double)n1 * cols, cost);
+        add_product(&l->base, (double)m2 * cols, cost);
         break;
     case GX_LEAF_PRODUCT:
-        add_product(&l->second, l->is_turned, cols, cost);
-        add_product(&l->base, l->is_turned, cols, cost);
+        add_product(&l->second, cols, cost);
+        add_product(&l->base, cols, cost);
         break;
     case GX_LEAF_MATRIX:
-        add_product(&l->base, l->is_turned, cols, cost);
+        add_product(&l->base, cols, cost);
         break;
     case GX_LEAF_TOEPLITZ:
     case GX_LEAF_CIRCULANT:
@@ -42,9 +42,8 @@ static void add_leaf(const gx_leaf *l, double cols, gx_parts_cost *cost)
     }
 }
 
-static void add_product(const gx_mat *A, bool is_turned, double cols, gx_parts_cost *cost)
+static void add_product(const gx_mat *A, double cols, gx_parts_cost *cost)
 {
-    (void)is_turned;
     for (int64_t k = 0; A->kind == GX_MAT_COMPOSITE && k < A->leaves; k++) {
         add_leaf(&A->leaf[k], cols, cost);
     }
@@ -85,7 +84,7 @@ bool gx_parts_foresee_product(const gx_mat *A, int64_t cols, gx_parts_cost *cost
     if (!gx_mat_is_structured(A)) {
         return false;
     }
-    add_product(A, false, (double)cols, cost);
+    add_product(A, (double)cols, cost);
     describe(A->leaf, A->leaves, cost);
     return true;
 }

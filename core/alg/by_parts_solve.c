@@ -109,7 +109,7 @@ static void solve_matrix(const gx_task *t, const gx_mat *A, bool is_turned)
 static void solve_whole(const gx_task *t, const gx_square *S)
 {
     gx_mat whole, all;
-    gx_square_elements(S, 0, S->n, 0, S->n, &whole, &all);
+    gx_square_elements(t, S, 0, S->n, 0, S->n, &whole, &all);
     if (S->leaves == 0) {
         gx_run_failf(t->p->run, GX_NUMERIC, "a part is singular (it is zeros)");
     } else {
@@ -177,6 +177,7 @@ static void solve_permutation(const gx_task *t, const gx_leaf *leaf)
     gx_err err = {0};
     int64_t n = leaf->rows, cycles = 0;
     double *place = gx_parts_vector(t->p, &leaf->base, GX_F64);
+    bool is_twice = false;
     gx_leaf inverse = *leaf;
     gx_vectors x = {0};
     for (int64_t i = 0; i < n && gx_task_ok(t); i++) {
@@ -194,14 +195,15 @@ static void solve_permutation(const gx_task *t, const gx_leaf *leaf)
             place[at] = -1 - place[at];
             at = next;
         }
-        if (gx_task_ok(t) && is_new && at != i) {
-            gx_run_failf(t->p->run, GX_NUMERIC, "the permutation %s has a place twice",
-                         leaf->base.label);
-        }
+        is_twice = is_twice || (is_new && at != i);
         cycles += is_new;
     }
     gx_mem_free(t->p->run->ctx->mem, place);
-    gx_task_det(t, (gx_scalar){(n - cycles) % 2 == 0 ? 1 : -1, 0});
+    gx_task_det(t, (gx_scalar){is_twice ? 0 : (n - cycles) % 2 == 0 ? 1 : -1, 0});
+    if (is_twice && t->X.data != NULL) {
+        gx_run_failf(t->p->run, GX_NUMERIC, "the permutation %s has a place twice",
+                     leaf->base.label);
+    }
     if (t->X.data == NULL || !gx_task_ok(t)) {
         return;
     }
@@ -488,19 +490,6 @@ bool gx_parts_begin(const gx_parts *p, const gx_mat *A, gx_trans trans, gx_squar
     return is_way;
 }
 
-static void write_columns(const gx_parts *p, int64_t j, gx_vectors x, gx_sink *X)
-{
-    gx_err err = {0};
-    int64_t tile = gx_max(1, X->tile_cols), high = gx_max(1, X->tile_rows);
-    for (int64_t c = 0; c < x.cols && gx_ok(p->run); c += tile) {
-        for (int64_t i = 0; i < x.rows && gx_ok(p->run); i += high) {
-            gx_sink_write(X, i, j + c, gx_min(high, x.rows - i), gx_min(tile, x.cols - c),
-                          gx_at(x.data, p->dtype, x.ld, i, c), x.ld, &err);
-            gx_run_fail(p->run, &err);
-        }
-    }
-}
-
 /* All columns of B, as many at once as memory holds: what is factored is factored for each time. */
 static void solve_columns(const gx_parts *p, const gx_square *S, const gx_mat *B, gx_sink *X)
 {
@@ -521,7 +510,7 @@ static void solve_columns(const gx_parts *p, const gx_square *S, const gx_mat *B
             solve(&(gx_task){.p = p, .X = some, .go = solve}, S);
         }
         if (gx_ok(run)) {
-            write_columns(p, j, x, X);
+            gx_parts_write(p, X, 0, j, x);
         }
         gx_parts_free(p, &x);
     }

@@ -105,15 +105,8 @@ void gx_solve_low_rank(const gx_task *t, const gx_square *S)
         gx_vectors y = gx_parts_part(p, g, order, k), z = gx_parts_part(p, both, order, k);
         y.data = k == 0 ? NULL : y.data;
         gx_solve_dense(t, gx_parts_part(p, g, 0, order), y);
-        gx_args off = {.m = S->n, .n = k, .k = order, .alpha = GX_MINUS_ONE, .beta = GX_ONE};
-        off.a = both.data;
-        off.lda = both.ld;
-        off.b = y.data;
-        off.ldb = g.ld;
-        off.c = z.data;
-        off.ldc = z.ld;
         if (k > 0 && gx_task_ok(t)) {
-            gx_run_call(p->run, GX_GEMM, p->dtype, &off);
+            gx_parts_multiply_add(p, GX_NO_TRANS, GX_MINUS_ONE, both, y, GX_ONE, z);
             gx_parts_copy(p, z, t->X);
         }
     }
@@ -182,14 +175,7 @@ static void free_spectrum(const gx_task *t, spectrum *s)
 /* y = op(Q) x, in another place. */
 static void rotate(const gx_task *t, const spectrum *s, gx_trans trans, gx_vectors x, gx_vectors y)
 {
-    gx_args args = {.transa = trans, .m = y.rows, .n = y.cols, .k = x.rows, .alpha = GX_ONE};
-    args.a = s->q.data;
-    args.lda = s->q.ld;
-    args.b = x.data;
-    args.ldb = x.ld;
-    args.c = y.data;
-    args.ldc = y.ld;
-    gx_run_call(t->p->run, GX_GEMM, t->p->dtype, &args);
+    gx_parts_multiply_add(t->p, trans, GX_ONE, s->q, x, (gx_scalar){0, 0}, y);
 }
 
 /* One column of both: over f a_i b_j + shift; the determinant is their product. */
@@ -282,9 +268,9 @@ void gx_solve_schur(const gx_task *t, const gx_square *S, int64_t cut)
         e1 = gx_parts_part(p, e, 0, m);
         e2 = gx_parts_part(p, e, m, k);
         s2 = gx_parts_part(p, s, m, k);
-        gx_square_elements(S, 0, cut, cut, m, &whole, &part);
+        gx_square_elements(t, S, 0, cut, cut, m, &whole, &part);
         gx_parts_load(p, (gx_turned){&part, false, false}, e1);
-        gx_square_elements(S, cut, m, cut, m, &whole, &part);
+        gx_square_elements(t, S, cut, m, cut, m, &whole, &part);
         gx_parts_load(p, (gx_turned){&part, false, false}, gx_parts_part(p, s, 0, m));
         if (k > 0) {
             gx_parts_copy(p, gx_parts_rows(p, t->X, 0, cut), e2);
@@ -305,15 +291,8 @@ void gx_solve_schur(const gx_task *t, const gx_square *S, int64_t cut)
         s2.data = k == 0 ? NULL : s2.data;
         gx_solve_dense(t, gx_parts_part(p, s, 0, m), s2);
     }
-    gx_args off = {.m = cut, .n = k, .k = m, .alpha = GX_MINUS_ONE, .beta = GX_ONE};
-    off.a = e1.data;
-    off.lda = e.ld;
-    off.b = s2.data;
-    off.ldb = s.ld;
-    off.c = e2.data;
-    off.ldc = e.ld;
     if (k > 0 && gx_task_ok(t)) {
-        gx_run_call(p->run, GX_GEMM, p->dtype, &off);
+        gx_parts_multiply_add(p, GX_NO_TRANS, GX_MINUS_ONE, e1, s2, GX_ONE, e2);
         gx_parts_copy(p, e2, gx_parts_rows(p, t->X, 0, cut));
         gx_parts_copy(p, s2, gx_parts_rows(p, t->X, cut, m));
     }

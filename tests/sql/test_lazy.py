@@ -352,6 +352,42 @@ def test_digits_are_not_lost(filedb):
     assert np.abs(get(db, "gx_solve('K', 'b')") - 1).max() <= 1e-14 * np.linalg.cond(a) * 100
 
 
+def test_places_that_come_twice(filedb):
+    """A selection of rows: a matrix like others, but for systems."""
+    db = filedb
+    p = np.array([0, 2, 2, 1, 0])
+    put(db, "p", p.astype("f8"))
+    x = np.arange(10.0).reshape(5, 2)
+    put(db, "x", x)
+    lazy(db, "K", "permutation(p)")
+    a = np.eye(5)[p]
+    assert np.allclose(get(db, "gx_copy('K')"), a) and np.allclose(get(db, "gx_matmul('K', 'x')"), a @ x)
+    assert np.allclose(get(db, "gx_eval('K.T @ x')"), a.T @ x) and np.allclose(get(db, "gx_eval('x.T @ K')"), x.T @ a)
+    assert q(db, "SELECT gx_det('K')") == 0 and "place twice" in error(db, "SELECT gx_solve('K', 'x')")
+
+
+@pytest.mark.parametrize("dtype", ["f4", "c8"])
+def test_half_the_digits(filedb, dtype):
+    """Parts of f32 and c64, and vectors of unlike numbers."""
+    db, n = filedb, 12
+    rng = np.random.default_rng(10)
+    a, b = positive(rng, n).astype(dtype), positive(rng, n).astype(dtype)
+    for name, array in {"A": a, "B": b, "c": np.arange(1, n + 1, dtype="f4")[:, None], "r": rng.standard_normal((1, n)) + 1j}.items():
+        put(db, name, array)
+    y = rng.standard_normal((2 * n, 2)).astype("f4")
+    put(db, "y", y)
+    for text, whole in [("block([[A, B], [0, B + 2*eye(12)]])", np.block([[a, b], [np.zeros((n, n)), b + 2 * np.eye(n)]])),
+                        ("block([[A, 0], [0, toeplitz(c, c) + 90*eye(12)]])", scipy.linalg.block_diag(a, scipy.linalg.toeplitz(np.arange(1, n + 1)) + 90 * np.eye(n)))]:
+        lazy(db, "K", text)
+        got = get(db, "gx_solve('K', 'y')")
+        assert np.allclose(got, np.linalg.solve(whole.astype("c16"), y), rtol=1e-3, atol=1e-4), text
+        assert np.isclose(q(db, "SELECT gx_logdet('K')"), np.linalg.slogdet(whole.astype("c16"))[1], rtol=1e-4)
+    r = get(db, "gx_copy('r')").ravel()
+    want = scipy.linalg.toeplitz(np.arange(1, n + 1), r) + 2 * np.eye(n)
+    lazy(db, "K", "toeplitz(c, r) + 2*eye(12)")
+    assert np.allclose(get(db, "gx_copy('K')"), want) and np.allclose(get(db, "gx_matmul('K', gx_slice('y', 0, 12, 0, 2))"), want @ y[:n], rtol=1e-6)
+
+
 SINGULAR = [("diag(d)", "element 2 is 0"), ("0*S", "zero times S"), ("zeros(3, 3)", "singular"), ("diag(e, 1)", "singular"), ("kron(S, eye(2))", "S is singular"),
             ("block([[S, 0], [0, eye(2)]])", "S is singular"), ("permutation(t)", "has a place twice"), ("permutation(o)", "places are 0 to 2"),
             ("kron(e, e.T)", "singular"), ("permutation(f)", "has 0.5 at 1")]
