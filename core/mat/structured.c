@@ -47,18 +47,12 @@ static void clear(const reading *r)
 
 void gx_leaf_turn(gx_leaf *leaf)
 {
-    *leaf = (gx_leaf){.kind = leaf->kind,
-                      .i0 = leaf->j0,
-                      .j0 = leaf->i0,
-                      .rows = leaf->cols,
-                      .cols = leaf->rows,
-                      .is_turned = !leaf->is_turned,
-                      .is_conjugated = leaf->is_conjugated,
-                      .adds = leaf->adds,
-                      .factor = leaf->factor,
-                      .offset = leaf->offset,
-                      .base = leaf->base,
-                      .second = leaf->second};
+    int64_t i0 = leaf->i0, rows = leaf->rows;
+    leaf->i0 = leaf->j0;
+    leaf->j0 = i0;
+    leaf->rows = leaf->cols;
+    leaf->cols = rows;
+    leaf->is_turned = !leaf->is_turned;
 }
 
 /* Memory of a thread that reads, which no budget counts: at most some 2 MiB. */

@@ -41,15 +41,12 @@ static void add(making *m, const gx_leaf *from)
 {
     gx_leaf *leaf = &m->leaf[m->leaves++];
     gx_op_id op = m->node->op->id;
-    bool is_turned = op == GX_OP_TRANSPOSE || op == GX_OP_ADJOINT;
     *leaf = *from;
-    leaf->i0 = m->i0 + (is_turned ? from->j0 : from->i0);
-    leaf->j0 = m->j0 + (is_turned ? from->i0 : from->j0);
-    if (is_turned) {
-        leaf->rows = from->cols;
-        leaf->cols = from->rows;
-        leaf->is_turned = !from->is_turned;
+    if (op == GX_OP_TRANSPOSE || op == GX_OP_ADJOINT) {
+        gx_leaf_turn(leaf);
     }
+    leaf->i0 += m->i0;
+    leaf->j0 += m->j0;
     if (op == GX_OP_ADJOINT) {
         leaf->is_conjugated = !from->is_conjugated;
         leaf->factor.im = -from->factor.im;
