@@ -382,13 +382,29 @@ static bool lent_landing(gx_fn *fn, int index, gx_landing *place)
     return true;
 }
 
+/* Whole numbers modulo p have no size, no order and no roundings: few functions mean something. */
+static bool takes_field(gx_fn *fn, const gx_mat *A)
+{
+    fn->has_sparse |= A->is_sparse;
+    fn->has_field |= A->number == GX_M31;
+    if (A->number == GX_M31 && (fn->def->facts & GX_EXACT) == 0) {
+        return gx_fn_fail(fn,
+                          "%s is of m31, whole numbers modulo 2^31 - 1, of which %s makes nothing "
+                          "(gx_cast takes them to i64)",
+                          A->label, fn->def->name);
+    }
+    return !fn->has_field || !fn->has_sparse ||
+           gx_fn_fail(fn, "there are no sparse matrices of m31 (gx_dense makes %s dense)",
+                      A->label);
+}
+
 static bool take_matrix(gx_fn *fn, int index, const char *label, bool takes_factor, gx_mat *out)
 {
     if (!has_argument(fn, index, label)) {
         return false;
     }
     if (lent_matrix(fn, index, label, out)) {
-        return gx_ok(&fn->run);
+        return gx_ok(&fn->run) && takes_field(fn, out);
     }
     const source from = {.ctx = fn->ctx,
                          .label = label,
@@ -396,7 +412,7 @@ static bool take_matrix(gx_fn *fn, int index, const char *label, bool takes_fact
                          .takes_factor = takes_factor,
                          .takes_sparse = index < 3 && (fn->def->facts & GX_SPARSE(index)) != 0};
     return gx_fn_check(fn, matrix_of(&from, fn->argv[index], out, &fn->err)) &&
-           (out->owned == NULL || gx_fn_own(fn, out->owned));
+           (out->owned == NULL || gx_fn_own(fn, out->owned)) && takes_field(fn, out);
 }
 
 bool gx_fn_matrix(gx_fn *fn, int index, const char *label, gx_mat *out)
@@ -414,7 +430,8 @@ bool gx_fn_option_matrix(gx_fn *fn, const char *label, const char *text, gx_mat 
     const source from = {.ctx = fn->ctx, .label = label};
     gx_code code = text[0] == '[' ? matrix_of_literal(&from, text, strlen(text), out, &fn->err)
                                   : matrix_of_name(&from, text, out, &fn->err);
-    return gx_fn_check(fn, code) && (out->owned == NULL || gx_fn_own(fn, out->owned));
+    return gx_fn_check(fn, code) && (out->owned == NULL || gx_fn_own(fn, out->owned)) &&
+           takes_field(fn, out);
 }
 
 bool gx_fn_factor(gx_fn *fn, int index, const char *label, int kind, gx_mat *out, gx_aux *aux)

@@ -212,9 +212,15 @@ static void norm(gx_fn *fn)
 static void sums_along(gx_fn *fn, const gx_mat *A, int64_t axis, double divisor)
 {
     gx_sink C;
-    gx_sink_begin(&fn->run, NULL, axis == 0 ? 1 : A->rows, axis == 0 ? A->cols : 1,
-                  gx_number_wide(A->number), 0, 0, 0, &C);
-    gx_alg_sums(&fn->run, A, axis == 1, divisor, C.value.data);
+    int64_t rows = axis == 0 ? 1 : A->rows, cols = axis == 0 ? A->cols : 1;
+    bool is_field = A->number == GX_M31;
+    gx_number number = is_field ? GX_M31 : gx_number_wide(A->number);
+    double *sums = is_field ? gx_fn_alloc(fn, (size_t)(rows * cols) * sizeof *sums, "sums") : NULL;
+    gx_sink_begin(&fn->run, NULL, rows, cols, number, 0, 0, 0, &C);
+    gx_alg_sums(&fn->run, A, axis == 1, divisor, is_field ? sums : C.value.data);
+    if (is_field && gx_ok(&fn->run)) { // below 2^53
+        gx_convert(GX_F64, sums, gx_max(rows, 1), GX_M31, C.value.data, gx_max(rows, 1), rows, cols);
+    }
     gx_fn_result_sink(fn, &C);
 }
 
@@ -238,6 +244,7 @@ static void sum_or_mean(gx_fn *fn)
     double out[2] = {0, 0};
     gx_alg_reduce(&fn->run, &A, GX_REDUCE_SUM, out);
     gx_scalar value = {is_mean ? out[0] / count : out[0], is_mean ? out[1] / count : out[1]};
+    value.re = A.number == GX_M31 ? gx_m31_of(value.re) : value.re;
     gx_fn_result_scalar(fn, value, gx_number_is_complex(A.number));
 }
 
@@ -317,16 +324,17 @@ static void trace(gx_fn *fn)
         return;
     }
     gx_alg_trace(&fn->run, &A, &value);
+    value.re = A.number == GX_M31 ? gx_m31_of(value.re) : value.re;
     gx_fn_result_scalar(fn, value, gx_number_is_complex(A.number));
 }
 
 const gx_function gx_functions_algebra[] = {
-    {"gx_matmul", 2, 4, GX_MADE(2) | GX_SPARSE(0) | GX_SPARSE(1), matmul, 0},
-    {"gx_transpose", 1, 3, GX_MADE(1) | GX_SPARSE(0), transpose, 0},
+    {"gx_matmul", 2, 4, GX_MADE(2) | GX_SPARSE(0) | GX_SPARSE(1) | GX_EXACT, matmul, 0},
+    {"gx_transpose", 1, 3, GX_MADE(1) | GX_SPARSE(0) | GX_EXACT, transpose, 0},
     {"gx_norm", 1, 2, GX_SPARSE(0), norm, 0},
-    {"gx_sum", 1, 2, GX_SPARSE(0), sum_or_mean, 0},
+    {"gx_sum", 1, 2, GX_SPARSE(0) | GX_EXACT, sum_or_mean, 0},
     {"gx_mean", 1, 2, GX_SPARSE(0), sum_or_mean, 1},
     {"gx_min", 1, 2, GX_SPARSE(0), extreme, 0},
     {"gx_max", 1, 2, GX_SPARSE(0), extreme, 1},
-    {"gx_trace", 1, 1, GX_SPARSE(0), trace, 0},
+    {"gx_trace", 1, 1, GX_SPARSE(0) | GX_EXACT, trace, 0},
     {.name = NULL}};

@@ -233,5 +233,5 @@ static void export(gx_fn *fn)
 }
 
 const gx_function gx_functions_files[] = {{"gx_import", 2, 3, GX_DEST(0), import, 0},
-                                          {"gx_export", 2, 3, GX_SPARSE(0), export, 0},
+                                          {"gx_export", 2, 3, GX_SPARSE(0) | GX_EXACT, export, 0},
                                           {.name = NULL}};

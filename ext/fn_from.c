@@ -456,9 +456,9 @@ static void from_table(gx_fn *fn)
 
 const gx_function gx_functions_from[] = {
     {"gx_from_bytes", 2, 5, GX_MADE(3) | GX_DEST_LATE, from_bytes, 0},
-    {"gx_to_bytes", 1, 2, 0, to_bytes, 0},
+    {"gx_to_bytes", 1, 2, GX_EXACT, to_bytes, 0},
     {"gx_from_memory", 1, 3, GX_MADE(1), from_memory, 0},
-    {"gx_to_memory", 2, 2, 0, to_memory, 0},
+    {"gx_to_memory", 2, 2, GX_EXACT, to_memory, 0},
     {"gx_from_function", 3, 5, GX_MADE(3), from_function, 0},
     {"gx_from_table", 1, 4, GX_MADE(2) | GX_DEST_LATE, from_table, 0},
     {.name = NULL},

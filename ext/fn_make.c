@@ -338,7 +338,7 @@ const gx_function gx_functions_make[] = {
     {"gx_ones", 2, 4, GX_MADE(2), constant, 1},
     {"gx_full", 3, 5, GX_MADE(3), constant, 0},
     {"gx_eye", 1, 4, GX_MADE(2) | GX_DEST_LATE, eye, 0},
-    {"gx_diag", 1, 3, GX_MADE(1), diag, 0},
+    {"gx_diag", 1, 3, GX_MADE(1) | GX_EXACT, diag, 0},
     {"gx_linspace", 3, 5, GX_MADE(3), linspace, 0},
     {"gx_arange", 2, 5, GX_MADE(3) | GX_DEST_LATE, arange, 0},
     {"gx_random", 2, 4, GX_MADE(2), random_matrix, GX_RANDOM_UNIFORM},

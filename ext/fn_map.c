@@ -10,6 +10,7 @@
 #include "../core/alg/alg.h"
 #include "../core/alg/sparse_alg.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The operands of a function, and what it makes of them. */
@@ -88,7 +89,8 @@ static void run_fused(gx_fn *fn, gx_map_kind kind, const operands *x, gx_sink *C
 static void ask_mask(gx_fn *fn, operands *x)
 {
     gx_mat *mask = &x->A[0];
-    if (gx_number_promote(mask->number, x->dtype) == x->dtype) {
+    bool is_taken = x->dtype == GX_M31 && mask->number != GX_M31; // p is no zero
+    if (!is_taken && gx_number_promote(mask->number, x->dtype) == x->dtype) {
         return;
     }
     const gx_mat *source = mask;
@@ -116,6 +118,41 @@ static bool is_square(gx_map_kind kind, const operands *x)
         memcpy(&power, p->data, sizeof power);
     }
     return power == 2 && x->A[0].number == x->dtype;
+}
+
+/* A factor of whole numbers modulo p. */
+static bool is_whole(gx_fn *fn, gx_scalar alpha)
+{
+    bool is = alpha.im == 0 && floor(alpha.re) == alpha.re && fabs(alpha.re) <= 0x1p53;
+    return is || gx_fn_fail(fn, "alpha is %.9g, and m31 has whole numbers alone", alpha.re);
+}
+
+/*
+** The exponents of whole numbers modulo p: elements of m31 as they are, or one whole number that is
+** not negative, of any size: x^(p - 1) is 1 where x is not 0.
+*/
+static bool take_exponent(gx_fn *fn, operands *x)
+{
+    gx_mat *E = &x->A[1];
+    double exponent = -1;
+    if (E->number == GX_M31) {
+        return true;
+    }
+    if (E->rows == 1 && E->cols == 1 && gx_mat_is_value(E)) {
+        exponent = gx_dtype_get(E->dtype, E->data).re;
+    }
+    if (!(exponent >= 0) || floor(exponent) != exponent || exponent > 0x1p53) {
+        return gx_fn_fail(fn, "the exponent of m31 must be a whole number from 0 to 2^53, or of m31"
+                              " (gx_reciprocal divides)");
+    }
+    uint32_t *power = gx_fn_alloc(fn, sizeof *power, "an exponent");
+    if (power == NULL) {
+        return false;
+    }
+    double cycle = GX_M31_P - 1, rest = fmod(exponent, cycle);
+    *power = (uint32_t)(rest == 0 && exponent > 0 ? cycle : rest);
+    gx_mat_value(E, E->label, GX_M31, 1, 1, power, 1);
+    return true;
 }
 
 /* What holds for the result of one operand. */
@@ -195,6 +232,9 @@ static void map(gx_fn *fn)
         (numbers > 0 && !gx_fn_scalar(fn, x.count, "alpha", &alpha))) {
         return;
     }
+    if (x.dtype == GX_M31 && (!is_whole(fn, alpha) || (kind == GX_MAP_POW && !take_exponent(fn, &x)))) {
+        return;
+    }
     if (is_square(kind, &x)) {
         kind = GX_MAP_SQUARE;
         x.count = 1;
@@ -233,11 +273,12 @@ static void map(gx_fn *fn)
      GX_MADE((operands) + (numbers)) |                                                             \
          ((operands) == 1 && ((keeps) & GX_PROP_LOWER) != 0 ? GX_SPARSE(0) : 0) |                  \
          (GX_MAP_##KIND == GX_MAP_ADD || GX_MAP_##KIND == GX_MAP_MUL ? GX_SPARSE(0) | GX_SPARSE(1) \
-                                                                     : 0),                         \
+ : 0) |                          \
+         (gx_map_is_of_field(GX_MAP_##KIND) ? GX_EXACT : 0),                                       \
      map,                                                                                          \
      GX_MAP_##KIND},
 
 const gx_function gx_functions_map[] = {
-    GX_MAPS(ROW){"gx_sub", 2, 4, GX_MADE(2) | GX_SPARSE(0) | GX_SPARSE(1), map, SUBTRACT},
-    {"gx_neg", 1, 3, GX_MADE(1) | GX_SPARSE(0), map, NEGATE},
+    GX_MAPS(ROW){"gx_sub", 2, 4, GX_MADE(2) | GX_SPARSE(0) | GX_SPARSE(1) | GX_EXACT, map, SUBTRACT},
+    {"gx_neg", 1, 3, GX_MADE(1) | GX_SPARSE(0) | GX_EXACT, map, NEGATE},
     {.name = NULL}};

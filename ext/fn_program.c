@@ -337,6 +337,6 @@ const gx_function gx_functions_program[] = {
     PROGRAM("gx_softmax", 1, 4, 1), PROGRAM("gx_unique_count", 1, 3, 1),
     {"gx_argmin", 1, 4, GX_DEST(2) | SPARSE_TOO, arg_extreme, 1},
     {"gx_argmax", 1, 4, GX_DEST(2) | SPARSE_TOO, arg_extreme, 1},
-    {"gx_take", 2, 5, GX_DEST(3) | SPARSE_TOO, take, 2},
-    {"gx_eval", 1, -1, 0, eval, 0},
+    {"gx_take", 2, 5, GX_DEST(3) | SPARSE_TOO | GX_EXACT, take, 2},
+    {"gx_eval", 1, -1, GX_EXACT, eval, 0},
     {.name = NULL}};

@@ -340,9 +340,9 @@ static void check(gx_fn *fn)
 }
 
 const gx_function gx_functions_store[] = {
-    {"gx_store", 2, 3, GX_MADE(0) | GX_SPARSE(1), copy_any, 1},
-    {"gx_copy", 1, 3, GX_MADE(1) | GX_SPARSE(0), copy_any, 0},
-    {"gx_cast", 2, 4, GX_DEST(2) | GX_SPARSE(0), cast, 0},
+    {"gx_store", 2, 3, GX_MADE(0) | GX_SPARSE(1) | GX_EXACT, copy_any, 1},
+    {"gx_copy", 1, 3, GX_MADE(1) | GX_SPARSE(0) | GX_EXACT, copy_any, 0},
+    {"gx_cast", 2, 4, GX_DEST(2) | GX_SPARSE(0) | GX_EXACT, cast, 0},
     {"gx_drop", 1, 2, GX_CHANGES, drop, 0},
     {"gx_rename", 2, 2, GX_CHANGES, rename_fn, 0},
     {"gx_set", 4, 4, GX_CHANGES, set, 0},

@@ -232,6 +232,7 @@ bool gx_fn_begin(gx_fn *fn, sqlite3_context *sql, gx_ctx *ctx, const gx_function
     fn->owned_count = 0;
     fn->lent_count = 0;
     fn->has_place = fn->is_placed = false;
+    fn->has_field = fn->has_sparse = false;
     fn->owned_capacity = sizeof fn->owned_first / sizeof fn->owned_first[0];
     gx_run_begin(&fn->run, ctx, def->name);
     return check_count(fn);

@@ -44,6 +44,7 @@ enum {
     GX_DEST_KEYS = 2, /* its options are also those of a destination: dtype, saturate, replace  */
     GX_CHANGES = 4,   /* argument 0 names a stored matrix that it changes                       */
     GX_DEST_LATE = 8, /* the body finds its destination: arguments before it may be left out    */
+    GX_EXACT = 128,   /* its arguments may be of m31 (field.h); else they are refused           */
 };
 #define GX_SPARSE(k) (16u << (k))          /* argument k, at most 2, may be sparse              */
 #define GX_DEST(k) (((k) + 1u) << 8)         /* argument k is the destination                     */
@@ -85,6 +86,7 @@ struct gx_fn {
     int dest_at;                      /* which argument is the destination: the latest; or -1 */
     gx_landing place;          /* of the destination, where that is one of them            */
     bool has_place, is_placed; /* there is such a destination, and the result is in it */
+    bool has_field, has_sparse; /* an argument is of m31, is sparse: never both */
     bool is_locked;            /* the dispatcher ends a gx_store_begin() after the body */
 };
 
@@ -165,7 +167,8 @@ bool gx_fn_dtype(gx_fn *fn, int index, gx_dtype *dtype);
 /*
 ** Argument index as a matrix, in any of its forms: name, JSON literal, matrix value, number.  The
 ** elements are the argument's own bytes where these are aligned, else a copy that the call owns.
-** A sparse one is refused in words, unless the function's row has GX_SPARSE(index).
+** A sparse one is refused in words, unless the function's row has GX_SPARSE(index); one of m31,
+** unless it has GX_EXACT.
 */
 bool gx_fn_matrix(gx_fn *fn, int index, const char *label, gx_mat *out);
 

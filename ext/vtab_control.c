@@ -246,7 +246,7 @@ static void describe(gx_ctx *ctx, const gx_backend *backend, int ordinal, device
         out->info.upload_bytes_per_s = profile->upload_bytes_per_s;
         out->info.download_bytes_per_s = profile->download_bytes_per_s;
         out->info.launch_s = profile->launch_s;
-        for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
+        for (int dtype = 0; dtype < GX_FLOATS; dtype++) {
             out->info.flops_per_s[dtype] = profile->gemm_flops_per_s[dtype][GX_DEVICE_SIZES - 1];
         }
     }
@@ -281,7 +281,7 @@ static void add_device(gx_ctx *ctx, listing *all, const gx_backend *backend, int
 static void add_cpu_rates(gx_ctx *ctx, device *cpu)
 {
     const gx_profile *profile = gx_profile_get(ctx);
-    for (int dtype = 0; dtype < GX_NUMBER_COUNT && profile->is_measured; dtype++) {
+    for (int dtype = 0; dtype < GX_FLOATS && profile->is_measured; dtype++) {
         cpu->info.flops_per_s[dtype] = profile->gemm_flops_per_s[dtype][GX_PROFILE_SIZES - 1];
     }
     if (!profile->is_measured) {

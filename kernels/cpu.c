@@ -42,6 +42,7 @@ const gx_backend gx_backend_cpu = {
     .open = cpu_open,
     .close = gx_host_close,
     .info = cpu_info,
-    .kernel = {GX_CPU_KERNELS(GX_KERNEL_ROW) GX_CPU_REAL_KERNELS(GX_REAL_ROW)},
+    .kernel = {GX_CPU_KERNELS(GX_KERNEL_ROW) GX_CPU_REAL_KERNELS(GX_REAL_ROW)
+                   GX_KERNELS_OF_FIELD(GX_FIELD_ROW, cpu)},
     .workspace = gx_cpu_workspace,
 };

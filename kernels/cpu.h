@@ -91,6 +91,7 @@
     KERNEL(cpu, MUTUAL, mutual)
 GX_CPU_KERNELS(GX_KERNEL_DECLARE)
 GX_CPU_REAL_KERNELS(GX_REAL_DECLARE)
+GX_KERNELS_OF_FIELD(GX_FIELD_DECLARE, cpu)
 
 /* Hands out `bytes` of work to *ptr, a pointer; with no work, adds up. */
 static inline size_t gx_take(char *work, size_t used, size_t bytes, void *ptr)
@@ -103,16 +104,20 @@ static inline size_t gx_take(char *work, size_t used, size_t bytes, void *ptr)
 
 /* Bytes of args->work; of spectra 0 for other kernels. */
 size_t gx_cpu_fused_bytes(const gx_args *args);
+size_t gx_cpu_field_gemm_bytes(const gx_args *args);
 size_t gx_cpu_nearest_bytes(gx_number dtype, const gx_args *args);
 size_t gx_cpu_mutual_bytes(gx_number dtype, const gx_args *args);
 size_t gx_cpu_spectrum_bytes(gx_kernel_id kernel, gx_number dtype, const gx_args *args);
 /*
 ** An elementwise function over a run of elements (cpu_block.c): dst = f(from[0], from[1], from[2])
 ** for count elements next to each other; dst may be one of them.  An element's bits depend neither
-** on count nor on its place.  gx_cpu_block_open() comes first.
+** on count nor on its place.  gx_cpu_block_open() comes first.  GX_NUMERIC: a division by zero
+** of GX_M31, whose loops are gx_cpu_field_block() (cpu_field.c).
 */
-void gx_cpu_block(gx_map_kind kind, gx_number dtype, int64_t count, gx_scalar alpha, gx_scalar beta,
-                  const void *const from[3], void *dst);
+gx_code gx_cpu_block(gx_map_kind kind, gx_number dtype, int64_t count, gx_scalar alpha,
+                     gx_scalar beta, const void *const from[3], void *dst, gx_err *err);
+gx_code gx_cpu_field_block(gx_map_kind kind, int64_t count, gx_scalar alpha, gx_scalar beta,
+                           const void *const from[3], void *dst, gx_err *err);
 void gx_cpu_block_open(void);
 
 size_t gx_cpu_workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args);

@@ -134,6 +134,7 @@ GX_INLINE gx_code blas_gemm(gx_number dtype, const gx_args *p, gx_err *err)
     case GX_C64:
         cblas_cgemm(CblasColMajor, ta, tb, m, n, k, alpha, p->a, lda, p->b, ldb, beta, p->c, ldc);
         break;
+    case GX_M31:
     case GX_NUMBER_COUNT:
         break;
     }
@@ -181,6 +182,7 @@ GX_INLINE gx_code blas_rank_k(gx_number dtype, const gx_args *p, bool is_herk, g
             cblas_csyrk(CblasColMajor, uplo, trans, n, k, alpha, p->a, lda, beta, p->c, ldc);
         }
         break;
+    case GX_M31:
     case GX_NUMBER_COUNT:
         break;
     }

@@ -209,9 +209,12 @@ static void run_rest(gx_map_kind kind, gx_number dtype, const run *r, int64_t do
     memcpy((char *)r->dst + (size_t)done * bytes, result, rest);
 }
 
-void gx_cpu_block(gx_map_kind kind, gx_number dtype, int64_t count, gx_scalar alpha, gx_scalar beta,
-                  const void *const from[3], void *dst)
+gx_code gx_cpu_block(gx_map_kind kind, gx_number dtype, int64_t count, gx_scalar alpha,
+                     gx_scalar beta, const void *const from[3], void *dst, gx_err *err)
 {
+    if (dtype == GX_M31) {
+        return gx_cpu_field_block(kind, count, alpha, beta, from, dst, err);
+    }
     run r = {count, alpha, beta, {from[0], from[1], from[2]}, dst};
     bool is_anywhere = gx_map_row(kind)->has_bits || gx_number_is_complex(dtype);
     r.count = is_anywhere ? count : count / UNIT * UNIT;
@@ -223,6 +226,7 @@ void gx_cpu_block(gx_map_kind kind, gx_number dtype, int64_t count, gx_scalar al
         r.count = count;
         run_rest(kind, dtype, &r, done);
     }
+    return GX_OK;
 }
 
 void gx_cpu_block_open(void)

@@ -18,7 +18,11 @@
 
 enum { BLOCK_BYTES = 4096 };
 
-static const gx_kernel reducing[] = GX_SLOTS(gx_cpu_reduce);
+static const gx_kernel reducing[] = {[GX_F64] = gx_cpu_reduce_f64,
+                                     [GX_F32] = gx_cpu_reduce_f32,
+                                     [GX_C128] = gx_cpu_reduce_c128,
+                                     [GX_C64] = gx_cpu_reduce_c64,
+                                     [GX_M31] = gx_cpu_reduce_m31};
 
 typedef struct rectangle {
     int64_t i, j, m, n; /* from (i, j); m n elements next to each other */
@@ -212,6 +216,14 @@ static void fold_rows_plainly(const machine *x, gx_fold fold, const rectangle *r
     }
 }
 
+/* Sums of elements of GX_M31 stay exact. */
+static void keep_whole(const machine *x, int64_t lines, double *acc)
+{
+    for (int64_t l = 0; l < 2 * lines && x->dtype == GX_M31; l++) {
+        acc[l] = acc[l] > 0x1p52 ? fmod(acc[l], GX_M31_P) : acc[l];
+    }
+}
+
 /* A rectangle of an output into its lines. */
 static gx_code fold_in(const machine *x, int output, const rectangle *r, const char *a, gx_err *err)
 {
@@ -222,6 +234,7 @@ static gx_code fold_in(const machine *x, int output, const rectangle *r, const c
     if (of == GX_FOLD_OF_ALL) {
         GX_TRY(reduce(x, whole[fold], r->m * r->n, 1, a, x->part, err));
         gx_fold_add(fold, 1, acc, x->part);
+        keep_whole(x, 1, acc);
     } else if (of == GX_FOLD_OF_COLS) {
         for (int64_t j = 0; j < r->n; j++) {
             const char *column = a + (size_t)(j * r->m) * x->bytes;
@@ -231,6 +244,7 @@ static gx_code fold_in(const machine *x, int output, const rectangle *r, const c
     } else if (fold == GX_FOLD_SUM) {
         GX_TRY(reduce(x, GX_REDUCE_ROW_SUM, r->m, r->n, a, x->part, err));
         gx_fold_add(fold, r->m, acc + r->i * width, x->part);
+        keep_whole(x, r->m, acc + r->i * width);
     } else {
         fold_rows_plainly(x, fold, r, a, acc);
     }
@@ -263,8 +277,8 @@ static gx_code run_rectangle(machine *x, const rectangle *r, gx_err *err)
     for (int s = 0; s < f->steps; s++) {
         const gx_fused_code *code = &f->step[s];
         const void *from[3] = {at[code->from[0]], at[code->from[1]], at[code->from[2]]};
-        gx_cpu_block((gx_map_kind)code->map, x->dtype, r->m * r->n, code->alpha, code->beta, from,
-                     dst[s]);
+        GX_TRY(gx_cpu_block((gx_map_kind)code->map, x->dtype, r->m * r->n, code->alpha, code->beta,
+                            from, dst[s], err));
         at[GX_FUSED_RESULT + s] = dst[s];
     }
     for (int k = 0; k < f->outputs; k++) {
@@ -352,3 +366,4 @@ static gx_code fused(gx_number dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 GX_SLOTS_DEFINE(, gx_cpu_fused, fused)
+GX_FIELD_SLOT_DEFINE(gx_cpu_fused, fused)

@@ -29,7 +29,8 @@ GX_LOOP(fill)
 GX_SIMD_SLOTS_DEFINE(gx_cpu_fill, fill)
 
 /* from: the operands' columns; ld: 0 past the last of them. */
-GX_INLINE gx_code walk(gx_kernel_id kernel, int operands, gx_number dtype, const gx_args *p)
+GX_INLINE gx_code walk(gx_kernel_id kernel, int operands, gx_number dtype, const gx_args *p,
+                       gx_err *err)
 {
     const void *from[3] = {p->a, p->b, p->b2};
     int64_t ld[3] = {p->lda, p->ldb, p->ldb2}, m = p->m, n = p->n;
@@ -51,7 +52,7 @@ GX_INLINE gx_code walk(gx_kernel_id kernel, int operands, gx_number dtype, const
             column[k] = gx_at(from[k], dtype, ld[k], 0, j);
         }
         if (kernel == GX_MAP) {
-            gx_cpu_block(p->map, dtype, m, p->alpha, p->beta, column, c);
+            GX_TRY(gx_cpu_block(p->map, dtype, m, p->alpha, p->beta, column, c, err));
         } else if (c != column[0]) {
             memmove(c, column[0], (size_t)m * gx_number_bytes(dtype));
         }
@@ -61,15 +62,17 @@ GX_INLINE gx_code walk(gx_kernel_id kernel, int operands, gx_number dtype, const
 
 GX_LOOP(copy)
 {
-    return walk(GX_COPY, 1, dtype, p);
+    return walk(GX_COPY, 1, dtype, p, err);
 }
 GX_SLOTS_DEFINE(, gx_cpu_copy, copy)
+GX_FIELD_SLOT_DEFINE(gx_cpu_copy, copy)
 
 GX_INLINE gx_code map(gx_number dtype, const gx_args *p, gx_err *err)
 {
     gx_number result;
     GX_TRY(gx_map_dtype(p->map, dtype, &result, err));
     gx_cpu_block_open();
-    return walk(GX_MAP, gx_map_row(p->map)->operands, dtype, p);
+    return walk(GX_MAP, gx_map_row(p->map)->operands, dtype, p, err);
 }
 GX_SLOTS_DEFINE(, gx_cpu_map, map)
+GX_FIELD_SLOT_DEFINE(gx_cpu_map, map)

@@ -286,6 +286,9 @@ size_t gx_cpu_workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const
     if (kernel == GX_FUSED) {
         return gx_cpu_fused_bytes(p);
     }
+    if (kernel == GX_GEMM) {
+        return dtype == GX_M31 ? gx_cpu_field_gemm_bytes(p) : 0;
+    }
     if (!fits_lapack(p)) {
         return gx_backend_ref.workspace(dev, kernel, dtype, p);
     }

@@ -126,9 +126,9 @@ static gx_code load_code(gx_dev *dev, gx_err *err)
             return refuse_code(dev, status, "cudaLibraryLoadData", err);
         }
     }
-    static const char *const suffix[GX_NUMBER_COUNT] = {"f64", "f32", "c128", "c64"};
+    static const char *const suffix[GX_FLOATS] = {"f64", "f32", "c128", "c64"};
     for (int i = 0; i < GX_CUDA_FUNCTIONS; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             char name[64];
             bool is_one = function_names[i].serves == ONE_FOR_ALL;
             gx_cuda_handle *function = &dev->function[i][d];

@@ -86,7 +86,7 @@ struct gx_dev {
     size_t pitch_most; /* of a two-dimensional copy, bytes                      */
     int capability;    /* ten times the compute capability                      */
     gx_cuda_handle library[GX_CUDA_IMAGES_MAX];
-    gx_cuda_handle function[GX_CUDA_FUNCTIONS][GX_NUMBER_COUNT]; /* NULL: this kind has none  */
+    gx_cuda_handle function[GX_CUDA_FUNCTIONS][GX_FLOATS]; /* NULL: this kind has none  */
     int room[GX_CUDA_FUNCTIONS]; /* bytes of shared memory that a launch adds to it     */
     pthread_mutex_t lock;  /* over what follows                                   */
     gx_cuda_handle idle_mark[GX_CUDA_MARKS]; /* for the next ones who want some       */

@@ -212,12 +212,12 @@ typedef struct gx_cuda_api {
     GX_CUDART(GX_CUDA_MEMBER)
     GX_CUDART_GRAPHS(GX_CUDA_MEMBER)
     GX_CUBLAS(GX_CUDA_MEMBER)
-    gx_cublas_gemm gemm[GX_NUMBER_COUNT];
+    gx_cublas_gemm gemm[GX_FLOATS];
     gx_cublas_gemm_ex gemm_ex;
-    gx_cublas_batch batch[GX_NUMBER_COUNT]; /* gemmStridedBatched */
-    gx_cublas_rank_k syrk[GX_NUMBER_COUNT], herk[GX_NUMBER_COUNT]; /* herk of reals: NULL */
-    gx_cublas_trsm trsm[GX_NUMBER_COUNT];
-    gx_cublas_trmm trmm[GX_NUMBER_COUNT];
+    gx_cublas_batch batch[GX_FLOATS]; /* gemmStridedBatched */
+    gx_cublas_rank_k syrk[GX_FLOATS], herk[GX_FLOATS]; /* herk of reals: NULL */
+    gx_cublas_trsm trsm[GX_FLOATS];
+    gx_cublas_trmm trmm[GX_FLOATS];
     GX_CUSOLVER(GX_CUDA_MEMBER)
     GX_CUSOLVER_GEEV(GX_CUDA_MEMBER)
 } gx_cuda_api;

@@ -86,8 +86,8 @@ static void say(text *t, const char *format, ...)
     va_end(list);
 }
 
-static const char *const suffix[GX_NUMBER_COUNT] = {"f64", "f32", "c128", "c64"};
-static const char *const element[GX_NUMBER_COUNT] = {"double", "float", "double2", "float2"};
+static const char *const suffix[GX_FLOATS] = {"f64", "f32", "c128", "c64"};
+static const char *const element[GX_FLOATS] = {"double", "float", "double2", "float2"};
 
 /* A value's name in the text. */
 static const char *name_of(int value, char room[16])

@@ -29,6 +29,23 @@
 
 // Products ----------------------------------------------------------------------------------------
 
+/* The same of whole numbers modulo p: each term is reduced. */
+GX_INLINE void product_of_field(const gx_args *p, int64_t i, int64_t j)
+{
+    const uint32_t q = p->modulus == 0 ? GX_M31_P : p->modulus;
+    uint32_t sum = 0, *c = gx_at(p->c, GX_M31, p->ldc, i, j);
+    uint32_t alpha = gx_field_of((int64_t)p->alpha.re, q), beta = gx_field_of((int64_t)p->beta.re, q);
+    for (int64_t l = 0; l < p->k && alpha != 0; l++) {
+        const uint32_t *a = p->transa == GX_NO_TRANS ? gx_at(p->a, GX_M31, p->lda, i, l)
+                                                     : gx_at(p->a, GX_M31, p->lda, l, i);
+        const uint32_t *b = p->transb == GX_NO_TRANS ? gx_at(p->b, GX_M31, p->ldb, l, j)
+                                                     : gx_at(p->b, GX_M31, p->ldb, j, l);
+        sum = gx_field_add(sum, gx_field_mul(*a, *b, q), q);
+    }
+    sum = gx_field_mul(sum, alpha, q);
+    *c = beta == 0 ? sum : gx_field_add(sum, gx_field_mul(beta, *c, q), q);
+}
+
 /* c(i,j) = alpha * (row i of op(a) times column j of op(b)) + beta c(i,j). */
 GX_INLINE void product_element(gx_number dtype, const gx_args *p, gx_trans transa, gx_trans transb,
                                const void *b, int64_t ldb, int64_t i, int64_t j)
@@ -53,12 +70,17 @@ GX_LOOP(gemm)
 {
     for (int64_t j = 0; j < p->n; j++) {
         for (int64_t i = 0; i < p->m; i++) {
+            if (dtype == GX_M31) {
+                product_of_field(p, i, j);
+                continue;
+            }
             product_element(dtype, p, p->transa, p->transb, p->b, p->ldb, i, j);
         }
     }
     return GX_OK;
 }
 GX_SLOTS_DEFINE(, gx_ref_gemm, gemm)
+GX_FIELD_SLOT_DEFINE(gx_ref_gemm, gemm)
 
 GX_INLINE gx_code pair(gx_number dtype, const gx_args *p, gx_err *err)
 {
@@ -135,6 +157,7 @@ GX_LOOP(fill)
     return GX_OK;
 }
 GX_SLOTS_DEFINE(, gx_ref_fill, fill)
+GX_FIELD_SLOT_DEFINE(gx_ref_fill, fill)
 
 GX_LOOP(transpose)
 {
@@ -146,6 +169,7 @@ GX_LOOP(transpose)
     return GX_OK;
 }
 GX_SLOTS_DEFINE(, gx_ref_transpose, transpose)
+GX_FIELD_SLOT_DEFINE(gx_ref_transpose, transpose)
 
 GX_INLINE gx_code copy(gx_number dtype, const gx_args *p, gx_err *err)
 {
@@ -154,6 +178,7 @@ GX_INLINE gx_code copy(gx_number dtype, const gx_args *p, gx_err *err)
     return transpose(dtype, &plain, err);
 }
 GX_SLOTS_DEFINE(, gx_ref_copy, copy)
+GX_FIELD_SLOT_DEFINE(gx_ref_copy, copy)
 
 GX_LOOP(symmetrize)
 {
@@ -171,6 +196,7 @@ GX_LOOP(symmetrize)
     return GX_OK;
 }
 GX_SLOTS_DEFINE(, gx_ref_symmetrize, symmetrize)
+GX_FIELD_SLOT_DEFINE(gx_ref_symmetrize, symmetrize)
 
 // Conversion, random numbers ----------------------------------------------------------------------
 
@@ -328,8 +354,35 @@ GX_INLINE void reduce_lines(gx_number dtype, const gx_args *p)
     }
 }
 
+/* Sums alone; each as an element. */
+GX_INLINE gx_code reduce_field(const gx_args *p, gx_err *err)
+{
+    int64_t count = p->reduce_kind == GX_REDUCE_COL_SUM   ? p->n
+                    : p->reduce_kind == GX_REDUCE_ROW_SUM ? p->m
+                                                          : 1;
+    if (p->reduce_kind != GX_REDUCE_SUM && p->reduce_kind != GX_REDUCE_COL_SUM &&
+        p->reduce_kind != GX_REDUCE_ROW_SUM) {
+        return gx_fail(err, GX_UNSUPPORTED, "whole numbers modulo 2^31 - 1 have no size and no order");
+    }
+    for (int64_t l = 0; l < 2 * count; l++) {
+        p->reduce[l] = 0;
+    }
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->m; i++) {
+            double *line = p->reduce + (p->reduce_kind == GX_REDUCE_COL_SUM   ? 2 * j
+                                        : p->reduce_kind == GX_REDUCE_ROW_SUM ? 2 * i
+                                                                              : 0);
+            *line = fmod(*line + load(GX_M31, p->a, p->lda, i, j).re, GX_M31_P);
+        }
+    }
+    return GX_OK;
+}
+
 GX_INLINE gx_code reduce(gx_number dtype, const gx_args *p, gx_err *err)
 {
+    if (dtype == GX_M31) {
+        return reduce_field(p, err);
+    }
     switch (p->reduce_kind) {
     case GX_REDUCE_SUM: {
         sums s = sum_of(dtype, p, false, 0, p->m, 0, p->n);
@@ -363,6 +416,7 @@ GX_INLINE gx_code reduce(gx_number dtype, const gx_args *p, gx_err *err)
     return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no smallest or largest element");
 }
 GX_SLOTS_DEFINE(, gx_ref_reduce, reduce)
+GX_FIELD_SLOT_DEFINE(gx_ref_reduce, reduce)
 
 // The backend -------------------------------------------------------------------------------------
 
@@ -407,6 +461,7 @@ const gx_backend gx_backend_ref = {
     .open = ref_open,
     .close = gx_host_close,
     .info = gx_host_info,
-    .kernel = {GX_REF_KERNELS(GX_KERNEL_ROW) GX_REF_REAL_KERNELS(GX_REAL_ROW)},
+    .kernel = {GX_REF_KERNELS(GX_KERNEL_ROW) GX_REF_REAL_KERNELS(GX_REAL_ROW)
+                   GX_KERNELS_OF_FIELD(GX_FIELD_ROW, ref)},
     .workspace = gx_ref_workspace,
 };

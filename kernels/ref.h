@@ -5,6 +5,7 @@
 #ifndef GX_REF_H
 #define GX_REF_H
 
+#include "../core/base/field.h"
 #include "functions.h"
 #include "slots.h"
 
@@ -55,6 +56,7 @@ GX_INLINE gx_scalar subtract(gx_scalar x, gx_scalar y)
     KERNEL(ref, MUTUAL, mutual)
 GX_REF_KERNELS(GX_KERNEL_DECLARE)
 GX_REF_REAL_KERNELS(GX_REAL_DECLARE)
+GX_KERNELS_OF_FIELD(GX_FIELD_DECLARE, ref)
 
 size_t gx_ref_workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args);
 

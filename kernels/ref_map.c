@@ -8,10 +8,22 @@
 
 // Functions ---------------------------------------------------------------------------------------
 
+/* Is it a division by zero, where there is no infinity? */
+GX_INLINE bool divides_by_zero(gx_number dtype, gx_map_kind kind, const gx_scalar x[3])
+{
+    int by = dtype == GX_M31 ? gx_field_divides_by(kind) : -1;
+    return by >= 0 && x[by].re == 0;
+}
+
 /* One element under a function; operands that it does not have are not looked at. */
 GX_INLINE gx_scalar map_element(gx_number dtype, gx_map_kind kind, gx_scalar alpha, gx_scalar beta,
                                 const gx_scalar x[3])
 {
+    if (dtype == GX_M31) {
+        return (gx_scalar){gx_field_map(kind, gx_m31_of(alpha.re), gx_m31_of(beta.re),
+                                        (uint32_t)x[0].re, (uint32_t)x[1].re, (uint32_t)x[2].re),
+                           0};
+    }
     if (!gx_number_is_complex(dtype)) {
         return (gx_scalar){of_real(kind, alpha.re, beta.re, x[0].re, x[1].re, x[2].re), 0};
     }
@@ -31,12 +43,16 @@ GX_INLINE gx_code map(gx_number dtype, const gx_args *p, gx_err *err)
             for (int k = 0; k < operands; k++) {
                 x[k] = load(dtype, from[k], ld[k], i, j);
             }
+            if (divides_by_zero(dtype, p->map, x)) {
+                return gx_fail(err, GX_NUMERIC, GX_FIELD_ZERO_TEXT);
+            }
             store(dtype, p->c, p->ldc, i, j, map_element(dtype, p->map, p->alpha, p->beta, x));
         }
     }
     return GX_OK;
 }
 GX_SLOTS_DEFINE(, gx_ref_map, map)
+GX_FIELD_SLOT_DEFINE(gx_ref_map, map)
 
 // Programs ----------------------------------------------------------------------------------------
 
@@ -44,6 +60,9 @@ GX_SLOTS_DEFINE(, gx_ref_map, map)
 GX_INLINE gx_scalar rounded(gx_number dtype, gx_scalar x)
 {
     double im = gx_number_is_complex(dtype) ? x.im : 0;
+    if (dtype == GX_M31) {
+        return (gx_scalar){gx_m31_of(x.re), 0};
+    }
     if (gx_number_is_double(dtype)) {
         return (gx_scalar){x.re, im};
     }
@@ -51,10 +70,11 @@ GX_INLINE gx_scalar rounded(gx_number dtype, gx_scalar x)
     return (gx_scalar){(double)narrow[0], (double)narrow[1]};
 }
 
-/* The value of every output at element (i, j). */
-GX_INLINE void run_element(gx_number dtype, const gx_args *p, int64_t i, int64_t j,
+/* The value of every output at element (i, j); false: something is divided by zero. */
+GX_INLINE bool run_element(gx_number dtype, const gx_args *p, int64_t i, int64_t j,
                            gx_scalar out[GX_FUSED_OUTPUTS])
 {
+    bool is_defined = true;
     const gx_fused *f = p->fused;
     gx_scalar value[GX_FUSED_RESULT + GX_FUSED_STEPS];
     for (int k = 0; k < f->inputs; k++) {
@@ -70,12 +90,14 @@ GX_INLINE void run_element(gx_number dtype, const gx_args *p, int64_t i, int64_t
         for (int k = 0; k < gx_map_row(kind)->operands; k++) {
             x[k] = value[code->from[k]];
         }
+        is_defined = is_defined && !divides_by_zero(dtype, kind, x);
         value[GX_FUSED_RESULT + s] =
             rounded(dtype, map_element(dtype, kind, code->alpha, code->beta, x));
     }
     for (int k = 0; k < f->outputs; k++) {
         out[k] = value[f->output[k].value];
     }
+    return is_defined;
 }
 
 /* Output k folded over a rectangle. */
@@ -88,7 +110,7 @@ GX_INLINE void fold_over(gx_number dtype, const gx_args *p, int k, int64_t i0, i
     for (int64_t j = j0; j < j1; j++) {
         for (int64_t i = i0; i < i1; i++) {
             gx_scalar out[GX_FUSED_OUTPUTS];
-            run_element(dtype, p, i, j, out);
+            (void)run_element(dtype, p, i, j, out);
             re += (long double)out[k].re;
             im += (long double)out[k].im;
             bool is_nan = isnan(out[k].re) || isnan(out[k].im);
@@ -104,7 +126,7 @@ GX_INLINE void fold_over(gx_number dtype, const gx_args *p, int k, int64_t i0, i
         }
     }
     if (fold == GX_FOLD_SUM) {
-        line[0] = (double)re;
+        line[0] = dtype == GX_M31 ? (double)fmodl(re, GX_M31_P) : (double)re;
         line[1] = (double)im;
     }
 }
@@ -121,7 +143,7 @@ GX_INLINE void fold_lines(gx_number dtype, const gx_args *p, int k)
     }
 }
 
-GX_LOOP(fused)
+GX_INLINE gx_code fused(gx_number dtype, const gx_args *p, gx_err *err)
 {
     const gx_fused *f = p->fused;
     for (int k = 0; k < f->outputs; k++) {
@@ -132,7 +154,9 @@ GX_LOOP(fused)
     for (int64_t j = 0; j < p->n; j++) {
         for (int64_t i = 0; i < p->m; i++) {
             gx_scalar out[GX_FUSED_OUTPUTS];
-            run_element(dtype, p, i, j, out);
+            if (!run_element(dtype, p, i, j, out)) {
+                return gx_fail(err, GX_NUMERIC, GX_FIELD_ZERO_TEXT);
+            }
             for (int k = 0; k < f->outputs; k++) {
                 const gx_fused_place *at = &p->out[k];
                 if (f->output[k].fold == GX_FOLD_NONE) {
@@ -145,3 +169,4 @@ GX_LOOP(fused)
     return GX_OK;
 }
 GX_SLOTS_DEFINE(, gx_ref_fused, fused)
+GX_FIELD_SLOT_DEFINE(gx_ref_fused, fused)

@@ -242,6 +242,7 @@ GX_LOOP(laswp)
 }
 
 GX_SLOTS_DEFINE(, gx_ref_triangle, triangle)
+GX_FIELD_SLOT_DEFINE(gx_ref_triangle, triangle)
 GX_SLOTS_DEFINE(, gx_ref_trsm, trsm)
 GX_SLOTS_DEFINE(, gx_ref_trmm, trmm)
 GX_SLOTS_DEFINE(, gx_ref_potrf, potrf)

@@ -76,6 +76,9 @@ GX_INLINE bool is_zero(gx_scalar s)
     GX_SLOT_DEFINE(, name, f64, GX_F64, loop)                                                      \
     GX_SLOT_DEFINE(, name, f32, GX_F32, loop)
 
+/* The slot of whole numbers modulo 2^31 - 1, which few loops have. */
+#define GX_FIELD_SLOT_DEFINE(name, loop) GX_SLOT_DEFINE(, name, m31, GX_M31, loop)
+
 /* The row of the kernel table. */
 #define GX_SLOTS(name)                                                                             \
     {                                                                                              \
@@ -91,6 +94,15 @@ GX_INLINE bool is_zero(gx_scalar s)
     GX_SLOT_PROTOTYPE(gx_##backend##_##name, f32);
 #define GX_REAL_ROW(backend, ID, name)                                                             \
     [GX_##ID] = {[GX_F64] = gx_##backend##_##name##_f64, [GX_F32] = gx_##backend##_##name##_f32},
+
+/* The kernels of GX_M31. */
+#define GX_KERNELS_OF_FIELD(KERNEL, backend)                                                       \
+    KERNEL(backend, GEMM, gemm) KERNEL(backend, FILL, fill) KERNEL(backend, COPY, copy)            \
+    KERNEL(backend, TRANSPOSE, transpose) KERNEL(backend, MAP, map)                                \
+    KERNEL(backend, SYMMETRIZE, symmetrize) KERNEL(backend, REDUCE, reduce)                        \
+    KERNEL(backend, TRIANGLE, triangle) KERNEL(backend, FUSED, fused)
+#define GX_FIELD_DECLARE(backend, ID, name) GX_SLOT_PROTOTYPE(gx_##backend##_##name, m31);
+#define GX_FIELD_ROW(backend, ID, name) [GX_##ID][GX_M31] = gx_##backend##_##name##_m31,
 
 /* What the backends of the host have in common (ref.c). */
 int gx_host_count(void);

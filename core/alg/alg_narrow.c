@@ -224,6 +224,9 @@ static bool place(gx_run *run, const gx_sink *C, gx_narrow *n)
 bool gx_narrow_plan(gx_run *run, const gx_matmul_args *args, const gx_sink *C, gx_narrow *n)
 {
     double k = (double)(args->transa == GX_NO_TRANS ? args->A->cols : args->A->rows);
+    if (C->number == GX_M31) {
+        return false; // its product needs room, and is an arithmetic of its own
+    }
     if (2 * (double)C->rows * (double)C->cols * k < SMALL_FLOPS) {
         return false; // is_narrow() would say so of every side: thousands of products are small
     }

@@ -136,6 +136,9 @@ static bool is_same_source(const gx_mat *A, const gx_mat *B)
 bool gx_plan_is_gram(const gx_matmul_args *args, gx_number dtype, bool *is_hermitian)
 {
     *is_hermitian = false;
+    if (dtype == GX_M31) {
+        return false; // there is no kernel for half of it
+    }
     bool is_beta_zero = args->beta.re == 0 && args->beta.im == 0;
     bool is_one_plain = (args->transa == GX_NO_TRANS) != (args->transb == GX_NO_TRANS);
     if (!is_beta_zero || !is_one_plain || !is_same_source(args->A, args->B)) {

@@ -7,6 +7,7 @@
 */
 #include "convert.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { STRIP = 256 };
@@ -68,9 +69,54 @@ static gx_code refuse_inexact(const void *from, gx_err *err)
                    (long long)x);
 }
 
+/* The first of count doubles that is no whole number; -1: all are. */
+static int64_t first_fraction(const double *x, int64_t count)
+{
+    int64_t p = 0;
+    while (p < count && isfinite(x[p]) && floor(x[p]) == x[p]) {
+        p++;
+    }
+    return p < count ? p : -1;
+}
+
+static gx_code refuse_fraction(double x, gx_err *err)
+{
+    return gx_fail(err, GX_ARG, "an element is %.9g, and m31 has whole numbers alone", x);
+}
+
+/* Elements of another dtype modulo 2^31 - 1. */
+static gx_code widen_to_field(gx_dtype from, const void *src, int64_t ld_src, uint32_t *dst,
+                              int64_t ld_dst, int64_t m, int64_t n, gx_err *err)
+{
+    double strip[STRIP];
+    const int64_t p = GX_M31_P;
+    for (int64_t j = 0; j < n; j++) {
+        const int64_t *whole = gx_dtype_at(src, from, ld_src, 0, j);
+        for (int64_t i = 0; i < m && from == GX_DTYPE_I64; i++) {
+            dst[j * ld_dst + i] = (uint32_t)((whole[i] % p + p) % p);
+        }
+        for (int64_t i = 0; i < m && from != GX_DTYPE_I64; i += STRIP) {
+            int64_t count = gx_min(STRIP, m - i);
+            GX_TRY(gx_widen(from, gx_dtype_at(src, from, ld_src, i, j), count, GX_F64, strip,
+                            count, count, 1, err));
+            int64_t bad = first_fraction(strip, count);
+            if (bad >= 0) {
+                return refuse_fraction(strip[bad], err);
+            }
+            for (int64_t q = 0; q < count; q++) {
+                dst[j * ld_dst + i + q] = gx_m31_of(strip[q]);
+            }
+        }
+    }
+    return GX_OK;
+}
+
 gx_code gx_widen(gx_dtype from, const void *src, int64_t ld_src, gx_number to, void *dst,
                  int64_t ld_dst, int64_t m, int64_t n, gx_err *err)
 {
+    if (to == GX_M31 && from != GX_DTYPE_M31) {
+        return widen_to_field(from, src, ld_src, dst, ld_dst, m, n, err);
+    }
     gx_number wide = gx_dtype_number(from);
     if (gx_dtype_is_number(from)) {
         gx_convert(wide, src, ld_src, to, dst, ld_dst, m, n);
@@ -122,6 +168,9 @@ static gx_code refuse(const gx_narrowing *to, int64_t i, int64_t j, double x, gx
 gx_code gx_narrow_to(gx_number from, const void *src, int64_t ld_src, const gx_narrowing *to,
                      void *dst, int64_t ld_dst, int64_t m, int64_t n, gx_err *err)
 {
+    if (to->dtype == GX_DTYPE_M31) {
+        return gx_widen(gx_dtype_of(from), src, ld_src, GX_M31, dst, ld_dst, m, n, err);
+    }
     if (gx_dtype_is_number(to->dtype)) {
         gx_convert(from, src, ld_src, gx_dtype_number(to->dtype), dst, ld_dst, m, n);
         return GX_OK;

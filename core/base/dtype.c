@@ -16,10 +16,12 @@
 
 #define GX_COMPUTED(id, NAME, ...)                                                                 \
     static_assert((int)GX_DTYPE_##NAME == (int)GX_##NAME, "a number has the id of its dtype");
-#define GX_WIDENED(id, NAME, ...) static_assert((id) >= GX_NUMBER_COUNT, "numbers come first");
+#define GX_WIDENED(id, NAME, ...) static_assert((id) >= GX_FLOATS, "numbers come first");
+#define GX_FIELD GX_WIDENED
 #include "dtype.def"
 #undef GX_COMPUTED
 #undef GX_WIDENED
+#undef GX_FIELD
 
 // One loop a row ----------------------------------------------------------------------------------
 
@@ -127,6 +129,7 @@ typedef double number_F64;
 typedef float number_F32;
 
 #define GX_COMPUTED(id, NAME, ...)
+#define GX_FIELD(id, NAME, ...)
 #define GX_WIDENED(id, NAME, name, numpy, npy, type, number, least, most, widen, narrow)           \
     static inline void widen_all_##NAME(const void *from, int64_t count, void *to)                 \
     {                                                                                              \
@@ -175,6 +178,7 @@ typedef float number_F32;
 #endif
 #include "dtype.def"
 #undef GX_COMPUTED
+#undef GX_FIELD
 #undef GX_WIDENED
 
 static bool has_avx2(void)
@@ -198,6 +202,9 @@ static const struct {
 } dtypes[GX_DTYPE_COUNT] = {
 #define GX_COMPUTED(id, NAME, name, numpy, npy, type)                                              \
     [id] = {name, numpy, npy, "", sizeof(type), _Alignof(type), GX_##NAME, false, {NULL}, {NULL}},
+#define GX_FIELD(id, NAME, name, numpy, npy, type)                                                 \
+    [id] = {name,         numpy,          npy,        "whole numbers modulo 2^31 - 1",             \
+            sizeof(type), _Alignof(type), GX_##NAME, true, {NULL}, {NULL}},
 #define GX_WIDENED(id, NAME, name, numpy, npy, type, number, least, most, widen, narrow)           \
     [id] = {name,         numpy,          npy,         #least " to " #most,                        \
             sizeof(type), _Alignof(type), GX_##number, (most) < INFINITY,                          \
@@ -206,6 +213,7 @@ static const struct {
 #include "dtype.def"
 #undef GX_COMPUTED
 #undef GX_WIDENED
+#undef GX_FIELD
 };
 
 gx_number gx_dtype_number(gx_dtype dtype)
@@ -270,9 +278,11 @@ const char *gx_dtype_names(void)
     static const char names[] =
 #define GX_COMPUTED(id, NAME, name, ...) ", " name
 #define GX_WIDENED GX_COMPUTED
+#define GX_FIELD GX_COMPUTED
 #include "dtype.def"
 #undef GX_COMPUTED
 #undef GX_WIDENED
+#undef GX_FIELD
         ;
     return names + 2;
 }

@@ -2,7 +2,7 @@
 ** Stored elements: the dtypes of dtype.def, and how their elements become numbers and come back.
 **
 ** A gx_number (types.h) is what kernels compute with; a gx_dtype is what lies in a tile, a value, a
-** file or an array of the application's.  The first GX_NUMBER_COUNT dtypes are the numbers
+** file or an array of the application's.  The first GX_FLOATS dtypes, and m31, are the numbers
 ** themselves.  The compiler refuses one enum where the other belongs: the functions here are the
 ** only ways across.
 */
@@ -15,22 +15,24 @@
 typedef enum gx_dtype {
 #define GX_COMPUTED(id, NAME, ...) GX_DTYPE_##NAME = (id),
 #define GX_WIDENED GX_COMPUTED
+#define GX_FIELD GX_COMPUTED
 #include "dtype.def"
 #undef GX_COMPUTED
 #undef GX_WIDENED
+#undef GX_FIELD
     GX_DTYPE_COUNT
 } gx_dtype;
 
 /* What numbers are stored as where nothing else is asked for. */
 static inline gx_dtype gx_dtype_of(gx_number number)
 {
-    return (gx_dtype)number;
+    return number == GX_M31 ? GX_DTYPE_M31 : (gx_dtype)number;
 }
 
 /* Stored as it is computed: no conversion comes between. */
 static inline bool gx_dtype_is_number(gx_dtype dtype)
 {
-    return (unsigned)dtype < GX_NUMBER_COUNT;
+    return (unsigned)dtype < GX_FLOATS || dtype == GX_DTYPE_M31;
 }
 
 static inline bool gx_dtype_is(gx_dtype dtype, gx_number number)

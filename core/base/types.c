@@ -8,7 +8,7 @@
 
 const char *gx_number_name(gx_number dtype)
 {
-    static const char *const names[GX_NUMBER_COUNT] = {"f64", "f32", "c128", "c64"};
+    static const char *const names[GX_NUMBER_COUNT] = {"f64", "f32", "c128", "c64", "m31"};
     return (unsigned)dtype < GX_NUMBER_COUNT ? names[dtype] : "?";
 }
 
@@ -24,6 +24,9 @@ double gx_number_least(gx_number dtype)
 
 gx_number gx_number_promote(gx_number a, gx_number b)
 {
+    if (a == GX_M31 || b == GX_M31) {
+        return GX_M31; // a whole number has an element; others are refused when they are read
+    }
     bool is_complex = gx_number_is_complex(a) || gx_number_is_complex(b);
     bool is_double = gx_number_is_double(a) || gx_number_is_double(b);
     if (is_complex) {
@@ -39,7 +42,7 @@ gx_number gx_number_wide(gx_number dtype)
 
 gx_number gx_number_real(gx_number dtype)
 {
-    return gx_number_is_double(dtype) ? GX_F64 : GX_F32;
+    return dtype == GX_M31 ? GX_M31 : gx_number_is_double(dtype) ? GX_F64 : GX_F32;
 }
 
 gx_trans gx_adjoint(gx_number dtype)

@@ -4,21 +4,28 @@
 #ifndef GX_TYPES_H
 #define GX_TYPES_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /*
 ** What is computed with: kernels are kernel[operation][number].  What elements are stored as is a
-** gx_dtype (dtype.h); these four are dtypes, too, of the same ids.
+** gx_dtype (dtype.h); the numbers are dtypes, too, the floating ones of the same ids.
 */
 typedef enum gx_number {
     GX_F64 = 0,  /* IEEE 754 binary64                       */
     GX_F32 = 1,  /* IEEE 754 binary32                       */
     GX_C128 = 2, /* two binary64: real part, imaginary part */
     GX_C64 = 3,  /* two binary32: real part, imaginary part */
+    GX_M31 = 4,  /* whole numbers modulo 2^31 - 1: field.h  */
     GX_NUMBER_COUNT
 } gx_number;
+
+#define GX_FLOATS 4 /* the first numbers, which are floating */
+
+/* The modulus of GX_M31; elements are 0 .. p - 1. */
+#define GX_M31_P 2147483647u
 
 typedef enum gx_trans { GX_NO_TRANS = 0, GX_TRANS, GX_CONJ_TRANS } gx_trans;
 typedef enum gx_side { GX_LEFT = 0, GX_RIGHT } gx_side;
@@ -70,7 +77,7 @@ const char *gx_properties_text(uint32_t properties, char text[GX_PROPERTIES_MAX]
 */
 bool gx_property_parse(const char *name, uint32_t *bit);
 
-/* "f64", "f32", "c128", "c64"; "?" for anything else.  Static string. */
+/* "f64", "f32", "c128", "c64", "m31"; "?" for anything else.  Static string. */
 const char *gx_number_name(gx_number dtype);
 
 /* In loops of a constant dtype they are constants. */
@@ -92,7 +99,10 @@ static inline size_t gx_number_bytes(gx_number dtype) /* of an element */
 double gx_number_eps(gx_number dtype);     /* from 1 to the next number: 2^-52 or 2^-23 */
 double gx_number_least(gx_number dtype);   /* the smallest that is not subnormal: 2^-1022, 2^-126 */
 
-/* The number that holds both without loss, as NumPy promotes: f32+f64 -> f64, f64+c64 -> c128. */
+/*
+** The number that holds both without loss, as NumPy promotes: f32+f64 -> f64, f64+c64 -> c128.  With
+** m31 it is m31, which whole numbers are taken to.
+*/
 gx_number gx_number_promote(gx_number a, gx_number b);
 gx_number gx_number_wide(gx_number dtype); /* the same in doubles: F64, C128         */
 gx_number gx_number_real(gx_number dtype); /* of its magnitudes: F64, F32            */
@@ -130,6 +140,8 @@ static inline gx_scalar gx_number_get(gx_number number, const void *x, int64_t k
     const double *d = (const double *)x;
     const float *f = (const float *)x;
     switch (number) {
+    case GX_M31:
+        return (gx_scalar){(double)((const uint32_t *)x)[k], 0};
     case GX_F64:
         return (gx_scalar){d[k], 0};
     case GX_F32:
@@ -141,11 +153,21 @@ static inline gx_scalar gx_number_get(gx_number number, const void *x, int64_t k
     }
 }
 
+/* The element of GX_M31 that a whole double stands for; of another one its floor does. */
+static inline uint32_t gx_m31_of(double x)
+{
+    double rest = fmod(floor(x), GX_M31_P);
+    return (uint32_t)(rest < 0 ? rest + GX_M31_P : rest >= 0 ? rest : 0);
+}
+
 static inline void gx_number_put(gx_number number, void *x, int64_t k, gx_scalar value)
 {
     double *d = (double *)x;
     float *f = (float *)x;
     switch (number) {
+    case GX_M31:
+        ((uint32_t *)x)[k] = gx_m31_of(value.re);
+        break;
     case GX_F64:
         d[k] = value.re;
         break;

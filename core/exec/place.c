@@ -140,7 +140,8 @@ gx_accel *gx_place_candidate(gx_run *run, double flops, gx_number dtype, size_t 
         }
     }
     ctx->owed_s = 0;
-    return take_device(run, device_bytes);
+    gx_accel *accel = take_device(run, device_bytes);
+    return accel != NULL && gx_accel_offers(accel, GX_GEMM, dtype) ? accel : NULL;
 }
 
 gx_accel *gx_place_saving(gx_run *run, double saving_s, size_t *device_bytes)

@@ -30,12 +30,13 @@ typedef struct place {
 
 /* What is known of the numbers of all parts. */
 typedef struct kinds {
-    bool is_complex, is_double, has_number;
+    bool is_complex, is_double, has_number, has_field;
 } kinds;
 
 static void join_number(kinds *all, gx_number number)
 {
     all->has_number = true;
+    all->has_field = all->has_field || number == GX_M31;
     all->is_double = all->is_double || gx_number_is_double(number);
     all->is_complex = all->is_complex || gx_number_is_complex(number);
 }
@@ -255,6 +256,17 @@ static bool is_plain(const leaves *l, int64_t rows, int64_t cols)
            one->rows == rows && one->cols == cols;
 }
 
+/* All leaves of a source, which are of floating numbers. */
+static gx_code add_parts_of(opening *o, leaves *l, const part *p, const char *name, gx_err *err)
+{
+    GX_TRY(add_part(o, l, p, err));
+    return !l->kinds.has_field
+               ? GX_OK
+               : gx_fail(err, GX_ARG,
+                         "%s has parts of m31: matrices made of others are of floating numbers",
+                         name);
+}
+
 /* An operand as a source of its own, whatever is done to what it is an operand of. */
 static gx_code open_operand(opening *o, const gx_meta *of, const gx_term *term, gx_mat *out,
                             gx_err *err)
@@ -266,7 +278,7 @@ static gx_code open_operand(opening *o, const gx_meta *of, const gx_term *term, 
         return gx_fail(err, GX_ARG, "more than %d operands are in one another", o->operands);
     }
     o->operands++;
-    gx_code code = add_part(o, &l, &p, err);
+    gx_code code = add_parts_of(o, &l, &p, of->name, err);
     o->operands--;
     if (code != GX_OK) {
         free_leaves(o->mem, l.leaf, l.count);
@@ -360,7 +372,7 @@ static gx_code open_part(gx_store *store, gx_mem *mem, const part *p, opening *o
     o->store = store;
     o->mem = mem;
     gx_mat_stored(out, p->of);
-    gx_code code = add_part(o, &l, p, err);
+    gx_code code = add_parts_of(o, &l, p, p->of->name, err);
     void *pool = NULL;
     code = code != GX_OK
                ? code

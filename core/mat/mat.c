@@ -507,9 +507,8 @@ gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i
     case GX_MAT_STORED:
         return read_stored(mat, reader, i0, j0, m, n, gx_dtype_of(dtype), dst, ld, err);
     case GX_MAT_VALUE:
-        gx_convert(mat->number, gx_at(mat->data, mat->number, mat->ld, i0, j0), mat->ld, dtype, dst,
-                   ld, m, n);
-        return GX_OK;
+        return gx_widen(mat->dtype, gx_at(mat->data, mat->number, mat->ld, i0, j0), mat->ld, dtype,
+                        dst, ld, m, n, err);
     case GX_MAT_NARROW:
         return gx_widen(mat->dtype, gx_dtype_at(mat->data, mat->dtype, mat->ld, i0, j0), mat->ld,
                         dtype, dst, ld, m, n, mat->is_rounded ? NULL : err);

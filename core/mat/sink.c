@@ -180,6 +180,9 @@ gx_code gx_sink_begin_sparse(gx_run *run, const gx_dest *dest, int64_t rows, int
     sink->replace = dest != NULL && dest->replace;
     gx_err err = {0};
     size_t bytes;
+    if (dtype == GX_M31 || dtype_of(dest, dtype) == GX_DTYPE_M31) {
+        return gx_run_failf(run, GX_ARG, "there are no sparse matrices of m31");
+    }
     if (!gx_matrix_bytes(rows, cols, dtype, &bytes)) {
         gx_fail(&err, GX_TOOBIG, "a result of %lldx%lld %s: " GX_SIZES_TEXT, (long long)rows,
                 (long long)cols, gx_number_name(dtype));

@@ -327,7 +327,7 @@ gx_ref gx_graph_add(gx_graph *g, const gx_node *given, const gx_ref *in, int cou
             return GX_NO_NODE;
         }
     }
-    if (!mark_sparse(g, &marked, in, count)) {
+    if (!mark_sparse(g, &marked, in, count) || !gx_graph_takes_field(g, node, in, count)) {
         return GX_NO_NODE;
     }
     if (!gx_matrix_bytes(node->type.rows, node->type.cols, node->type.dtype, &bytes)) {

@@ -98,13 +98,13 @@ static void fill_store(gx_profile *profile)
 void gx_profile_built_in(gx_profile *profile)
 {
     // Per thread, and half of what a machine of two slow cores was seen to do.
-    static const double per_thread[GX_NUMBER_COUNT] = {
+    static const double per_thread[GX_FLOATS] = {
         [GX_F64] = 16e9, [GX_F32] = 32e9, [GX_C128] = 16e9, [GX_C64] = 32e9};
     static const double share[GX_PROFILE_SIZES] = {0.25, 0.75, 1, 1}; // small products thread badly
     *profile = (gx_profile){.threads = gx_machine_cpus(), .gemm_size = {128, 512, 1536, 3072}};
     memcpy(profile, of_machine.usual, sizeof of_machine.usual);
     profile->sweep_bytes_per_s *= profile->threads;
-    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
+    for (int dtype = 0; dtype < GX_FLOATS; dtype++) {
         for (int i = 0; i < GX_PROFILE_SIZES; i++) {
             profile->gemm_flops_per_s[dtype][i] = per_thread[dtype] * share[i] * profile->threads;
         }
@@ -283,7 +283,7 @@ static bool parse_rates(const cJSON *object, int64_t *size, double *gemm, double
         size[i] = (int64_t)positive(cJSON_GetArrayItem(edges, i), is_sound);
         *is_sound = *is_sound && size[i] > (i == 0 ? 0 : size[i - 1]);
     }
-    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
+    for (int dtype = 0; dtype < GX_FLOATS; dtype++) {
         const char *name = gx_number_name((gx_number)dtype);
         parse_list(cJSON_GetObjectItemCaseSensitive(products, name), gemm + dtype * sizes, sizes,
                    is_sound);
@@ -387,7 +387,7 @@ static void add_rates(cJSON *object, const int64_t *size, const double *gemm, co
         add_number(list, (double)size[i]);
     }
     cJSON *lists = cJSON_AddObjectToObject(object, "gemm_flops_per_s");
-    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
+    for (int dtype = 0; dtype < GX_FLOATS; dtype++) {
         add_list(lists, gx_number_name((gx_number)dtype), gemm + dtype * sizes, sizes);
     }
     lists = cJSON_AddObjectToObject(object, "f64_flops_per_s");
@@ -538,7 +538,7 @@ void gx_profile_guess_device(gx_device_profile *device)
     double *rates = device->gemm_flops_per_s[0];
     *device = (gx_device_profile){.gemm_size = {0}};
     memcpy(device, of_device.usual, (size_t)of_device.count * sizeof(double));
-    for (int i = 0; i < GX_NUMBER_COUNT * GX_DEVICE_SIZES; i++) {
+    for (int i = 0; i < GX_FLOATS * GX_DEVICE_SIZES; i++) {
         rates[i] = INFINITY;
     }
     device->sweep_bytes_per_s = INFINITY;

@@ -59,7 +59,7 @@ typedef struct gx_profile {
     gx_store_rates store_new;            /* stored where the file has to grow for them         */
     gx_store_rates store_again;          /* where others have been: log and free pages         */
     int64_t gemm_size[GX_PROFILE_SIZES]; /* n of the n x n products, ascending                 */
-    double gemm_flops_per_s[GX_NUMBER_COUNT][GX_PROFILE_SIZES];
+    double gemm_flops_per_s[GX_FLOATS][GX_PROFILE_SIZES];
     double rate_flops_per_s[GX_RATE_COUNT][GX_PROFILE_SIZES]; /* f64, of the same n            */
 } gx_profile;
 
@@ -78,7 +78,7 @@ typedef struct gx_device_profile {
     double alloc_bytes_per_s;           /* and for each byte                           */
     double sweep_bytes_per_s;           /* as in gx_profile                            */
     int64_t gemm_size[GX_DEVICE_SIZES]; /* n of the n x n products, ascending          */
-    double gemm_flops_per_s[GX_NUMBER_COUNT][GX_DEVICE_SIZES];
+    double gemm_flops_per_s[GX_FLOATS][GX_DEVICE_SIZES];
     double rate_flops_per_s[GX_RATE_COUNT][GX_DEVICE_SIZES]; /* f64, of the same n     */
 } gx_device_profile;
 
@@ -170,7 +170,7 @@ typedef struct gx_bench {
     const double *share;       /* of a product's rate, of a factorisation that is not measured    */
     int sizes;                 /* of the lists that follow                                        */
     const int64_t *size;       /* n of the n x n matrices                                         */
-    double *gemm;              /* [GX_NUMBER_COUNT][sizes]                                        */
+    double *gemm;              /* [GX_FLOATS][sizes]                                        */
     double *rate;              /* [GX_RATE_COUNT][sizes]                                          */
     double *sweep_bytes_per_s; /* as it is where it is not measured                         */
 } gx_bench;

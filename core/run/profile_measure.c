@@ -261,7 +261,7 @@ static gx_code time_rates(gx_bench *b, gx_rate which, gx_err *err)
 
 gx_code gx_bench_run(gx_bench *b, gx_err *err)
 {
-    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
+    for (int dtype = 0; dtype < GX_FLOATS; dtype++) {
         GX_TRY(time_products(b, (gx_number)dtype, err));
     }
     GX_TRY(time_sweep(b, err));

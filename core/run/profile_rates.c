@@ -92,9 +92,15 @@ static double between(const int64_t *size, const double *rate, int sizes, double
     return rate[sizes - 1];
 }
 
+/* Products of GX_M31 are so many of doubles, with what comes before and after them. */
+static const double FIELD_PRODUCTS = 2.4;
+
 double gx_profile_flops(const gx_profile *profile, gx_number dtype, int64_t n, int threads)
 {
     const double FULL = 64; // from this edge on one thread is at its rate
+    if (dtype == GX_M31) {
+        return gx_profile_flops(profile, GX_F64, n, threads) / FIELD_PRODUCTS;
+    }
     const double *rates = profile->gemm_flops_per_s[dtype];
     double team = (double)gx_max(1, gx_min(threads, profile->threads)) / profile->threads;
     double all = team * between(profile->gemm_size, rates, GX_PROFILE_SIZES, (double)n, 1);
@@ -117,8 +123,11 @@ double gx_profile_sweep_rate(const gx_profile *profile, int threads)
 
 double gx_profile_device_flops(const gx_device_profile *profile, gx_number dtype, int64_t n)
 {
+    double part = dtype == GX_M31 ? FIELD_PRODUCTS : 1;
+    dtype = dtype == GX_M31 ? GX_F64 : dtype;
     return between(profile->gemm_size, profile->gemm_flops_per_s[dtype], GX_DEVICE_SIZES, (double)n,
-                   2);
+                   2) /
+           part;
 }
 
 /* Seconds a byte at one of the measured sizes, or between them, by the logarithm of the size. */

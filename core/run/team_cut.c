@@ -95,7 +95,8 @@ typedef struct job {
     int64_t cells;      /* of the grid                  */
     int64_t slices, ks; /* of k: how many, how long     */
     void *partial;      /* slices - 1 matrices m x n    */
-    size_t work_bytes;  /* FUSED: of a member           */
+    char *work;         /* of all members               */
+    size_t work_bytes;  /* of a member                  */
     bool is_triangle;   /* SYRK, HERK, SYMMETRIZE       */
 } job;
 
@@ -210,7 +211,7 @@ static gx_fused_place place_at(const gx_fused_place *from, gx_number dtype, int6
     return to;
 }
 
-static gx_code run_fused(const job *w, gx_args *cell, int64_t i, int64_t j, int member, gx_err *err)
+static gx_code run_fused(const job *w, gx_args *cell, int64_t i, int64_t j, gx_err *err)
 {
     gx_fused_place in[GX_FUSED_INPUTS], out[GX_FUSED_OUTPUTS];
     const gx_fused *f = cell->fused;
@@ -223,7 +224,6 @@ static gx_code run_fused(const job *w, gx_args *cell, int64_t i, int64_t j, int 
     }
     cell->in = in;
     cell->out = out;
-    cell->work = (char *)w->args->work + (size_t)member * w->work_bytes;
     return w->run(w->dev, NULL, cell, err);
 }
 
@@ -239,6 +239,7 @@ static gx_code run_cell(void *arg, int64_t piece, int member, gx_err *err)
     cell.m = gx_min(w->um, w->m - i);
     cell.n = gx_min(w->un, w->n - j);
     cell.c = at(w, p->c, p->ldc, i, j);
+    cell.work = w->work_bytes > 0 ? w->work + (size_t)member * w->work_bytes : p->work;
 
     switch (w->kernel) {
     case GX_GEMM:
@@ -267,7 +268,7 @@ static gx_code run_cell(void *arg, int64_t piece, int member, gx_err *err)
         cell.a = at(w, p->a, p->lda, i, j);
         return run_triangle(w, &cell, j, err);
     case GX_FUSED:
-        return run_fused(w, &cell, i, j, member, err);
+        return run_fused(w, &cell, i, j, err);
     default:
         cell.a = at(w, p->a, p->lda, i, j);
         cell.b = at(w, p->b, p->ldb, i, j);
@@ -520,7 +521,9 @@ static gx_code cut_and_run(job *w, const gx_cut *cut, gx_err *err)
     bool is_fixed = cut != NULL && cut->is_fixed && is_exact;
     if (w->m <= 0 || w->n <= 0 || (!is_fixed && is_small(w)) ||
         (w->is_triangle && w->off == NULL)) {
-        return w->run(w->dev, NULL, w->args, err);
+        gx_args all = *w->args;
+        all.work = w->work_bytes > 0 ? w->work : all.work;
+        return w->run(w->dev, NULL, &all, err);
     }
     if (is_triangular(w->kernel)) {
         cut_lines(w, cut);
@@ -549,6 +552,26 @@ static gx_code cut_and_run(job *w, const gx_cut *cut, gx_err *err)
     return GX_OK;
 }
 
+/* Cut and run with room for each member, where the kernel wants any. */
+static gx_code run_with_room(job *w, const gx_cut *cut, gx_err *err)
+{
+    gx_mem *mem = w->team == NULL ? NULL : gx_team_mem(w->team);
+    size_t members = w->team == NULL ? 1 : (size_t)gx_team_threads(w->team);
+    bool has_room = w->kernel == GX_FUSED || (w->kernel == GX_GEMM && w->dtype == GX_M31);
+    void *work = NULL;
+    if (has_room && w->backend->workspace != NULL) {
+        w->work_bytes =
+            gx_whole_lines(w->backend->workspace(w->dev, w->kernel, w->dtype, w->args));
+    }
+    if (w->work_bytes > 0) {
+        GX_TRY(gx_mem_alloc(mem, members * w->work_bytes, "the work space of a kernel", &work, err));
+    }
+    w->work = work;
+    gx_code code = cut_and_run(w, cut, err);
+    gx_mem_free(mem, work);
+    return code;
+}
+
 gx_code gx_job_call(const gx_job *x, gx_kernel_id kernel, const gx_args *args, gx_err *err)
 {
     bool is_triangle = kernel == GX_SYRK || kernel == GX_HERK || kernel == GX_SYMMETRIZE;
@@ -567,34 +590,21 @@ gx_code gx_job_call(const gx_job *x, gx_kernel_id kernel, const gx_args *args, g
              .ks = gx_max(args->k, 1),
              .is_triangle = is_triangle};
     GX_TRY(gx_job_kernel(x, kernel, &w.run, err));
-    return cut_and_run(&w, x->cut, err);
+    return run_with_room(&w, x->cut, err);
 }
 
 gx_code gx_job_fused(const gx_job *x, const gx_args *args, gx_err *err)
 {
-    gx_mem *mem = x->team == NULL ? NULL : gx_team_mem(x->team);
-    size_t members = x->team == NULL ? 1 : (size_t)gx_team_threads(x->team);
-    gx_args with_work = *args;
     job w = {.team = x->team,
              .backend = x->backend,
              .kernel = GX_FUSED,
              .dtype = x->dtype,
-             .args = &with_work,
+             .args = args,
              .dev = x->dev,
              .m = args->m,
              .n = args->n,
              .slices = 1,
              .ks = 1};
     GX_TRY(gx_job_kernel(x, GX_FUSED, &w.run, err));
-    if (x->backend->workspace != NULL) {
-        w.work_bytes = gx_whole_lines(x->backend->workspace(x->dev, GX_FUSED, x->dtype, args));
-    }
-    with_work.work = NULL;
-    if (w.work_bytes > 0) {
-        GX_TRY(gx_mem_alloc(mem, members * w.work_bytes, "the work space of a kernel",
-                            &with_work.work, err));
-    }
-    gx_code code = cut_and_run(&w, x->cut, err);
-    gx_mem_free(mem, with_work.work);
-    return code;
+    return run_with_room(&w, x->cut, err);
 }

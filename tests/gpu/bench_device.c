@@ -169,7 +169,7 @@ static void factor_rates(gx_number dtype, int64_t most)
 static void memory_rates(void)
 {
     int64_t n = 16384;
-    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+    for (int d = 0; d < GX_FLOATS; d++) {
         gx_number dtype = (gx_number)d;
         double bytes = (double)(n * n) * (double)gx_number_bytes(dtype), out[2];
         double *many = malloc((size_t)n * 2 * sizeof *many);

@@ -259,7 +259,7 @@ static void rows_of(gx_number dtype, int64_t m, int64_t n)
 static void kernels(void **state)
 {
     (void)state;
-    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+    for (int d = 0; d < GX_FLOATS; d++) {
         maps_of((gx_number)d, 37, 5);
         maps_of((gx_number)d, 300, 9);
         moves_of((gx_number)d, 37, 70);
@@ -273,9 +273,9 @@ static void kernels(void **state)
 static void made(void **state)
 {
     (void)state;
-    for (int q = 0; q < 2 * GX_NUMBER_COUNT * GX_NUMBER_COUNT; q++) {
-        gx_number from = (gx_number)(q % GX_NUMBER_COUNT);
-        gx_number to = (gx_number)(q / GX_NUMBER_COUNT % GX_NUMBER_COUNT);
+    for (int q = 0; q < 2 * GX_FLOATS * GX_FLOATS; q++) {
+        gx_number from = (gx_number)(q % GX_FLOATS);
+        gx_number to = (gx_number)(q / GX_FLOATS % GX_FLOATS);
         gx_random random;
         gx_err err = {.code = GX_OK};
         must(gx_random_init(&random, (gx_random_kind)(q / 16), from, 77 + q, -1.5, 2.5, &err),
@@ -298,10 +298,10 @@ static void reductions(void **state)
 {
     (void)state;
     static const int64_t shapes[][2] = {{1, 1}, {37, 5}, {3, 700}, {2500, 4}, {129, 65}};
-    for (int q = 0; q < 5 * GX_NUMBER_COUNT * GX_REDUCE_KIND_COUNT; q++) {
-        gx_number dtype = (gx_number)(q % GX_NUMBER_COUNT);
-        int64_t m = shapes[q / GX_NUMBER_COUNT % 5][0], n = shapes[q / GX_NUMBER_COUNT % 5][1];
-        gx_reduce_kind kind = (gx_reduce_kind)(q / GX_NUMBER_COUNT / 5);
+    for (int q = 0; q < 5 * GX_FLOATS * GX_REDUCE_KIND_COUNT; q++) {
+        gx_number dtype = (gx_number)(q % GX_FLOATS);
+        int64_t m = shapes[q / GX_FLOATS % 5][0], n = shapes[q / GX_FLOATS % 5][1];
+        gx_reduce_kind kind = (gx_reduce_kind)(q / GX_FLOATS / 5);
         if (gx_number_is_complex(dtype) && (kind == GX_REDUCE_MIN || kind == GX_REDUCE_MAX)) {
             continue;
         }
@@ -415,7 +415,7 @@ static void narrow_products(void **state)
     if (getenv("GX_TEST_SMALL") != NULL) {
         return;
     }
-    for (int d = 0, q = 0; d < GX_NUMBER_COUNT; d++) {
+    for (int d = 0, q = 0; d < GX_FLOATS; d++) {
         bool is_complex = gx_number_is_complex((gx_number)d);
         int some = is_mock ? (is_complex ? 1 : 2) : is_complex ? 3 : WIDTHS;
         for (int t = 0; t < (is_complex ? 3 : 2); t++) {

@@ -491,16 +491,16 @@ static const char *const names[SERVED] = {
 /* A kernel's handle: its number and dtype, plus one. */
 API int cudaLibraryGetKernel(void **kernel, void *library, const char *name)
 {
-    static const char *const suffix[GX_NUMBER_COUNT] = {"_f64", "_f32", "_c128", "_c64"};
+    static const char *const suffix[GX_FLOATS] = {"_f64", "_f32", "_c128", "_c64"};
     (void)library;
     BEGIN(MOCK_RUNTIME, "cudaLibraryGetKernel");
     for (int i = 0; i < SERVED; i++) {
         size_t length = strlen(names[i]);
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             bool is_one = i >= REDUCE_END && i <= RANDOM && name[length] == '\0';
             if (strncmp(name, names[i], length) == 0 &&
                 (is_one || strcmp(name + length, suffix[d]) == 0)) {
-                *kernel = (void *)(uintptr_t)(i * GX_NUMBER_COUNT + d + 1);
+                *kernel = (void *)(uintptr_t)(i * GX_FLOATS + d + 1);
                 return 0;
             }
         }
@@ -512,7 +512,7 @@ API int cudaFuncSetAttribute(const void *kernel, int attribute, int value)
 {
     const int ROOM = 8, MOST = 227 << 10;
     BEGIN(MOCK_RUNTIME, "cudaFuncSetAttribute");
-    bool is_there = (uintptr_t)kernel - 1 < SERVED * GX_NUMBER_COUNT;
+    bool is_there = (uintptr_t)kernel - 1 < SERVED * GX_FLOATS;
     return is_there && attribute == ROOM && value <= MOST ? 0 : mock_keep(CUDA_INVALID);
 }
 
@@ -647,14 +647,14 @@ API int cudaLaunchKernel(const void *kernel, dim grid, dim block, void **args, s
     (void)bytes;
     BEGIN_LATER(MOCK_RUNTIME, "cudaLaunchKernel", &is_fatal);
     int number = (int)((uintptr_t)kernel - 1);
-    if (kernel == NULL || number / GX_NUMBER_COUNT >= SERVED) {
+    if (kernel == NULL || number / GX_FLOATS >= SERVED) {
         return mock_keep(CUDA_NOT_FOUND);
     }
     if (grid.x * grid.y * grid.z * block.x * block.y * block.z == 0 || block.x * block.y > 1024) {
         return mock_keep(CUDA_BAD_LAUNCH);
     }
-    launch l = {.kernel = (served)(number / GX_NUMBER_COUNT),
-                .dtype = (gx_number)(number % GX_NUMBER_COUNT)};
+    launch l = {.kernel = (served)(number / GX_FLOATS),
+                .dtype = (gx_number)(number % GX_FLOATS)};
     size_t size = l.kernel == ROWS        ? sizeof l.p.rows
                   : l.kernel == RANDOM    ? sizeof l.p.random
                   : is_narrow(l.kernel)   ? sizeof l.p.narrow
