@@ -20,7 +20,7 @@
 ** TERMS: 248 2^45 + 2^31 < 2^53.  Rows and columns of c at once; up to PLAIN multiply-adds a loop
 ** beats a call of BLAS.
 */
-enum { TERMS = 248, ROWS = 512, COLUMNS = 512, PLAIN = 4096 };
+enum { TERMS = 248, ROWS = 1024, COLUMNS = 256, PLAIN = 4096 };
 
 /* name(parameters): the loop name_loop, compiled for the vectors of several processors. */
 #ifdef __x86_64__
@@ -87,10 +87,18 @@ size_t gx_cpu_field_gemm_bytes(const gx_args *args)
     return is_plain ? 0 : take_room(args, NULL, &s);
 }
 
+/* The nearest whole number of what is below 2^51, in a form that is vectorised. */
+GX_INLINE double rounded(double x)
+{
+    const double UNIT_IS_1 = 0x1.8p52;
+    return x + UNIT_IS_1 - UNIT_IS_1;
+}
+
 /* Between -p/2 and p/2. */
 GX_INLINE double balanced(uint32_t x, uint32_t p)
 {
-    return (double)(int32_t)(x > p / 2 ? x - p : x);
+    int32_t y = (int32_t)x, half = (int32_t)(p / 2);
+    return (double)(y - (y > half ? (int32_t)p : 0));
 }
 
 /* Halves of count elements; x may be where step is 1 or a column apart. */
@@ -98,7 +106,7 @@ GX_INLINE void halve(const uint32_t *x, int64_t apart, int64_t count, uint32_t p
                      double *lo)
 {
     for (int64_t i = 0; i < count; i++) {
-        double whole = balanced(x[i * apart], p), upper = rint(whole * 0x1p-15);
+        double whole = balanced(x[i * apart], p), upper = rounded(whole * 0x1p-15);
         hi[i] = upper;
         lo[i] = whole - upper * 0x1p15;
     }
@@ -160,29 +168,31 @@ static void pack_right(const step *s, int64_t l0, int64_t j0)
     }
 }
 
-/* A column of c from its halves, added to what is there or not. */
-GX_INLINE void unite_loop(const double *hi, const double *lo, int64_t count, uint32_t p, bool adds,
-                          uint32_t *c)
+/* A column of c from its halves, added to what is there or not; zeros are left of the halves. */
+GX_INLINE void unite_loop(double *restrict hi, double *restrict lo, int64_t count,
+                          uint32_t p, bool adds, uint32_t *restrict c)
 {
     double whole = p, per_one = 1 / whole;
+    int32_t kept = adds ? -1 : 0;
     for (int64_t i = 0; i < count; i++) {
-        double x = hi[i] - rint(hi[i] * per_one) * whole;
-        x = x * 0x1p15 + lo[i] + (adds ? (double)(int32_t)c[i] : 0);
-        x = x - rint(x * per_one) * whole;
-        c[i] = (uint32_t)(int32_t)(x < 0 ? x + whole : x);
+        double x = hi[i] - rounded(hi[i] * per_one) * whole;
+        x = x * 0x1p15 + lo[i] + (double)((int32_t)c[i] & kept);
+        hi[i] = lo[i] = 0;
+        int32_t rest = (int32_t)(x - rounded(x * per_one) * whole);
+        c[i] = (uint32_t)rest + (uint32_t)(rest >> 31 & (int32_t)p);
     }
 }
 COPIES(unite,
-       (const double *hi, const double *lo, int64_t count, uint32_t p, bool adds, uint32_t *c),
+       (double *hi, double *lo, int64_t count, uint32_t p, bool adds, uint32_t *c),
        (hi, lo, count, p, adds, c))
 
 static void multiply_step(const step *s, int64_t i0, int64_t j0, bool adds)
 {
     cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, (blasint)(2 * s->m), (blasint)s->n,
-                (blasint)s->k, 1, s->a, (blasint)(2 * s->m), s->b, (blasint)s->k, 0, s->c,
+                (blasint)s->k, 1, s->a, (blasint)(2 * s->m), s->b, (blasint)s->k, 1, s->c,
                 (blasint)(2 * s->m));
     for (int64_t j = 0; j < s->n; j++) {
-        const double *hi = s->c + 2 * s->m * j;
+        double *hi = s->c + 2 * s->m * j;
         unite(hi, hi + s->m, s->m, s->p, adds, gx_at(s->args->c, GX_M31, s->args->ldc, i0, j0 + j));
     }
 }
@@ -213,6 +223,7 @@ gx_code gx_cpu_gemm_m31(gx_dev *dev, gx_queue *queue, const gx_args *args, gx_er
     }
     take_room(args, args->work, &s);
     scale_result(args, s.beta == 0 ? 1 : s.beta, s.p);
+    memset(s.c, 0, (size_t)(2 * rows_of(args) * columns_of(args)) * sizeof *s.c);
     GX_TRY(gx_cpu_narrow_begin(err));
     for (int64_t i = 0; i < args->m; i += s.m) {
         s.m = gx_min(ROWS, args->m - i);

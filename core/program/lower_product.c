@@ -68,7 +68,7 @@ static void in_memory(gx_exec *x, const gx_node *node)
     }
     bool is_gram = gx_input(g, node, 0) == gx_input(g, node, 1) &&
                    (node->type.properties & (GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN)) != 0;
-    if (is_gram) {
+    if (is_gram && node->type.dtype != GX_M31) {
         symmetric(x, &p, c);
         return;
     }
