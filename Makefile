@@ -143,7 +143,8 @@ EVERY_FMA := $(if $(findstring clang,$(CC)),,--param=avoid-fma-max-bits=0)
 $(BUILD)/kernels/cpu_pair.o $(BUILD)/kernels/cpu_packed.o $(BUILD)/kernels/cpu_apart.o $(BUILD)/kernels/cpu_sparse.o $(BUILD)/kernels/cpu_elementary.o: private FLAGS += -ffp-contract=fast $(EVERY_FMA)
 
 # The loops that every element passes which is converted or centred.
-$(BUILD)/core/base/convert.o $(BUILD)/core/base/dtype.o $(BUILD)/core/base/csr.o $(BUILD)/core/mat/mat.o: private FLAGS += -O3
+$(BUILD)/core/base/convert.o $(BUILD)/core/base/dtype.o $(BUILD)/core/base/csr.o $(BUILD)/core/mat/mat.o \
+    $(BUILD)/core/exact/eliminate.o: private FLAGS += -O3
 
 # Not ours: the warnings in what lemon made are its authors'.
 $(BUILD)/core/program/grammar.o: private FLAGS += -w -Icore/program

@@ -4,7 +4,7 @@
 ** Each function reads its arguments, lets core/alg*.c do the mathematics into a sink, and returns
 ** the stored name or the value.
 */
-#include "gx_ext.h"
+#include "exact.h"
 
 #include "../core/alg/alg.h"
 #include "../core/alg/dense.h"
@@ -19,6 +19,7 @@
 typedef struct matmul_options {
     bool transa, transb, conja, conjb;
     gx_scalar alpha, beta;
+    gx_exact_options exact;
 } matmul_options;
 
 static const gx_option matmul_keys[] = {
@@ -28,6 +29,7 @@ static const gx_option matmul_keys[] = {
     {"conjb", GX_OPT_BOOL, offsetof(matmul_options, conjb), 0},
     {"alpha", GX_OPT_SCALAR, offsetof(matmul_options, alpha), 0},
     {"beta", GX_OPT_SCALAR, offsetof(matmul_options, beta), 0},
+    GX_EXACT_KEYS(matmul_options),
     {NULL, GX_OPT_END, 0, 0}};
 
 /* "conja" is the conjugate transpose; for real matrices it is the transpose. */
@@ -137,6 +139,17 @@ static void matmul(gx_fn *fn)
     gx_number dtype;
     if (gx_matmul_shape(&args, &m, &n, &dtype, &fn->err) != GX_OK) {
         fail_shape(fn, &args, &fn->err);
+        return;
+    }
+    if (opt.exact.has_mod || opt.exact.is_exact) {
+        if (args.C0 != NULL || opt.alpha.re != 1 || opt.alpha.im != 0) {
+            gx_fn_fail(fn, "\"mod\" and \"exact\" go without \"alpha\" and \"beta\"");
+        }
+        gx_exact_fn_matmul(fn, &opt.exact, &A, args.transa, &B, args.transb);
+        return;
+    }
+    if (dtype == GX_M31 && (!gx_is_of_field(opt.alpha) || !gx_is_of_field(opt.beta))) {
+        gx_fn_fail(fn, "\"alpha\" and \"beta\" of m31 must be whole numbers");
         return;
     }
     fn->dest.replace |= args.C0 != NULL;

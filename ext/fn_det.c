@@ -8,18 +8,34 @@
 **
 ** Each takes a stored LU factorisation in the place of A.
 */
+#include "exact.h"
 #include "table_fn.h"
 
 #include "../core/alg/alg_lu.h"
 
-/* gx_det(A), gx_logdet(A) */
+typedef struct det_options {
+    bool is_given; /* first: an offset of 0 means none */
+    gx_exact_options exact;
+} det_options;
+
+static const gx_option det_keys[] = {GX_EXACT_KEYS(det_options), {NULL, GX_OPT_END, 0, 0}};
+
+/* gx_det(A[, options]), gx_logdet(A) */
 static void det(gx_fn *fn)
 {
     gx_mat A;
     gx_aux aux;
     gx_determinant d;
-    if (gx_fn_options(fn, NULL, NULL) && gx_fn_factor(fn, 0, "A", GX_AUX_LU, &A, &aux) &&
-        gx_alg_determinant(&fn->run, &A, &aux, &d) == GX_OK) {
+    det_options opt = {0};
+    if (!gx_fn_options(fn, fn->def->variant == 0 ? det_keys : NULL, &opt) ||
+        !gx_fn_factor(fn, 0, "A", GX_AUX_LU, &A, &aux)) {
+        return;
+    }
+    if (aux.kind == GX_AUX_NONE && gx_fn_is_exact(&opt.exact, &A, NULL)) {
+        gx_exact_fn_det(fn, &opt.exact, &A);
+        return;
+    }
+    if (gx_alg_determinant(&fn->run, &A, &aux, &d) == GX_OK) {
         bool is_log = fn->def->variant == 1;
         gx_fn_result_scalar(fn, is_log ? (gx_scalar){d.log, 0} : d.det,
                             !is_log && gx_number_is_complex(A.number));
@@ -62,8 +78,13 @@ static void inverse(gx_fn *fn)
 {
     gx_mat A;
     gx_aux aux;
-    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_factor(fn, 0, "A", GX_AUX_LU, &A, &aux) ||
+    det_options opt = {0};
+    if (!gx_fn_options(fn, det_keys, &opt) || !gx_fn_factor(fn, 0, "A", GX_AUX_LU, &A, &aux) ||
         !gx_fn_is_square(fn, &A)) {
+        return;
+    }
+    if (aux.kind == GX_AUX_NONE && gx_fn_is_exact(&opt.exact, &A, NULL)) {
+        gx_exact_fn_solve(fn, &opt.exact, &A, NULL);
         return;
     }
     uint32_t kept = GX_PROP_LOWER | GX_PROP_UPPER | GX_PROP_UNIT;
@@ -74,8 +95,8 @@ static void inverse(gx_fn *fn)
 }
 
 const gx_function gx_functions_det[] = {
-    {"gx_det", 1, 1, 0, det, 0},
+    {"gx_det", 1, 2, GX_EXACT, det, 0},
     {"gx_logdet", 1, 1, 0, det, 1},
-    {"gx_inverse", 1, 3, GX_MADE(1), inverse, 0},
+    {"gx_inverse", 1, 3, GX_MADE(1) | GX_EXACT, inverse, 0},
     {.name = NULL},
 };

@@ -17,6 +17,7 @@
 ** spectra.c, the mathematics in core/spectra/alg_eig.h and funm.h.  Several destinations are stored
 ** together or not at all (outputs.c).
 */
+#include "exact.h"
 #include "spectra.h"
 #include "table_fn.h"
 
@@ -156,11 +157,13 @@ static void svd(gx_fn *fn)
 typedef struct nullspace_options {
     double tol;
     bool has_tol;
+    gx_exact_options exact;
 } nullspace_options;
 
 static const gx_option nullspace_keys[] = {{"tol=[0,inf]", GX_OPT_REAL,
                                             offsetof(nullspace_options, tol),
                                             offsetof(nullspace_options, has_tol)},
+                                           GX_EXACT_KEYS(nullspace_options),
                                            {NULL, GX_OPT_END, 0, 0}};
 
 /* Singular values above the tolerance. */
@@ -201,6 +204,10 @@ static void nullspace(gx_fn *fn)
     gx_svd_result r = {0};
     gx_outputs out;
     if (!gx_fn_options(fn, nullspace_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A)) {
+        return;
+    }
+    if (gx_fn_is_exact(&opt.exact, &A, NULL)) {
+        gx_exact_fn_nullspace(fn, &opt.exact, &A);
         return;
     }
     const gx_dest *dests[] = {&fn->dest};
@@ -248,7 +255,7 @@ const gx_function gx_functions_eig[] = {
     {"gx_eig", 1, 4, GX_SPARSE(0), eig, 0},
     {"gx_eigvals", 1, 3, GX_SPARSE(0), eig, 1},
     {"gx_svd", 1, 5, GX_SPARSE(0), svd, 0},
-    {"gx_nullspace", 1, 3, GX_MADE(1), nullspace, 0},
+    {"gx_nullspace", 1, 3, GX_MADE(1) | GX_EXACT, nullspace, 0},
     {"gx_sqrtm", 1, 3, GX_MADE(1), funm, GX_FUNM_SQRT},
     {"gx_expm", 1, 3, GX_MADE(1), funm, GX_FUNM_EXP},
     {"gx_logm", 1, 3, GX_MADE(1), funm, GX_FUNM_LOG},

@@ -6,6 +6,7 @@
 **
 **     SELECT x, rank, residual, rcond FROM gx_lstsq('A', 'B');   one row
 */
+#include "exact.h"
 #include "table_fn.h"
 
 #include "../core/alg/alg_qr.h"
@@ -160,12 +161,31 @@ const gx_table_fn gx_table_lstsq = {
 
 // gx_rank, gx_pinv --------------------------------------------------------------------------------
 
+typedef struct rank_options {
+    bool is_given; /* first: an offset of 0 means none */
+    gx_exact_options exact;
+} rank_options;
+
+static const gx_option rank_keys[] = {GX_EXACT_KEYS(rank_options), {NULL, GX_OPT_END, 0, 0}};
+
+/* gx_rank(A[, tol][, options]) */
 static void rank(gx_fn *fn)
 {
     gx_mat A;
     double tol = -1;
     int64_t result;
-    if (!gx_fn_matrix(fn, 0, "A", &A) || (gx_fn_has(fn, 1) && !gx_fn_real(fn, 1, "tol", &tol))) {
+    rank_options opt = {0};
+    if (!gx_fn_options(fn, rank_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A)) {
+        return;
+    }
+    if (gx_fn_is_exact(&opt.exact, &A, NULL)) {
+        if (gx_fn_has(fn, 1)) {
+            gx_fn_fail(fn, "an exact rank has no tolerance");
+        }
+        gx_exact_fn_rank(fn, &opt.exact, &A);
+        return;
+    }
+    if (gx_fn_has(fn, 1) && !gx_fn_real(fn, 1, "tol", &tol)) {
         return;
     }
     if (gx_fn_has(fn, 1) && !(tol >= 0)) {
@@ -194,6 +214,6 @@ static void pinv(gx_fn *fn)
 
 const gx_function gx_functions_lstsq[] = {
     {"gx_lstsq", 2, 4, GX_MADE(2) | GX_SPARSE(0), lstsq, 0},
-    {"gx_rank", 1, 2, 0, rank, 0},
+    {"gx_rank", 1, 3, GX_EXACT, rank, 0},
     {"gx_pinv", 1, 3, GX_MADE(1), pinv, 0},
     {.name = NULL}};

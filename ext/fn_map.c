@@ -5,7 +5,7 @@
 ** One or two operands go the way of blocks in place; three, and those of which a complex matrix
 ** makes a real one, are fused programs of one step.
 */
-#include "gx_ext.h"
+#include "exact.h"
 
 #include "../core/alg/alg.h"
 #include "../core/alg/sparse_alg.h"
@@ -123,8 +123,7 @@ static bool is_square(gx_map_kind kind, const operands *x)
 /* A factor of whole numbers modulo p. */
 static bool is_whole(gx_fn *fn, gx_scalar alpha)
 {
-    bool is = alpha.im == 0 && floor(alpha.re) == alpha.re && fabs(alpha.re) <= 0x1p53;
-    return is || gx_fn_fail(fn, "alpha is %.9g, and m31 has whole numbers alone", alpha.re);
+    return gx_is_of_field(alpha) || gx_fn_fail(fn, "alpha is %.9g, and m31 has whole numbers alone", alpha.re);
 }
 
 /*

@@ -2,6 +2,7 @@
 ** Linear systems in SQL: gx_solve, gx_cond, gx_rcond (core/alg/alg_solve.c, core/alg/alg_cond.c;
 ** a sparse A: core/alg/system.c).
 */
+#include "exact.h"
 #include "gx_ext.h"
 
 #include "../core/alg/factoring.h"
@@ -57,6 +58,7 @@ typedef struct solve_options {
     double tol;
     int64_t maxiter, restart;
     const char *x0;
+    gx_exact_options exact;
 } solve_options;
 
 static const gx_option solve_keys[] = {
@@ -76,6 +78,7 @@ static const gx_option solve_keys[] = {
      offsetof(solve_options, has_maxiter)},
     {"restart", GX_OPT_INT, offsetof(solve_options, restart), offsetof(solve_options, has_restart)},
     {"x0", GX_OPT_MATRIX, offsetof(solve_options, x0), 0},
+    GX_EXACT_KEYS(solve_options),
     {NULL, GX_OPT_END, 0, 0},
 };
 
@@ -159,6 +162,13 @@ static void solve(gx_fn *fn)
     gx_sink X;
     if (!gx_fn_options(fn, solve_keys, &opt) || !take_operator(fn, &A, &aux, &args) ||
         !gx_fn_matrix(fn, 1, "B", &B)) {
+        return;
+    }
+    if (aux.kind == GX_AUX_NONE && gx_fn_is_exact(&opt.exact, &A, &B)) {
+        if (opt.trans != 0) {
+            gx_fn_fail(fn, "exact systems are of A as it is (gx_transpose)");
+        }
+        gx_exact_fn_solve(fn, &opt.exact, &A, &B);
         return;
     }
     if (A.is_sparse) {
@@ -285,7 +295,7 @@ static void condition(gx_fn *fn)
 }
 
 const gx_function gx_functions_solve[] = {
-    {"gx_solve", 2, 4, GX_MADE(2) | GX_SPARSE(0), solve, 0},
+    {"gx_solve", 2, 4, GX_MADE(2) | GX_SPARSE(0) | GX_EXACT, solve, 0},
     {"gx_cond", 1, 3, 0, condition, 0},
     {"gx_rcond", 1, 3, 0, condition, 1},
     {.name = NULL},

@@ -31,6 +31,7 @@ ROOMS = {
     "core/exec": "core/base core/store core/run core/mat core/device",
     "core/alg": "core/base core/store core/run core/mat core/device core/exec",
     "core/spectra": "core/base core/store core/run core/mat core/device core/exec core/alg",
+    "core/exact": "core/base core/store core/run core/mat core/device core/exec core/alg",
     "core/program": "core/base core/store core/run core/mat core/device core/exec core/alg core/spectra",
     "core/file": "core/base core/store core/run core/mat",
     "core": "core/base core/store core/run core/mat core/device",

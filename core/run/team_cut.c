@@ -582,7 +582,7 @@ gx_code gx_job_call(const gx_job *x, gx_kernel_id kernel, const gx_args *args, g
              .dtype = x->dtype,
              .args = args,
              .off = x->backend->kernel[off][x->dtype],
-             .add = x->backend->kernel[GX_MAP][x->dtype],
+             .add = args->modulus != 0 ? NULL : x->backend->kernel[GX_MAP][x->dtype],
              .dev = x->dev,
              .m = is_triangle ? args->n : args->m,
              .n = args->n,

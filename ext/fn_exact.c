@@ -1,0 +1,352 @@
+/*
+** Exact arithmetic in SQL: gx_det, gx_rank, gx_solve, gx_inverse, gx_nullspace and gx_matmul of
+** matrices of m31, with "mod":p of whole numbers modulo another prime, and with "exact":true of whole
+** numbers as they are.
+**
+** Results modulo p are of m31, or of u32 where p is another prime.  Whole numbers that 64 bits do not
+** hold are texts; fractions are texts as "3/7", in a JSON list of rows.
+*/
+#include "exact.h"
+
+#include "../core/alg/dense.h"
+#include "../core/exact/exact.h"
+
+#include <string.h>
+
+bool gx_fn_is_exact(const gx_exact_options *opt, const gx_mat *A, const gx_mat *B)
+{
+    return opt->has_mod || opt->is_exact || A->number == GX_M31 ||
+           (B != NULL && B->number == GX_M31);
+}
+
+/* The modulus, 0: there is none, whole numbers are meant; false: the call has failed. */
+static bool take_modulus(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A, const gx_mat *B,
+                         uint32_t *p)
+{
+    bool is_field = A->number == GX_M31 || (B != NULL && B->number == GX_M31);
+    *p = opt->has_mod ? (uint32_t)opt->mod : is_field ? GX_M31_P : 0;
+    if (A->is_sparse || (B != NULL && B->is_sparse)) {
+        return gx_fn_fail(fn, "exact arithmetic is of dense matrices (gx_dense makes one)");
+    }
+    if (opt->is_exact && *p != 0) {
+        return gx_fn_fail(fn, opt->has_mod
+                                  ? "\"mod\" and \"exact\" exclude each other"
+                                  : "\"exact\" is of whole numbers, and m31 is modulo 2^31 - 1");
+    }
+    if (is_field && *p != GX_M31_P) {
+        return gx_fn_fail(fn, "m31 is modulo 2147483647, and \"mod\" is %u", (unsigned)*p);
+    }
+    return *p == 0 || gx_is_prime(*p) ||
+           gx_fn_fail(fn, "\"mod\" must be a prime below 2^31, and %u is none", (unsigned)*p);
+}
+
+/* All of A modulo p; the call owns it.  NULL: it has failed. */
+static uint32_t *load(gx_fn *fn, const gx_mat *A, uint32_t p)
+{
+    uint32_t *x;
+    return gx_exact_load_mod(&fn->run, A, p, &x) == GX_OK && gx_fn_own(fn, x) ? x : NULL;
+}
+
+static int64_t *load_whole(gx_fn *fn, const gx_mat *A)
+{
+    int64_t *x;
+    return gx_exact_load(&fn->run, A, &x) == GX_OK && gx_fn_own(fn, x) ? x : NULL;
+}
+
+static uint32_t *room(gx_fn *fn, int64_t rows, int64_t cols)
+{
+    uint32_t *x;
+    return gx_dense_alloc(&fn->run, GX_M31, rows, cols, "a result modulo p", &x) == GX_OK &&
+                   gx_fn_own(fn, x)
+               ? x
+               : NULL;
+}
+
+/* rows x cols numbers modulo p as the call's result. */
+static void give(gx_fn *fn, uint32_t p, int64_t rows, int64_t cols, const uint32_t *x)
+{
+    gx_sink C;
+    if (p != GX_M31_P && !fn->dest.has_dtype) {
+        fn->dest.has_dtype = true;
+        fn->dest.dtype = GX_DTYPE_U32;
+    }
+    gx_sink_begin(&fn->run, &fn->dest, rows, cols, GX_M31, 0, 0, 0, &C);
+    if (gx_ok(&fn->run)) {
+        gx_dense_write(&fn->run, &C, x, gx_max(1, rows));
+    }
+    gx_fn_result_sink(fn, &C);
+}
+
+/* A modulo p, eliminated; *e is to be cleared, whatever is returned. */
+static bool eliminate(gx_fn *fn, const gx_mat *A, uint32_t p, gx_echelon *e)
+{
+    *e = (gx_echelon){.run = &fn->run, .p = p, .rows = A->rows, .cols = A->cols};
+    e->x = load(fn, A, p);
+    return e->x != NULL && gx_exact_eliminate(e) == GX_OK;
+}
+
+// Numbers -----------------------------------------------------------------------------------------
+
+/* An INTEGER, or its digits as a text. */
+static void give_whole(gx_fn *fn, const gx_whole *x)
+{
+    int64_t value;
+    char *text;
+    if (gx_whole_fits(x, &value)) {
+        sqlite3_result_int64(fn->sql, value);
+    } else if (gx_fn_check(fn, gx_whole_text(x, &text, &fn->err))) {
+        sqlite3_result_text(fn->sql, text, -1, SQLITE_TRANSIENT);
+        gx_mem_free(fn->ctx->mem, text);
+    }
+}
+
+void gx_exact_fn_det(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A)
+{
+    uint32_t p;
+    gx_echelon e;
+    gx_whole det;
+    if (!take_modulus(fn, opt, A, NULL, &p) || !gx_fn_is_square(fn, A)) {
+        return;
+    }
+    if (p != 0) {
+        if (eliminate(fn, A, p, &e)) {
+            sqlite3_result_int64(fn->sql, gx_echelon_det(&e));
+        }
+        gx_echelon_clear(&e);
+        return;
+    }
+    const int64_t *a = load_whole(fn, A);
+    gx_whole_begin(&det, fn->ctx->mem);
+    if (a != NULL && gx_exact_det(&fn->run, a, A->rows, &det) == GX_OK) {
+        give_whole(fn, &det);
+    }
+    gx_whole_clear(&det);
+}
+
+void gx_exact_fn_rank(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A)
+{
+    uint32_t p;
+    int64_t rank = 0;
+    gx_echelon e;
+    if (!take_modulus(fn, opt, A, NULL, &p)) {
+        return;
+    }
+    if (p != 0) {
+        if (eliminate(fn, A, p, &e)) {
+            sqlite3_result_int64(fn->sql, e.rank);
+        }
+        gx_echelon_clear(&e);
+        return;
+    }
+    const int64_t *a = load_whole(fn, A);
+    if (a != NULL && gx_exact_rank(&fn->run, a, A->rows, A->cols, &rank) == GX_OK) {
+        sqlite3_result_int64(fn->sql, rank);
+    }
+}
+
+void gx_exact_fn_nullspace(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A)
+{
+    uint32_t p;
+    gx_echelon e;
+    if (!take_modulus(fn, opt, A, NULL, &p)) {
+        return;
+    }
+    if (p == 0) {
+        gx_fn_fail(fn, "a nullspace is of floating numbers, of m31, or modulo a prime (\"mod\")");
+        return;
+    }
+    if (eliminate(fn, A, p, &e)) {
+        uint32_t *x = room(fn, A->cols, A->cols - e.rank);
+        if (x != NULL && gx_echelon_nullspace(&e, x) == GX_OK) {
+            give(fn, p, A->cols, A->cols - e.rank, x);
+        }
+    }
+    gx_echelon_clear(&e);
+}
+
+// Systems -----------------------------------------------------------------------------------------
+
+static bool take_shapes(gx_fn *fn, const gx_mat *A, const gx_mat *B)
+{
+    return gx_fn_is_square(fn, A) &&
+           (B == NULL || A->rows == B->rows ||
+            gx_fn_fail(fn, "%s is %lldx%lld but %s has %lld rows", A->label, (long long)A->rows,
+                       (long long)A->cols, B->label, (long long)B->rows));
+}
+
+static void solve_modulo(gx_fn *fn, uint32_t p, const gx_mat *A, const gx_mat *B)
+{
+    int64_t n = A->rows, cols = B == NULL ? n : B->cols;
+    bool is_solved = false;
+    gx_echelon e;
+    if (eliminate(fn, A, p, &e)) {
+        if (e.rank < n) {
+            gx_run_failf(&fn->run, GX_NUMERIC, "%s is singular modulo %u: its rank is %lld",
+                         A->label, (unsigned)p, (long long)e.rank);
+        }
+        uint32_t *b = B == NULL ? room(fn, n, n) : load(fn, B, p), *x = room(fn, n, cols);
+        for (int64_t k = 0; k < n * n && B == NULL && b != NULL; k++) {
+            b[k] = k % (n + 1) == 0;
+        }
+        if (b != NULL && x != NULL && gx_ok(&fn->run) &&
+            gx_echelon_solve(&e, b, cols, x, &is_solved) == GX_OK) {
+            give(fn, p, n, cols, x);
+        }
+    }
+    gx_echelon_clear(&e);
+}
+
+/* numerator / det in lowest terms, the sign in front: 3, "-12345678901234567890", "1/3". */
+static gx_code add_fraction(sqlite3_str *to, gx_whole *numerator, const gx_whole *det, gx_err *err)
+{
+    gx_whole g, below;
+    char *above_text = NULL, *below_text = NULL;
+    int64_t value;
+    gx_whole_begin(&g, numerator->mem);
+    gx_whole_begin(&below, numerator->mem);
+    bool is_negative = numerator->is_negative != det->is_negative;
+    gx_code code = gx_whole_gcd(numerator, det, &g, err);
+    code = code == GX_OK ? gx_whole_copy(&below, det, err) : code;
+    code = code == GX_OK ? gx_whole_divide_exactly(numerator, &g, err) : code;
+    code = code == GX_OK ? gx_whole_divide_exactly(&below, &g, err) : code;
+    if (code == GX_OK) {
+        numerator->is_negative = is_negative && !gx_whole_is_zero(numerator);
+        below.is_negative = false;
+        bool is_one = gx_whole_fits(&below, &value) && value == 1;
+        bool is_small = is_one && gx_whole_fits(numerator, &value);
+        code = gx_whole_text(numerator, &above_text, err);
+        code = code == GX_OK ? gx_whole_text(&below, &below_text, err) : code;
+        if (code == GX_OK) {
+            sqlite3_str_appendf(to, is_small ? "%s" : is_one ? "\"%s\"" : "\"%s/%s\"", above_text,
+                                below_text);
+        }
+    }
+    gx_mem_free(g.mem, above_text);
+    gx_mem_free(g.mem, below_text);
+    gx_whole_clear(&g);
+    gx_whole_clear(&below);
+    return code;
+}
+
+/* n x cols fractions as '[[1,"1/2"],...]', row by row. */
+static void give_fractions(gx_fn *fn, int64_t n, int64_t cols, gx_whole *numerators,
+                           const gx_whole *det)
+{
+    gx_code code = GX_OK;
+    sqlite3_str *to = sqlite3_str_new(sqlite3_context_db_handle(fn->sql));
+    sqlite3_str_appendchar(to, 1, '[');
+    for (int64_t i = 0; i < n && code == GX_OK && gx_run_poll(&fn->run) == GX_OK; i++) {
+        sqlite3_str_appendall(to, i > 0 ? ",[" : "[");
+        for (int64_t j = 0; j < cols && code == GX_OK; j++) {
+            sqlite3_str_appendall(to, j > 0 ? "," : "");
+            code = add_fraction(to, &numerators[i + j * n], det, &fn->err);
+        }
+        sqlite3_str_appendchar(to, 1, ']');
+    }
+    sqlite3_str_appendchar(to, 1, ']');
+    int failed = sqlite3_str_errcode(to);
+    char *text = sqlite3_str_finish(to);
+    if (failed != SQLITE_OK && code == GX_OK) {
+        code = gx_fail(&fn->err, failed == SQLITE_TOOBIG ? GX_TOOBIG : GX_NOMEM,
+                       "the fractions are longer than a text may be");
+    }
+    if (gx_fn_check(fn, code) && gx_ok(&fn->run)) {
+        sqlite3_result_text(fn->sql, text, -1, SQLITE_TRANSIENT);
+    }
+    sqlite3_free(text);
+}
+
+static void solve_whole(gx_fn *fn, const gx_mat *A, const gx_mat *B)
+{
+    int64_t n = A->rows, cols = B == NULL ? n : B->cols;
+    gx_whole det, *numerators;
+    if (fn->dest.name != NULL || fn->dest.has_dtype) {
+        gx_fn_fail(fn, "\"exact\" gives fractions as a text, which no matrix holds");
+        return;
+    }
+    const int64_t *a = load_whole(fn, A);
+    int64_t *b = B == NULL ? gx_fn_alloc(fn, (size_t)(n * n) * sizeof *b, "an identity")
+                           : load_whole(fn, B);
+    for (int64_t k = 0; k < n * n && B == NULL && b != NULL; k++) {
+        b[k] = k % (n + 1) == 0;
+    }
+    numerators = gx_fn_alloc(fn, (size_t)(n * cols) * sizeof *numerators, "numerators");
+    if (a == NULL || b == NULL || numerators == NULL) {
+        return;
+    }
+    gx_whole_begin(&det, fn->ctx->mem);
+    for (int64_t k = 0; k < n * cols; k++) {
+        gx_whole_begin(&numerators[k], fn->ctx->mem);
+    }
+    if (gx_exact_solve(&fn->run, A->label, a, n, b, cols, numerators, &det) == GX_OK) {
+        give_fractions(fn, n, cols, numerators, &det);
+    }
+    for (int64_t k = 0; k < n * cols; k++) {
+        gx_whole_clear(&numerators[k]);
+    }
+    gx_whole_clear(&det);
+}
+
+void gx_exact_fn_solve(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A, const gx_mat *B)
+{
+    uint32_t p;
+    if (!take_modulus(fn, opt, A, B, &p) || !take_shapes(fn, A, B)) {
+        return;
+    }
+    if (p != 0) {
+        solve_modulo(fn, p, A, B);
+    } else {
+        solve_whole(fn, A, B);
+    }
+}
+
+// Products ----------------------------------------------------------------------------------------
+
+static void multiply_whole(gx_fn *fn, const gx_mat *A, const gx_mat *B)
+{
+    int64_t m = A->rows, n = B->cols, k = A->cols;
+    gx_sink C;
+    if (fn->dest.has_dtype && fn->dest.dtype != GX_DTYPE_I64) {
+        gx_fn_fail(fn, "an exact product is of i64 (gx_cast takes it to another dtype)");
+        return;
+    }
+    const int64_t *a = load_whole(fn, A), *b = load_whole(fn, B);
+    int64_t *c = gx_fn_alloc(fn, (size_t)(m * n) * sizeof *c, "a product");
+    fn->dest.has_dtype = fn->dest.is_verbatim = true; // i64 are written as the f64 of their bytes
+    fn->dest.dtype = GX_DTYPE_I64;
+    if (a == NULL || b == NULL || c == NULL ||
+        gx_exact_product(&fn->run, m, n, k, a, b, c) != GX_OK) {
+        return;
+    }
+    gx_sink_begin(&fn->run, &fn->dest, m, n, GX_F64, 0, 0, 0, &C);
+    if (gx_ok(&fn->run)) {
+        gx_dense_write(&fn->run, &C, c, gx_max(1, m));
+    }
+    gx_fn_result_sink(fn, &C);
+}
+
+void gx_exact_fn_matmul(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A, gx_trans transa,
+                        const gx_mat *B, gx_trans transb)
+{
+    uint32_t p;
+    gx_mat left, right;
+    bool is_left = transa != GX_NO_TRANS, is_right = transb != GX_NO_TRANS;
+    gx_mat_view(&left, A, is_left ? GX_TRANS : GX_NO_TRANS, 0, 0, is_left ? A->cols : A->rows,
+                is_left ? A->rows : A->cols);
+    gx_mat_view(&right, B, is_right ? GX_TRANS : GX_NO_TRANS, 0, 0, is_right ? B->cols : B->rows,
+                is_right ? B->rows : B->cols);
+    if (!take_modulus(fn, opt, A, B, &p)) {
+        return;
+    }
+    if (p == 0) {
+        multiply_whole(fn, &left, &right);
+        return;
+    }
+    int64_t m = left.rows, n = right.cols, k = left.cols;
+    const uint32_t *a = load(fn, &left, p), *b = load(fn, &right, p);
+    uint32_t *c = room(fn, m, n);
+    if (a != NULL && b != NULL && c != NULL) {
+        gx_exact_multiply(&fn->run, p, m, n, k, a, b, c);
+        give(fn, p, m, n, c);
+    }
+}
