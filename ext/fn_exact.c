@@ -10,6 +10,7 @@
 
 #include "../core/alg/dense.h"
 #include "../core/exact/exact.h"
+#include "../core/exact/transform.h"
 
 #include <string.h>
 
@@ -350,3 +351,55 @@ void gx_exact_fn_matmul(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A,
         give(fn, p, m, n, c);
     }
 }
+
+// Circle transforms -------------------------------------------------------------------------------
+
+typedef struct circle_options {
+    bool is_given; /* first: an offset of 0 means none */
+    bool has_log;
+    int order;
+    int64_t log;
+} circle_options;
+
+static const gx_option circle_keys[] = {
+    {"order=bitrev|domain|coset", GX_OPT_WORD, offsetof(circle_options, order), 0},
+    {"log=[1,30]", GX_OPT_INT, offsetof(circle_options, log), offsetof(circle_options, has_log)},
+    {NULL, GX_OPT_END, 0, 0}};
+
+/* gx_circle_fft(A[, inverse][, destination][, options]) */
+static void circle_fft(gx_fn *fn)
+{
+    circle_options opt = {0};
+    gx_mat A;
+    gx_sink C;
+    int64_t inverse = 0, tile_rows, tile_cols;
+    int log;
+    if (!gx_fn_options(fn, circle_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        (gx_fn_has(fn, 1) && !gx_fn_int(fn, 1, "inverse", &inverse))) {
+        return;
+    }
+    if (A.number != GX_M31 || (inverse != 0 && inverse != 1)) {
+        gx_fn_fail(fn, A.number != GX_M31
+                           ? "A must be of m31, whole numbers modulo 2^31 - 1 (gx_cast)"
+                           : "inverse must be 0 or 1");
+        return;
+    }
+    gx_circle_args args = {.A = &A,
+                           .is_inverse = inverse != 0,
+                           .order = (gx_circle_order)opt.order,
+                           .log = opt.has_log ? (int)opt.log : -1};
+    if (!gx_fn_check(fn, gx_circle_shape(&args, &log, &fn->err))) {
+        return;
+    }
+    gx_circle_tiles(log, &tile_rows, &tile_cols);
+    tile_cols = gx_min(tile_cols, gx_max(1, A.cols));
+    gx_sink_begin(&fn->run, &fn->dest, (int64_t)1 << log, A.cols, GX_M31, 0, tile_rows, tile_cols,
+                  &C);
+    gx_alg_circle(&fn->run, &args, &C);
+    gx_fn_result_sink(fn, &C);
+}
+
+const gx_function gx_functions_exact[] = {
+    {"gx_circle_fft", 1, 4, GX_MADE(2) | GX_EXACT, circle_fft, 0},
+    {.name = NULL},
+};

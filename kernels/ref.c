@@ -24,6 +24,7 @@
 */
 #include "ref.h"
 
+#include "../core/base/circle.h"
 #include "../core/base/mem.h"
 #include "../core/base/random.h"
 
@@ -259,6 +260,33 @@ GX_LOOP(spmm)
     return GX_OK;
 }
 GX_SLOTS_DEFINE(, gx_ref_spmm, spmm)
+
+// Circle transforms -------------------------------------------------------------------------------
+
+gx_code gx_ref_circle_m31(gx_dev *dev, gx_queue *queue, const gx_args *args, gx_err *err)
+{
+    int first = (int)args->pivot_first, count = (int)args->pivot_last - first;
+    int log = (int)args->row_offset;
+    const uint32_t p = GX_M31_P, *twiddles = args->a;
+    (void)dev, (void)queue, (void)err;
+    for (int64_t q = 0; q < args->n * count; q++) {
+        int layer = args->is_backward ? (int)(q % count) : count - 1 - (int)(q % count);
+        uint32_t *c = gx_at(args->c, GX_M31, args->ldc, 0, q / count);
+        const uint32_t *t = twiddles + gx_circle_layer(log, first + layer);
+        int64_t apart = (int64_t)1 << layer;
+        for (int64_t e = 0; e < args->k << count; e++) {
+            int64_t run = e / args->k, at = run * args->ldb + e % args->k;
+            if (run / apart % 2 == 0) {
+                uint32_t x = c[at], y = c[at + apart * args->ldb], by = t[run / (2 * apart)];
+                y = args->is_backward ? y : gx_field_mul(y, by, p);
+                c[at] = gx_field_add(x, y, p);
+                y = gx_field_sub(x, y, p);
+                c[at + apart * args->ldb] = args->is_backward ? gx_field_mul(y, by, p) : y;
+            }
+        }
+    }
+    return GX_OK;
+}
 
 // Reductions --------------------------------------------------------------------------------------
 

@@ -119,6 +119,9 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_number dtype, const gx_args *args
         const gx_map_facts *row = gx_map_row(args->map);
         return (is_complex ? row->complex_flops : row->flops) * m * n;
     }
+    case GX_CIRCLE: // a product, a sum and a difference for two elements
+        return 1.5 * k * n * (double)(args->pivot_last - args->pivot_first) *
+               (double)((int64_t)1 << (args->pivot_last - args->pivot_first));
     case GX_FUSED:
         return gx_fused_flops(args->fused) * m * n;
     case GX_REDUCE:

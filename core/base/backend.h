@@ -21,7 +21,7 @@
 #include "nearest.h"
 #include "types.h"
 
-#define GX_BACKEND_ABI 14
+#define GX_BACKEND_ABI 15
 
 struct gx_random; /* random.h */
 
@@ -149,6 +149,12 @@ typedef enum gx_kernel_id {
 
     GX_FUSED, /* the program `fused` over m x n elements: inputs `in`, outputs `out`, folds `fold`
                  (fused.h).  An output may be an input, element for element                       */
+
+    GX_CIRCLE, /* GX_M31: layers pivot_first .. pivot_last - 1 of a circle transform (circle.h),
+                     in place, the last one first; is_backward: of the inverse, the first one first,
+                     not scaled.  c: n columns of 2^(pivot_last - pivot_first) runs of k elements,
+                     ldb from one run to the next.  a: twiddles, layer i's from element
+                     2^row_offset - 2^(row_offset - i) on                                         */
     GX_KERNEL_COUNT
 } gx_kernel_id;
 
@@ -167,7 +173,8 @@ typedef enum gx_kernel_id {
     KERNEL(backend, PAIR, pair) KERNEL(backend, APART, apart) KERNEL(backend, MERIT, merit)        \
     KERNEL(backend, NEAREST, nearest) KERNEL(backend, MUTUAL, mutual) KERNEL(backend, SYEV, syev)  \
     KERNEL(backend, GEEV, geev) KERNEL(backend, GEES, gees) KERNEL(backend, TREXC, trexc)          \
-    KERNEL(backend, GESDD, gesdd) KERNEL(backend, CONVERT, convert) KERNEL(backend, RANDOM, random)
+    KERNEL(backend, GESDD, gesdd) KERNEL(backend, CONVERT, convert)                                \
+    KERNEL(backend, RANDOM, random) KERNEL(backend, CIRCLE, circle)
 
 /*
 ** What GX_REDUCE computes.  NaN goes through: a block with a NaN has NaN sums and a NaN max_abs,
@@ -213,9 +220,9 @@ typedef struct gx_args {
     void *tau;                       /* OUT of GEQRF and TPQRT, elements of dtype, in the device's
                                         memory                                                */
     int64_t *pivots;                 /* OUT of GETRF, TREXC, host memory; counted from 0      */
-    int64_t pivot_first, pivot_last; /* LASWP: which of them; TREXC: from where to where      */
-    int64_t row_offset;              /* LASWP: row of c that pivots count as 0                */
-    bool is_backward;                /* LASWP: the last pivot first                           */
+    int64_t pivot_first, pivot_last; /* LASWP: which of them; TREXC: from where to where; CIRCLE */
+    int64_t row_offset;              /* LASWP: row of c that pivots count as 0; CIRCLE        */
+    bool is_backward;                /* LASWP: the last pivot first; CIRCLE: the inverse      */
     bool is_pentagon;                /* LARFT: reflectors as TPQRT makes them                 */
     void *values;                    /* OUT of the spectra: in the device's memory, of dtype's
                                         precision, real for SYEV, GESDD, complex for GEEV, GEES */
