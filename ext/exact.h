@@ -29,6 +29,13 @@ static inline bool gx_is_of_field(gx_scalar x)
 */
 bool gx_fn_is_exact(const gx_exact_options *opt, const gx_mat *A, const gx_mat *B);
 
+/* The modulus; 0: there is none, whole numbers are meant.  false: the call has failed. */
+bool gx_exact_take_modulus(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A, const gx_mat *B,
+                           uint32_t *p);
+
+/* rows x cols numbers modulo p as the call's result: of m31, or of u32 where p is another prime. */
+void gx_exact_give(gx_fn *fn, uint32_t p, int64_t rows, int64_t cols, const uint32_t *x);
+
 void gx_exact_fn_det(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A);
 void gx_exact_fn_rank(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A);
 void gx_exact_fn_nullspace(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A);

@@ -20,8 +20,7 @@ bool gx_fn_is_exact(const gx_exact_options *opt, const gx_mat *A, const gx_mat *
            (B != NULL && B->number == GX_M31);
 }
 
-/* The modulus, 0: there is none, whole numbers are meant; false: the call has failed. */
-static bool take_modulus(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A, const gx_mat *B,
+bool gx_exact_take_modulus(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A, const gx_mat *B,
                          uint32_t *p)
 {
     bool is_field = A->number == GX_M31 || (B != NULL && B->number == GX_M31);
@@ -63,8 +62,7 @@ static uint32_t *room(gx_fn *fn, int64_t rows, int64_t cols)
                : NULL;
 }
 
-/* rows x cols numbers modulo p as the call's result. */
-static void give(gx_fn *fn, uint32_t p, int64_t rows, int64_t cols, const uint32_t *x)
+void gx_exact_give(gx_fn *fn, uint32_t p, int64_t rows, int64_t cols, const uint32_t *x)
 {
     gx_sink C;
     if (p != GX_M31_P && !fn->dest.has_dtype) {
@@ -106,7 +104,7 @@ void gx_exact_fn_det(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A)
     uint32_t p;
     gx_echelon e;
     gx_whole det;
-    if (!take_modulus(fn, opt, A, NULL, &p) || !gx_fn_is_square(fn, A)) {
+    if (!gx_exact_take_modulus(fn, opt, A, NULL, &p) || !gx_fn_is_square(fn, A)) {
         return;
     }
     if (p != 0) {
@@ -129,7 +127,7 @@ void gx_exact_fn_rank(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A)
     uint32_t p;
     int64_t rank = 0;
     gx_echelon e;
-    if (!take_modulus(fn, opt, A, NULL, &p)) {
+    if (!gx_exact_take_modulus(fn, opt, A, NULL, &p)) {
         return;
     }
     if (p != 0) {
@@ -149,7 +147,7 @@ void gx_exact_fn_nullspace(gx_fn *fn, const gx_exact_options *opt, const gx_mat 
 {
     uint32_t p;
     gx_echelon e;
-    if (!take_modulus(fn, opt, A, NULL, &p)) {
+    if (!gx_exact_take_modulus(fn, opt, A, NULL, &p)) {
         return;
     }
     if (p == 0) {
@@ -159,7 +157,7 @@ void gx_exact_fn_nullspace(gx_fn *fn, const gx_exact_options *opt, const gx_mat 
     if (eliminate(fn, A, p, &e)) {
         uint32_t *x = room(fn, A->cols, A->cols - e.rank);
         if (x != NULL && gx_echelon_nullspace(&e, x) == GX_OK) {
-            give(fn, p, A->cols, A->cols - e.rank, x);
+            gx_exact_give(fn, p, A->cols, A->cols - e.rank, x);
         }
     }
     gx_echelon_clear(&e);
@@ -191,7 +189,7 @@ static void solve_modulo(gx_fn *fn, uint32_t p, const gx_mat *A, const gx_mat *B
         }
         if (b != NULL && x != NULL && gx_ok(&fn->run) &&
             gx_echelon_solve(&e, b, cols, x, &is_solved) == GX_OK) {
-            give(fn, p, n, cols, x);
+            gx_exact_give(fn, p, n, cols, x);
         }
     }
     gx_echelon_clear(&e);
@@ -291,7 +289,7 @@ static void solve_whole(gx_fn *fn, const gx_mat *A, const gx_mat *B)
 void gx_exact_fn_solve(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A, const gx_mat *B)
 {
     uint32_t p;
-    if (!take_modulus(fn, opt, A, B, &p) || !take_shapes(fn, A, B)) {
+    if (!gx_exact_take_modulus(fn, opt, A, B, &p) || !take_shapes(fn, A, B)) {
         return;
     }
     if (p != 0) {
@@ -336,7 +334,7 @@ void gx_exact_fn_matmul(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A,
                 is_left ? A->rows : A->cols);
     gx_mat_view(&right, B, is_right ? GX_TRANS : GX_NO_TRANS, 0, 0, is_right ? B->cols : B->rows,
                 is_right ? B->rows : B->cols);
-    if (!take_modulus(fn, opt, A, B, &p)) {
+    if (!gx_exact_take_modulus(fn, opt, A, B, &p)) {
         return;
     }
     if (p == 0) {
@@ -348,7 +346,7 @@ void gx_exact_fn_matmul(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A,
     uint32_t *c = room(fn, m, n);
     if (a != NULL && b != NULL && c != NULL) {
         gx_exact_multiply(&fn->run, p, m, n, k, a, b, c);
-        give(fn, p, m, n, c);
+        gx_exact_give(fn, p, m, n, c);
     }
 }
 

@@ -142,7 +142,11 @@ static void to_bytes(gx_fn *fn)
     if (out == NULL) {
         return;
     }
-    const gx_landing place = {out, A.cols, A.rows, dtype};
+    bool is_verbatim = dtype == GX_DTYPE_I64 && A.dtype == GX_DTYPE_I64 && !A.is_sparse;
+    if (is_verbatim) { // f64 does not hold all of them: their bytes are moved
+        gx_mat_verbatim(&A);
+    }
+    const gx_landing place = {out, A.cols, A.rows, is_verbatim ? GX_DTYPE_F64 : dtype};
     gx_sink_begin_lent(&fn->run, &place, A.number, &by_rows);
     gx_alg_transpose(&fn->run, &A, GX_TRANS, &by_rows);
     gx_sink_end(&by_rows);
