@@ -146,6 +146,9 @@ $(BUILD)/kernels/cpu_pair.o $(BUILD)/kernels/cpu_packed.o $(BUILD)/kernels/cpu_a
 $(BUILD)/core/base/convert.o $(BUILD)/core/base/dtype.o $(BUILD)/core/base/csr.o $(BUILD)/core/mat/mat.o \
     $(BUILD)/core/exact/eliminate.o $(BUILD)/core/base/circle.o $(BUILD)/core/exact/lattice.o: private FLAGS += -O3
 
+# Vectors are never arguments of functions that are called.
+$(BUILD)/core/exact/lattice.o: private FLAGS += -Wno-psabi
+
 # Not ours: the warnings in what lemon made are its authors'.
 $(BUILD)/core/program/grammar.o: private FLAGS += -w -Icore/program
 

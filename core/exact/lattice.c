@@ -1,7 +1,7 @@
 /*
 ** The nearest points of lattices, as a pass over rows, and E8: see lattice.h.
 **
-** Rows are taken ROWS at a time, their numbers as columns, so that loops run along the rows.
+** Rows are taken LANES at a time, a vector for each of their numbers.
 */
 #include "lattice.h"
 
@@ -10,106 +10,161 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROWS = 128, EIGHT = 8, TILE_BYTES = 8 << 20 };
+enum { LANES = 4, EIGHT = 8, TILE_BYTES = 8 << 20 };
+
+/* Numbers that have a nearest point in doubles are below. */
+static const double LARGEST = 0x1p50;
 
 // Points of some rows -----------------------------------------------------------------------------
 
-/* The nearest whole number of what is below 2^51, the even one of two; vectorised. */
+/* A number of LANES rows each. */
+typedef double lane __attribute__((vector_size(LANES * sizeof(double))));
+typedef int64_t mask __attribute__((vector_size(LANES * sizeof(double))));
+
+static inline lane all(double x)
+{
+    return (lane){x, x, x, x};
+}
+
+static inline lane pick(mask which, lane a, lane b)
+{
+    return (lane)((which & (mask)a) | (~which & (mask)b));
+}
+
+static inline lane absolute(lane x)
+{
+    const int64_t SIGN = INT64_MIN;
+    return (lane)((mask)x & ~(mask){SIGN, SIGN, SIGN, SIGN});
+}
+
+/* The nearest whole number of what is below 2^51, the even one of two. */
 static inline double rounded(double x)
 {
     const double UNIT_IS_1 = 0x1.8p52;
     return x + UNIT_IS_1 - UNIT_IS_1;
 }
 
-/* What is known of ROWS rows when their numbers have been rounded. */
+static inline lane rounded_all(lane x)
+{
+    return x + all(0x1.8p52) - all(0x1.8p52);
+}
+
+/* What is known of rows when their numbers have been rounded. */
 typedef struct rounding {
-    double distance[ROWS]; /* squared                                          */
-    double worst[ROWS];    /* the largest |x - rounded(x)|                     */
-    double where[ROWS];    /* in which column                                  */
-    double toward[ROWS];   /* 1 or -1: the other whole number beside it        */
-    double sum[ROWS];      /* of the rounded ones modulo 2, as 0 or an odd one */
+    lane distance, sum; /* squared; of the whole numbers                        */
+    lane worst, where;  /* the largest |x - rounded(x)|, and in which column    */
+    lane toward;        /* 1 or -1: from there to the other whole number beside */
 } rounding;
 
-static void start(rounding *r)
+static const rounding NOTHING = {.worst = {-1, -1, -1, -1}};
+
+/* A number of column j, rounded. */
+static inline lane take(rounding *r, lane x, double j)
 {
-    memset(r, 0, sizeof *r);
-    for (int i = 0; i < ROWS; i++) {
-        r->worst[i] = -1;
-    }
+    lane whole = rounded_all(x), rest = x - whole, size = absolute(rest);
+    mask is_worse = (mask)(size > r->worst);
+    r->distance += rest * rest;
+    r->sum += whole;
+    r->toward = pick(is_worse, pick((mask)(rest < all(0)), all(-1), all(1)), r->toward);
+    r->where = pick(is_worse, all(j), r->where);
+    r->worst = pick(is_worse, size, r->worst);
+    return whole;
 }
 
-/* Column j of the rows: x + shift rounded, less shift, into to. */
-static inline void round_column(rounding *r, const double *restrict x, double shift, int j,
-                                int count, double *restrict to)
+/* Rows of an odd sum: the other neighbour where it costs least.  Else toward is 0 from now on. */
+static inline void make_even(rounding *r)
 {
-    for (int i = 0; i < count; i++) {
-        double y = x[i] - shift, whole = rounded(y), rest = y - whole;
-        double size = fabs(rest), parity = whole - 2 * rounded(0.5 * whole);
-        bool is_worse = size > r->worst[i];
-        to[i] = whole + shift;
-        r->distance[i] += rest * rest;
-        r->sum[i] += parity;
-        r->where[i] = is_worse ? j : r->where[i];
-        r->toward[i] = is_worse ? (rest < 0 ? -1 : 1) : r->toward[i];
-        r->worst[i] = is_worse ? size : r->worst[i];
-    }
+    mask is_odd = (mask)(r->sum != all(2) * rounded_all(all(0.5) * r->sum));
+    r->distance += pick(is_odd, all(1) - all(2) * r->worst, all(0));
+    r->toward = pick(is_odd, r->toward, all(0));
 }
 
-/* Rows of an odd sum: where it costs least, the other neighbour.  Their distances, too. */
-static inline void make_even(rounding *r, int count)
+static inline lane moved(const rounding *r, lane whole, double j)
 {
-    for (int i = 0; i < count; i++) {
-        double parity = r->sum[i] - 2 * rounded(0.5 * r->sum[i]);
-        bool is_odd = parity != 0;
-        r->distance[i] += is_odd ? 1 - 2 * r->worst[i] : 0;
-        r->toward[i] = is_odd ? r->toward[i] : 0;
-    }
+    return whole + pick((mask)(r->where == all(j)), r->toward, all(0));
 }
 
-static inline void take_even(const rounding *r, int j, int count, double *restrict to)
+static inline lane load(const double *x)
 {
-    for (int i = 0; i < count; i++) {
-        to[i] += r->where[i] == j ? r->toward[i] : 0;
-    }
+    lane value;
+    memcpy(&value, x, sizeof value);
+    return value;
 }
 
-/* Eight columns, ld apart, in place. */
-static inline __attribute__((always_inline)) void eight(double *x, int64_t ld, int count)
+static inline void store(double *x, lane value)
 {
-    double whole[EIGHT][ROWS], half[EIGHT][ROWS];
-    rounding at_whole, at_half;
-    start(&at_whole);
-    start(&at_half);
+    memcpy(x, &value, sizeof value);
+}
+
+static inline lane larger(lane a, lane b)
+{
+    return pick((mask)(a > b), a, b);
+}
+
+static inline lane signed_as(lane size, lane sign)
+{
+    const int64_t SIGN = INT64_MIN;
+    return (lane)((mask)size | ((mask)sign & (mask){SIGN, SIGN, SIGN, SIGN}));
+}
+
+/*
+** Eight columns, ld apart, in place.  With w the whole number nearest to x and e = x - w, w + 1/2 or
+** w - 1/2, to the side of e, is the nearest of the other kind, 1/2 - |e| away: so both points come
+** from the same sums.  false: a number is too large, and nothing has been changed.
+*/
+static inline __attribute__((always_inline)) bool eight(double *x, int64_t ld)
+{
+    lane squares = all(0), sizes = all(0), sum = all(0), below = all(0);
+    lane most = all(-1), least = all(2), at_most = all(0), at_least = all(0);
+    mask is_well = (mask)(all(0) == all(0));
     for (int j = 0; j < EIGHT; j++) {
-        round_column(&at_whole, x + j * ld, 0, j, count, whole[j]);
-        round_column(&at_half, x + j * ld, 0.5, j, count, half[j]);
+        lane number = load(x + j * ld), whole = rounded_all(number), rest = number - whole;
+        lane size = absolute(rest);
+        is_well &= (mask)(absolute(number) < all(LARGEST));
+        squares += rest * rest;
+        sizes += size;
+        sum += whole;
+        below += pick((mask)(rest < all(0)), all(1), all(0));
+        at_most = pick((mask)(size > most), all(j), at_most);
+        most = larger(size, most);
+        at_least = pick((mask)(size < least), all(j), at_least);
+        least = pick((mask)(size < least), size, least);
     }
-    make_even(&at_whole, count);
-    make_even(&at_half, count);
-    for (int j = 0; j < EIGHT; j++) {
-        take_even(&at_whole, j, count, whole[j]);
-        take_even(&at_half, j, count, half[j]);
-        double *restrict to = x + j * ld;
-        for (int i = 0; i < count; i++) {
-            to[i] = at_half.distance[i] < at_whole.distance[i] ? half[j][i] : whole[j][i];
+    // The sum of the points with halves: w + 1/2 or w - 1/2, eight of them, is sum + 4 - below.
+    lane other = sum - below;
+    mask is_odd = (mask)(sum != all(2) * rounded_all(all(0.5) * sum));
+    mask is_odd_there = (mask)(other != all(2) * rounded_all(all(0.5) * other));
+    lane distance = squares + pick(is_odd, all(1) - all(2) * most, all(0));
+    lane distance_there = squares - sizes + all(2) + pick(is_odd_there, all(2) * least, all(0));
+    mask is_there = (mask)(distance_there < distance);
+    at_most = pick(is_odd, at_most, all(-1));
+    at_least = pick(is_odd_there, at_least, all(-1));
+    for (int k = 0; k < LANES; k++) {
+        if (is_well[k] == 0) {
+            return false;
         }
     }
+    for (int j = 0; j < EIGHT; j++) {
+        lane number = load(x + j * ld), whole = rounded_all(number), rest = number - whole;
+        lane half = signed_as(all(0.5), rest);
+        lane here = whole + pick((mask)(at_most == all(j)), half + half, all(0));
+        lane there = whole + pick((mask)(at_least == all(j)), all(0) - half, half);
+        store(x + j * ld, pick(is_there, there, here));
+    }
+    return true;
 }
 
 /* cols columns of whole numbers; is_even: of even sum. */
 static inline __attribute__((always_inline)) void whole_rows(double *x, int64_t ld, int64_t cols,
-                                                             bool is_even, int count)
+                                                             bool is_even)
 {
-    rounding r;
-    double to[ROWS];
-    start(&r);
+    rounding r = NOTHING;
     for (int64_t j = 0; j < cols; j++) {
-        round_column(&r, x + j * ld, 0, (int)j, count, to);
-        memcpy(x + j * ld, to, (size_t)count * sizeof *to);
+        store(x + j * ld, take(&r, load(x + j * ld), (double)j));
     }
-    make_even(&r, count);
+    make_even(&r);
     for (int64_t j = 0; j < cols && is_even; j++) {
-        take_even(&r, (int)j, count, x + j * ld);
+        store(x + j * ld, moved(&r, load(x + j * ld), (double)j));
     }
 }
 
@@ -137,42 +192,68 @@ static void zero_sum(double *x, int64_t ld, int64_t cols, double *rest)
     }
 }
 
-static inline __attribute__((always_inline)) void points(gx_lattice lattice, double *x, int64_t ld,
+/* LANES rows.  false: there is a number that is too large. */
+static inline __attribute__((always_inline)) bool some_rows(gx_lattice lattice, double *x,
+                                                            int64_t ld, int64_t cols, double *rest)
+{
+    bool is_well = true;
+    for (int64_t j = 0; j + EIGHT <= cols && lattice == GX_LATTICE_E8 && is_well; j += EIGHT) {
+        is_well = eight(x + j * ld, ld);
+    }
+    for (int64_t k = 0; k < LANES * cols && lattice != GX_LATTICE_E8; k++) {
+        is_well &= fabs(x[k % LANES + k / LANES * ld]) < LARGEST;
+    }
+    if (is_well && (lattice == GX_LATTICE_ZN || lattice == GX_LATTICE_DN)) {
+        whole_rows(x, ld, cols, lattice == GX_LATTICE_DN);
+    }
+    for (int q = 0; q < LANES && lattice == GX_LATTICE_AN && is_well; q++) {
+        zero_sum(x + q, ld, cols, rest);
+    }
+    return is_well;
+}
+
+/* rest: room for LANES + 1 rows. */
+static inline __attribute__((always_inline)) bool points(gx_lattice lattice, double *x, int64_t ld,
                                                          int64_t rows, int64_t cols, double *rest)
 {
-    for (int64_t i = 0; i < rows; i += ROWS) {
-        int count = (int)gx_min(ROWS, rows - i);
-        for (int64_t j = 0; j + EIGHT <= cols && lattice == GX_LATTICE_E8; j += EIGHT) {
-            eight(x + i + j * ld, ld, count);
-        }
-        if (lattice == GX_LATTICE_ZN || lattice == GX_LATTICE_DN) {
-            whole_rows(x + i, ld, cols, lattice == GX_LATTICE_DN, count);
-        }
-        for (int q = 0; q < count && lattice == GX_LATTICE_AN; q++) {
-            zero_sum(x + i + q, ld, cols, rest);
-        }
+    int64_t i = 0;
+    bool is_well = true;
+    for (; i + LANES <= rows && is_well; i += LANES) {
+        is_well = some_rows(lattice, x + i, ld, cols, rest);
     }
+    if (i == rows || !is_well) {
+        return is_well;
+    }
+    double *last = rest + cols; // fewer rows: between zeros
+    memset(last, 0, (size_t)(LANES * cols) * sizeof *last);
+    for (int64_t j = 0; j < cols; j++) {
+        memcpy(last + j * LANES, x + i + j * ld, (size_t)(rows - i) * sizeof *last);
+    }
+    is_well = some_rows(lattice, last, LANES, cols, rest);
+    for (int64_t j = 0; j < cols && is_well; j++) {
+        memcpy(x + i + j * ld, last + j * LANES, (size_t)(rows - i) * sizeof *last);
+    }
+    return is_well;
 }
 
 #ifdef __x86_64__
-static __attribute__((target("avx2"), noinline)) void points_avx2(gx_lattice lattice, double *x,
+static __attribute__((target("avx2"), noinline)) bool points_avx2(gx_lattice lattice, double *x,
                                                                   int64_t ld, int64_t rows,
                                                                   int64_t cols, double *rest)
 {
-    points(lattice, x, ld, rows, cols, rest);
+    return points(lattice, x, ld, rows, cols, rest);
 }
 #endif
 
-static void find_points(gx_lattice lattice, double *x, int64_t ld, int64_t rows, int64_t cols,
+static bool find_points(gx_lattice lattice, double *x, int64_t ld, int64_t rows, int64_t cols,
                         double *rest)
 {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx2")) {
-        points_avx2(lattice, x, ld, rows, cols, rest);
-        return;
+        return points_avx2(lattice, x, ld, rows, cols, rest);
     }
 #endif
-    points(lattice, x, ld, rows, cols, rest);
+    return points(lattice, x, ld, rows, cols, rest);
 }
 
 // The pass ----------------------------------------------------------------------------------------
@@ -206,24 +287,33 @@ typedef struct search {
     const gx_mat *A;
     gx_lattice lattice;
     gx_sink *C;
-    int64_t strip; /* rows of a unit */
+    int64_t strip; /* rows of a unit                                */
+    double *value; /* where the result is made at once; NULL: in parts */
 } search;
+
+/* GX_ARG names a number that is too large to have a nearest point, or none. */
+static gx_code refuse(const search *s, const double *x, int64_t ld, int64_t i0, int64_t rows,
+                      gx_err *err)
+{
+    int64_t k = 0;
+    while (k < rows * s->A->cols - 1 && fabs(x[k % rows + k / rows * ld]) < LARGEST) {
+        k++;
+    }
+    return gx_fail(err, GX_ARG, "%s has %g at (%lld, %lld): no point is nearest to it", s->A->label,
+                   x[k % rows + k / rows * ld], (long long)(i0 + k % rows), (long long)(k / rows));
+}
 
 static gx_code search_strip(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
                             gx_err *err)
 {
     const search *s = arg;
     int64_t i = unit * s->strip, rows = gx_min(s->strip, s->A->rows - i);
-    double *x = part;
-    GX_TRY(gx_pass_read(thread, s->A, i, 0, rows, s->A->cols, GX_F64, x, rows, err));
-    for (int64_t k = 0; k < rows * s->A->cols; k++) {
-        if (!(fabs(x[k]) < 0x1p50)) {
-            return gx_fail(err, GX_ARG, "%s has %g at (%lld, %lld): no point is nearest to it",
-                           s->A->label, x[k], (long long)(i + k % rows), (long long)(k / rows));
-        }
-    }
-    find_points(s->lattice, x, rows, rows, s->A->cols, work);
-    return GX_OK;
+    double *x = s->value == NULL ? part : s->value + i;
+    int64_t ld = s->value == NULL ? rows : s->A->rows;
+    GX_TRY(gx_pass_read(thread, s->A, i, 0, rows, s->A->cols, GX_F64, x, ld, err));
+    return find_points(s->lattice, x, ld, rows, s->A->cols, work)
+               ? GX_OK
+               : refuse(s, x, ld, i, rows, err);
 }
 
 static gx_code write_strip(void *arg, int64_t unit, void *part, gx_err *err)
@@ -240,18 +330,23 @@ gx_code gx_alg_nearest_points(gx_run *run, const gx_mat *A, gx_lattice lattice, 
         return gx_ok(run) ? GX_OK : run->err.code;
     }
     const double FLOPS = 40; // of a number
+    s.value = !C->is_stored && C->value.data != NULL && gx_sink_is_plain(C) ? C->value.data : NULL;
     s.strip = gx_min(C->tile_rows, A->rows);
+    if (s.value != NULL) {
+        int64_t rows = 4 * GX_PASS_CHUNK_BYTES / ((int64_t)sizeof(double) * A->cols);
+        s.strip = gx_max(LANES, rows / LANES * LANES);
+    }
     double elements = (double)A->rows * (double)A->cols;
     gx_pass pass = {.sources = &A,
                     .source_count = 1,
                     .units = gx_ceil_div(A->rows, s.strip),
                     .bytes = elements * sizeof(double),
                     .flops = FLOPS * elements,
-                    .work_bytes = (size_t)A->cols * sizeof(double),
-                    .part_bytes = (size_t)(s.strip * A->cols) * sizeof(double),
+                    .work_bytes = (size_t)((LANES + 1) * A->cols) * sizeof(double),
+                    .part_bytes = s.value != NULL ? 0 : (size_t)(s.strip * A->cols) * sizeof(double),
                     .work = search_strip,
-                    .fold = write_strip,
-                    .is_callers = true,
+                    .fold = s.value != NULL ? NULL : write_strip,
+                    .is_callers = s.value == NULL,
                     .writes = C->is_stored ? C->meta.schema : NULL,
                     .arg = &s};
     gx_pass_run(run, &pass);
