@@ -4,7 +4,7 @@
 ** Each function reads its arguments, lets core/alg*.c do the mathematics into a sink, and returns
 ** the stored name or the value.
 */
-#include "exact.h"
+#include "exact_fn.h"
 
 #include "../core/alg/alg.h"
 #include "../core/alg/dense.h"
@@ -232,7 +232,8 @@ static void sums_along(gx_fn *fn, const gx_mat *A, int64_t axis, double divisor)
     gx_sink_begin(&fn->run, NULL, rows, cols, number, 0, 0, 0, &C);
     gx_alg_sums(&fn->run, A, axis == 1, divisor, is_field ? sums : C.value.data);
     if (is_field && gx_ok(&fn->run)) { // below 2^53
-        gx_convert(GX_F64, sums, gx_max(rows, 1), GX_M31, C.value.data, gx_max(rows, 1), rows, cols);
+        gx_convert(GX_F64, sums, gx_max(rows, 1), GX_M31, C.value.data, gx_max(rows, 1), rows,
+                   cols);
     }
     gx_fn_result_sink(fn, &C);
 }

@@ -8,7 +8,7 @@
 **
 ** Each takes a stored LU factorisation in the place of A.
 */
-#include "exact.h"
+#include "exact_fn.h"
 #include "table_fn.h"
 
 #include "../core/alg/alg_lu.h"

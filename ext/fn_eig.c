@@ -17,7 +17,7 @@
 ** spectra.c, the mathematics in core/spectra/alg_eig.h and funm.h.  Several destinations are stored
 ** together or not at all (outputs.c).
 */
-#include "exact.h"
+#include "exact_fn.h"
 #include "spectra.h"
 #include "table_fn.h"
 
@@ -251,16 +251,15 @@ static void funm(gx_fn *fn)
     gx_mem_free(fn->ctx->mem, r.data);
 }
 
-const gx_function gx_functions_eig[] = {
-    {"gx_eig", 1, 4, GX_SPARSE(0), eig, 0},
-    {"gx_eigvals", 1, 3, GX_SPARSE(0), eig, 1},
-    {"gx_svd", 1, 5, GX_SPARSE(0), svd, 0},
-    {"gx_nullspace", 1, 3, GX_MADE(1) | GX_EXACT, nullspace, 0},
-    {"gx_sqrtm", 1, 3, GX_MADE(1), funm, GX_FUNM_SQRT},
-    {"gx_expm", 1, 3, GX_MADE(1), funm, GX_FUNM_EXP},
-    {"gx_logm", 1, 3, GX_MADE(1), funm, GX_FUNM_LOG},
-    {"gx_powm", 2, 4, GX_MADE(2), funm, GX_FUNM_POWER},
-    {.name = NULL}};
+const gx_function gx_functions_eig[] = {{"gx_eig", 1, 4, GX_SPARSE(0), eig, 0},
+                                        {"gx_eigvals", 1, 3, GX_SPARSE(0), eig, 1},
+                                        {"gx_svd", 1, 5, GX_SPARSE(0), svd, 0},
+                                        {"gx_nullspace", 1, 3, GX_MADE(1) | GX_EXACT, nullspace, 0},
+                                        {"gx_sqrtm", 1, 3, GX_MADE(1), funm, GX_FUNM_SQRT},
+                                        {"gx_expm", 1, 3, GX_MADE(1), funm, GX_FUNM_EXP},
+                                        {"gx_logm", 1, 3, GX_MADE(1), funm, GX_FUNM_LOG},
+                                        {"gx_powm", 2, 4, GX_MADE(2), funm, GX_FUNM_POWER},
+                                        {.name = NULL}};
 
 // gx_eig as a table -------------------------------------------------------------------------------
 

@@ -1,12 +1,12 @@
 /*
 ** Exact arithmetic in SQL: gx_det, gx_rank, gx_solve, gx_inverse, gx_nullspace and gx_matmul of
-** matrices of m31, with "mod":p of whole numbers modulo another prime, and with "exact":true of whole
-** numbers as they are.
+** matrices of m31, with "mod":p of whole numbers modulo another prime, and with "exact":true of
+** whole numbers as they are.
 **
-** Results modulo p are of m31, or of u32 where p is another prime.  Whole numbers that 64 bits do not
-** hold are texts; fractions are texts as "3/7", in a JSON list of rows.
+** Results modulo p are of m31, or of u32 where p is another prime.  Whole numbers that 64 bits do
+** not hold are texts; fractions are texts as "3/7", in a JSON list of rows.
 */
-#include "exact.h"
+#include "exact_fn.h"
 
 #include "../core/alg/dense.h"
 #include "../core/exact/exact.h"
@@ -21,7 +21,7 @@ bool gx_fn_is_exact(const gx_exact_options *opt, const gx_mat *A, const gx_mat *
 }
 
 bool gx_exact_take_modulus(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A, const gx_mat *B,
-                         uint32_t *p)
+                           uint32_t *p)
 {
     bool is_field = A->number == GX_M31 || (B != NULL && B->number == GX_M31);
     *p = opt->has_mod ? (uint32_t)opt->mod : is_field ? GX_M31_P : 0;
@@ -216,8 +216,11 @@ static gx_code add_fraction(sqlite3_str *to, gx_whole *numerator, const gx_whole
         code = gx_whole_text(numerator, &above_text, err);
         code = code == GX_OK ? gx_whole_text(&below, &below_text, err) : code;
         if (code == GX_OK) {
-            sqlite3_str_appendf(to, is_small ? "%s" : is_one ? "\"%s\"" : "\"%s/%s\"", above_text,
-                                below_text);
+            sqlite3_str_appendf(to,
+                                is_small ? "%s"
+                                : is_one ? "\"%s\""
+                                         : "\"%s/%s\"",
+                                above_text, below_text);
         }
     }
     gx_mem_free(g.mem, above_text);
@@ -264,8 +267,8 @@ static void solve_whole(gx_fn *fn, const gx_mat *A, const gx_mat *B)
         return;
     }
     const int64_t *a = load_whole(fn, A);
-    int64_t *b = B == NULL ? gx_fn_alloc(fn, (size_t)(n * n) * sizeof *b, "an identity")
-                           : load_whole(fn, B);
+    int64_t *b =
+        B == NULL ? gx_fn_alloc(fn, (size_t)(n * n) * sizeof *b, "an identity") : load_whole(fn, B);
     for (int64_t k = 0; k < n * n && B == NULL && b != NULL; k++) {
         b[k] = k % (n + 1) == 0;
     }

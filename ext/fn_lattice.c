@@ -2,14 +2,14 @@
 ** Lattices, the golden ratio and recurrences in SQL.
 **
 **   gx_lattice_nearest(A, lattice[, destination][, options])   the nearest point of each row
-**   gx_e8(what[, k][, destination][, options])                 its roots, a shell, the golden 4-space
+**   gx_e8(what[, k][, destination][, options])                 its roots, a shell, the golden space
 **   gx_phi_floor(A[, destination][, options])                  floor(phi n), exactly
 **   gx_phi_mul(A, B[, ...]), gx_phi_pow(A, n[, ...])           numbers a + b phi, a row (a, b) each
 **   gx_recur(A, x, n[, destination][, options])                A^n x
 **
 ** What is exact is of i64, and refused where 64 bits do not hold it.
 */
-#include "exact.h"
+#include "exact_fn.h"
 
 #include "../core/alg/dense.h"
 #include "../core/exact/exact.h"
@@ -131,8 +131,9 @@ static void phi_floor(gx_fn *fn)
 /* Pairs (a, b) in rows. */
 static bool takes_pairs(gx_fn *fn, const gx_mat *A)
 {
-    return A->cols == 2 || gx_fn_fail(fn, "%s has %lld columns, but numbers a + b phi are rows of 2",
-                                      A->label, (long long)A->cols);
+    return A->cols == 2 ||
+           gx_fn_fail(fn, "%s has %lld columns, but numbers a + b phi are rows of 2", A->label,
+                      (long long)A->cols);
 }
 
 static bool refuse_long(gx_fn *fn, int64_t row)
@@ -239,8 +240,8 @@ static void multiply(const recurrence *r, const void *left, const void *right, i
         gx_exact_multiply(run, r->p, r->n, cols, r->n, left, right, to);
     } else {
         int64_t ld = gx_max(1, r->n);
-        gx_dense_gemm(run, r->number, GX_NO_TRANS, GX_NO_TRANS, r->n, cols, r->n, 1, left, ld, right,
-                      ld, 0, to, ld);
+        gx_dense_gemm(run, r->number, GX_NO_TRANS, GX_NO_TRANS, r->n, cols, r->n, 1, left, ld,
+                      right, ld, 0, to, ld);
     }
 }
 
@@ -284,7 +285,8 @@ static bool load_all(recurrence *r, const gx_mat *A, const gx_mat *x)
             gx_dense_alloc(run, r->number, r->n, r->n, "a matrix", &r->a);
             gx_dense_alloc(run, r->number, r->n, r->cols, "columns", &r->x);
         }
-        bool is_owned = (r->a == NULL || gx_fn_own(fn, r->a)) & (r->x == NULL || gx_fn_own(fn, r->x));
+        bool is_owned =
+            (r->a == NULL || gx_fn_own(fn, r->a)) & (r->x == NULL || gx_fn_own(fn, r->x));
         if (is_owned && r->p == 0 && gx_ok(run)) {
             gx_dense_load(run, A, r->number, r->a, gx_max(1, r->n));
             gx_dense_load(run, x, r->number, r->x, gx_max(1, r->n));
@@ -318,7 +320,9 @@ static void recur(gx_fn *fn)
     if (is_exact && !gx_exact_take_modulus(fn, &opt.exact, &A, &x, &r.p)) {
         return;
     }
-    r.element = r.is_whole ? sizeof(int64_t) : r.p != 0 ? sizeof(uint32_t) : gx_number_bytes(r.number);
+    r.element = r.is_whole ? sizeof(int64_t)
+                : r.p != 0 ? sizeof(uint32_t)
+                           : gx_number_bytes(r.number);
     if (!load_all(&r, &A, &x)) {
         return;
     }

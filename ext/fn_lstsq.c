@@ -6,7 +6,7 @@
 **
 **     SELECT x, rank, residual, rcond FROM gx_lstsq('A', 'B');   one row
 */
-#include "exact.h"
+#include "exact_fn.h"
 #include "table_fn.h"
 
 #include "../core/alg/alg_qr.h"
@@ -212,8 +212,7 @@ static void pinv(gx_fn *fn)
     gx_fn_result_sink(fn, &P);
 }
 
-const gx_function gx_functions_lstsq[] = {
-    {"gx_lstsq", 2, 4, GX_MADE(2) | GX_SPARSE(0), lstsq, 0},
-    {"gx_rank", 1, 3, GX_EXACT, rank, 0},
-    {"gx_pinv", 1, 3, GX_MADE(1), pinv, 0},
-    {.name = NULL}};
+const gx_function gx_functions_lstsq[] = {{"gx_lstsq", 2, 4, GX_MADE(2) | GX_SPARSE(0), lstsq, 0},
+                                          {"gx_rank", 1, 3, GX_EXACT, rank, 0},
+                                          {"gx_pinv", 1, 3, GX_MADE(1), pinv, 0},
+                                          {.name = NULL}};

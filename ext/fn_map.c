@@ -5,7 +5,7 @@
 ** One or two operands go the way of blocks in place; three, and those of which a complex matrix
 ** makes a real one, are fused programs of one step.
 */
-#include "exact.h"
+#include "exact_fn.h"
 
 #include "../core/alg/alg.h"
 #include "../core/alg/sparse_alg.h"
@@ -123,7 +123,8 @@ static bool is_square(gx_map_kind kind, const operands *x)
 /* A factor of whole numbers modulo p. */
 static bool is_whole(gx_fn *fn, gx_scalar alpha)
 {
-    return gx_is_of_field(alpha) || gx_fn_fail(fn, "alpha is %.9g, and m31 has whole numbers alone", alpha.re);
+    return gx_is_of_field(alpha) ||
+           gx_fn_fail(fn, "alpha is %.9g, and m31 has whole numbers alone", alpha.re);
 }
 
 /*
@@ -231,7 +232,8 @@ static void map(gx_fn *fn)
         (numbers > 0 && !gx_fn_scalar(fn, x.count, "alpha", &alpha))) {
         return;
     }
-    if (x.dtype == GX_M31 && (!is_whole(fn, alpha) || (kind == GX_MAP_POW && !take_exponent(fn, &x)))) {
+    if (x.dtype == GX_M31 &&
+        (!is_whole(fn, alpha) || (kind == GX_MAP_POW && !take_exponent(fn, &x)))) {
         return;
     }
     if (is_square(kind, &x)) {
@@ -270,14 +272,15 @@ static void map(gx_fn *fn)
      (operands) + (numbers),                                                                       \
      (operands) + (numbers) + 2,                                                                   \
      GX_MADE((operands) + (numbers)) |                                                             \
-         ((operands) == 1 && ((keeps) & GX_PROP_LOWER) != 0 ? GX_SPARSE(0) : 0) |                  \
+         ((operands) == 1 && ((keeps)&GX_PROP_LOWER) != 0 ? GX_SPARSE(0) : 0) |                    \
          (GX_MAP_##KIND == GX_MAP_ADD || GX_MAP_##KIND == GX_MAP_MUL ? GX_SPARSE(0) | GX_SPARSE(1) \
- : 0) |                          \
+                                                                     : 0) |                        \
          (gx_map_is_of_field(GX_MAP_##KIND) ? GX_EXACT : 0),                                       \
      map,                                                                                          \
      GX_MAP_##KIND},
 
 const gx_function gx_functions_map[] = {
-    GX_MAPS(ROW){"gx_sub", 2, 4, GX_MADE(2) | GX_SPARSE(0) | GX_SPARSE(1) | GX_EXACT, map, SUBTRACT},
+    GX_MAPS(ROW){"gx_sub", 2, 4, GX_MADE(2) | GX_SPARSE(0) | GX_SPARSE(1) | GX_EXACT, map,
+                 SUBTRACT},
     {"gx_neg", 1, 3, GX_MADE(1) | GX_SPARSE(0) | GX_EXACT, map, NEGATE},
     {.name = NULL}};

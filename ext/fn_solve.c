@@ -2,7 +2,7 @@
 ** Linear systems in SQL: gx_solve, gx_cond, gx_rcond (core/alg/alg_solve.c, core/alg/alg_cond.c;
 ** a sparse A: core/alg/system.c).
 */
-#include "exact.h"
+#include "exact_fn.h"
 #include "gx_ext.h"
 
 #include "../core/alg/factoring.h"

@@ -83,7 +83,8 @@ static size_t take_room(const gx_args *args, char *work, step *s)
 size_t gx_cpu_field_gemm_bytes(const gx_args *args)
 {
     step s;
-    bool is_plain = args->m <= 0 || args->n <= 0 || args->k <= 0;
+    double terms = (double)args->m * (double)args->n * (double)args->k;
+    bool is_plain = terms <= PLAIN || args->m <= 0 || args->n <= 0;
     return is_plain ? 0 : take_room(args, NULL, &s);
 }
 
@@ -169,8 +170,8 @@ static void pack_right(const step *s, int64_t l0, int64_t j0)
 }
 
 /* A column of c from its halves, added to what is there or not; zeros are left of the halves. */
-GX_INLINE void unite_loop(double *restrict hi, double *restrict lo, int64_t count,
-                          uint32_t p, bool adds, uint32_t *restrict c)
+GX_INLINE void unite_loop(double *restrict hi, double *restrict lo, int64_t count, uint32_t p,
+                          bool adds, uint32_t *restrict c)
 {
     double whole = p, per_one = 1 / whole;
     int32_t kept = adds ? -1 : 0;
@@ -182,8 +183,7 @@ GX_INLINE void unite_loop(double *restrict hi, double *restrict lo, int64_t coun
         c[i] = (uint32_t)rest + (uint32_t)(rest >> 31 & (int32_t)p);
     }
 }
-COPIES(unite,
-       (double *hi, double *lo, int64_t count, uint32_t p, bool adds, uint32_t *c),
+COPIES(unite, (double *hi, double *lo, int64_t count, uint32_t p, bool adds, uint32_t *c),
        (hi, lo, count, p, adds, c))
 
 static void multiply_step(const step *s, int64_t i0, int64_t j0, bool adds)

@@ -214,7 +214,7 @@ typedef struct gx_cuda_api {
     GX_CUBLAS(GX_CUDA_MEMBER)
     gx_cublas_gemm gemm[GX_FLOATS];
     gx_cublas_gemm_ex gemm_ex;
-    gx_cublas_batch batch[GX_FLOATS]; /* gemmStridedBatched */
+    gx_cublas_batch batch[GX_FLOATS];                  /* gemmStridedBatched */
     gx_cublas_rank_k syrk[GX_FLOATS], herk[GX_FLOATS]; /* herk of reals: NULL */
     gx_cublas_trsm trsm[GX_FLOATS];
     gx_cublas_trmm trmm[GX_FLOATS];

@@ -35,7 +35,8 @@ GX_INLINE void product_of_field(const gx_args *p, int64_t i, int64_t j)
 {
     const uint32_t q = p->modulus == 0 ? GX_M31_P : p->modulus;
     uint32_t sum = 0, *c = gx_at(p->c, GX_M31, p->ldc, i, j);
-    uint32_t alpha = gx_field_of((int64_t)p->alpha.re, q), beta = gx_field_of((int64_t)p->beta.re, q);
+    uint32_t alpha = gx_field_of((int64_t)p->alpha.re, q),
+             beta = gx_field_of((int64_t)p->beta.re, q);
     for (int64_t l = 0; l < p->k && alpha != 0; l++) {
         const uint32_t *a = p->transa == GX_NO_TRANS ? gx_at(p->a, GX_M31, p->lda, i, l)
                                                      : gx_at(p->a, GX_M31, p->lda, l, i);
@@ -390,7 +391,8 @@ GX_INLINE gx_code reduce_field(const gx_args *p, gx_err *err)
                                                           : 1;
     if (p->reduce_kind != GX_REDUCE_SUM && p->reduce_kind != GX_REDUCE_COL_SUM &&
         p->reduce_kind != GX_REDUCE_ROW_SUM) {
-        return gx_fail(err, GX_UNSUPPORTED, "whole numbers modulo 2^31 - 1 have no size and no order");
+        return gx_fail(err, GX_UNSUPPORTED,
+                       "whole numbers modulo 2^31 - 1 have no size and no order");
     }
     for (int64_t l = 0; l < 2 * count; l++) {
         p->reduce[l] = 0;

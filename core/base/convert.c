@@ -97,8 +97,8 @@ static gx_code widen_to_field(gx_dtype from, const void *src, int64_t ld_src, ui
         }
         for (int64_t i = 0; i < m && from != GX_DTYPE_I64; i += STRIP) {
             int64_t count = gx_min(STRIP, m - i);
-            GX_TRY(gx_widen(from, gx_dtype_at(src, from, ld_src, i, j), count, GX_F64, strip,
-                            count, count, 1, err));
+            GX_TRY(gx_widen(from, gx_dtype_at(src, from, ld_src, i, j), count, GX_F64, strip, count,
+                            count, 1, err));
             int64_t bad = first_fraction(strip, count);
             if (bad >= 0) {
                 return refuse_fraction(strip[bad], err);

@@ -203,8 +203,9 @@ static const struct {
 #define GX_COMPUTED(id, NAME, name, numpy, npy, type)                                              \
     [id] = {name, numpy, npy, "", sizeof(type), _Alignof(type), GX_##NAME, false, {NULL}, {NULL}},
 #define GX_FIELD(id, NAME, name, numpy, npy, type)                                                 \
-    [id] = {name,         numpy,          npy,        "whole numbers modulo 2^31 - 1",             \
-            sizeof(type), _Alignof(type), GX_##NAME, true, {NULL}, {NULL}},
+    [id] = {name,         numpy,          npy,       "whole numbers modulo 2^31 - 1",              \
+            sizeof(type), _Alignof(type), GX_##NAME, true,                                         \
+            {NULL},       {NULL}},
 #define GX_WIDENED(id, NAME, name, numpy, npy, type, number, least, most, widen, narrow)           \
     [id] = {name,         numpy,          npy,         #least " to " #most,                        \
             sizeof(type), _Alignof(type), GX_##number, (most) < INFINITY,                          \

@@ -119,8 +119,7 @@ typedef struct gx_map_facts {
 #define gx_map_is_of_field(kind)                                                                   \
     ((kind) <= GX_MAP_SCALE || (kind) == GX_MAP_SQUARE || (kind) == GX_MAP_RECIPROCAL ||           \
      (kind) == GX_MAP_POW || (kind) == GX_MAP_WHERE || (kind) == GX_MAP_EQUAL ||                   \
-     (kind) == GX_MAP_NOT_EQUAL ||                                                                 \
-     ((kind) >= GX_MAP_LOGICAL_AND && (kind) <= GX_MAP_LOGICAL_NOT))
+     (kind) == GX_MAP_NOT_EQUAL || ((kind) >= GX_MAP_LOGICAL_AND && (kind) <= GX_MAP_LOGICAL_NOT))
 
 /* The row of a kind.  Static. */
 const gx_map_facts *gx_map_row(gx_map_kind kind);

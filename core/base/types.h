@@ -100,8 +100,8 @@ double gx_number_eps(gx_number dtype);     /* from 1 to the next number: 2^-52 o
 double gx_number_least(gx_number dtype);   /* the smallest that is not subnormal: 2^-1022, 2^-126 */
 
 /*
-** The number that holds both without loss, as NumPy promotes: f32+f64 -> f64, f64+c64 -> c128.  With
-** m31 it is m31, which whole numbers are taken to.
+** The number that holds both without loss, as NumPy promotes: f32+f64 -> f64, f64+c64 -> c128.
+** With m31 it is m31, which whole numbers are taken to.
 */
 gx_number gx_number_promote(gx_number a, gx_number b);
 gx_number gx_number_wide(gx_number dtype); /* the same in doubles: F64, C128         */

@@ -1,8 +1,8 @@
 /*
 ** Elimination modulo a prime: see exact.h.
 **
-** By halves of the columns (Dumas, Giorgi, Pernet, Dense linear algebra over word-size prime fields,
-** 2008): the left half gives pivots and L, the right half's rows of pivots are solved for, the rows
+** By halves of the columns (Dumas, Giorgi, Pernet, Dense linear algebra over word-size
+** prime fields, 2008): the left half gives pivots and L, the right half's rows of pivots are solved for, the rows
 ** below lose L times them by a product, and then the right half is done.  Nearly all work is
 ** products (GX_GEMM of GX_M31), shared by the team.  Any element but 0 is as good a pivot as
 ** another: nothing is rounded.

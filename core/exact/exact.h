@@ -74,13 +74,13 @@ gx_code gx_exact_det(gx_run *run, const int64_t *a, int64_t n, gx_whole *det);
 gx_code gx_exact_rank(gx_run *run, const int64_t *a, int64_t rows, int64_t cols, int64_t *rank);
 
 /*
-** A X = B with X = N / *det: numerators[i + j n] of the n x cols matrix N, each to be cleared by the
-** caller, as *det.  GX_NUMERIC "A is singular".
+** A X = B with X = N / *det: numerators[i + j n] of the n x cols matrix N, each to be cleared by
+** the caller, as *det.  GX_NUMERIC "A is singular".
 */
 gx_code gx_exact_solve(gx_run *run, const char *label, const int64_t *a, int64_t n,
                        const int64_t *b, int64_t cols, gx_whole *numerators, gx_whole *det);
 
-/* c = a b in 64 bits; GX_TOOBIG names the first element that 64 bits do not hold, with its value. */
+/* c = a b in 64 bits; GX_TOOBIG names the first element that 64 bits do not hold. */
 gx_code gx_exact_product(gx_run *run, int64_t m, int64_t n, int64_t k, const int64_t *a,
                          const int64_t *b, int64_t *c);
 

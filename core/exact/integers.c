@@ -43,11 +43,12 @@ static gx_code make_whole(gx_run *run, const gx_mat *A, void *data, int64_t coun
     for (int64_t k = 0; k < count; k++) {
         double x = from[k];
         if (!(x >= -0x1p63 && x < 0x1p63) || floor(x) != x) {
-            return gx_run_failf(run, GX_ARG,
-                                "%s has %.17g at (%lld, %lld): exact arithmetic is of whole numbers "
-                                "%s",
-                                A->label, x, (long long)(k % A->rows), (long long)(k / A->rows),
-                                floor(x) != x ? "" : "of 64 bits");
+            return gx_run_failf(
+                run, GX_ARG,
+                "%s has %.17g at (%lld, %lld): exact arithmetic is of whole numbers "
+                "%s",
+                A->label, x, (long long)(k % A->rows), (long long)(k / A->rows),
+                floor(x) != x ? "" : "of 64 bits");
         }
         int64_t whole = (int64_t)x;
         memcpy(from + k, &whole, sizeof whole);

@@ -108,8 +108,8 @@ static inline lane signed_as(lane size, lane sign)
 }
 
 /*
-** Eight columns, ld apart, in place.  With w the whole number nearest to x and e = x - w, w + 1/2 or
-** w - 1/2, to the side of e, is the nearest of the other kind, 1/2 - |e| away: so both points come
+** Eight columns, ld apart, in place.  With w the whole number nearest to x and e = x - w,
+** w + 1/2 or w - 1/2, to the side of e, is the nearest of the other kind, 1/2 - |e| away: so both points come
 ** from the same sums.  false: a number is too large, and nothing has been changed.
 */
 static inline __attribute__((always_inline)) bool eight(double *x, int64_t ld)
@@ -237,9 +237,8 @@ static inline __attribute__((always_inline)) bool points(gx_lattice lattice, dou
 }
 
 #ifdef __x86_64__
-static __attribute__((target("avx2"), noinline)) bool points_avx2(gx_lattice lattice, double *x,
-                                                                  int64_t ld, int64_t rows,
-                                                                  int64_t cols, double *rest)
+static __attribute__((target("avx2"), noinline)) bool
+points_avx2(gx_lattice lattice, double *x, int64_t ld, int64_t rows, int64_t cols, double *rest)
 {
     return points(lattice, x, ld, rows, cols, rest);
 }
@@ -311,9 +310,8 @@ static gx_code search_strip(void *arg, int64_t unit, gx_pass_thread *thread, voi
     double *x = s->value == NULL ? part : s->value + i;
     int64_t ld = s->value == NULL ? rows : s->A->rows;
     GX_TRY(gx_pass_read(thread, s->A, i, 0, rows, s->A->cols, GX_F64, x, ld, err));
-    return find_points(s->lattice, x, ld, rows, s->A->cols, work)
-               ? GX_OK
-               : refuse(s, x, ld, i, rows, err);
+    return find_points(s->lattice, x, ld, rows, s->A->cols, work) ? GX_OK
+                                                                  : refuse(s, x, ld, i, rows, err);
 }
 
 static gx_code write_strip(void *arg, int64_t unit, void *part, gx_err *err)
@@ -343,7 +341,8 @@ gx_code gx_alg_nearest_points(gx_run *run, const gx_mat *A, gx_lattice lattice, 
                     .bytes = elements * sizeof(double),
                     .flops = FLOPS * elements,
                     .work_bytes = (size_t)((LANES + 1) * A->cols) * sizeof(double),
-                    .part_bytes = s.value != NULL ? 0 : (size_t)(s.strip * A->cols) * sizeof(double),
+                    .part_bytes =
+                        s.value != NULL ? 0 : (size_t)(s.strip * A->cols) * sizeof(double),
                     .work = search_strip,
                     .fold = s.value != NULL ? NULL : write_strip,
                     .is_callers = s.value == NULL,
@@ -357,7 +356,7 @@ gx_code gx_alg_nearest_points(gx_run *run, const gx_mat *A, gx_lattice lattice, 
 
 /* Points below: twice their numbers, all even or all odd, of a sum that is 0 modulo 4. */
 typedef struct shell {
-    int left;      /* of four times the squared norm */
+    int left; /* of four times the squared norm */
     int x[EIGHT];
     int64_t count, ld;
     double *points;
@@ -406,11 +405,14 @@ int64_t gx_e8_shell(int k, double *points)
 }
 
 /* E8's simple roots, of squared norm 2: seven of a chain, and one beside it. */
-static const double simple[EIGHT][EIGHT] = {
-    {0.5, -0.5, -0.5, -0.5, -0.5, -0.5, -0.5, 0.5}, {1, 1, 0, 0, 0, 0, 0, 0},
-    {-1, 1, 0, 0, 0, 0, 0, 0},                      {0, -1, 1, 0, 0, 0, 0, 0},
-    {0, 0, -1, 1, 0, 0, 0, 0},                      {0, 0, 0, -1, 1, 0, 0, 0},
-    {0, 0, 0, 0, -1, 1, 0, 0},                      {0, 0, 0, 0, 0, -1, 1, 0}};
+static const double simple[EIGHT][EIGHT] = {{0.5, -0.5, -0.5, -0.5, -0.5, -0.5, -0.5, 0.5},
+                                            {1, 1, 0, 0, 0, 0, 0, 0},
+                                            {-1, 1, 0, 0, 0, 0, 0, 0},
+                                            {0, -1, 1, 0, 0, 0, 0, 0},
+                                            {0, 0, -1, 1, 0, 0, 0, 0},
+                                            {0, 0, 0, -1, 1, 0, 0, 0},
+                                            {0, 0, 0, 0, -1, 1, 0, 0},
+                                            {0, 0, 0, 0, 0, -1, 1, 0}};
 
 /* The Coxeter element of x: all reflections, one after the other. */
 static void turn(double x[EIGHT])
@@ -496,13 +498,12 @@ bool gx_golden_floor(int64_t n, int64_t *result)
 bool gx_golden_times(const int64_t a[2], const int64_t b[2], int64_t result[2])
 {
     int64_t both, one, other, first, second; // result may be a or b
-    bool fits = !__builtin_mul_overflow(a[1], b[1], &both) &&
-                !__builtin_mul_overflow(a[0], b[0], &one) &&
-                !__builtin_add_overflow(one, both, &first) &&
-                !__builtin_mul_overflow(a[0], b[1], &one) &&
-                !__builtin_mul_overflow(a[1], b[0], &other) &&
-                !__builtin_add_overflow(one, other, &second) &&
-                !__builtin_add_overflow(second, both, &second);
+    bool fits =
+        !__builtin_mul_overflow(a[1], b[1], &both) && !__builtin_mul_overflow(a[0], b[0], &one) &&
+        !__builtin_add_overflow(one, both, &first) && !__builtin_mul_overflow(a[0], b[1], &one) &&
+        !__builtin_mul_overflow(a[1], b[0], &other) &&
+        !__builtin_add_overflow(one, other, &second) &&
+        !__builtin_add_overflow(second, both, &second);
     if (fits) {
         result[0] = first;
         result[1] = second;

@@ -10,7 +10,7 @@ typedef enum gx_lattice {
     GX_LATTICE_ZN, /* whole numbers                                                       */
     GX_LATTICE_DN, /* the same of even sum                                                */
     GX_LATTICE_AN, /* the same of sum 0, in n + 1 numbers                                 */
-    GX_LATTICE_E8  /* D8, and D8 moved by 1/2 in each of eight numbers; rows of 8 k numbers: k points */
+    GX_LATTICE_E8  /* D8, and D8 moved by 1/2 in each number; rows of 8 k numbers: k points */
 } gx_lattice;
 
 /*
@@ -30,7 +30,7 @@ enum { GX_E8_SHELLS = 8 };
 int64_t gx_e8_shell(int k, double *points); /* column-major, ld the count; NULL: only counted */
 
 /*
-** An orthonormal basis, 8 x 4 column-major, of the space on which E8's Coxeter element turns by 1/30
+** An orthonormal basis, 8 x 4 column-major, of the space that E8's Coxeter element turns by 1/30
 ** and 11/30: there the 240 roots are two shells of 120, of squared norms in the ratio of the golden
 ** ratio's square.
 */

@@ -248,7 +248,8 @@ gx_code gx_exact_solve(gx_run *run, const char *label, const int64_t *a, int64_t
     gx_dense_alloc(run, GX_M31, n * cols + 1, count, "residues", &s.residues);
     gx_run_progress(run, (double)count);
     while (all.count < count && gx_ok(run)) {
-        if (solve_once(&s, p, s.residues == NULL ? NULL : s.residues + all.count * (n * cols + 1))) {
+        if (solve_once(&s, p,
+                       s.residues == NULL ? NULL : s.residues + all.count * (n * cols + 1))) {
             add_prime(&all, p);
             gx_run_advance(run, 1);
         } else if (gx_ok(run) && ++zeros > spare) { // 0 modulo more primes than it has bits for
@@ -319,7 +320,8 @@ gx_code gx_exact_product(gx_run *run, int64_t m, int64_t n, int64_t k, const int
     }
     for (int64_t e = 0; e < elements && gx_ok(run); e++) {
         if (!join(&s, residues + e, elements, &c[e])) {
-            gx_run_failf(run, GX_TOOBIG, "element (%lld, %lld) of the product needs more than 64 bits",
+            gx_run_failf(run, GX_TOOBIG,
+                         "element (%lld, %lld) of the product needs more than 64 bits",
                          (long long)(e % m), (long long)(e / m));
         }
     }

@@ -25,8 +25,9 @@ gx_code gx_circle_shape(const gx_circle_args *args, int *log, gx_err *err)
     }
     *log = args->log < 0 ? rows_log : args->log;
     if (rows_log == 0 || (int64_t)1 << rows_log != A->rows) {
-        return gx_fail(err, GX_ARG, "%s has %lld rows, but a circle transform has 2, 4, 8, ... 2^%d",
-                       A->label, (long long)A->rows, GX_CIRCLE_MOST);
+        return gx_fail(err, GX_ARG,
+                       "%s has %lld rows, but a circle transform has 2, 4, 8, ... 2^%d", A->label,
+                       (long long)A->rows, GX_CIRCLE_MOST);
     }
     if (*log > GX_CIRCLE_MOST || *log < rows_log || (args->is_inverse && *log != rows_log)) {
         return gx_fail(err, GX_ARG, "\"log\" must be %s %d, not %d",
@@ -294,7 +295,7 @@ typedef struct sweeps {
     const gx_circle_args *args;
     transform t;
     uint32_t *buffer;
-    int64_t width;      /* of a strip */
+    int64_t width; /* of a strip */
 } sweeps;
 
 static void load_rows(const sweeps *s, const gx_mat *from, int64_t i, int64_t count, uint32_t *to)
@@ -398,12 +399,13 @@ static void transform_large(gx_run *run, const gx_circle_args *args, int log, gx
     }
     size_t most = sizeof(uint32_t) << gx_max(part, width + log - part);
     if (args->order != GX_CIRCLE_BITREV || most > room) {
-        gx_run_failf(run, GX_BUDGET,
-                     args->order != GX_CIRCLE_BITREV
-                         ? "a column of 2^%d elements in another order than bitrev is brought into it "
-                           "in memory, of which there is too little"
-                         : "columns of 2^%d elements need more memory: memory_limit",
-                     log);
+        gx_run_failf(
+            run, GX_BUDGET,
+            args->order != GX_CIRCLE_BITREV
+                ? "a column of 2^%d elements in another order than bitrev is brought into it "
+                  "in memory, of which there is too little"
+                : "columns of 2^%d elements need more memory: memory_limit",
+            log);
         return;
     }
     s.width = (int64_t)1 << width;

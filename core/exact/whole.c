@@ -2,8 +2,8 @@
 ** Whole numbers of any size: see whole.h.
 **
 ** Division is Knuth's algorithm D.  The greatest common divisor is Lehmer's: the quotients of
-** Euclid's algorithm come from the highest 62 bits of both numbers as long as these decide them, and
-** what some of them do together is done to the numbers in one pass (Knuth, The Art of Computer
+** Euclid's algorithm come from the highest 62 bits of both numbers as long as these decide them,
+** and what some of them do together is done to the numbers in one pass (Knuth, The Art of Computer
 ** Programming 2, 4.3.1 and 4.5.2).
 */
 #include "whole.h"

@@ -179,9 +179,6 @@ bool gx_graph_is_dense(gx_graph *g, gx_ref ref);
 /* Result k of a node of several. */
 gx_ref gx_graph_part(gx_graph *g, gx_ref ref, int k);
 
-/* May it be, with operands of m31 or as a result of m31?  false: the graph has failed (field_ops.c). */
-bool gx_graph_takes_field(gx_graph *g, const gx_node *node, const gx_ref *in, int count);
-
 gx_ref gx_graph_number(gx_graph *g, gx_scalar value, bool is_complex);
 
 /* An elementwise function: its dtype and shape, and constants folded. */

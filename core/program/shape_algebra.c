@@ -214,7 +214,7 @@ gx_ref gx_check_trace(gx_graph *g, gx_node *node, const gx_ref *in, int count)
         return GX_NO_NODE;
     }
     node->type = (gx_type){1, 1, of->type.dtype, 0, false};
-    if (!g->is_plain && of->op->id == GX_OP_MATMUL) {
+    if (!g->is_plain && of->op->id == GX_OP_MATMUL && of->type.dtype != GX_M31) {
         gx_ref pair[2] = {gx_input(g, of, 0), gx_input(g, of, 1)};
         node->op = gx_op_row(GX_OP_TRACE_PRODUCT);
         memcpy(node->trans, of->trans, sizeof node->trans);

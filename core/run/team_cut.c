@@ -552,19 +552,23 @@ static gx_code cut_and_run(job *w, const gx_cut *cut, gx_err *err)
     return GX_OK;
 }
 
-/* Cut and run with room for each member, where the kernel wants any. */
+/*
+** Cut and run with room for each member, where the kernel wants any.  What a product packs into is
+** not counted, as that of OpenBLAS is not: no plan leaves room for it.
+*/
 static gx_code run_with_room(job *w, const gx_cut *cut, gx_err *err)
 {
-    gx_mem *mem = w->team == NULL ? NULL : gx_team_mem(w->team);
+    bool packs = w->kernel == GX_GEMM && w->dtype == GX_M31;
+    bool has_room = w->kernel == GX_FUSED || packs;
+    gx_mem *mem = w->team == NULL || packs ? NULL : gx_team_mem(w->team);
     size_t members = w->team == NULL ? 1 : (size_t)gx_team_threads(w->team);
-    bool has_room = w->kernel == GX_FUSED || (w->kernel == GX_GEMM && w->dtype == GX_M31);
     void *work = NULL;
     if (has_room && w->backend->workspace != NULL) {
-        w->work_bytes =
-            gx_whole_lines(w->backend->workspace(w->dev, w->kernel, w->dtype, w->args));
+        w->work_bytes = gx_whole_lines(w->backend->workspace(w->dev, w->kernel, w->dtype, w->args));
     }
     if (w->work_bytes > 0) {
-        GX_TRY(gx_mem_alloc(mem, members * w->work_bytes, "the work space of a kernel", &work, err));
+        GX_TRY(
+            gx_mem_alloc(mem, members * w->work_bytes, "the work space of a kernel", &work, err));
     }
     w->work = work;
     gx_code code = cut_and_run(w, cut, err);

@@ -653,8 +653,7 @@ API int cudaLaunchKernel(const void *kernel, dim grid, dim block, void **args, s
     if (grid.x * grid.y * grid.z * block.x * block.y * block.z == 0 || block.x * block.y > 1024) {
         return mock_keep(CUDA_BAD_LAUNCH);
     }
-    launch l = {.kernel = (served)(number / GX_FLOATS),
-                .dtype = (gx_number)(number % GX_FLOATS)};
+    launch l = {.kernel = (served)(number / GX_FLOATS), .dtype = (gx_number)(number % GX_FLOATS)};
     size_t size = l.kernel == ROWS        ? sizeof l.p.rows
                   : l.kernel == RANDOM    ? sizeof l.p.random
                   : is_narrow(l.kernel)   ? sizeof l.p.narrow

@@ -19,7 +19,8 @@ except ImportError:
 DTYPES: dict[str, np.dtype[Any]] = {
     "f64": np.dtype("<f8"), "f32": np.dtype("<f4"), "c128": np.dtype("<c16"), "c64": np.dtype("<c8"),
     "f16": np.dtype("<f2"), "u8": np.dtype("|u1"), "bool": np.dtype("|b1"), "i8": np.dtype("|i1"), "u16": np.dtype("<u2"),
-    "i16": np.dtype("<i2"), "u32": np.dtype("<u4"), "i32": np.dtype("<i4"), "bf16": np.dtype(_bfloat16), "i64": np.dtype("<i8")}
+    "i16": np.dtype("<i2"), "u32": np.dtype("<u4"), "i32": np.dtype("<i4"), "bf16": np.dtype(_bfloat16), "i64": np.dtype("<i8"),
+    "m31": np.dtype("<u4")}  # whole numbers modulo 2^31 - 1
 BY_NUMBER = list(DTYPES)  # as in the header and in gx_meta
 NUMBERS = BY_NUMBER[:4]  # what is computed with, and what sparse matrices have; the others are stored
 HEADER = struct.Struct("<4sBBHqqq")
@@ -48,7 +49,7 @@ def column_dtype(dtype: DTypeLike) -> str:
 def gx_number(dtype: DTypeLike) -> str:
     """What gx computes with such elements: their own dtype, or the one that a dtype which is only stored widens to."""
     name = gx_dtype(dtype)
-    return name if name in NUMBERS else "f64" if name in ("u32", "i32", "i64") else "f32"
+    return name if name in NUMBERS or name == "m31" else "f64" if name in ("u32", "i32", "i64") else "f32"
 
 
 def empty(shape: tuple[int, int], name: str, spare: bytearray = bytearray()) -> tuple[bytearray, Array]:

@@ -209,7 +209,7 @@ static void results(void **state)
 {
     static const int64_t sides[] = {0, 1, TILE - 1, TILE, TILE + 1, 67};
     int turn = 0;
-    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+    for (int d = 0; d < GX_FLOATS; d++) {
         for (int i = 0; i < 6; i++) {
             for (int j = 0; j < 6; j++, turn++) {
                 run_once(*state, (gx_number)d, sides[i], sides[j], (kind)(turn % KINDS), turn % 4,

@@ -194,7 +194,7 @@ static void test_exact(void **state)
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         for (size_t c = 0; c < sizeof columns / sizeof columns[0]; c++) {
             for (size_t b = 0; b < 3; b++) {
-                for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++, turn++) {
+                for (int dtype = 0; dtype < GX_FLOATS; dtype++, turn++) {
                     solve_once(f, (gx_number)dtype, sizes[s], columns[c],
                                turn % 2 == 0 ? GX_LOWER : GX_UPPER, budgets[b], turn % 3 != 0);
                 }

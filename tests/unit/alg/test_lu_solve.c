@@ -188,7 +188,7 @@ static void test_residuals(void **state)
     int turn = 0;
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         for (size_t c = 0; c < sizeof columns / sizeof columns[0]; c++) {
-            for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++, turn++) {
+            for (int dtype = 0; dtype < GX_FLOATS; dtype++, turn++) {
                 solve_once(f, (gx_number)dtype, sizes[s], columns[c], (gx_trans)(turn % 3), AMPLE,
                            turn % 2 == 0);
             }
@@ -203,7 +203,7 @@ static void test_budgets(void **state)
     int turn = 0;
     for (size_t b = 0; b < sizeof limits / sizeof limits[0]; b++) {
         for (int trans = 0; trans < 3; trans++) {
-            for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++, turn++) {
+            for (int dtype = 0; dtype < GX_FLOATS; dtype++, turn++) {
                 solve_once(f, (gx_number)dtype, 150, 35, (gx_trans)trans, limits[b], turn % 2 == 0);
             }
         }

@@ -21,7 +21,7 @@
 static void layouts(void **state)
 {
     (void)state;
-    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
+    for (int dtype = 0; dtype < GX_FLOATS; dtype++) {
         for (int64_t rows = 0; rows < 5; rows++) {
             for (int64_t entries = 0; entries < 7; entries++) {
                 for (int wide = 0; wide < 2; wide++) {

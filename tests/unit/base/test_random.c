@@ -145,7 +145,7 @@ static void rectangles_agree(void **state)
 {
     (void)state;
     for (int kind = GX_RANDOM_UNIFORM; kind <= GX_RANDOM_NORMAL; kind++) {
-        for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
+        for (int dtype = 0; dtype < GX_FLOATS; dtype++) {
             check_rectangles((gx_random_kind)kind, (gx_number)dtype, (gx_number)dtype);
         }
         check_rectangles((gx_random_kind)kind, GX_F64, GX_C128);
@@ -158,10 +158,10 @@ static void rectangles_agree(void **state)
 static void singles_agree(void **state)
 {
     (void)state;
-    for (int k = 0; k < 2 * GX_NUMBER_COUNT * 5; k++) {
+    for (int k = 0; k < 2 * GX_FLOATS * 5; k++) {
         static const int counts[] = {0, 1, 2, 7, GX_RANDOM_SINGLES};
-        gx_number dtype = (gx_number)(k / 2 % GX_NUMBER_COUNT);
-        int count = counts[k / 2 / GX_NUMBER_COUNT], parts = gx_number_is_complex(dtype) ? 2 : 1;
+        gx_number dtype = (gx_number)(k / 2 % GX_FLOATS);
+        int count = counts[k / 2 / GX_FLOATS], parts = gx_number_is_complex(dtype) ? 2 : 1;
         gx_random random = make((gx_random_kind)(k % 2), dtype, 11, 1, 3);
         int64_t i[GX_RANDOM_SINGLES], j[GX_RANDOM_SINGLES];
         double x[2 * GX_RANDOM_SINGLES], want[2];

@@ -26,14 +26,14 @@ static void dtypes_are_the_format(void **state)
     (void)state;
     static const size_t bytes[] = {8, 4, 16, 8};
     static const char *const names[] = {"f64", "f32", "c128", "c64"};
-    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+    for (int d = 0; d < GX_FLOATS; d++) {
         assert_int_equal(dtypes[d], d); // stored in files
         assert_int_equal(gx_number_bytes(dtypes[d]), bytes[d]);
         assert_string_equal(gx_number_name(dtypes[d]), names[d]);
         assert_int_equal(gx_number_is_complex(dtypes[d]), d >= 2);
         assert_int_equal(gx_number_is_double(dtypes[d]), d % 2 == 0);
     }
-    assert_string_equal(gx_number_name((gx_number)4), "?");
+    assert_string_equal(gx_number_name(GX_M31), "m31");
     assert_string_equal(gx_number_name((gx_number)-1), "?");
 }
 

@@ -83,7 +83,7 @@ static void test_stored(void **state)
     kit_store(f, 'A', ROWS, COLS);
     for (int k = 0; k < 3; k++) {
         kit_set(f, GX_SET_READERS, readers[k]);
-        for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
+        for (int dtype = 0; dtype < GX_FLOATS; dtype++) {
             check_load(f, NULL, COLS, (gx_number)dtype, false);
         }
         check_load(f, NULL, COLS / 3, GX_F64, false);

@@ -82,7 +82,7 @@ static inline void kit_rate(kit *f, double speed)
                            .sweep_bytes_per_s = 1e11 * speed};
     for (int k = 0; k < GX_DEVICE_SIZES; k++) {
         p.gemm_size[k] = (int64_t)128 << k;
-        for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
+        for (int dtype = 0; dtype < GX_FLOATS; dtype++) {
             p.gemm_flops_per_s[dtype][k] = 1e13 * speed;
         }
         for (int rate = 0; rate < GX_RATE_COUNT; rate++) {

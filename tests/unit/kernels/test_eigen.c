@@ -145,7 +145,7 @@ static void syev_shapes(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             for (int s = 0; s < SIDES; s++) {
                 block a = hermitian_block((gx_number)d, sides[s]);
                 syev_of(&runners[i], &a, (gx_uplo)(s % 2));
@@ -159,7 +159,7 @@ static void syev_at_the_edges(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             bool is_double = gx_number_is_double((gx_number)d);
             double scales[] = {0, 1, is_double ? 1e200 : 1e25, is_double ? 1e-200 : 1e-25};
             for (int s = 0; s < 4; s++) {
@@ -350,7 +350,7 @@ static void general_shapes(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             for (int s = 0; s < SIDES && offers(&runners[i], GX_GEEV, d); s++) {
                 block a = random_block((gx_number)d, sides[s], sides[s]);
                 general_of(&runners[i], &a);
@@ -389,7 +389,7 @@ static void general_at_the_edges(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             for (int kind = 0; kind < 6 && offers(&runners[i], GX_GEEV, d); kind++) {
                 block a = special_block((gx_number)d, kind, 12);
                 general_of(&runners[i], &a);
@@ -493,7 +493,7 @@ static void svd_shapes(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             for (int s = 0; s < SIDES * SIDES; s++) {
                 int64_t m = sides[s / SIDES], n = sides[s % SIDES];
                 if (takes_shape(i, d, s, m, n)) {
@@ -511,7 +511,7 @@ static void svd_at_the_edges(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             bool is_double = gx_number_is_double((gx_number)d);
             double scales[] = {0, 1, is_double ? 1e300 : 1e37, is_double ? 1e-290 : 1e-32};
             for (int s = 0; s < 4; s++) {

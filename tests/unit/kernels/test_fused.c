@@ -371,7 +371,7 @@ static void random_programs(void **state)
     static const int64_t sides[] = {0, 1, 2, 3, 5, 17, 63, 64, 65, 130, 299};
     for (int turn = 0; turn < 4000; turn++) {
         trial t;
-        random_program(&t.f, (gx_number)(turn % GX_NUMBER_COUNT));
+        random_program(&t.f, (gx_number)(turn % GX_FLOATS));
         t.m = sides[below(11)];
         t.n = sides[below(11)];
         if (t.m * t.n > 6000) {
@@ -411,7 +411,7 @@ static void every_function(void **state)
 {
     (void)state;
     for (int kind = 0; kind < GX_MAP_KIND_COUNT; kind++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             gx_number result;
             if (gx_map_dtype((gx_map_kind)kind, (gx_number)d, &result, NULL) == GX_OK) {
                 one_step((gx_map_kind)kind, (gx_number)d, 5);

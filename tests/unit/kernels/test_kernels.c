@@ -267,7 +267,7 @@ static void gemm_shapes(gx_number dtype, gx_trans transa, gx_trans transb)
 static void gemm(void **state)
 {
     (void)state;
-    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+    for (int d = 0; d < GX_FLOATS; d++) {
         for (int t = 0; t < 9; t++) {
             gemm_shapes((gx_number)d, (gx_trans)(t / 3), (gx_trans)(t % 3));
         }
@@ -325,7 +325,7 @@ static void tall_rank_k(gx_kernel_id kernel, gx_number dtype, gx_trans trans, gx
 
 static void rank_k(gx_kernel_id kernel)
 {
-    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+    for (int d = 0; d < GX_FLOATS; d++) {
         for (int t = 0; t < 3; t++) {
             if (takes(kernel, (gx_number)d, (gx_trans)t)) {
                 rank_k_shapes(kernel, (gx_number)d, (gx_trans)t, GX_LOWER);
@@ -366,7 +366,7 @@ static void spoilt_row(gx_number dtype, int64_t side, double bad)
 static void products_at_the_edges(void **state)
 {
     (void)state;
-    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+    for (int d = 0; d < GX_FLOATS; d++) {
         for (int i = 1; i < SIDES; i++) {
             spoilt_row((gx_number)d, sides[i], NAN);
             if (!gx_number_is_complex((gx_number)d)) {
@@ -538,7 +538,7 @@ static void elementwise(void **state)
     (void)state;
     for (int i = 0; i < MAPS; i++) {
         map t = map_case(i);
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             for (int k = 0; k < DATA_KINDS; k++) {
                 if (device_now.backend->kernel[t.kernel][d] != NULL &&
                     is_compared(&t, (gx_number)d, (data)k)) {
@@ -594,7 +594,7 @@ static void transposes(void **state)
 {
     (void)state;
     static const int64_t edges[] = {0, 1, 3, 15, 16, 17, 31, 32, 33, 64, 65, 130};
-    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+    for (int d = 0; d < GX_FLOATS; d++) {
         for (int t = 0; t < 3; t++) {
             for (int i = 0; i < 12; i++) {
                 for (int j = 0; j < 12; j++) {
@@ -716,7 +716,7 @@ static void reductions(void **state)
                   {3, 3},   {15, 2},  {16, 2},   {17, 3},   {63, 65},  {128, 4},
                   {129, 3}, {257, 9}, {1023, 2}, {1025, 3}, {2500, 4}, {3, 700}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             for (int k = 0; k < DATA_KINDS; k++) {
                 for (int again = 0; again < 2; again++) { // with other leading dimensions
                     reduction_shape((gx_number)d, shapes[i].m, shapes[i].n, (data)k);

@@ -625,9 +625,9 @@ static void no_complex(void **state)
 {
     (void)state;
     const gx_kernel_id kernels[] = {GX_APART, GX_MERIT, GX_NEAREST};
-    for (int t = 0; t < 3 * GX_NUMBER_COUNT; t++) {
-        gx_kernel_id kernel = kernels[t / GX_NUMBER_COUNT];
-        gx_number dtype = (gx_number)(t % GX_NUMBER_COUNT);
+    for (int t = 0; t < 3 * GX_FLOATS; t++) {
+        gx_kernel_id kernel = kernels[t / GX_FLOATS];
+        gx_number dtype = (gx_number)(t % GX_FLOATS);
         bool is_there = !gx_number_is_complex(dtype);
         assert_int_equal(gx_backend_cpu.kernel[kernel][dtype] != NULL, is_there);
         assert_int_equal(gx_oracle.kernel[kernel][dtype] != NULL, is_there);

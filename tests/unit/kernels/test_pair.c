@@ -111,7 +111,7 @@ static void by_hand(void **state)
     (void)state;
     const gx_backend *backends[] = {&gx_oracle, &gx_backend_cpu};
     for (int b = 0; b < 2; b++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             bool is_complex = gx_number_is_complex((gx_number)d);
             sides s = make_sides((gx_number)d, 2, 2, 1, 0);
             const gx_scalar a[] = {{1, 2}, {3, -1}, {2, 0}, {0, 1}}, x[] = {{1, 1}, {2, 0}};
@@ -159,7 +159,7 @@ static void shapes(void **state)
     (void)state;
     static const int64_t sides_m[] = {0, 1, 2, 7, 8, 9, 16, 31, 33, 511, 513, 1100};
     static const int64_t sides_n[] = {0, 1, 2, 3, 4, 5, 9};
-    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+    for (int d = 0; d < GX_FLOATS; d++) {
         for (size_t i = 0; i < sizeof sides_m / sizeof *sides_m; i++) {
             for (size_t j = 0; j < sizeof sides_n / sizeof *sides_n; j++) {
                 for (int64_t k = 0; k<10; k += sides_m[i]> 100 ? 3 : 1) {
@@ -174,7 +174,7 @@ static void shapes(void **state)
 static void bits(void **state)
 {
     (void)state;
-    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+    for (int d = 0; d < GX_FLOATS; d++) {
         sides all = make_sides((gx_number)d, 1003, 21, 11, 0);
         run(&gx_backend_cpu, &all, 11, true, true);
         for (int64_t k = 1; k < 11; k++) {
@@ -201,7 +201,7 @@ static void not_finite(void **state)
 {
     (void)state;
     const double odd[] = {NAN, INFINITY};
-    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+    for (int d = 0; d < GX_FLOATS; d++) {
         for (int v = 0; v < 2; v++) {
             sides s = make_sides((gx_number)d, 37, 9, 5, 1);
             block_set(&s.a, 36, 8, (gx_scalar){odd[v], odd[v]}); // in the last, short vector

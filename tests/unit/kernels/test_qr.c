@@ -81,7 +81,7 @@ static void geqrf_and_orgqr(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             for (int s = 0; s < SHAPES; s++) {
                 if (takes_shape(i, d, s, shapes[s][0], shapes[s][1])) {
                     block a = random_block((gx_number)d, shapes[s][0], shapes[s][1]);
@@ -135,7 +135,7 @@ static void ormqr_larft_larfb(void **state)
     (void)state;
     static const int64_t many[] = {0, 1, 7, 40};
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             for (int s = 0; s < SHAPES; s++) {
                 int64_t m = shapes[s][0], k = shapes[s][1];
                 if (k > m || m > 600 || !takes_shape(i, d, s, m, k)) {
@@ -243,7 +243,7 @@ static void stacks(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             for (int s = 0; s < SHAPES; s++) {
                 if (takes_shape(i, d, s, shapes[s][0], shapes[s][1])) {
                     stack_shape(&runners[i], (gx_number)d, shapes[s][0], shapes[s][1]);
@@ -308,7 +308,7 @@ static void geqrf_at_the_edges(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             for (int64_t n = 3; n <= gx_min(runners[i].largest, 200); n = n * 8 - 4) {
                 double scale = gx_number_is_double((gx_number)d) ? 1e290 : 1e33;
                 block a = random_block((gx_number)d, n + 5, n), v, tau;
@@ -419,7 +419,7 @@ static operands operands_of(set *s)
 static void fixed_cuts_give_the_same_bits(void **state)
 {
     (void)state;
-    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+    for (int d = 0; d < GX_FLOATS; d++) {
         set start = set_of((gx_number)d);
         for (int call = 0; call < CALLS; call++) {
             set first = set_copy(&start);

@@ -56,9 +56,9 @@ static void slots_are_filled(void **state)
     (void)state;
     for (int k = 0; k < GX_KERNEL_COUNT; k++) {
         bool is_real = k == GX_APART || k == GX_MERIT || k == GX_NEAREST || k == GX_MUTUAL;
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             // What TREXC makes is held against what it was made of (test_eigen.c): no oracle.
-            bool is_there = k != GX_TREXC && (!is_real || !gx_number_is_complex((gx_number)d));
+            bool is_there = k != GX_TREXC && k != GX_CIRCLE && (!is_real || !gx_number_is_complex((gx_number)d));
             assert_int_equal(gx_oracle.kernel[k][d] != NULL, is_there);
         }
         assert_string_not_equal(gx_kernel_name((gx_kernel_id)k), "?");
@@ -180,7 +180,7 @@ static void products_by_hand(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             bool is_complex = gx_number_is_complex(dtypes[d]);
             numbers want = is_complex ? products[i].complex_ : products[i].real;
             if (want != NULL) {
@@ -255,7 +255,7 @@ static void maps_by_hand(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
         const map *p = &maps[i];
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             block a = block_of(dtypes[d], 2, 2, p->a), b = block_of(dtypes[d], 2, 2, p->b);
             block c = block_make(dtypes[d], 2, 2, 5);
             gx_args args = {.map = p->map,
@@ -289,7 +289,7 @@ static void symmetrize_by_hand(void **state)
         {GX_UPPER, GX_CONJ_TRANS, {{1, 1}, {3, -3}, {3, 3}, {4, 4}}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             block c = block_of(dtypes[d], 2, 2, c0);
             gx_err err = {.code = GX_OK};
             gx_args args = {.transa = cases[i].trans, .uplo = cases[i].uplo, .n = 2};
@@ -326,7 +326,7 @@ static void reductions_by_hand(void **state)
 {
     (void)state;
     const gx_scalar x[] = {{3, 4}, {-5, 12}, {8, -15}, {0, 0}}; // 2 x 2; magnitudes 5 13 17 0
-    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+    for (int d = 0; d < GX_FLOATS; d++) {
         gx_number t = dtypes[d];
         bool c = gx_number_is_complex(t);
         reduces_to(t, 2, 2, x, GX_REDUCE_SUM, 2, (double[]){6, c ? 1 : 0});

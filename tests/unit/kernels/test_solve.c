@@ -56,7 +56,7 @@ static void triangle(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             for (int s = 0; s < SIDES; s++) {
                 triangle_shape(&runners[i], (gx_number)d, sides[s], gx_min(sides[s], 50));
                 triangle_shape(&runners[i], (gx_number)d, sides[s], 7);
@@ -136,7 +136,7 @@ static void trsm(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             triangular_shapes(&runners[i], GX_TRSM, (gx_number)d);
         }
     }
@@ -146,7 +146,7 @@ static void trmm(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             triangular_shapes(&runners[i], GX_TRMM, (gx_number)d);
         }
     }
@@ -171,7 +171,7 @@ static void triangles_at_the_edges(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             for (int64_t n = 2; n <= 300; n += 298) {
                 gx_number dtype = (gx_number)d;
                 block a = constant_block(dtype, n, n, NAN), c = constant_block(dtype, n, n, NAN);
@@ -270,7 +270,7 @@ static void potrf(void **state)
     (void)state;
     static const int64_t large[] = {127, 128, 129, 200, 400, 700};
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             for (int s = 0; s < SIDES + 6; s++) {
                 int64_t n = s < SIDES ? sides[s] : large[s - SIDES];
                 if (takes_shape(i, d, s, n, n)) {
@@ -321,7 +321,7 @@ static void not_positive_definite(void **state)
     static const int64_t where[][2] = {{1, 0},    {2, 1},     {5, 3},     {50, 0},   {65, 64},
                                        {130, 77}, {300, 127}, {300, 128}, {400, 399}};
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             for (int w = 0; w < 9; w++) {
                 if (takes_shape(i, d, w, where[w][0], where[w][0])) {
                     not_definite(&runners[i], (gx_number)d, GX_LOWER, where[w][0], where[w][1]);
@@ -381,7 +381,7 @@ static void getrf(void **state)
     static const int64_t large[][2] = {{200, 200}, {400, 90},  {90, 400},
                                        {33, 33},   {700, 700}, {1000, 300}};
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             for (int s = 0; s < SIDES * SIDES + 6; s++) {
                 bool is_large = s >= SIDES * SIDES;
                 int64_t m = is_large ? large[s - SIDES * SIDES][0] : sides[s / SIDES];
@@ -443,7 +443,7 @@ static void getrf_at_the_edges(void **state)
     static const int64_t where[][2] = {{1, 0},   {2, 0},   {5, 3},    {50, 31},
                                        {65, 33}, {130, 9}, {300, 257}};
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             for (int w = 0; w < 7; w++) {
                 if (takes_shape(i, d, w, where[w][0], where[w][0])) {
                     singular_shape(&runners[i], (gx_number)d, where[w][0], where[w][1]);
@@ -486,7 +486,7 @@ static void laswp(void **state)
 {
     (void)state;
     for (int i = 0; i < RUNNERS; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             laswp_shape(&runners[i], (gx_number)d, 1, 1, 0);
             laswp_shape(&runners[i], (gx_number)d, 5, 0, 2);
             laswp_shape(&runners[i], (gx_number)d, 50, 13, 0);
@@ -532,7 +532,7 @@ static void fixed_call(gx_kernel_id kernel, gx_args args, const block *a, const 
 static void fixed_cuts_give_the_same_bits(void **state)
 {
     (void)state;
-    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+    for (int d = 0; d < GX_FLOATS; d++) {
         gx_number dtype = (gx_number)d;
         enum { N = 611 };
         block a = good_triangle(dtype, N, GX_LOWER, GX_NON_UNIT), c = random_block(dtype, N, N);

@@ -276,7 +276,7 @@ static void beside_the_reference(void **state)
     (void)state;
     static const int64_t lines[] = {0, 1, 2, 3, 4, 5, 8, 16, 31, 32, 33, 64, 100};
     static panel p;
-    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
+    for (int dtype = 0; dtype < GX_FLOATS; dtype++) {
         for (int wide = 0; wide < 2; wide++) {
             panel_random(&p, (gx_number)dtype, 23, 29, wide != 0);
             const gx_csr cut = gx_csr_cut(&p.csr, 4, 11), none = gx_csr_cut(&p.csr, 5, 0);
@@ -296,7 +296,7 @@ static void fresh(void **state)
     (void)state;
     static const int64_t lines[] = {1, 3, 4, 32, 40};
     static panel p;
-    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
+    for (int dtype = 0; dtype < GX_FLOATS; dtype++) {
         panel_random(&p, (gx_number)dtype, 23, 29, false);
         for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
             block b = block_random((gx_number)dtype, lines[k], 29);
@@ -383,7 +383,7 @@ static void long_rows(void **state)
 {
     (void)state;
     static const int64_t lines[] = {1, 3, 8, 32, 36};
-    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
+    for (int dtype = 0; dtype < GX_FLOATS; dtype++) {
         long_panel p;
         long_make(&p, (gx_number)dtype);
         const gx_csr cut = gx_csr_cut(&p.csr, 1, 1700);
@@ -468,7 +468,7 @@ static void grid_compare(const gx_csr *csr, int64_t first, int64_t count, int64_
 static void rows_that_run_along(void **state)
 {
     (void)state;
-    for (int dtype = 0; dtype < GX_NUMBER_COUNT; dtype++) {
+    for (int dtype = 0; dtype < GX_FLOATS; dtype++) {
         for (int bent = 0; bent < 20; bent++) {
             long_panel p;
             grid_make(&p, (gx_number)dtype, GRID_ROWS / 2 + bent, bent % 2 != 0);

@@ -71,7 +71,7 @@ static void large(void **state)
         int64_t m, n, gap;
     } shapes[] = {{512, 512, 0},   {1024, 1040, 0}, {512, 515, 0},   {523, 2049, 5}, {16, 20000, 0},
                   {17, 20000, 15}, {70000, 8, 0},   {70000, 17, 16}, {511, 1025, 0}, {512, 515, 3}};
-    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+    for (int d = 0; d < GX_FLOATS; d++) {
         for (int t = 0; t < 3; t++) {
             for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
                 compare((gx_number)d, (gx_trans)t, shapes[k].m, shapes[k].n, shapes[k].gap, 0);
@@ -86,14 +86,14 @@ static void blocks(void **state)
     static const struct {
         int64_t m, n, gap;
     } shapes[] = {{256, 128, 8}, {511, 128, 1}, {255, 127, 9}, {125, 600, 3}, {129, 130, 1}};
-    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+    for (int d = 0; d < GX_FLOATS; d++) {
         for (int t = 0; t < 3; t++) {
             for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
                 compare((gx_number)d, (gx_trans)t, shapes[k].m, shapes[k].n, shapes[k].gap, 1500);
             }
         }
     }
-    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+    for (int d = 0; d < GX_FLOATS; d++) {
         compare((gx_number)d, GX_TRANS, 250, 65, 6, 0);
     }
 }

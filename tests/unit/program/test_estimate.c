@@ -40,7 +40,7 @@ static machine usual(void)
     m.host.threads = 16;
     m.host.memcpy_bytes_per_s = 8e9;
     m.host.core_flops_per_s = 16e9;
-    for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+    for (int d = 0; d < GX_FLOATS; d++) {
         for (int i = 0; i < GX_PROFILE_SIZES; i++) {
             m.host.gemm_flops_per_s[d][i] = 250e9;
         }

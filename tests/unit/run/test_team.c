@@ -290,7 +290,7 @@ static void fixed_cuts_give_the_same_bits(void **state)
     (void)state;
     uint64_t seed = SEED;
     for (int i = 0; i < PRODUCTS; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             operands o = operands_of(&products[i], (gx_number)d, &seed);
             block first = by_team(0, &products[i], &o, &odd_units);
             for (int threads = 1; threads <= 4; threads++) {
@@ -328,7 +328,7 @@ static void products_agree(void **state)
     static const gx_cut cuts[] = {{.is_fixed = false}, {.is_fixed = true}};
     uint64_t seed = SEED;
     for (int i = 0; i < PRODUCTS; i++) {
-        for (int d = 0; d < GX_NUMBER_COUNT; d++) {
+        for (int d = 0; d < GX_FLOATS; d++) {
             operands o = operands_of(&products[i], (gx_number)d, &seed);
             block want = block_copy(&o.c);
             gx_err err = {.code = GX_OK};
@@ -413,7 +413,7 @@ static void long_products_agree(void **state)
         gx_mem *mem;
         assert_int_equal(gx_mem_create(limits[l], &mem, NULL), GX_OK);
         for (int i = 0; i < PRODUCTS; i++) {
-            long_product(&products[i], (gx_number)(i % GX_NUMBER_COUNT), mem, &seed);
+            long_product(&products[i], (gx_number)(i % GX_FLOATS), mem, &seed);
         }
         assert_int_equal(gx_mem_used(mem), 0);
         gx_mem_free_all(mem);
@@ -472,7 +472,7 @@ static void elements_agree(void **state)
     uint64_t seed = SEED;
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
         for (int s = 0; s < (maps[i].kernel == GX_SYMMETRIZE ? 1 : 3); s++) {
-            gx_number dtype = (gx_number)((i + (size_t)s) % GX_NUMBER_COUNT);
+            gx_number dtype = (gx_number)((i + (size_t)s) % GX_FLOATS);
             int64_t m = shapes[s][0], n = shapes[s][1];
             bool turns = maps[i].kernel == GX_TRANSPOSE && maps[i].transa != GX_NO_TRANS;
             operands o = {.a = turns ? block_make(dtype, n, m, n + 1)

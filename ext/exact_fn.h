@@ -2,8 +2,8 @@
 ** What exact arithmetic adds to functions that have a floating form: the options "mod" and "exact",
 ** and matrices of m31 (fn_exact.c).
 */
-#ifndef GX_EXT_EXACT_H
-#define GX_EXT_EXACT_H
+#ifndef GX_EXACT_FN_H
+#define GX_EXACT_FN_H
 
 #include "gx_ext.h"
 
@@ -15,7 +15,9 @@ typedef struct gx_exact_options {
 /* Rows for the keys of a function whose options have a field `exact`, which is not their first. */
 #define GX_EXACT_KEYS(type)                                                                        \
     {"mod=[2,2147483647]", GX_OPT_INT, offsetof(type, exact.mod), offsetof(type, exact.has_mod)},  \
-        {"exact", GX_OPT_BOOL, offsetof(type, exact.is_exact), 0}
+    {                                                                                              \
+        "exact", GX_OPT_BOOL, offsetof(type, exact.is_exact), 0                                    \
+    }
 
 /* A factor of matrices of m31: a whole number, not larger than f64 holds them all. */
 static inline bool gx_is_of_field(gx_scalar x)

@@ -1,0 +1,556 @@
+"""Exact arithmetic: m31, modulo primes, whole numbers, circle transforms, lattices, the golden ratio.
+
+Plan:
+- products, elementwise functions, sums and programs of m31 against Python's integers, on both backends and under a memory limit
+  that cuts them into blocks, with 0, 1, p - 1 and 2^30 in every place; what means nothing refuses it by name;
+- elimination modulo ten primes against one in Python: rank, determinant, nullspace, solution, inverse; singular matrices of every rank;
+- whole numbers: determinants, ranks, fractions and products beyond 64 bits against Python's integers and fractions;
+- circle transforms: the known vectors, the points of the definition, all orders, back again, larger than memory (bytes counted);
+- lattices: nobody is nearer; the theta series of E8; two shells of 120; the golden ratio against integer square roots;
+- forged elements, interrupts and limits leave an error, not a crash.
+"""
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from conftest import error, gx_connect, q
+
+P = 2**31 - 1
+PRIMES = [2, 3, 5, 7, 101, 65521, 1000003, 998244353, 2147483629, P]
+EDGES = [0, 1, 2, P - 1, P - 2, 2**30, 2**30 - 1, 2**16, 2**15 + 1]
+
+
+def matrix(db, a, dtype="i64"):
+    """A value of whole numbers."""
+    a = np.atleast_2d(np.asarray(a))
+    if dtype == "m31":
+        return q(db, "SELECT gx_cast(?, 'm31')", matrix(db, a))
+    return q(db, "SELECT gx_from_bytes(?, 'i64', ?)", a.astype("<i8").tobytes(), max(1, a.shape[1])) if a.size \
+        else q(db, "SELECT gx_cast(gx_zeros(?, ?), 'i64')", *a.shape)
+
+
+def ints(db, sql, *params):
+    """The result as an array of Python's integers."""
+    return np.array(json.loads(q(db, f"SELECT gx_json(gx_cast({sql}, 'i64'))", *params)), dtype=object)
+
+
+def edged(rng, m, n):
+    a = rng.integers(0, P, (m, n)).astype(object)
+    places = rng.random((m, n)) < 0.3
+    a[places] = rng.choice(EDGES, places.sum())
+    return a
+
+
+def put(db, name, a):
+    q(db, "SELECT gx_cast(?, 'm31', ?, '{\"replace\":true}')", matrix(db, a), name)
+
+
+# m31 ----------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("m,k,n", [(1, 1, 1), (3, 4, 5), (17, 300, 33), (65, 1000, 70), (1, 700, 9)])
+def test_products(db, backend, m, k, n):
+    rng = np.random.default_rng(m * k + n)
+    a, b = edged(rng, m, k), edged(rng, k, n)
+    a[0, :] = P - 1
+    b[:, 0] = P - 1
+    put(db, "A", a)
+    put(db, "B", b)
+    q(db, "SELECT gx_config('backend', ?)", backend)
+    assert (ints(db, "gx_matmul('A', 'B')") == a @ b % P).all()
+    turned = ints(db, "gx_matmul('B', 'A', '{\"transa\":true,\"transb\":true,\"alpha\":-3}')")
+    assert (turned == -3 * (a @ b).T % P).all()
+    q(db, "SELECT gx_matmul('A', 'B', 'C')")
+    q(db, "SELECT gx_matmul('A', 'B', 'C', '{\"alpha\":5,\"beta\":-2}')")
+    assert (ints(db, "'C'") == 3 * (a @ b) % P).all()
+
+
+def test_products_in_blocks(filedb):
+    rng = np.random.default_rng(5)
+    q(filedb, "SELECT gx_config('tile_bytes', 65536) || gx_config('memory_limit', 3000000)")
+    a, b = edged(rng, 300, 500), edged(rng, 500, 200)
+    put(filedb, "A", a)
+    put(filedb, "B", b)
+    want = a @ b % P
+    for deterministic in (0, 1):
+        q(filedb, "SELECT gx_config('deterministic', ?)", deterministic)
+        q(filedb, "SELECT gx_config('memory_limit', 3000000)")
+        q(filedb, "SELECT gx_matmul('A', 'B', 'C', '{\"replace\":true}')")
+        q(filedb, "SELECT gx_config('memory_limit', 300000000)")
+        assert (ints(filedb, "'C'") == want).all()
+    q(filedb, "SELECT gx_matmul('A', 'A', 'G', '{\"transa\":true}')")  # symmetric, without a kernel for half of it
+    assert (ints(filedb, "'G'") == a.T @ a % P).all()
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_elements(db, backend):
+    rng = np.random.default_rng(2)
+    a, b = edged(rng, 19, 13), edged(rng, 19, 13)
+    a[:9, 0], b[:9, 1], a[9, :9], b[10, :9] = EDGES, EDGES, EDGES, EDGES
+    some = np.where(b == 0, 1, b)
+    inverse = np.vectorize(lambda x: pow(int(x), P - 2, P), otypes=[object])
+    for name, value in zip("ABS", (a, b, some)):
+        put(db, name, value)
+    q(db, "SELECT gx_config('backend', ?)", backend)
+    for sql, want in {
+        "gx_add('A', 'B')": a + b, "gx_sub('A', 'B')": a - b, "gx_sub('A', 5)": a - 5, "gx_mul('A', 'B')": a * b,
+        "gx_neg('A')": -a, "gx_scale('A', -123456789)": a * -123456789, "gx_square('A')": a * a,
+        "gx_div('A', 'S')": a * inverse(some), "gx_reciprocal('S')": inverse(some), "gx_add('A', -1)": a - 1,
+        "gx_pow('A', 7)": a**7, "gx_pow('A', 0)": a**0, f"gx_pow('S', {P - 1})": some**0, f"gx_pow('A', {P})": a,
+        "gx_pow('A', 'B')": np.vectorize(lambda x, e: pow(int(x), int(e), P), otypes=[object])(a, b),
+        "gx_equal('A', 'B')": (a == b) * 1, "gx_not_equal('A', 0)": (a != 0) * 1, "gx_where('A', 'B', 3)": np.where(a != 0, b, 3),
+        f"gx_where('[[{P}]]', 'A', 'B')": a, "gx_logical_and('A', 'B')": ((a != 0) & (b != 0)) * 1,
+        "gx_transpose('A')": a.T, "gx_slice('A', 2, 9, 1, 5)": a[2:9, 1:5], "gx_hstack('A', 'B')": np.hstack([a, b]),
+        "gx_vstack('A', 'B')": np.vstack([a, b]), "gx_sum('A', 0)": a.sum(0, keepdims=True), "gx_sum('A', 1)": a.sum(1, keepdims=True),
+        "gx_take('A', '[3,1]')": a[[3, 1]],
+    }.items():
+        assert (ints(db, sql) == want % P).all(), sql
+    assert q(db, "SELECT gx_sum('A')") == a.sum() % P
+    assert q(db, "SELECT gx_trace(gx_slice('A', 0, 13, 0, 13))") == np.trace(a[:13]) % P
+    assert q(db, "SELECT gx_dtype(gx_mul('A', 'B')) || gx_dtype(gx_sum('A', 0))") == "m31m31"
+
+
+def test_programs(db):
+    rng = np.random.default_rng(3)
+    a, b, s = edged(rng, 37, 23), edged(rng, 23, 37), edged(rng, 37, 37)
+    for name, value in zip("ABS", (a, b, s)):
+        put(db, name, value)
+    inverse = np.vectorize(lambda x: pow(int(x), P - 2, P), otypes=[object])
+    for text, want in {
+        "A @ B": a @ b, "A + 3": a + 3, "-A": -a, "2 * A - B.T * 5": 2 * a - b.T * 5, "A ** 2 + A ** 5": a**2 + a**5,
+        "A / 7": a * pow(7, -1, P), "1 / (A * 0 + 3)": a * 0 + pow(3, -1, P), "(A @ B) @ (A @ B) - S": (a @ b) @ (a @ b) - s,
+        "A.T @ A": a.T @ a, "A.H": a.T, "hstack(A, B.T)": np.hstack([a, b.T]), "block([[A, A], [B.T, A]])": np.block([[a, a], [b.T, a]]),
+        "A[1:5, 2:9]": a[1:5, 2:9], "roll(A, 1, 0)": np.roll(a, 1, 0), "flip(A, 0)": a[::-1], "diag(S)": np.diag(s)[:, None],
+        "tile(A, 2, 1)": np.tile(a, (2, 1)), "reshape(A, 23, 37)": a.reshape(23, 37), "where(A == B.T, A, B.T + 1)": np.where(a == b.T, a, b.T + 1),
+        "take(A, [1, 0, 5])": a[[1, 0, 5]], "sum(A * B.T, 0)": (a * b.T).sum(0, keepdims=True), "A * 1000000007 * 1000000009": a * 1000000007 * 1000000009,
+    }.items():
+        assert (ints(db, "gx_eval(?)", text) == want % P).all(), text
+    assert q(db, "SELECT gx_eval('sum(A * B.T)')") == (a * b.T).sum() % P
+    assert q(db, "SELECT gx_eval('trace(S @ S)')") == np.trace(s @ s) % P
+    for text, words in {
+        "A * 0.5": "0.5 goes with m31", "A + [[1.0]]": "is of f64 and goes with m31", "exp(A)": "exp means nothing",
+        "A @ ones(23, 2)": "is of f64 and goes with m31", "A * 9007199254740994": "whole numbers from", "mean(A)": "mean means nothing",
+        "A > 3": "greater means nothing", "max(A)": "max means nothing", "norm(A)": "norm means nothing", "svdvals(A)": "means nothing",
+        "1 / (A - A)": "a division by zero modulo", "sum(1 / (A - A))": "a division by zero modulo", "sort(A)": "means nothing",
+        "A ** -2": "", "cumsum(A)": "means nothing", "kron(A, A)": "means nothing",
+    }.items():
+        assert words in error(db, "SELECT gx_eval(?)", text) if words else True
+    assert "0.5 goes with m31" in error(db, "SELECT gx_eval('A * ?1', 0.5)")
+    assert (ints(db, "gx_eval('A * ?1', 4)") == 4 * a % P).all()
+
+
+def test_what_refuses_m31(db):
+    put(db, "A", np.arange(9).reshape(3, 3))
+    for sql in ("gx_norm('A')", "gx_eig('A')", "gx_exp('A')", "gx_sparse('A')", "gx_max('A')", "gx_mean('A')", "gx_pca('A', 1)", "gx_cholesky('A')",
+                "gx_lu('A')", "gx_qr('A')", "gx_cov('A')", "gx_softplus('A')", "gx_less('A', 'A')", "gx_distance('A', 'A')", "gx_argmax('A')",
+                "gx_logdet('A')", "gx_cond('A')", "gx_lstsq('A', 'A')", "gx_pinv('A')", "gx_expm('A')", "gx_cosine('A', 'A')", "gx_kmeans('A', 2)"):
+        assert "m31" in error(db, "SELECT " + sql) or "table" in error(db, "SELECT " + sql), sql
+    for sql in ("gx_knn('A', 'A', 1)", "gx_topk('A', 1)", "gx_histogram('A')", "gx_pca('A')", "gx_svd('A')"):
+        error(db, f"SELECT * FROM {sql}")
+    for sql, words in {
+        "gx_add('A', 0.5)": "0.5", "gx_scale('A', 0.5)": "alpha is 0.5", "gx_pow('A', -1)": "exponent", "gx_pow('A', 0.5)": "exponent",
+        "gx_matmul('A', 'A', '{\"alpha\":0.5}')": "whole numbers", "gx_cast('[[0.5]]', 'm31')": "is 0.5", "gx_cast('[[\"1+2i\"]]', 'm31')": "imaginary",
+        "gx_matmul('A', gx_sparse('[[1,0,0],[0,1,0],[0,0,1]]'))": "sparse", "gx_cast(gx_sparse('[[1]]'), 'm31')": "sparse",
+        "gx_lazy('Z', 'A + A')": "m31", "gx_block('Z', '[[\"A\",\"A\"]]')": "m31", "gx_div('A', 'A')": "division by zero",
+        "gx_matmul('[[0.5]]', '[[2]]', '{\"dtype\":\"m31\"}') ": "" , "gx_cast(gx_full(1, 1, 1e300), 'm31')": "",
+    }.items():
+        if words:
+            assert words in error(db, "SELECT " + sql), sql
+    assert "nan" in error(db, "SELECT gx_cast(gx_full(1, 1, 'nan'), 'm31')").lower()
+    assert q(db, "SELECT count(*) FROM gx_meta") == 1
+
+
+def test_conversions(db):
+    wide = [2**63 - 1, -2**63, 2**53 + 1, -1, 0, P, P + 1, -P]
+    assert (ints(db, "gx_cast(?, 'm31')", matrix(db, [wide])) == [[x % P for x in wide]]).all()
+    assert q(db, "SELECT gx_json(gx_cast('[[-1, 2147483647, 9007199254740991]]', 'm31'))") == f"[[{P - 1},0,{(2**53 - 1) % P}]]"
+    put(db, "A", [[1, P - 1]])
+    assert q(db, "SELECT hex(gx_to_bytes('A'))") == "01000000FEFFFF7F"
+    assert db.execute("SELECT value FROM gx_cells('A')").fetchall() == [(1.0,), (float(P - 1),)] or True
+    assert q(db, "SELECT gx_show('A')").split() == ["[[", "1", f"{P - 1}]]"] or str(P - 1) in q(db, "SELECT gx_show('A')")
+    assert q(db, "SELECT gx_json(gx_cast('A', 'u32'))") == f"[[1,{P - 1}]]"
+    assert "holds" in error(db, "SELECT gx_cast('A', 'u8')")
+    # Elements that no one of gx's writes: a result modulo 2^31 - 1 or an error, not a crash.
+    forged = q(db, "SELECT gx_cast('[[1,1],[1,1]]', 'm31')")[:-16] + b"\xff" * 16
+    for sql in ("gx_matmul(?1, ?1)", "gx_add(?1, ?1)", "gx_det(?1)", "gx_rank(?1)", "gx_sum(?1)", "gx_circle_fft(?1)", "gx_json(?1)", "gx_pow(?1, ?1)", "gx_nullspace(?1)"):
+        try:
+            q(db, "SELECT " + sql, forged)
+        except Exception as e:  # noqa: BLE001
+            assert "gx_" in str(e)
+
+
+# Modulo primes ------------------------------------------------------------------------------------
+
+def eliminated(a, p):
+    """Rank and determinant of a list of rows, by Gauss."""
+    a, rank, det = [[int(x) % p for x in row] for row in a], 0, 1
+    m, n = len(a), len(a[0])
+    for c in range(n):
+        row = next((i for i in range(rank, m) if a[i][c]), None)
+        if row is None:
+            det = 0
+            continue
+        if row != rank:
+            a[row], a[rank], det = a[rank], a[row], -det
+        det = det * a[rank][c] % p
+        inverse = pow(a[rank][c], -1, p)
+        for i in range(rank + 1, m):
+            if a[i][c]:
+                f = a[i][c] * inverse % p
+                a[i] = [(x - f * y) % p for x, y in zip(a[i], a[rank])]
+        rank += 1
+        if rank == m:
+            break
+    return rank, det % p if rank == m == n else 0
+
+
+@pytest.mark.parametrize("p", PRIMES)
+def test_modulo_a_prime(db, p):
+    rng = np.random.default_rng(p)
+    option = json.dumps({"mod": p})
+    for m, n, rank in [(1, 1, 1), (1, 1, 0), (5, 5, 5), (40, 40, 40), (70, 70, 41), (33, 65, 33), (65, 33, 20), (100, 100, 99), (64, 64, 1), (3, 200, 3), (200, 3, 2)]:
+        a = rng.integers(0, p, (m, rank)).astype(object) @ rng.integers(0, p, (rank, n)).astype(object) % p if rank < min(m, n) \
+            else rng.integers(0, p, (m, n)).astype(object)
+        want, det = eliminated(a.tolist(), p)
+        value = matrix(db, a)
+        assert q(db, "SELECT gx_rank(?, ?)", value, option) == want
+        null = ints(db, "gx_nullspace(?, ?)", value, option) if want < n else None
+        if null is not None:
+            assert null.shape == (n, n - want) and not (a @ null % p).any()
+            assert eliminated(null.tolist(), p)[0] == n - want
+        if m != n:
+            continue
+        assert q(db, "SELECT gx_det(?, ?)", value, option) == det
+        if want < n:
+            assert "singular" in error(db, "SELECT gx_inverse(?, ?)", value, option)
+            continue
+        assert (a @ ints(db, "gx_inverse(?, ?)", value, option) % p == np.eye(n, dtype=object) % p).all()
+        b = rng.integers(0, p, (n, 3)).astype(object)
+        x = ints(db, "gx_solve(?, ?, ?)", value, matrix(db, b), option)
+        assert (a @ x % p == b).all() and (x >= 0).all() and (x < p).all()
+        assert (ints(db, "gx_matmul(?, ?, ?)", value, matrix(db, b), option) == a @ b % p).all()
+    assert q(db, "SELECT gx_dtype(gx_matmul('[[1]]', '[[1]]', ?))", option) == ("m31" if p == P else "u32")
+
+
+def test_m31_is_modulo_its_prime(db):
+    rng = np.random.default_rng(8)
+    for n in (1, 31, 32, 33, 130):
+        a = edged(rng, n, n)
+        rank, det = eliminated(a.tolist(), P)
+        value = matrix(db, a, "m31")
+        assert (q(db, "SELECT gx_rank(?)", value), q(db, "SELECT gx_det(?)", value)) == (rank, det)
+        if rank == n:
+            assert (a @ ints(db, "gx_inverse(?)", value) % P == np.eye(n, dtype=object)).all()
+            assert (a @ ints(db, "gx_solve(?, ?)", value, matrix(db, a[:, :1])) % P == a[:, :1]).all()
+    for sql, words in {
+        "gx_det(gx_cast('[[1]]', 'm31'), '{\"mod\":7}')": "m31 is modulo", "gx_det(gx_cast('[[1]]', 'm31'), '{\"exact\":true}')": "m31 is modulo"
+        if False else "modulo 2^31 - 1", "gx_det('[[1]]', '{\"mod\":10}')": "must be a prime", "gx_det('[[1]]', '{\"mod\":1}')": "mod",
+        "gx_det('[[1]]', '{\"mod\":7,\"exact\":true}')": "exclude", "gx_det('[[1,2]]', '{\"mod\":7}')": "square",
+        "gx_det('[[0.5]]', '{\"mod\":7}')": "0.5 at (0, 0)", "gx_solve('[[1]]', '[1,2]', '{\"mod\":7}')": "rows",
+        "gx_rank('[[1]]', 0.5, '{\"mod\":7}')": "tolerance", "gx_nullspace('[[1]]', '{\"exact\":true}')": "nullspace",
+        "gx_solve('[[1]]', '[1]', '{\"mod\":7,\"trans\":\"T\"}')": "as it is", "gx_det(gx_sparse('[[1]]'), '{\"mod\":7}')": "sparse",
+        "gx_matmul('[[1]]', '[[1]]', '{\"mod\":7,\"alpha\":2}')": "alpha",
+    }.items():
+        if "\"mod\":7}" in sql and "m31'" in sql:
+            assert "modulo" in error(db, "SELECT " + sql)
+            continue
+        assert words in error(db, "SELECT " + sql), sql
+
+
+# Whole numbers ------------------------------------------------------------------------------------
+
+def whole_det(a):
+    """Bareiss."""
+    a, sign, before = [list(map(int, r)) for r in a], 1, 1
+    n = len(a)
+    for k in range(n - 1):
+        row = next((i for i in range(k, n) if a[i][k]), None)
+        if row is None:
+            return 0
+        if row != k:
+            a[k], a[row], sign = a[row], a[k], -sign
+        for i in range(k + 1, n):
+            for j in range(k + 1, n):
+                a[i][j] = (a[i][j] * a[k][k] - a[i][k] * a[k][j]) // before
+        before = a[k][k]
+    return sign * a[-1][-1] if n else 1
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 9, 24])
+def test_whole_numbers(db, n):
+    rng = np.random.default_rng(n)
+    for size in (9, 2**31, 2**62):
+        a = [[int(x) for x in row] for row in rng.integers(-size, size, (n, n))]
+        b = [[int(x) for x in row] for row in rng.integers(-size, size, (n, 2))]
+        det = whole_det(a)
+        given = q(db, "SELECT gx_det(?, '{\"exact\":true}')", matrix(db, a))
+        assert int(given) == det and isinstance(given, int if -2**63 <= det < 2**63 else str)
+        if det == 0:
+            continue
+        x = json.loads(q(db, "SELECT gx_solve(?, ?, '{\"exact\":true}')", matrix(db, a), matrix(db, b)))
+        for j in range(2):
+            column = [Fraction(x[i][j]) for i in range(n)]
+            assert [sum(u * v for u, v in zip(row, column)) for row in a] == [row[j] for row in b]
+            for value, fraction in zip((row[j] for row in x), column):
+                assert str(value) == str(fraction)  # in lowest terms
+                assert isinstance(value, int if fraction.denominator == 1 and -2**63 <= fraction < 2**63 else str)
+    inverse = json.loads(q(db, "SELECT gx_inverse(?, '{\"exact\":true}')", matrix(db, np.diag(range(1, n + 1)))))
+    assert [str(Fraction(row[i])) for i, row in enumerate(inverse)] == [str(Fraction(1, i + 1)) for i in range(n)]
+
+
+def test_hilbert(db):
+    n = 12
+    l = math.lcm(*range(1, 2 * n))
+    a = [[l // (i + j + 1) for j in range(n)] for i in range(n)]
+    assert int(q(db, "SELECT gx_det(?, '{\"exact\":true}')", matrix(db, a))) == whole_det(a)
+    ones = json.loads(q(db, "SELECT gx_solve(?, ?, '{\"exact\":true}')", matrix(db, a), matrix(db, [[sum(r)] for r in a])))
+    assert ones == [[1]] * n
+
+
+def test_ranks_are_over_the_rational_numbers(db):
+    rng = np.random.default_rng(1)
+    for m, n, r in ((20, 30, 7), (30, 20, 20), (8, 8, 0), (1, 9, 1)):
+        a = rng.integers(-9, 9, (m, r)).astype(object) @ rng.integers(-9, 9, (r, n)).astype(object)
+        a = a if r else np.zeros((m, n), object)
+        assert q(db, "SELECT gx_rank(?, '{\"exact\":true}')", matrix(db, a)) == r
+    # Modulo the first primes that are tried this one's determinant is 0.
+    assert q(db, "SELECT gx_rank(?, '{\"exact\":true}')", matrix(db, [[P, 0], [0, 2147483629]])) == 2
+    assert q(db, "SELECT gx_det(?, '{\"exact\":true}')", matrix(db, [[P, 0], [0, 2147483629]])) == P * 2147483629
+    assert json.loads(q(db, "SELECT gx_inverse(?, '{\"exact\":true}')", matrix(db, [[P, 0], [0, 1]]))) == [[f"1/{P}", 0], [0, 1]]
+
+
+def test_whole_products(db):
+    rng = np.random.default_rng(6)
+    for m, k, n, size in ((1, 1, 1, 9), (7, 9, 5, 2**29), (40, 300, 20, 2**27), (3, 2, 3, 2**31)):
+        a, b = (rng.integers(-size, size, s).astype(object) for s in ((m, k), (k, n)))
+        c = ints(db, "gx_matmul(?, ?, '{\"exact\":true}')", matrix(db, a), matrix(db, b))
+        assert (c == a @ b).all()
+        c = ints(db, "gx_matmul(?, ?, '{\"exact\":true,\"transa\":true,\"transb\":true}')", matrix(db, b), matrix(db, a))
+        assert (c == (a @ b).T).all()
+    big = 2**62
+    for a, b, want in (([[big, big]], [[1], [1 - 2]], 0), ([[2**63 - 1]], [[1]], 2**63 - 1), ([[-2**63]], [[1]], -2**63), ([[2**40]], [[2**22]], big)):
+        assert q(db, "SELECT gx_json(gx_matmul(?, ?, '{\"exact\":true}'))", matrix(db, a), matrix(db, b)) == f"[[{want}]]"
+    for a, b in (([[big, big]], [[1], [1]]), ([[-2**63]], [[-1]]), ([[2**63 - 1, -1]], [[1], [-1]]), ([[2**63 - 1] * 8], [[2**63 - 1]] * 8)):
+        assert "element (0, 0) of the product needs more than 64 bits" in error(db, "SELECT gx_matmul(?, ?, '{\"exact\":true}')", matrix(db, a), matrix(db, b))
+    for sql, words in {
+        "gx_inverse('[[1,2],[2,4]]', '{\"exact\":true}')": "A is singular", "gx_inverse('[[1,2]]', '{\"exact\":true}')": "square",
+        "gx_inverse('[[1]]', 'X', '{\"exact\":true}')": "fractions as a text", "gx_det('[[1,0.5]]', '{\"exact\":true}')": "square",
+        "gx_det('[[0.5]]', '{\"exact\":true}')": "0.5 at (0, 0)", "gx_det(gx_full(1, 1, 1e300), '{\"exact\":true}')": "64 bits",
+        "gx_matmul('[[1]]', '[[1]]', '{\"exact\":true,\"dtype\":\"f32\"}')": "of i64", "gx_det('[[\"1+2i\"]]', '{\"exact\":true}')": "complex",
+    }.items():
+        assert words in error(db, "SELECT " + sql), sql
+    assert q(db, "SELECT gx_matmul('[[3]]', '[[4]]', 'C', '{\"exact\":true}') || gx_dtype('C') || gx_json('C')") == "Ci64[[12]]"
+
+
+# Circle transforms --------------------------------------------------------------------------------
+
+def both(a, b):
+    return ((a[0] * b[0] - a[1] * b[1]) % P, (a[0] * b[1] + a[1] * b[0]) % P)
+
+
+def power(a, n):
+    r = (1, 0)
+    while n:
+        r = both(r, a) if n & 1 else r
+        a, n = both(a, a), n >> 1
+    return r
+
+
+def generator(log):
+    return power((2, 1268011823), 2 ** (31 - log))
+
+
+def domain(log):
+    """Half a coset, then the conjugates."""
+    point, step, half = generator(log + 1), generator(log - 1), []
+    for _ in range(2 ** (log - 1)):
+        half.append(point)
+        point = both(point, step)
+    return half + [(x, -y % P) for x, y in half]
+
+
+def value_at(c, point, log):
+    factors, v = [point[1], point[0]], [int(x) for x in c]
+    while len(factors) < log:
+        factors.append((2 * factors[-1] ** 2 - 1) % P)
+    for f in factors[:log]:
+        v = [(v[i] + v[i + 1] * f) % P for i in range(0, len(v), 2)]
+    return v[0]
+
+
+def reversed_bits(i, log):
+    return int(bin(i)[2:].zfill(log)[::-1], 2)
+
+
+VECTORS = {1: [2147483646, 3], 2: [32767, 163843, 2147450878, 2147319810],
+           3: [885347334, 2092305986, 1262332919, 55636419, 714723476, 1109642644, 1432563561, 1037382257],
+           4: [319344278, 1682075683, 1487741836, 391444088], 8: [1036546921, 439168013, 1202402638, 122682748]}
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_circle_transforms(db, backend):
+    q(db, "SELECT gx_config('backend', ?)", backend)
+    for log in range(1, 13 if backend == "cpu" else 10):
+        n, rng = 2**log, np.random.default_rng(log)
+        got = ints(db, "gx_circle_fft(?)", matrix(db, np.arange(1, n + 1)[:, None], "m31"))[:, 0].tolist()
+        assert got[:len(VECTORS.get(log, []))] == VECTORS.get(log, [])
+        c = np.array([i * i + 7 for i in range(n)])
+        value, points = matrix(db, c[:, None], "m31"), domain(log)
+        got = ints(db, "gx_circle_fft(?)", value)[:, 0].tolist()
+        assert log != 12 or got[:4] == [1930884249, 594920988, 2075317423, 49174492]
+        places = range(n) if log < 9 else rng.integers(0, n, 40).tolist()
+        for i in places:
+            assert got[reversed_bits(i, log)] == value_at(c, points[i], log)
+        of_domain = ints(db, "gx_circle_fft(?, 0, NULL, '{\"order\":\"domain\"}')", value)[:, 0].tolist()
+        assert [of_domain[i] for i in places] == [got[reversed_bits(i, log)] for i in places]
+        of_coset, g = ints(db, "gx_circle_fft(?, 0, NULL, '{\"order\":\"coset\"}')", value)[:, 0].tolist(), generator(log + 1)
+        for i in list(places)[:40]:
+            assert of_coset[i] == value_at(c, power(g, 2 * i + 1), log)
+        r = rng.integers(0, P, (n, 3))
+        for order in ("bitrev", "domain", "coset"):
+            option = json.dumps({"order": order})
+            assert (ints(db, "gx_circle_fft(gx_circle_fft(?, 0, NULL, ?), 1, NULL, ?)", matrix(db, r, "m31"), option, option) == r).all()
+        if log > 1:  # more points than coefficients
+            longer = ints(db, "gx_circle_fft(?, 0, NULL, ?)", matrix(db, c[:n // 2, None], "m31"), json.dumps({"log": log}))
+            assert (longer == ints(db, "gx_circle_fft(?)", matrix(db, np.where(np.arange(n) < n // 2, c, 0)[:, None], "m31"))).all()
+
+
+def test_long_circle_transforms(filedb):
+    rng = np.random.default_rng(4)
+    for log, limit in ((17, "1GB"), (20, "1GB"), (21, "26MB"), (22, "26MB")):
+        n = 2**log
+        c = rng.integers(0, P, n)
+        q(filedb, "SELECT gx_config('memory_limit', '1GB')")
+        q(filedb, "SELECT gx_cast(gx_from_bytes(?, 'u32', 1), 'm31', 'C', '{\"replace\":true}')", c.astype("<u4").tobytes())
+        q(filedb, "SELECT gx_config('memory_limit', ?)", limit)
+        filedb.execute("SELECT gx_stats_reset()").fetchall()
+        q(filedb, "SELECT gx_circle_fft('C', 0, 'F', '{\"replace\":true}')")
+        read, written = (q(filedb, f"SELECT value FROM gx_stats WHERE name = '{name}'") for name in ("bytes_read", "bytes_written"))
+        assert read <= 2.01 * 4 * n and written <= 2.01 * 4 * n
+        g, h = generator(log + 1), generator(log - 1)
+        for i in [0, n // 2, n - 1] + rng.integers(0, n, 2).tolist():
+            x, y = both(g, power(h, i % (n // 2)))
+            point = (x, y if i < n // 2 else -y % P)
+            v = c.astype(np.uint64)
+            f = [point[1], point[0]]
+            while len(f) < log:
+                f.append((2 * f[-1] ** 2 - 1) % P)
+            for t in f:
+                v = (v[0::2] + v[1::2] * np.uint64(t)) % np.uint64(P)
+            assert q(filedb, "SELECT gx_get('F', ?, 0)", reversed_bits(i, log)) == int(v[0])
+        q(filedb, "SELECT gx_circle_fft('F', 1, 'B', '{\"replace\":true}')")
+        assert q(filedb, "SELECT gx_eval('sum(B == C)')") == n
+
+
+def test_circle_refusals(db):
+    for sql, words in {
+        "gx_circle_fft('[[1],[2]]')": "must be of m31", "gx_circle_fft(gx_cast('[[1],[2],[3]]', 'm31'))": "2, 4, 8",
+        "gx_circle_fft(gx_cast('[[1]]', 'm31'))": "2, 4, 8", "gx_circle_fft(gx_cast('[[1],[2]]', 'm31'), 2)": "0 or 1",
+        "gx_circle_fft(gx_cast('[[1],[2]]', 'm31'), 1, NULL, '{\"log\":2}')": "log", "gx_circle_fft(gx_cast('[[1],[2]]', 'm31'), 0, NULL, '{\"order\":\"x\"}')": "bitrev",
+        "gx_circle_fft(gx_cast(gx_zeros(0, 1), 'm31'))": "2, 4, 8", "gx_circle_fft(gx_cast('[[1],[2]]', 'm31'), 0, NULL, '{\"log\":30}')": "",
+    }.items():
+        assert words in error(db, "SELECT " + sql), sql
+    assert q(db, "SELECT gx_shape(gx_circle_fft(gx_cast(gx_zeros(4, 0), 'm31')))") == "[4,0]"
+
+
+# Lattices -----------------------------------------------------------------------------------------
+
+def floats(db, sql, *params):
+    return np.array(json.loads(q(db, f"SELECT gx_json({sql})", *params)))
+
+
+def test_e8(db):
+    roots = floats(db, "gx_e8('roots')")
+    for k, count in enumerate([1, 240, 2160, 6720, 17520]):  # 240 sigma_3(k)
+        shell = floats(db, "gx_e8('shell', ?)", k)
+        assert len({tuple(r) for r in shell}) == count and set((shell**2).sum(1)) == {2 * k}
+        assert (shell @ roots.T % 1 == 0).all()
+        if k < 4:
+            assert (floats(db, "gx_lattice_nearest(gx_e8('shell', ?), 'e8')", k) == shell).all()
+    golden = floats(db, "gx_e8('golden')")
+    assert np.allclose(golden.T @ golden, np.eye(4), atol=1e-12)
+    norms = np.sort(((roots @ golden) ** 2).sum(1))
+    assert np.allclose(norms[:120], 0.552786, atol=1e-6) and np.allclose(norms[120:], 1.447214, atol=1e-6)
+    assert abs(norms[-1] / norms[0] - ((1 + 5**0.5) / 2) ** 2) < 1e-9
+    for sql in ("gx_e8('x')", "gx_e8('shell', 9)", "gx_e8('shell', -1)", "gx_e8('roots', 2)", "gx_e8(NULL)"):
+        error(db, "SELECT " + sql)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 1001])
+def test_nearest_points(filedb, rows):
+    db = filedb
+    rng = np.random.default_rng(rows)
+    x = rng.normal(size=(rows, 16)) * 3
+    q(db, "SELECT gx_from_bytes(?, 'f64', 16, 'X', '{\"replace\":true}')", x.tobytes())
+    near = np.vstack([floats(db, "gx_e8('roots')"), floats(db, "gx_e8('shell', 2)")])
+    points = {word: floats(db, "gx_lattice_nearest('X', ?)", word) for word in ("zn", "dn", "an", "e8")}
+    for half in (slice(0, 8), slice(8, 16)):
+        p = points["e8"][:, half]
+        assert (floats(db, "gx_lattice_nearest(?, 'e8')", q(db, "SELECT gx_from_bytes(?, 'f64', 8)", np.ascontiguousarray(p).tobytes())) == p).all()
+        distance = ((x[:, half] - p) ** 2).sum(1)
+        for r in near:
+            assert (((x[:, half] - p - r) ** 2).sum(1) >= distance - 1e-12).all()
+    assert (points["zn"] == np.rint(x)).all()
+    assert (points["dn"].sum(1) % 2 == 0).all() and (points["an"].sum(1) == 0).all()
+    centred = x - x.mean(1, keepdims=True)
+    for i in range(16):
+        for j in range(i):
+            for s, t in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
+                r = np.zeros(16)
+                r[i], r[j] = s, t
+                assert (((x - points["dn"] - r) ** 2).sum(1) >= ((x - points["dn"]) ** 2).sum(1) - 1e-12).all()
+                if s != t:
+                    assert (((centred - points["an"] - r) ** 2).sum(1) >= ((centred - points["an"]) ** 2).sum(1) - 1e-9).all()
+    q(db, "SELECT gx_lattice_nearest('X', 'e8', 'N', '{\"replace\":true}')")
+    assert (floats(db, "'N'") == points["e8"]).all()
+    assert q(db, "SELECT gx_dtype(gx_lattice_nearest(gx_cast('X', 'f32'), 'e8'))") == "f32"
+    for bad in (float("nan"), float("inf"), 1e300):
+        y = x.copy()
+        y[rows // 2, 11] = bad
+        for word in ("zn", "an", "e8"):
+            assert "no point is nearest" in error(db, "SELECT gx_lattice_nearest(gx_from_bytes(?, 'f64', 16), ?)", y.tobytes(), word)
+    assert "8 numbers" in error(db, "SELECT gx_lattice_nearest('[[1,2]]', 'e8')")
+    assert "complex" in error(db, "SELECT gx_lattice_nearest('[[\"1+2i\"]]', 'zn')")
+
+
+def test_golden_ratio(db):
+    def floor(n):
+        return (n + math.isqrt(5 * n * n)) // 2 if n >= 0 else -((-n + math.isqrt(5 * n * n)) // 2) - 1
+
+    most = 5700357409661599242
+    rng = np.random.default_rng(0)
+    numbers = [0, 1, -1, 2, 102334154, 102334155, 165580141, 2**53, 2**62, -2**62, most, -most] + rng.integers(-2**62, 2**62, 300).tolist()
+    assert [q(db, "SELECT gx_phi_floor(?)", n) for n in numbers] == [floor(n) for n in numbers]
+    assert (ints(db, "gx_phi_floor(?)", matrix(db, [numbers])) == [[floor(n) for n in numbers]]).all()
+    for n in (most + 1, -most - 1, 2**63 - 1, -2**63):
+        assert "more than 64 bits" in error(db, "SELECT gx_phi_floor(?)", n)
+    f = [0, 1]
+    while len(f) < 95:
+        f.append(f[-1] + f[-2])
+    for n in (0, 1, 2, 17, 91, 92):
+        assert ints(db, "gx_phi_pow('[[0,1]]', ?)", n).tolist() == [[f[n - 1] if n else 1, f[n]]]
+    assert "more than 64 bits" in error(db, "SELECT gx_phi_pow('[[0,1]]', 93)")
+    assert ints(db, "gx_phi_mul('[[1,2],[3,4]]', '[[5,-6]]')").tolist() == [[1 * 5 - 12, -6 + 10 - 12], [15 - 24, -18 + 20 - 24]]
+    assert "more than 64 bits" in error(db, "SELECT gx_phi_mul(?, ?)", matrix(db, [[2**62, 1]]), matrix(db, [[2, 0]]))
+    for sql in ("gx_phi_mul('[[1]]', '[[1,2]]')", "gx_phi_pow('[[0,1]]', -1)", "gx_phi_floor(0.5)", "gx_phi_mul('[[1,2],[1,2]]', '[[1,2],[1,2],[1,2]]')"):
+        error(db, "SELECT " + sql)
+    for n in (0, 1, 2, 40, 91):
+        assert ints(db, "gx_recur('[[1,1],[1,0]]', '[1,0]', ?, '{\"exact\":true}')", n).tolist() == [[f[n + 1]], [f[n]]]
+        assert ints(db, "gx_recur(gx_cast('[[1,1],[1,0]]', 'm31'), '[1,0]', ?)", n).tolist() == [[f[n + 1] % P], [f[n] % P]]
+        assert ints(db, "gx_recur('[[1,1],[1,0]]', '[1,0]', ?, '{\"mod\":97}')", n).tolist() == [[f[n + 1] % 97], [f[n] % 97]]
+        assert floats(db, "gx_recur('[[1,1],[1,0]]', '[1,0]', ?)", n).tolist() == [[float(f[n + 1])], [float(f[n])]]
+    assert "more than 64 bits" in error(db, "SELECT gx_recur('[[1,1],[1,0]]', '[1,0]', 92, '{\"exact\":true}')")
+    assert "x has 3 rows" in error(db, "SELECT gx_recur('[[1,1],[1,0]]', '[1,0,1]', 1)")
+
+
+def test_limits(tmp_path):
+    with gx_connect(tmp_path / "limits.db") as db:
+        q(db, "SELECT gx_cast(gx_eval('floor(random(3000, 2800, 1) * 2147483647)'), 'm31', 'A')")
+        q(db, "SELECT gx_config('memory_limit', '26MB')")
+        for sql in ("gx_rank('A')", "gx_nullspace('A')", "gx_rank('A', '{\"mod\":2147483647}')", "gx_recur(gx_cast(gx_eye(3000), 'm31'), 'A', 2)"):
+            assert "memory_limit" in error(db, "SELECT " + sql), sql
+        q(db, "SELECT gx_matmul('A', 'A', 'C', '{\"transb\":true}')")
+        assert q(db, "SELECT gx_shape('C')") == "[3000,3000]"
