@@ -472,7 +472,7 @@ $(BUILD)/gpu/gx_cuda.so: $(CUDA_SO)
 gpu: $(if $(NVCC),$(BUILD)/gpu/gx_cuda.so,no-cuda) $(BUILD)/gpu/gpu_tests
 
 # The same tests where there is no GPU: stand-ins for NVIDIA's libraries on the CPU (tests/mockcuda).
-NVIDIA := $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_nvidia mock_launch mock_near mock_nvrtc mock_solver)
+NVIDIA := $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_nvidia mock_launch mock_near mock_field mock_nvrtc mock_solver)
 
 $(BUILD)/mock/lib/libcudart.so.13: $(NVIDIA) $(BUILD)/tests/mockcuda/mock_machine.o $(ORACLE) $(BUILD)/libgx.a
 	@mkdir -p $(@D)

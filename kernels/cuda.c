@@ -525,6 +525,9 @@ static gx_code copy_from(gx_dev *dev, gx_queue *queue, void *dst, gx_dev *other,
 
 static size_t own_workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
+    if (dtype == GX_M31) {
+        return kernel == GX_GEMM ? gx_cuda_field_bytes(args) : 0;
+    }
     switch (kernel) {
     case GX_GEMM:
     case GX_SYRK:
@@ -596,7 +599,8 @@ static const gx_backend backend_cuda = {
     .download = download,
     .reaches = reaches,
     .copy_from = copy_from,
-    .kernel = {GX_CUDA_KERNELS(GX_KERNEL_ROW) GX_CUDA_REAL_KERNELS(GX_REAL_ROW)},
+    .kernel = {GX_CUDA_KERNELS(GX_KERNEL_ROW) GX_CUDA_REAL_KERNELS(GX_REAL_ROW)
+                   GX_CUDA_FIELD_KERNELS(GX_FIELD_ROW)},
     .workspace = workspace,
 };
 

@@ -6,6 +6,7 @@
 **   cuda_fault.c   what a failed call means; devices that are lost
 **   cuda_api.c     NVIDIA's libraries as tables of functions
 **   cuda_launch.c  our own kernels: elementwise, transposes, triangles, rows, reductions
+**   cuda_field.c   whole numbers modulo a prime
 **   cuda_fused.c   fused programs, interpreted and compiled
 **   cuda_nearest.c neighbours: products, and kernels of our own that select
 **   cuda_sparse.c  products with sparse panels
@@ -48,6 +49,10 @@
     F(PIVOTS, gx_pivots, cuda_move, ONE_FOR_ALL, 0, 0)                                             \
     F(CONVERT, gx_convert, cuda_map, ONE_FOR_ALL, 0, 0)                                            \
     F(RANDOM, gx_random, cuda_random, ONE_FOR_ALL, 0, 0)                                           \
+    F(FIELD_MAP, gx_field_map, cuda_field, ONE_FOR_ALL, 0, 0)                                      \
+    F(FIELD_TRANSPOSE, gx_field_transpose, cuda_field, ONE_FOR_ALL, 0, 0)                          \
+    F(FIELD_PACK, gx_field_pack, cuda_field, ONE_FOR_ALL, 0, 0)                                    \
+    F(FIELD_JOIN, gx_field_join, cuda_field, ONE_FOR_ALL, 0, 0)                                    \
     F(PARTS, gx_parts, cuda_narrow, EACH_DTYPE, 0, 0)                                              \
     F(NARROW_PRODUCT, gx_narrow, cuda_narrow, REAL_DTYPES, 0, 0)                                   \
     F(NARROW_IMAGE, gx_narrow_image, cuda_narrow_split, F32_ALONE, 90, 0)                          \
@@ -338,6 +343,16 @@ static inline void *gx_cuda_aligned(void *work)
     KERNEL(cuda, NEAREST, nearest)
 GX_CUDA_KERNELS(GX_KERNEL_DECLARE)
 GX_CUDA_REAL_KERNELS(GX_REAL_DECLARE)
+
+/* Of GX_M31. */
+#define GX_CUDA_FIELD_KERNELS(KERNEL)                                                              \
+    KERNEL(cuda, GEMM, gemm)                                                                       \
+    KERNEL(cuda, FILL, fill)                                                                       \
+    KERNEL(cuda, COPY, copy)                                                                       \
+    KERNEL(cuda, MAP, map)                                                                         \
+    KERNEL(cuda, TRANSPOSE, transpose)
+GX_CUDA_FIELD_KERNELS(GX_FIELD_DECLARE)
+size_t gx_cuda_field_bytes(const gx_args *args);
 
 size_t gx_cuda_narrow_bytes(const gx_dev *dev, gx_kernel_id kernel, gx_number dtype,
                             const gx_args *args);

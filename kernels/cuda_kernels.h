@@ -41,6 +41,7 @@
 **                   for trans TRANS; on `part`: ALL, or triangle uplo
 **   gx_narrow       products with a few columns: see gx_cuda_narrow
 **   gx_narrow_split the same with more columns, f32 alone; gx_narrow_image: what it reads of x
+**   gx_field_...*   whole numbers modulo 2^31 - 1: see gx_cuda_field
 **   gx_near_...     neighbours, of real dtypes: see gx_cuda_near
 **   gx_spmm_...     products with a sparse panel: see gx_cuda_spmm
 **
@@ -136,6 +137,41 @@ typedef struct gx_cuda_narrow {
     int64_t chunk, parts, span;
     void *partial, *image;
 } gx_cuda_narrow;
+
+/*
+** Whole numbers modulo p, 2^31 - 1 or another prime (field.h).
+**
+**   gx_field_map        c = FILL, COPY or MAP `kernel` of a, b, b2; m x n
+**   gx_field_transpose  c = a^T, m x n
+**   gx_field_pack       plane q, k x n of bytes, of which rows and columns beyond `rows` and `cols`
+**                       are zeros, = alpha a (is_turned: alpha a^T) between -p/2 and p/2,
+**                       modulo GX_CUDA_MODULI[q], to the nearest to 0.  Columns are ldp apart,
+**                       planes `plane` bytes
+**   gx_field_join       of planes of 32-bit numbers, ldp and `plane` apart: the whole number
+**                       that has these residues and is nearest to 0, modulo p; c = that + beta c
+**
+** The moduli are pairwise coprime; their product is above 2^79, so sums of 2^18 products of numbers
+** below 2^30 are known by their residues (Ozaki scheme II, arXiv 2504.08009).
+*/
+enum { GX_CUDA_PLANES = 10 };
+#define GX_CUDA_MODULI_LIST 256, 255, 253, 251, 247, 241, 239, 233, 229, 227
+
+typedef struct gx_cuda_field {
+    int32_t kernel, kind, is_turned;
+    uint32_t p, alpha, beta;
+    int64_t m, n, k;
+    int64_t rows, cols;
+    const uint32_t *a;
+    int64_t lda;
+    const uint32_t *b;
+    int64_t ldb;
+    const uint32_t *b2;
+    int64_t ldb2;
+    uint32_t *c;
+    int64_t ldc;
+    void *planes;
+    int64_t ldp, plane;
+} gx_cuda_field;
 
 /*
 ** Random numbers of random.h: c(i, j) = the element (i0 + i, j0 + j) of the matrix that the

@@ -561,6 +561,9 @@ void gx_mat_verbatim(gx_mat *A)
 
 gx_dtype gx_mat_narrow(const gx_mat *mat, gx_number number)
 {
+    if (number == GX_M31) {
+        return GX_DTYPE_M31; // no device makes it of other elements
+    }
     while (is_rectangle(mat)) {
         mat = mat->base;
     }

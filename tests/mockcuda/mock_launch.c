@@ -430,6 +430,10 @@ typedef enum served {
     PIVOTS,
     CONVERT,
     RANDOM,
+    FIELD_MAP,
+    FIELD_TRANSPOSE,
+    FIELD_PACK,
+    FIELD_JOIN,
     NARROW,
     NARROW_IMAGE,
     NARROW_SPLIT,
@@ -468,6 +472,10 @@ static const char *const names[SERVED] = {
     [PIVOTS] = "gx_pivots",
     [CONVERT] = "gx_convert",
     [RANDOM] = "gx_random",
+    [FIELD_MAP] = "gx_field_map",
+    [FIELD_TRANSPOSE] = "gx_field_transpose",
+    [FIELD_PACK] = "gx_field_pack",
+    [FIELD_JOIN] = "gx_field_join",
     [NARROW] = "gx_narrow",
     [NARROW_IMAGE] = "gx_narrow_image",
     [NARROW_SPLIT] = "gx_narrow_split",
@@ -497,7 +505,7 @@ API int cudaLibraryGetKernel(void **kernel, void *library, const char *name)
     for (int i = 0; i < SERVED; i++) {
         size_t length = strlen(names[i]);
         for (int d = 0; d < GX_FLOATS; d++) {
-            bool is_one = i >= REDUCE_END && i <= RANDOM && name[length] == '\0';
+            bool is_one = i >= REDUCE_END && i <= FIELD_JOIN && name[length] == '\0';
             if (strncmp(name, names[i], length) == 0 &&
                 (is_one || strcmp(name + length, suffix[d]) == 0)) {
                 *kernel = (void *)(uintptr_t)(i * GX_FLOATS + d + 1);
@@ -533,6 +541,7 @@ typedef struct launch {
         gx_cuda_call call;
         gx_cuda_rows rows;
         gx_cuda_random random;
+        gx_cuda_field field;
         gx_cuda_fused fused;
         gx_cuda_near near;
         gx_cuda_spmm spmm;
@@ -620,6 +629,18 @@ static int serve(void *arg)
     case RANDOM:
         make_random(&l->p.random);
         break;
+    case FIELD_MAP:
+        mock_field_map(&l->p.field);
+        break;
+    case FIELD_TRANSPOSE:
+        mock_field_transpose(&l->p.field);
+        break;
+    case FIELD_PACK:
+        mock_field_pack(&l->p.field);
+        break;
+    case FIELD_JOIN:
+        mock_field_join(&l->p.field);
+        break;
     case PARTS:
         add_parts(l->dtype, p);
         break;
@@ -654,13 +675,14 @@ API int cudaLaunchKernel(const void *kernel, dim grid, dim block, void **args, s
         return mock_keep(CUDA_BAD_LAUNCH);
     }
     launch l = {.kernel = (served)(number / GX_FLOATS), .dtype = (gx_number)(number % GX_FLOATS)};
-    size_t size = l.kernel == ROWS        ? sizeof l.p.rows
-                  : l.kernel == RANDOM    ? sizeof l.p.random
-                  : is_narrow(l.kernel)   ? sizeof l.p.narrow
-                  : l.kernel == FUSED     ? sizeof l.p.fused
-                  : l.kernel >= NEAR_ROWS ? sizeof l.p.near
-                  : is_spmm(l.kernel)     ? sizeof l.p.spmm
-                                          : sizeof l.p.call;
+    size_t size = l.kernel == ROWS                                  ? sizeof l.p.rows
+                  : l.kernel == RANDOM                              ? sizeof l.p.random
+                  : l.kernel >= FIELD_MAP && l.kernel <= FIELD_JOIN ? sizeof l.p.field
+                  : is_narrow(l.kernel)                             ? sizeof l.p.narrow
+                  : l.kernel == FUSED                               ? sizeof l.p.fused
+                  : l.kernel >= NEAR_ROWS                           ? sizeof l.p.near
+                  : is_spmm(l.kernel)                               ? sizeof l.p.spmm
+                                                                    : sizeof l.p.call;
     memcpy(&l.p, args[0], size);
     mock_count(MOCK_KERNEL);
     return mock_enqueue(stream, is_fatal, serve, &l, sizeof l);

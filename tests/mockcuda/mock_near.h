@@ -18,4 +18,11 @@ void mock_near_select(gx_number dtype, const gx_cuda_near *p);
 void mock_near_finish(gx_number dtype, const gx_cuda_near *p);
 void mock_near_merit(gx_number dtype, const gx_cuda_near *p);
 
+/* Those of whole numbers modulo a prime, and c = a^T b of bytes into 32 bits (mock_field.c). */
+void mock_field_map(const gx_cuda_field *p);
+void mock_field_transpose(const gx_cuda_field *p);
+void mock_field_pack(const gx_cuda_field *p);
+void mock_field_join(const gx_cuda_field *p);
+void mock_bytes_product(const gx_args *p);
+
 #endif

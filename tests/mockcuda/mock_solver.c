@@ -40,6 +40,7 @@ typedef struct task {
     int *info;      /* on the device; NULL: none             */
     bool is_pivots; /* count them from 1                     */
     bool is_f16;    /* the operands                          */
+    bool is_bytes;  /* the same, of GX_TRANS, and 32-bit sums */
 } task;
 
 /* Operands of halves, both plain, become f32; the buffer is to be freed. */
@@ -102,6 +103,10 @@ static int run_task(void *arg)
 {
     task *t = arg;
     gx_args *args = &t->args;
+    if (t->is_bytes) {
+        mock_bytes_product(args);
+        return 0;
+    }
     float *wide = t->is_f16 ? widen(args) : NULL;
     bool is_product = t->kernel == GX_GEMM || t->kernel == GX_SYRK || t->kernel == GX_HERK;
     bool is_solve = t->kernel == GX_TRSM || t->kernel == GX_TRMM || t->kernel == GX_POTRF;
@@ -216,7 +221,15 @@ API int cublasGemmEx_64(void *h, int transa, int transb, int64_t m, int64_t n, i
                         int type_b, int64_t ldb, const void *beta, void *c, int type_c, int64_t ldc,
                         int compute, int algorithm)
 {
-    const int F16 = 2, F32 = 0, COMPUTE_F32 = 68;
+    const int F16 = 2, F32 = 0, COMPUTE_F32 = 68, I8 = 3, I32 = 10, COMPUTE_I32 = 72;
+    bool is_bytes = type_a == I8 && type_b == I8 && type_c == I32 && compute == COMPUTE_I32;
+    if (is_bytes && transa == 1 && transb == 0 && algorithm == -1 &&
+        (m | n | k | lda | ldb) % 4 == 0) {
+        task bytes = {.kernel = GX_GEMM, .dtype = GX_F32, .is_bytes = true};
+        bytes.args = (gx_args){
+            .m = m, .n = n, .k = k, .a = a, .lda = lda, .b = b, .ldb = ldb, .c = c, .ldc = ldc};
+        return enqueue(MOCK_BLAS, "gemm", h, bytes);
+    }
     if (type_a != F16 || type_b != F16 || type_c != F32 || compute != COMPUTE_F32 ||
         algorithm != -1 || transa != 0 || transb != 0) {
         return 7; // no other product is asked for

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from conftest import error, gx_connect, q
+from mockkit import child_on_stand_ins
 
 P = 2**31 - 1
 PRIMES = [2, 3, 5, 7, 101, 65521, 1000003, 998244353, 2147483629, P]
@@ -554,3 +555,28 @@ def test_limits(tmp_path):
             assert "memory_limit" in error(db, "SELECT " + sql), sql
         q(db, "SELECT gx_matmul('A', 'A', 'C', '{\"transb\":true}')")
         assert q(db, "SELECT gx_shape('C')") == "[3000,3000]"
+
+
+def test_products_on_a_device(tmp_path):
+    """Ten products of bytes give the numbers of the CPU: for whole blocks and odd ones, scaled, added to others."""
+    got = child_on_stand_ins(tmp_path, """
+db = connect("cpu", 65536)
+for name, m, n in (("A", 300, 170), ("B", 170, 210)):
+    q(db, f"SELECT gx_cast(gx_eval('floor(random({m}, {n}, {n}) * 2147483647)'), 'm31', '{name}')")
+q(db, "SELECT gx_cast('A', 'i64', 'W')")
+result = []
+for left, right, options in (("A", "B", "{}"), ("A", "B", '{"alpha":-3}'), ("B", "A", '{"transa":true,"transb":true}'), ("W", "B", "{}"),
+                             ("A", "A", '{"transa":true}'), ("A", "B", '{"alpha":5,"beta":-2}')):
+    bits = []
+    for backend in ("cpu", "cuda"):
+        q(db, "SELECT gx_config('backend', ?)", backend)
+        if "beta" not in options:
+            options = options[:-1] + (',' if len(options) > 2 else '') + '"replace":true}' if "replace" not in options else options
+        else:
+            q(db, "SELECT gx_matmul('A', 'B', 'C', '{\\"replace\\":true}')")
+        before = stats(db)
+        q(db, "SELECT gx_matmul(?, ?, 'C', ?)", left, right, options)
+        bits.append(q(db, "SELECT hex(gx_to_bytes('C'))"))
+    result.append([bits[0] == bits[1], since(db, before)["device_calls"]])
+""", MOCK_MEMORY=256 << 20)
+    assert all(same for same, _ in got) and all(calls > 0 for _, calls in got), got
