@@ -259,12 +259,14 @@ __device__ inline number get_any(int dtype, const void *x, int64_t at)
 {
     switch (dtype) {
 #define GX_COMPUTED(id, NAME, ...)
+#define GX_FIELD GX_COMPUTED
 #define GX_WIDENED(id, NAME, name, numpy, npy, type, computed, least, most, widen, narrow)         \
     case id:                                                                                       \
         return number{(double)widen(((const type *)x)[at]), 0};
 #include "../core/base/dtype.def"
 #undef GX_COMPUTED
 #undef GX_WIDENED
+#undef GX_FIELD
     case GX_F64:
         return get((const double *)x, at);
     case GX_F32:
