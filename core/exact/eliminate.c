@@ -288,6 +288,10 @@ gx_code gx_echelon_solve(const gx_echelon *e, uint32_t *b, int64_t n, uint32_t *
     int64_t r = e->rank, m = e->rows, ld;
     uint32_t *copy;
     *is_solved = true;
+    if (m == 0) {
+        memset(x, 0, (size_t)(e->cols * n) * sizeof *x);
+        return GX_OK;
+    }
     for (int64_t k = 0; k < r; k++) {
         exchange_rows(b, m, n, k, e->swap[k]);
     }

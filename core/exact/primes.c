@@ -170,9 +170,13 @@ gx_code gx_exact_det(gx_run *run, const int64_t *a, int64_t n, gx_whole *det)
 
 gx_code gx_exact_rank(gx_run *run, const int64_t *a, int64_t rows, int64_t cols, int64_t *rank)
 {
-    int64_t count = primes_for(bits_of(a, rows, cols) + 1), most = gx_min(rows, cols);
+    int64_t most = gx_min(rows, cols);
     uint32_t *x, p = GX_M31_P;
     *rank = 0;
+    if (most == 0) {
+        return gx_ok(run) ? GX_OK : run->err.code; // whose other side may be endless
+    }
+    int64_t count = primes_for(bits_of(a, rows, cols) + 1);
     gx_dense_alloc(run, GX_M31, rows, cols, "a matrix modulo p", &x);
     gx_run_progress(run, (double)count);
     // A minor that is 0 modulo all of them is 0.
@@ -234,7 +238,7 @@ gx_code gx_exact_solve(gx_run *run, const char *label, const int64_t *a, int64_t
                        const int64_t *b, int64_t cols, gx_whole *numerators, gx_whole *det)
 {
     double longest = 0;
-    for (int64_t j = 0; j < cols; j++) {
+    for (int64_t j = 0; j < cols && n > 0; j++) {
         longest = fmax(longest, bits_along(b + j * n, n, 1, false));
     }
     double bits = bits_along(a, n, n, false);

@@ -20,7 +20,7 @@ except ImportError:
     bfloat16 = np.dtype("V2")
 # Those behind them are only stored.
 STORED = DTYPES + [np.dtype(name) for name in ("<f2", "|u1", "|b1", "|i1", "<u2", "<i2", "<u4", "<i4")] + [np.dtype(bfloat16), np.dtype("<i8")]
-DTYPE_NAMES = "f64, f32, c128, c64, f16, u8, bool, i8, u16, i16, u32, i32, bf16, i64"  # as messages list them
+DTYPE_NAMES = "f64, f32, c128, c64, f16, u8, bool, i8, u16, i16, u32, i32, bf16, i64, m31"  # as messages list them
 SIZES = "a matrix has at most 2^40 rows, 2^40 columns and 2^56 bytes"  # how a size past the limits is refused
 HEADER = struct.Struct("<4sBBHqqq")  # magic, version, dtype, zero, rows, cols, zero
 
