@@ -37,6 +37,10 @@ const char *const fault_base =
     "SELECT gx_store('a', '[[1,2],[0,1],[3,1]]'), gx_store('v', '[4,5,6]'), "                      \
     "gx_store('Q', '[[4,1,0],[1,5,1],[0,1,6]]'), gx_store('u', '[1,2,0,1,1,2,0,1]'), "             \
     "gx_store('w', '[4,5,6,7,8,9,4,5]');"
+/* m and t are of m31, w is of i64. */
+#define EXACT                                                                                      \
+    "SELECT gx_cast('[[1,2],[3,4]]', 'm31', 'm'), gx_cast('[[1,2],[2,4]]', 'm31', 't'), "          \
+    "gx_cast('[[4000000000000000000,1],[3,5]]', 'i64', 'w');"
 #define HELPERS                                                                                    \
     "SELECT gx_config('tile_bytes', 2048), gx_config('threads', 2), gx_config('readers', 2);"
 
@@ -161,6 +165,22 @@ const fault_script fault_scripts[] = {
      "SELECT gx_solve('W', gx_ones(8, 1)), gx_solve('K', gx_ones(9, 2)), "
      "gx_solve('T', gx_ones(5, 1)), gx_solve('H', gx_ones(5, 1)), gx_det('W'), gx_logdet('K'), "
      "gx_inverse('T')"},
+    {"exact", SMALL EXACT,
+     "SELECT gx_det('m'), gx_rank('m'), gx_inverse('m'), gx_solve('m', '[1,2]'), "
+     "gx_nullspace('t'), "
+     "gx_eval('m @ m - 3 * m + m / 2'), gx_sum('m', 0), gx_det('w', '{\"exact\":true}'), "
+     "gx_solve('w', '[1,2]', '{\"exact\":true}'), gx_rank('w', '{\"exact\":true}'), "
+     "gx_inverse('w', '{\"mod\":7}'), gx_recur('[[1,1],[1,0]]', '[1,1]', 5, '{\"exact\":true}'), "
+     "gx_phi_pow('[[0,1]]', 60), gx_phi_mul('[[1,2]]', '[[3,4]]'), gx_phi_floor('w')"},
+    {"exact-product", SMALL EXACT, "SELECT gx_matmul('w', gx_eye(2), 'P', '{\"exact\":true}')"},
+    {"exact-blocks",
+     SMALL "SELECT gx_cast(gx_eval('floor(random(50, 50, 1) * 2000000000)'), 'm31', 'V');",
+     "SELECT gx_matmul('V', 'V', 'P')"},
+    {"circle",
+     SMALL "SELECT gx_cast(gx_eval('floor(random(4096, 2, 1) * 2000000000)'), 'm31', 'V');",
+     "SELECT gx_circle_fft('V', 0, 'P', '{\"order\":\"coset\"}')"},
+    {"lattice", HELPERS "SELECT gx_randn(3000, 8, 'V');",
+     "SELECT gx_lattice_nearest('V', 'e8', 'P')"},
     {"composite-rename", SMALL "SELECT gx_block('M', '[[\"A\"],[\"-A\"]]');",
      "SELECT gx_rename('A', 'R'), gx_norm('M')"},
     {"check-all", SMALL, "SELECT gx_check()"},
