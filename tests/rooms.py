@@ -32,7 +32,7 @@ ROOMS = {
     "core/alg": "core/base core/store core/run core/mat core/device core/exec",
     "core/spectra": "core/base core/store core/run core/mat core/device core/exec core/alg",
     "core/exact": "core/base core/store core/run core/mat core/device core/exec core/alg",
-    "core/program": "core/base core/store core/run core/mat core/device core/exec core/alg core/spectra",
+    "core/program": "core/base core/store core/run core/mat core/device core/exec core/alg core/spectra core/exact",
     "core/file": "core/base core/store core/run core/mat",
     "core": "core/base core/store core/run core/mat core/device",
     "kernels": "core/base",

@@ -171,7 +171,8 @@ typedef enum gx_kernel_id {
     KERNEL(backend, TPMQRT, tpmqrt) KERNEL(backend, FUSED, fused)
 #define GX_KERNELS_OF_SOME(KERNEL, backend)                                                        \
     KERNEL(backend, PAIR, pair)                                                                    \
-    KERNEL(backend, APART, apart) KERNEL(backend, MERIT, merit) KERNEL(backend, NEAREST, nearest)  \
+    KERNEL(backend, APART, apart)                                                                  \
+    KERNEL(backend, MERIT, merit) KERNEL(backend, NEAREST, nearest)                                \
         KERNEL(backend, MUTUAL, mutual) KERNEL(backend, SYEV, syev) KERNEL(backend, GEEV, geev)    \
             KERNEL(backend, GEES, gees) KERNEL(backend, TREXC, trexc)                              \
                 KERNEL(backend, GESDD, gesdd) KERNEL(backend, CONVERT, convert)                    \

@@ -1,11 +1,11 @@
 /*
 ** Elimination modulo a prime: see exact.h.
 **
-** By halves of the columns (Dumas, Giorgi, Pernet, Dense linear algebra over word-size
-** prime fields, 2008): the left half gives pivots and L, the right half's rows of pivots are solved for, the rows
-** below lose L times them by a product, and then the right half is done.  Nearly all work is
-** products (GX_GEMM of GX_M31), shared by the team.  Any element but 0 is as good a pivot as
-** another: nothing is rounded.
+** By halves of the columns (Dumas, Giorgi, Pernet: Dense linear algebra over prime fields, 2008):
+** the left half gives pivots and L, the right half's rows of pivots are solved for, the rows below
+** lose L times them by a product, and then the right half is done.  Nearly all work is products
+** (GX_GEMM of GX_M31), shared by the team.  Any element but 0 is as good a pivot as another:
+** nothing is rounded.
 **
 ** LEAF columns are done one by one.  A row or column is multiplied by one number x by Shoup's
 ** method: with w = floor(x 2^32 / p), y x - floor(y w / 2^32) p is below 2 p.
@@ -350,4 +350,40 @@ gx_code gx_echelon_nullspace(const gx_echelon *e, uint32_t *x)
     gx_mem_free(run->ctx->mem, copy);
     gx_mem_free(run->ctx->mem, b);
     return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+// Parts -------------------------------------------------------------------------------------------
+
+void gx_echelon_order(const gx_echelon *e, int64_t *order)
+{
+    for (int64_t i = 0; i < e->rows; i++) {
+        order[i] = i;
+    }
+    for (int64_t k = 0; k < e->rank; k++) {
+        int64_t kept = order[k];
+        order[k] = order[e->swap[k]];
+        order[e->swap[k]] = kept;
+    }
+}
+
+void gx_echelon_lower(const gx_echelon *e, uint32_t *lower)
+{
+    int64_t m = e->rows;
+    for (int64_t k = 0; k < gx_min(m, e->cols); k++) {
+        for (int64_t i = 0; i < m; i++) {
+            bool is_there = i > k && k < e->rank;
+            lower[i + k * m] = is_there ? *at(e, i, e->column[k]) : i == k;
+        }
+    }
+}
+
+void gx_echelon_upper(const gx_echelon *e, uint32_t *upper)
+{
+    int64_t k = gx_min(e->rows, e->cols);
+    for (int64_t j = 0; j < e->cols; j++) {
+        for (int64_t i = 0; i < k; i++) {
+            bool is_there = i < e->rank && j >= e->column[i];
+            upper[i + j * k] = is_there ? *at(e, i, j) : 0;
+        }
+    }
 }

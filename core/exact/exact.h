@@ -61,6 +61,14 @@ gx_code gx_echelon_solve(const gx_echelon *e, uint32_t *b, int64_t n, uint32_t *
 /* x: cols x (cols - rank), A x = 0: a basis, the identity in the rows that have no pivot. */
 gx_code gx_echelon_nullspace(const gx_echelon *e, uint32_t *x);
 
+/*
+** A = P L U of all of it: row order[i] of A is row i of L U (order: rows numbers); lower: rows x
+** min(rows, cols), ones on its diagonal; upper: min(rows, cols) x cols, E and zeros.
+*/
+void gx_echelon_order(const gx_echelon *e, int64_t *order);
+void gx_echelon_lower(const gx_echelon *e, uint32_t *lower);
+void gx_echelon_upper(const gx_echelon *e, uint32_t *upper);
+
 /* c = a b modulo p: m x k, k x n. */
 void gx_exact_multiply(gx_run *run, uint32_t p, int64_t m, int64_t n, int64_t k, const uint32_t *a,
                        const uint32_t *b, uint32_t *c);

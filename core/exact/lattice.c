@@ -108,9 +108,9 @@ static inline lane signed_as(lane size, lane sign)
 }
 
 /*
-** Eight columns, ld apart, in place.  With w the whole number nearest to x and e = x - w,
-** w + 1/2 or w - 1/2, to the side of e, is the nearest of the other kind, 1/2 - |e| away: so both points come
-** from the same sums.  false: a number is too large, and nothing has been changed.
+** Eight columns, ld apart, in place.  With w the whole number nearest to x and e = x - w, the
+** nearest of the others is w + 1/2 or w - 1/2, to the side of e, and 1/2 - |e| away: so both points
+** come from the same sums.  false: a number is too large, and nothing has been changed.
 */
 static inline __attribute__((always_inline)) bool eight(double *x, int64_t ld)
 {

@@ -345,6 +345,11 @@ static bool has_field(const gx_node *node)
     case GX_OP_VSTACK:
     case GX_OP_BLOCK:
     case GX_OP_FUSED:
+    case GX_OP_SOLVE:
+    case GX_OP_INVERSE:
+    case GX_OP_DET:
+    case GX_OP_RANK:
+    case GX_OP_LU:
         return true;
     case GX_OP_MAP:
         return gx_map_is_of_field(node->map);

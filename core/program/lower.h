@@ -20,4 +20,7 @@
 GX_LOWERS(GX_LOWER_DECLARE)
 #undef GX_LOWER_DECLARE
 
+/* solve, inverse, det, rank and lu of m31.  false: the node is of other numbers. */
+bool gx_lower_exact(struct gx_exec *x, const gx_node *node);
+
 #endif

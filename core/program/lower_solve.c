@@ -14,6 +14,9 @@
 
 void gx_lower_solve(gx_exec *x, const gx_node *node)
 {
+    if (gx_lower_exact(x, node)) {
+        return;
+    }
     gx_mat a, b;
     gx_sink *X = gx_result_sink(x, node, 0, 0, 0, 0);
     if (X != NULL) {
@@ -40,6 +43,9 @@ void gx_lower_lstsq(gx_exec *x, const gx_node *node)
 
 void gx_lower_inverse(gx_exec *x, const gx_node *node)
 {
+    if (gx_lower_exact(x, node)) {
+        return;
+    }
     gx_mat a;
     const gx_aux none = {.kind = GX_AUX_NONE};
     gx_sink *C = gx_result_sink(x, node, 0, 0, 0, 0);
@@ -62,6 +68,9 @@ void gx_lower_pinv(gx_exec *x, const gx_node *node)
 
 void gx_lower_det(gx_exec *x, const gx_node *node)
 {
+    if (gx_lower_exact(x, node)) {
+        return;
+    }
     gx_mat a;
     const gx_aux none = {.kind = GX_AUX_NONE};
     gx_determinant det = {.log = 0};
@@ -71,6 +80,9 @@ void gx_lower_det(gx_exec *x, const gx_node *node)
 
 void gx_lower_rank(gx_exec *x, const gx_node *node)
 {
+    if (gx_lower_exact(x, node)) {
+        return;
+    }
     gx_mat a;
     const gx_mat *A = gx_input_mat(x, node, 0, &a);
     double value = 0;
@@ -113,6 +125,9 @@ static void put_permutation(gx_exec *x, const gx_node *node, const gx_aux *aux)
 
 void gx_lower_lu(gx_exec *x, const gx_node *node)
 {
+    if (gx_lower_exact(x, node)) {
+        return;
+    }
     gx_run *run = x->run;
     gx_mat a, F;
     const gx_mat *A = gx_input_mat(x, node, 0, &a);

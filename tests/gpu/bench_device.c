@@ -166,6 +166,25 @@ static void factor_rates(gx_number dtype, int64_t most)
     }
 }
 
+/* Products modulo 2^31 - 1: their operations counted as those of a product of doubles. */
+static void field_rates(int64_t most)
+{
+    for (int64_t n = 1024; n <= most; n *= 2) {
+        size_t bytes = (size_t)(n * n) * sizeof(uint32_t);
+        void *a = place(bytes), *c = place(bytes);
+        gx_args fill = {.m = n, .n = n, .alpha = {1234567890, 0}, .c = a, .ldc = n};
+        must(gpu.backend->kernel[GX_FILL][GX_M31](gpu.dev, queue, &fill, &err));
+        gx_args gemm = {.m = n, .n = n, .k = n, .alpha = {1, 0}, .a = a, .lda = n, .b = a};
+        gemm.c = c;
+        gemm.ldb = gemm.ldc = n;
+        double flops = gx_kernel_flops(GX_GEMM, GX_M31, &gemm);
+        double time = time_of(GX_GEMM, GX_M31, gemm, NULL, 8);
+        print("gemm", gx_number_name(GX_M31), (double)n, time, flops / time / 1e12, "TFLOP/s");
+        gpu.backend->free(gpu.dev, a);
+        gpu.backend->free(gpu.dev, c);
+    }
+}
+
 static void memory_rates(void)
 {
     int64_t n = 16384;
@@ -347,6 +366,9 @@ int main(void)
         spectra_rates(GX_SYEV, GX_F64, gx_min(side, 8192));
         spectra_rates(GX_GESDD, GX_F64, gx_min(side, 2048));
         spectra_rates(GX_GEEV, GX_F64, gx_min(side, 2048));
+    }
+    if (is_asked("field")) {
+        field_rates(side);
     }
     if (is_asked("factors")) {
         factor_rates(GX_F64, side);

@@ -569,7 +569,11 @@ static void serve_family(launch *l)
     static void (*const near[])(gx_number, const gx_cuda_near *) = {
         mock_near_rows,   mock_near_pieces, mock_near_image, mock_near_apart,
         mock_near_select, mock_near_finish, mock_near_merit};
-    if (is_narrow(l->kernel)) {
+    static void (*const field[])(const gx_cuda_field *) = {mock_field_map, mock_field_transpose,
+                                                           mock_field_pack, mock_field_join};
+    if (l->kernel >= FIELD_MAP && l->kernel <= FIELD_JOIN) {
+        field[l->kernel - FIELD_MAP](&l->p.field);
+    } else if (is_narrow(l->kernel)) {
         serve_narrow(l);
     } else if (!is_spmm(l->kernel)) {
         near[l->kernel - NEAR_ROWS](l->dtype, &l->p.near);
@@ -628,18 +632,6 @@ static int serve(void *arg)
         break;
     case RANDOM:
         make_random(&l->p.random);
-        break;
-    case FIELD_MAP:
-        mock_field_map(&l->p.field);
-        break;
-    case FIELD_TRANSPOSE:
-        mock_field_transpose(&l->p.field);
-        break;
-    case FIELD_PACK:
-        mock_field_pack(&l->p.field);
-        break;
-    case FIELD_JOIN:
-        mock_field_join(&l->p.field);
         break;
     case PARTS:
         add_parts(l->dtype, p);

@@ -131,6 +131,16 @@ def test_programs(db):
         assert (ints(db, "gx_eval(?)", text) == want % P).all(), text
     assert q(db, "SELECT gx_eval('sum(A * B.T)')") == (a * b.T).sum() % P
     assert q(db, "SELECT gx_eval('trace(S @ S)')") == np.trace(s @ s) % P
+    inverse = ints(db, "gx_eval('inverse(S)')")
+    assert (s @ inverse % P == np.eye(37, dtype=object)).all()
+    assert (ints(db, "gx_eval('solve(S, A)')") == inverse @ a % P).all()
+    assert q(db, "SELECT gx_eval('det(S)')") == eliminated(s.tolist(), P)[1] and q(db, "SELECT gx_eval('rank(A @ B)')") == 23
+    put(db, "T", a[:, :9] @ b[:9] % P)  # of rank 9
+    for m in ("S", "T", "A", "B"):  # P A = L U
+        p, l, u = (ints(db, f"gx_eval('P, L, U = lu({m}); {x}')") for x in "PLU")
+        assert (p @ l % P @ u % P == ints(db, f"'{m}'")).all() and (p.sum(0) == 1).all() and (p.sum(1) == 1).all()
+        assert (np.triu(l, 1) == 0).all() and (np.diag(l) == 1).all() and (np.tril(u, -1) == 0).all()
+    assert "singular" in error(db, "SELECT gx_eval('inverse(T)')")
     for text, words in {
         "A * 0.5": "0.5 goes with m31", "A + [[1.0]]": "is of f64 and goes with m31", "exp(A)": "exp means nothing",
         "A @ ones(23, 2)": "is of f64 and goes with m31", "A * 9007199254740994": "whole numbers from", "mean(A)": "mean means nothing",

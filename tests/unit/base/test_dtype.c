@@ -23,13 +23,20 @@ static const struct {
     const char *name, *numpy, *npy;
     size_t bytes;
     gx_number number;
-} rows[] = {{"f64", "float64", "f8", 8, GX_F64},        {"f32", "float32", "f4", 4, GX_F32},
-            {"c128", "complex128", "c16", 16, GX_C128}, {"c64", "complex64", "c8", 8, GX_C64},
-            {"f16", "float16", "f2", 2, GX_F32},        {"u8", "uint8", "u1", 1, GX_F32},
-            {"bool", "bool", "b1", 1, GX_F32},          {"i8", "int8", "i1", 1, GX_F32},
-            {"u16", "uint16", "u2", 2, GX_F32},         {"i16", "int16", "i2", 2, GX_F32},
-            {"u32", "uint32", "u4", 4, GX_F64},         {"i32", "int32", "i4", 4, GX_F64},
-            {"bf16", "bfloat16", "V2", 2, GX_F32},      {"i64", "int64", "i8", 8, GX_F64},
+} rows[] = {{"f64", "float64", "f8", 8, GX_F64},
+            {"f32", "float32", "f4", 4, GX_F32},
+            {"c128", "complex128", "c16", 16, GX_C128},
+            {"c64", "complex64", "c8", 8, GX_C64},
+            {"f16", "float16", "f2", 2, GX_F32},
+            {"u8", "uint8", "u1", 1, GX_F32},
+            {"bool", "bool", "b1", 1, GX_F32},
+            {"i8", "int8", "i1", 1, GX_F32},
+            {"u16", "uint16", "u2", 2, GX_F32},
+            {"i16", "int16", "i2", 2, GX_F32},
+            {"u32", "uint32", "u4", 4, GX_F64},
+            {"i32", "int32", "i4", 4, GX_F64},
+            {"bf16", "bfloat16", "V2", 2, GX_F32},
+            {"i64", "int64", "i8", 8, GX_F64},
             {"m31", "m31", "u4", 4, GX_M31}};
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
