@@ -53,6 +53,10 @@
     F(FIELD_TRANSPOSE, gx_field_transpose, cuda_field, ONE_FOR_ALL, 0, 0)                          \
     F(FIELD_PACK, gx_field_pack, cuda_field, ONE_FOR_ALL, 0, 0)                                    \
     F(FIELD_JOIN, gx_field_join, cuda_field, ONE_FOR_ALL, 0, 0)                                    \
+    F(CIRCLE_FIRST, gx_circle_first, cuda_circle, ONE_FOR_ALL, 0, 0)                             \
+    F(CIRCLE_UP, gx_circle_up, cuda_circle, ONE_FOR_ALL, 0, 0)                                     \
+    F(CIRCLE_INVERT, gx_circle_invert, cuda_circle, ONE_FOR_ALL, 0, 0)                             \
+    F(CIRCLE_PASS, gx_circle_pass, cuda_circle, ONE_FOR_ALL, 0, 0)                                 \
     F(PARTS, gx_parts, cuda_narrow, EACH_DTYPE, 0, 0)                                              \
     F(NARROW_PRODUCT, gx_narrow, cuda_narrow, REAL_DTYPES, 0, 0)                                   \
     F(NARROW_IMAGE, gx_narrow_image, cuda_narrow_split, F32_ALONE, 90, 0)                          \
@@ -350,7 +354,8 @@ GX_CUDA_REAL_KERNELS(GX_REAL_DECLARE)
     KERNEL(cuda, FILL, fill)                                                                       \
     KERNEL(cuda, COPY, copy)                                                                       \
     KERNEL(cuda, MAP, map)                                                                         \
-    KERNEL(cuda, TRANSPOSE, transpose)
+    KERNEL(cuda, TRANSPOSE, transpose)                                                             \
+    KERNEL(cuda, CIRCLE, circle)
 GX_CUDA_FIELD_KERNELS(GX_FIELD_DECLARE)
 size_t gx_cuda_field_bytes(const gx_args *args);
 

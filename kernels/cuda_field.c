@@ -7,7 +7,7 @@
 */
 #include "cuda.h"
 
-#include "../core/base/field.h"
+#include "../core/base/circle.h"
 
 /* Sides of a panel; what tensor cores like sides to be multiples of. */
 enum { SIDE = 4096, DEPTH = 8192, GRAIN = 16, THREADS = 256, TILE = 32, BLOCKS = 65535 };
@@ -219,3 +219,61 @@ static gx_code gemm(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args
     return GX_OK;
 }
 GX_CUDA_SLOT(gx_cuda_gemm, m31, GX_M31, gemm)
+
+// Circle transforms -------------------------------------------------------------------------------
+
+/* Threads for so many elements. */
+static gx_code launch_circle(gx_dev *dev, gx_queue *queue, gx_cuda_function function,
+                             gx_cuda_circle *call, int64_t blocks, gx_err *err)
+{
+    gx_cuda_dim block = {GX_CUDA_CIRCLE_THREADS, 1, 1}, grid = {(unsigned)blocks, 1, 1};
+    grid.y = function == GX_CUDA_CIRCLE_PASS ? (unsigned)gx_min(call->n, BLOCKS) : 1;
+    return gx_cuda_launch(dev, queue, function, GX_F64, grid, block, call, err);
+}
+
+static gx_code make_twiddles(gx_dev *dev, gx_queue *queue, gx_cuda_circle *call, gx_err *err)
+{
+    int64_t count = (int64_t)1 << call->log;
+    int64_t blocks = gx_max(1, gx_min(count / 4 / GX_CUDA_CIRCLE_THREADS, BLOCKS));
+    gx_circle_points(call->x, call->y);
+    GX_TRY(launch_circle(dev, queue, GX_CUDA_CIRCLE_FIRST, call, blocks, err));
+    GX_TRY(launch_circle(dev, queue, GX_CUDA_CIRCLE_UP, call, blocks, err));
+    return call->is_back ? launch_circle(dev, queue, GX_CUDA_CIRCLE_INVERT, call, blocks, err)
+                         : GX_OK;
+}
+
+/* Layers of the lowest pass, whose tiles are runs, and of each other one. */
+typedef struct passes {
+    int lowest, upper, others; /* others: how many of upper layers, the last maybe of fewer */
+} passes;
+
+static passes passes_of(int log)
+{
+    enum { LOWEST = 12, MOST = 7 };
+    int upper = log > LOWEST ? log - LOWEST : 0, others = (upper + MOST - 1) / MOST;
+    return (passes){log - upper, others == 0 ? 0 : (upper + others - 1) / others, others};
+}
+
+static gx_code circle(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
+{
+    (void)dtype;
+    gx_cuda_circle call = {.log = (int32_t)p->row_offset,
+                           .is_back = p->is_backward,
+                           .t = p->work,
+                           .c = p->c,
+                           .n = p->n,
+                           .ldc = p->ldc};
+    passes s = passes_of(call.log);
+    GX_TRY(make_twiddles(dev, queue, &call, err));
+    for (int k = 0; k <= s.others; k++) {
+        int pass = p->is_backward ? k : s.others - k; // from the lowest layers up: 0, 1, ...
+        call.first = pass == 0 ? 0 : s.lowest + (pass - 1) * s.upper;
+        call.count = pass == 0 ? s.lowest : (int)gx_min(s.upper, call.log - call.first);
+        call.scale = p->is_backward && k == s.others ? gx_m31_of(p->alpha.re) : 1;
+        int run = pass == 0 ? 0 : 5; // log2 of GX_CUDA_CIRCLE_RUN
+        GX_TRY(launch_circle(dev, queue, GX_CUDA_CIRCLE_PASS, &call,
+                             (int64_t)1 << (call.log - call.count - run), err));
+    }
+    return GX_OK;
+}
+GX_CUDA_SLOT(gx_cuda_circle, m31, GX_M31, circle)

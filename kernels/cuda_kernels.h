@@ -42,6 +42,7 @@
 **   gx_narrow       products with a few columns: see gx_cuda_narrow
 **   gx_narrow_split the same with more columns, f32 alone; gx_narrow_image: what it reads of x
 **   gx_field_...*   whole numbers modulo 2^31 - 1: see gx_cuda_field
+**   gx_circle_...*  see gx_cuda_circle
 **   gx_near_...     neighbours, of real dtypes: see gx_cuda_near
 **   gx_spmm_...     products with a sparse panel: see gx_cuda_spmm
 **
@@ -172,6 +173,26 @@ typedef struct gx_cuda_field {
     void *planes;
     int64_t ldp, plane;
 } gx_cuda_field;
+
+/*
+** Circle transforms (core/base/circle.h): twiddles t of all layers of 2^log points, in the places
+** of gx_circle_layer(log, i), and passes over n columns of c.
+**
+**   gx_circle_first   layers 0 and 1, of the powers of the generator (x, y)
+**   gx_circle_up      the others, of layer 1
+**   gx_circle_invert  all of them: 1 / t
+**   gx_circle_pass    layers first .. first + count - 1 in place, is_back: of the inverse; all
+**                     elements times scale
+*/
+enum { GX_CUDA_CIRCLE_TILE = 4096, GX_CUDA_CIRCLE_RUN = 32, GX_CUDA_CIRCLE_THREADS = 256 };
+
+typedef struct gx_cuda_circle {
+    int32_t log, first, count, is_back;
+    uint32_t scale, unused;
+    uint32_t *t, *c;
+    int64_t n, ldc;
+    uint32_t x[32], y[32];
+} gx_cuda_circle;
 
 /*
 ** Random numbers of random.h: c(i, j) = the element (i0 + i, j0 + j) of the matrix that the

@@ -154,7 +154,9 @@ typedef enum gx_kernel_id {
                      in place, the last one first; is_backward: of the inverse, the first one first,
                      not scaled.  c: n columns of 2^(pivot_last - pivot_first) runs of k elements,
                      ldb from one run to the next.  a: twiddles, layer i's from element
-                     2^row_offset - 2^(row_offset - i) on                                         */
+                     2^row_offset - 2^(row_offset - i) on.  A device makes them in `work`, does
+                     all layers of whole columns, pivot_last = row_offset, and ends the inverse by
+                     alpha, 1 / 2^row_offset                                                      */
     GX_KERNEL_COUNT
 } gx_kernel_id;
 

@@ -127,3 +127,12 @@ void gx_circle_twiddles(int log, int part, int64_t b, bool is_inverse, uint32_t 
         invert(t, ((int64_t)1 << part) - 1);
     }
 }
+
+void gx_circle_points(uint32_t x[GX_CIRCLE_POINTS], uint32_t y[GX_CIRCLE_POINTS])
+{
+    for (int log = 0; log < GX_CIRCLE_POINTS; log++) {
+        point p = of_order(log);
+        x[log] = p.x;
+        y[log] = p.y;
+    }
+}

@@ -26,6 +26,10 @@ enum { GX_CIRCLE_MOST = 30 }; /* the largest log */
 */
 void gx_circle_twiddles(int log, int part, int64_t b, bool is_inverse, uint32_t *t);
 
+/* The powers of the generator of order 2^1 ... 2^31: what a device makes twiddles of. */
+enum { GX_CIRCLE_POINTS = 32 };
+void gx_circle_points(uint32_t x[GX_CIRCLE_POINTS], uint32_t y[GX_CIRCLE_POINTS]);
+
 /* Where layer i's begin. */
 static inline int64_t gx_circle_layer(int part, int i)
 {

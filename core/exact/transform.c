@@ -9,6 +9,8 @@
 #include "transform.h"
 
 #include "../alg/dense.h"
+#include "../device/devcall.h"
+#include "../exec/place.h"
 #include "../run/call.h"
 
 #include <string.h>
@@ -198,6 +200,65 @@ static void do_columns(transform *t)
     }
 }
 
+// Columns on a device -----------------------------------------------------------------------------
+
+/* Pairs of elements a second through a layer, measured: of a thread, of an H200. */
+static const double HOST_PAIRS = 0.5e9, DEVICE_PAIRS = 4e10;
+
+/* Up, through all layers, and back.  *is_spoilt: the columns are not what they were. */
+static gx_code use_device(const transform *t, gx_devcall *on, gx_args *args, bool *is_spoilt,
+                          gx_err *err)
+{
+    int64_t count = (int64_t)1 << t->log;
+    gx_accel *accel = on->accel;
+    GX_TRY(gx_devcall_begin(on, 0, err));
+    args->c = on->hold[0].data;
+    args->work = on->hold[1].data;
+    GX_TRY(gx_device_put(t->run, accel, GX_M31, count, t->cols, t->data, t->ld, args->c, err));
+    if (!gx_ok(t->run)) {
+        return GX_OK;
+    }
+    GX_TRY(gx_devcall_kernel(on, GX_CIRCLE, GX_M31, args, err));
+    GX_TRY(accel->backend->queue_wait(accel->dev, accel->run, err));
+    *is_spoilt = true;
+    return gx_device_get(t->run, accel, GX_M31, count, t->cols, args->c, t->data, t->ld, err);
+}
+
+/* false: it is the host's turn; *is_spoilt as above. */
+static bool do_on_device(const transform *t, bool *is_spoilt)
+{
+    gx_run *run = t->run;
+    int64_t count = (int64_t)1 << t->log;
+    double pairs = (double)t->cols * (double)count / 2 * t->log;
+    double host_s = pairs / (HOST_PAIRS * (double)run->ctx->config.number[GX_SET_THREADS]);
+    size_t bytes = (size_t)(t->cols * count) * sizeof(uint32_t);
+    gx_devcall on = {.run = run};
+    gx_args args = {.n = t->cols,
+                    .k = 1,
+                    .ldb = 1,
+                    .ldc = count,
+                    .alpha = {t->scale, 0},
+                    .pivot_last = t->log,
+                    .row_offset = t->log,
+                    .is_backward = t->is_inverse};
+    gx_err err = {0};
+    *is_spoilt = false;
+    on.accel = gx_place_for(run, host_s, &on.limit);
+    if (on.accel == NULL || !gx_accel_offers(on.accel, GX_CIRCLE, GX_M31)) {
+        return false;
+    }
+    const gx_device_profile *profile = &on.accel->profile;
+    double device_s = (double)bytes / profile->upload_bytes_per_s +
+                      (double)bytes / profile->download_bytes_per_s + pairs / DEVICE_PAIRS;
+    on.hold[0].bytes = bytes;
+    on.hold[1].bytes = gx_devcall_workspace(&on, GX_CIRCLE, GX_M31, &args);
+    if (!gx_place_is_less(run, device_s, host_s) || !gx_devcall_fits(&on)) {
+        return false;
+    }
+    gx_code code = use_device(t, &on, &args, is_spoilt, &err);
+    return gx_devcall_end(&on, code, &err);
+}
+
 // Orders ------------------------------------------------------------------------------------------
 
 /* Where the value with index e in the order is in that of reversed bits. */
@@ -247,10 +308,25 @@ static int64_t columns_at_once(gx_run *run, const gx_sink *C)
     return most >= C->cols ? C->cols : most / C->tile_cols * C->tile_cols;
 }
 
+/* Columns j .. of A, in the order of reversed bits, with zeros behind them. */
+static void load_columns(const gx_circle_args *args, int64_t j, transform *t)
+{
+    int64_t rows = args->A->rows, count = (int64_t)1 << t->log;
+    gx_mat part;
+    gx_mat_view(&part, args->A, GX_NO_TRANS, 0, j, rows, t->cols);
+    gx_dense_load(t->run, &part, GX_M31, t->data, count);
+    for (int64_t q = 0; q < t->cols && rows < count; q++) {
+        memset(t->data + q * count + rows, 0, (size_t)(count - rows) * sizeof *t->data);
+    }
+    if (args->is_inverse) {
+        arrange_all(args, t);
+    }
+}
+
 static void transform_columns(gx_run *run, const gx_circle_args *args, int log, int64_t at_once,
                               gx_sink *C)
 {
-    int64_t rows = args->A->rows, count = C->rows;
+    int64_t count = C->rows;
     int part = log <= PART + 1 ? log : PART;
     transform t;
     uint32_t *own = NULL;
@@ -263,17 +339,13 @@ static void transform_columns(gx_run *run, const gx_circle_args *args, int log, 
     t.data = is_there ? C->value.data : own;
     t.ld = count;
     for (int64_t j = 0; j < C->cols && gx_ok(run); j += at_once) {
-        gx_mat part_of;
+        bool is_spoilt = false;
         t.cols = gx_min(at_once, C->cols - j);
-        gx_mat_view(&part_of, args->A, GX_NO_TRANS, 0, j, rows, t.cols);
-        gx_dense_load(run, &part_of, GX_M31, t.data, count);
-        for (int64_t q = 0; q < t.cols && rows < count; q++) {
-            memset(t.data + q * count + rows, 0, (size_t)(count - rows) * sizeof *t.data);
-        }
-        if (args->is_inverse) {
-            arrange_all(args, &t);
-        }
-        if (gx_ok(run)) {
+        load_columns(args, j, &t);
+        if (gx_ok(run) && !do_on_device(&t, &is_spoilt)) {
+            if (is_spoilt) {
+                load_columns(args, j, &t);
+            }
             do_columns(&t);
         }
         if (!args->is_inverse) {

@@ -185,6 +185,27 @@ static void field_rates(int64_t most)
     }
 }
 
+/* Circle transforms of one column, with their twiddles made; rate: of reading and writing it once. */
+static void circle_rates(int64_t most)
+{
+    for (int log = 16; (int64_t)1 << log <= gx_min(most * most, (int64_t)1 << 28); log += 2) {
+        int64_t n = (int64_t)1 << log;
+        size_t bytes = (size_t)n * sizeof(uint32_t);
+        void *c = place(bytes);
+        gx_args fill = {.m = n, .n = 1, .alpha = {1234567890, 0}, .c = c, .ldc = n};
+        must(gpu.backend->kernel[GX_FILL][GX_M31](gpu.dev, queue, &fill, &err));
+        for (int back = 0; back < 2; back++) {
+            gx_args args = {.n = 1, .k = 1, .ldb = 1, .c = c, .ldc = n, .is_backward = back == 1};
+            args.alpha = (gx_scalar){1, 0};
+            args.pivot_last = args.row_offset = log;
+            double time = time_of(GX_CIRCLE, GX_M31, args, NULL, 8);
+            print(back ? "circle back" : "circle", "m31", log, time, 2 * (double)bytes / time / 1e9,
+                  "GB/s");
+        }
+        gpu.backend->free(gpu.dev, c);
+    }
+}
+
 static void memory_rates(void)
 {
     int64_t n = 16384;
@@ -369,6 +390,7 @@ int main(void)
     }
     if (is_asked("field")) {
         field_rates(side);
+        circle_rates(side);
     }
     if (is_asked("factors")) {
         factor_rates(GX_F64, side);

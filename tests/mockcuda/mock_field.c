@@ -4,7 +4,7 @@
 */
 #include "mock_near.h"
 
-#include "../../core/base/field.h"
+#include "../../core/base/circle.h"
 
 #include <string.h>
 
@@ -86,6 +86,53 @@ void mock_bytes_product(const gx_args *p)
                 sum += a[l] * b[l];
             }
             ((int32_t *)p->c)[i + j * p->ldc] = sum;
+        }
+    }
+}
+
+// Circle transforms -------------------------------------------------------------------------------
+
+void mock_circle_first(const gx_cuda_circle *p)
+{
+    gx_circle_twiddles(p->log, p->log, 0, false, p->t);
+}
+
+void mock_circle_up(const gx_cuda_circle *p)
+{
+    (void)p; // all were made at once
+}
+
+void mock_circle_invert(const gx_cuda_circle *p)
+{
+    gx_circle_twiddles(p->log, p->log, 0, true, p->t);
+}
+
+void mock_circle_pass(const gx_cuda_circle *p)
+{
+    for (int64_t block = 0; block < (int64_t)1 << (p->log - p->first - p->count); block++) {
+        for (int64_t j = 0; j < p->n; j++) {
+            uint32_t *c = p->c + j * p->ldc + (block << (p->first + p->count));
+            for (int q = 0; q < p->count; q++) {
+                int layer = p->is_back ? q : p->count - 1 - q;
+                const uint32_t *t = p->t + gx_circle_layer(p->log, p->first + layer) +
+                                    (block << (p->count - 1 - layer));
+                gx_args args = {.n = 1,
+                                .k = (int64_t)1 << (p->first + layer),
+                                .a = t,
+                                .ldb = (int64_t)1 << (p->first + layer),
+                                .c = c,
+                                .pivot_last = 1,
+                                .row_offset = 1,
+                                .is_backward = p->is_back};
+                for (int64_t g = 0; g < (int64_t)1 << (p->count - 1 - layer); g++) {
+                    args.a = t + g;
+                    args.c = c + (g << (p->first + layer + 1));
+                    (void)gx_backend_ref.kernel[GX_CIRCLE][GX_M31](NULL, NULL, &args, NULL);
+                }
+            }
+            for (int64_t e = 0; e < (int64_t)1 << (p->first + p->count); e++) {
+                c[e] = gx_field_mul(c[e], p->scale, GX_M31_P);
+            }
         }
     }
 }

@@ -434,6 +434,10 @@ typedef enum served {
     FIELD_TRANSPOSE,
     FIELD_PACK,
     FIELD_JOIN,
+    CIRCLE_FIRST,
+    CIRCLE_UP,
+    CIRCLE_INVERT,
+    CIRCLE_PASS,
     NARROW,
     NARROW_IMAGE,
     NARROW_SPLIT,
@@ -476,6 +480,10 @@ static const char *const names[SERVED] = {
     [FIELD_TRANSPOSE] = "gx_field_transpose",
     [FIELD_PACK] = "gx_field_pack",
     [FIELD_JOIN] = "gx_field_join",
+    [CIRCLE_FIRST] = "gx_circle_first",
+    [CIRCLE_UP] = "gx_circle_up",
+    [CIRCLE_INVERT] = "gx_circle_invert",
+    [CIRCLE_PASS] = "gx_circle_pass",
     [NARROW] = "gx_narrow",
     [NARROW_IMAGE] = "gx_narrow_image",
     [NARROW_SPLIT] = "gx_narrow_split",
@@ -505,7 +513,7 @@ API int cudaLibraryGetKernel(void **kernel, void *library, const char *name)
     for (int i = 0; i < SERVED; i++) {
         size_t length = strlen(names[i]);
         for (int d = 0; d < GX_FLOATS; d++) {
-            bool is_one = i >= REDUCE_END && i <= FIELD_JOIN && name[length] == '\0';
+            bool is_one = i >= REDUCE_END && i <= CIRCLE_PASS && name[length] == '\0';
             if (strncmp(name, names[i], length) == 0 &&
                 (is_one || strcmp(name + length, suffix[d]) == 0)) {
                 *kernel = (void *)(uintptr_t)(i * GX_FLOATS + d + 1);
@@ -542,6 +550,7 @@ typedef struct launch {
         gx_cuda_rows rows;
         gx_cuda_random random;
         gx_cuda_field field;
+        gx_cuda_circle circle;
         gx_cuda_fused fused;
         gx_cuda_near near;
         gx_cuda_spmm spmm;
@@ -571,7 +580,11 @@ static void serve_family(launch *l)
         mock_near_select, mock_near_finish, mock_near_merit};
     static void (*const field[])(const gx_cuda_field *) = {mock_field_map, mock_field_transpose,
                                                            mock_field_pack, mock_field_join};
-    if (l->kernel >= FIELD_MAP && l->kernel <= FIELD_JOIN) {
+    static void (*const circle[])(const gx_cuda_circle *) = {mock_circle_first, mock_circle_up,
+                                                             mock_circle_invert, mock_circle_pass};
+    if (l->kernel >= CIRCLE_FIRST && l->kernel <= CIRCLE_PASS) {
+        circle[l->kernel - CIRCLE_FIRST](&l->p.circle);
+    } else if (l->kernel >= FIELD_MAP && l->kernel <= FIELD_JOIN) {
         field[l->kernel - FIELD_MAP](&l->p.field);
     } else if (is_narrow(l->kernel)) {
         serve_narrow(l);
@@ -669,6 +682,7 @@ API int cudaLaunchKernel(const void *kernel, dim grid, dim block, void **args, s
     launch l = {.kernel = (served)(number / GX_FLOATS), .dtype = (gx_number)(number % GX_FLOATS)};
     size_t size = l.kernel == ROWS                                  ? sizeof l.p.rows
                   : l.kernel == RANDOM                              ? sizeof l.p.random
+                  : l.kernel >= CIRCLE_FIRST && l.kernel <= CIRCLE_PASS ? sizeof l.p.circle
                   : l.kernel >= FIELD_MAP && l.kernel <= FIELD_JOIN ? sizeof l.p.field
                   : is_narrow(l.kernel)                             ? sizeof l.p.narrow
                   : l.kernel == FUSED                               ? sizeof l.p.fused

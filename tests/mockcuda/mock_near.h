@@ -24,5 +24,9 @@ void mock_field_transpose(const gx_cuda_field *p);
 void mock_field_pack(const gx_cuda_field *p);
 void mock_field_join(const gx_cuda_field *p);
 void mock_bytes_product(const gx_args *p);
+void mock_circle_first(const gx_cuda_circle *p);
+void mock_circle_up(const gx_cuda_circle *p);
+void mock_circle_invert(const gx_cuda_circle *p);
+void mock_circle_pass(const gx_cuda_circle *p);
 
 #endif

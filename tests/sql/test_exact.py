@@ -590,3 +590,23 @@ for left, right, options in (("A", "B", "{}"), ("A", "B", '{"alpha":-3}'), ("B",
     result.append([bits[0] == bits[1], since(db, before)["device_calls"]])
 """, MOCK_MEMORY=256 << 20)
     assert all(same for same, _ in got) and all(calls > 0 for _, calls in got), got
+
+
+def test_circle_transforms_on_a_device(tmp_path):
+    """All layers of whole columns there, in one pass and in several, and back; a failure on the way is the host's turn."""
+    got = child_on_stand_ins(tmp_path, """
+db = connect("cpu", 65536)
+result = []
+for log in (1, 2, 3, 5, 11, 12, 13, 15, 20):
+    text = f"floor(random({2**log}, {2 if log < 20 else 1}, {log}) * 2147483647)"
+    q(db, "SELECT gx_cast(gx_eval(?), 'm31', 'V', ?)", text, '{"replace":true}')
+    bits = []
+    for backend in ("cpu", "cuda"):
+        q(db, "SELECT gx_config('backend', ?)", backend)
+        before = stats(db)
+        there = q(db, "SELECT hex(gx_to_bytes(gx_circle_fft('V')))")
+        back = q(db, "SELECT gx_to_bytes(gx_circle_fft(gx_circle_fft('V'), 1)) = gx_to_bytes('V')")
+        bits.append(there)
+    result.append([bits[0] == bits[1], back == 1, since(db, before)["device_calls"]])
+""", MOCK_MEMORY=256 << 20)
+    assert all(same and back for same, back, _ in got) and sum(calls for *_, calls in got) >= 3 * 9, got
