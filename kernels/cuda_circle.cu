@@ -10,7 +10,7 @@
 
 constexpr uint32_t P31 = 2147483647u;
 constexpr int TILE = GX_CUDA_CIRCLE_TILE, RUN_LOG = 5, GROUP = 16;
-static_assert(GX_CUDA_CIRCLE_RUN == 1 << RUN_LOG, "its logarithm");
+static_assert(GX_CUDA_CIRCLE_RUN == 1 << RUN_LOG && GX_CUDA_CIRCLE_THREADS == 1 << 8, "logarithms");
 
 __device__ inline uint32_t times(uint32_t a, uint32_t b)
 {
@@ -38,27 +38,42 @@ __device__ inline int64_t layer_at(int log, int i)
 
 // Twiddles ----------------------------------------------------------------------------------------
 
-/* The point with even number 2 h is g times the powers of order 2^(2 + j) for the bits j of h. */
+struct point {
+    uint32_t x, y;
+};
+
+__device__ inline point both(point a, uint32_t x, uint32_t y)
+{
+    return {minus(times(a.x, x), times(a.y, y)), plus(times(a.x, y), times(a.y, x))};
+}
+
+/*
+** The point with even number 2 h is g times the powers of order 2^(2 + j) for the bits j of h: the
+** lowest eight are the thread's, the others the same for all threads of a block.
+*/
 extern "C" __global__ void gx_circle_first(const __grid_constant__ gx_cuda_circle p)
 {
     int64_t count = p.log >= 2 ? (int64_t)1 << (p.log - 2) : 0;
-    int64_t thread = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (p.log == 1 && thread == 0) {
+    point low = {p.x[p.log + 1], p.y[p.log + 1]};
+    for (int j = 0; j < 8 && j < p.log - 2; j++) {
+        low = threadIdx.x >> j & 1 ? both(low, p.x[2 + j], p.y[2 + j]) : low;
+    }
+    if (p.log == 1 && blockIdx.x == 0 && threadIdx.x == 0) {
         p.t[0] = P31 - 1;
     }
-    for (int64_t h = thread; h < count; h += (int64_t)gridDim.x * blockDim.x) {
-        uint32_t x = p.x[p.log + 1], y = p.y[p.log + 1];
-        for (int j = 0; j < p.log - 2; j++) {
-            if (h >> j & 1) {
-                uint32_t a = p.x[2 + j], b = p.y[2 + j];
-                uint32_t next = minus(times(x, a), times(y, b));
-                y = plus(times(x, b), times(y, a));
-                x = next;
+    for (int64_t high = blockIdx.x; high << 8 < count; high += gridDim.x) {
+        int64_t h = (high << 8) + threadIdx.x;
+        point q = low;
+        for (int j = 0; high >> j != 0; j++) {
+            if (high >> j & 1) {
+                q = both(q, p.x[10 + j], p.y[10 + j]);
             }
         }
-        p.t[2 * h] = y;
-        p.t[2 * h + 1] = y == 0 ? 0 : P31 - y;
-        p.t[layer_at(p.log, 1) + h] = x;
+        if (h < count) {
+            p.t[2 * h] = q.y;
+            p.t[2 * h + 1] = q.y == 0 ? 0 : P31 - q.y;
+            p.t[layer_at(p.log, 1) + h] = q.x;
+        }
     }
 }
 
@@ -110,19 +125,69 @@ extern "C" __global__ void gx_circle_invert(const __grid_constant__ gx_cuda_circ
 
 // Passes ------------------------------------------------------------------------------------------
 
-/* Layer `layer` of a tile's, whose runs are of 2^run elements; block: the bits above the tile's. */
-__device__ inline void pass_layer(uint32_t *tile, const gx_cuda_circle &p, int layer, int run,
-                                  int64_t block)
+__device__ inline void pair(bool is_back, uint32_t &x, uint32_t &y, uint32_t by)
 {
-    const uint32_t *t = p.t + layer_at(p.log, p.first + layer) + (block << (p.count - 1 - layer));
-    for (int b = threadIdx.x; b < 1 << (p.count - 1 + run); b += blockDim.x) {
+    uint32_t v = is_back ? y : times(y, by), rest = minus(x, v);
+    x = plus(x, v);
+    y = is_back ? times(rest, by) : rest;
+}
+
+/*
+** Layers `layer` and the next (is_two) of a tile's, whose runs are of 2^run elements; block: the
+** bits above the tile's.
+*/
+template <bool IS_BACK, bool IS_TWO>
+__device__ inline void pass_layers(uint32_t *tile, const gx_cuda_circle &p, int layer, int run,
+                                   int64_t block)
+{
+    constexpr int LAYERS = IS_TWO ? 2 : 1;
+    const uint32_t *near =
+        p.t + layer_at(p.log, p.first + layer) + (block << (p.count - 1 - layer));
+    const uint32_t *far = p.t + layer_at(p.log, p.first + layer + 1) +
+                          (block << (p.count - 2 - layer >= 0 ? p.count - 2 - layer : 0));
+    int apart = 1 << (layer + run);
+    for (int b = threadIdx.x; b < 1 << (p.count - LAYERS + run); b += blockDim.x) {
         int lane = b & ((1 << run) - 1), q = b >> run;
         int j = q & ((1 << layer) - 1), g = q >> layer;
-        uint32_t *x = tile + (((g << (layer + 1)) + j) << run) + lane;
-        uint32_t *y = x + (1 << (layer + run));
-        uint32_t by = t[g], u = *x, v = p.is_back ? *y : times(*y, by), rest = minus(u, v);
-        *x = plus(u, v);
-        *y = p.is_back ? times(rest, by) : rest;
+        uint32_t *x = tile + (((g << (layer + LAYERS)) + j) << run) + lane;
+        uint32_t u = x[0], v = x[apart];
+        if (!IS_TWO) {
+            pair(IS_BACK, u, v, near[g]);
+            x[0] = u;
+            x[apart] = v;
+            continue;
+        }
+        uint32_t w = x[2 * apart], z = x[3 * apart], t = far[g];
+        if (!IS_BACK) {
+            pair(false, u, w, t);
+            pair(false, v, z, t);
+        }
+        pair(IS_BACK, u, v, near[2 * g]);
+        pair(IS_BACK, w, z, near[2 * g + 1]);
+        if (IS_BACK) {
+            pair(true, u, w, t);
+            pair(true, v, z, t);
+        }
+        x[0] = u;
+        x[apart] = v;
+        x[2 * apart] = w;
+        x[3 * apart] = z;
+    }
+}
+
+template <bool IS_BACK>
+__device__ inline void pass_all(uint32_t *tile, const gx_cuda_circle &p, int run, int64_t block)
+{
+    for (int done = 0; done < p.count;) {
+        bool is_two = done + 2 <= p.count;
+        int layers = is_two ? 2 : 1, layer = IS_BACK ? done : p.count - done - layers;
+        __syncthreads();
+        if (is_two) {
+            pass_layers<IS_BACK, true>(tile, p, layer, run, block);
+        } else {
+            pass_layers<IS_BACK, false>(tile, p, layer, run, block);
+        }
+        done += layers;
     }
 }
 
@@ -138,9 +203,10 @@ extern "C" __global__ void gx_circle_pass(const __grid_constant__ gx_cuda_circle
         for (int e = threadIdx.x; e < size; e += blockDim.x) {
             tile[e] = c[((int64_t)(e >> run) << p.first) + (e & ((1 << run) - 1))];
         }
-        for (int k = 0; k < p.count; k++) {
-            __syncthreads();
-            pass_layer(tile, p, p.is_back ? k : p.count - 1 - k, run, block);
+        if (p.is_back) {
+            pass_all<true>(tile, p, run, block);
+        } else {
+            pass_all<false>(tile, p, run, block);
         }
         __syncthreads();
         for (int e = threadIdx.x; e < size; e += blockDim.x) {

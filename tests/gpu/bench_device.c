@@ -185,7 +185,7 @@ static void field_rates(int64_t most)
     }
 }
 
-/* Circle transforms of one column, with their twiddles made; rate: of reading and writing it once. */
+/* Circle transforms of a column, their twiddles made, too; rate: of reading and writing it once. */
 static void circle_rates(int64_t most)
 {
     for (int log = 16; (int64_t)1 << log <= gx_min(most * most, (int64_t)1 << 28); log += 2) {

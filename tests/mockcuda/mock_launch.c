@@ -680,15 +680,15 @@ API int cudaLaunchKernel(const void *kernel, dim grid, dim block, void **args, s
         return mock_keep(CUDA_BAD_LAUNCH);
     }
     launch l = {.kernel = (served)(number / GX_FLOATS), .dtype = (gx_number)(number % GX_FLOATS)};
-    size_t size = l.kernel == ROWS                                  ? sizeof l.p.rows
-                  : l.kernel == RANDOM                              ? sizeof l.p.random
+    size_t size = l.kernel == ROWS                                      ? sizeof l.p.rows
+                  : l.kernel == RANDOM                                  ? sizeof l.p.random
                   : l.kernel >= CIRCLE_FIRST && l.kernel <= CIRCLE_PASS ? sizeof l.p.circle
-                  : l.kernel >= FIELD_MAP && l.kernel <= FIELD_JOIN ? sizeof l.p.field
-                  : is_narrow(l.kernel)                             ? sizeof l.p.narrow
-                  : l.kernel == FUSED                               ? sizeof l.p.fused
-                  : l.kernel >= NEAR_ROWS                           ? sizeof l.p.near
-                  : is_spmm(l.kernel)                               ? sizeof l.p.spmm
-                                                                    : sizeof l.p.call;
+                  : l.kernel >= FIELD_MAP && l.kernel <= FIELD_JOIN     ? sizeof l.p.field
+                  : is_narrow(l.kernel)                                 ? sizeof l.p.narrow
+                  : l.kernel == FUSED                                   ? sizeof l.p.fused
+                  : l.kernel >= NEAR_ROWS                               ? sizeof l.p.near
+                  : is_spmm(l.kernel)                                   ? sizeof l.p.spmm
+                                                                        : sizeof l.p.call;
     memcpy(&l.p, args[0], size);
     mock_count(MOCK_KERNEL);
     return mock_enqueue(stream, is_fatal, serve, &l, sizeof l);
