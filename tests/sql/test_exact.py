@@ -610,3 +610,32 @@ for log in (1, 2, 3, 5, 11, 12, 13, 15, 20):
     result.append([bits[0] == bits[1], back == 1, since(db, before)["device_calls"]])
 """, MOCK_MEMORY=256 << 20)
     assert all(same and back for same, back, _ in got) and sum(calls for *_, calls in got) >= 3 * 9, got
+
+
+@pytest.mark.parametrize("mode", ["", "!"])
+def test_a_device_that_fails_on_the_way(tmp_path, mode):
+    """Whichever call of the device fails, in a transform or a product, the numbers are the CPU's."""
+    got = child_on_stand_ins(tmp_path, f"MODE = {mode!r}" + """
+db = connect("cpu", 65536)
+q(db, "SELECT gx_cast(gx_eval('floor(random(8192, 2, 1) * 2147483647)'), 'm31', 'V')")
+q(db, "SELECT gx_cast(gx_eval('floor(random(90, 70, 1) * 2147483647)'), 'm31', 'A')")
+result = {}
+for name, sql in {"circle": "gx_circle_fft(gx_circle_fft('V'), 1, NULL, '{\\"order\\":\\"domain\\"}')", "product": "gx_matmul('A', 'A', '{\\"transb\\":true}')"}.items():
+    q(db, "SELECT gx_config('backend', 'cpu')")
+    right = q(db, f"SELECT gx_to_bytes({sql})")
+    q(db, "SELECT gx_config('backend', 'cuda')")
+    n, wrong = 1, []
+    while n < 400:
+        q(db, "SELECT gx_config('device', 0)")
+        mock.order(f"*:{n}{MODE}")
+        got = q(db, f"SELECT gx_to_bytes({sql})")
+        has_failed = mock.counts()["failures"] > 0
+        mock.order()
+        if got != right:
+            wrong.append(n)
+        if not has_failed:
+            break
+        n += 1 if n < 40 else 7
+    result[name] = [n, wrong]
+""", timeout=300)
+    assert all(not wrong and n > 10 for n, wrong in got.values()), got
