@@ -220,6 +220,9 @@ static gx_code matrix_of_blob(const source *from, sqlite3_value *value, gx_mat *
     if (v.is_sparse) {
         return sparse_of_blob(from, &v, out, err);
     }
+    if (!gx_dtype_is_sound(v.dtype, v.data, v.rows * v.cols)) {
+        return gx_fail(err, GX_ARG, "%s is of m31 and has elements above 2^31 - 2", from->label);
+    }
     if (!from->is_borrowed || (uintptr_t)v.data % gx_dtype_alignment(v.dtype) != 0) {
         return own_elements(from, v.dtype, v.rows, v.cols, v.data, out, err);
     }

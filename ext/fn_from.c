@@ -92,6 +92,10 @@ static void from_bytes(gx_fn *fn)
         !take_cols(fn, flat.rows, &cols, &dest_index) || !gx_fn_dest(fn, dest_index, &fn->dest)) {
         return;
     }
+    if (!gx_dtype_is_sound(dtype, flat.data, flat.rows * flat.cols)) {
+        gx_fn_fail(fn, "bytes has elements above 2^31 - 2, which m31 has not (u32 takes them)");
+        return;
+    }
     int64_t rows = flat.rows / cols;
     gx_sink sink;
     gx_mat_array(&by_columns, "bytes", dtype, cols, rows, flat.data, cols);

@@ -24,7 +24,8 @@ static uint32_t kept_properties(const gx_mat *A, gx_number number)
 
 void gx_copy_any(gx_run *run, const gx_mat *A, const gx_dest *dest, uint32_t properties, gx_sink *C)
 {
-    gx_number number = gx_dest_number(dest, A->number);
+    bool is_field = dest->has_dtype && dest->dtype == GX_DTYPE_M31; // all digits of i64 count
+    gx_number number = is_field ? GX_M31 : gx_dest_number(dest, A->number);
     if (A->is_sparse) {
         gx_sparse_copy(run, A, dest, number, properties, C);
     } else {

@@ -125,6 +125,16 @@ int64_t gx_dtype_inexact(gx_dtype dtype, const void *from, int64_t count)
     return -1;
 }
 
+bool gx_dtype_is_sound(gx_dtype dtype, const void *from, int64_t count)
+{
+    const uint32_t *x = from;
+    bool is_sound = true;
+    for (int64_t k = 0; k < count && dtype == GX_DTYPE_M31; k++) {
+        is_sound &= x[k] < GX_M31_P;
+    }
+    return is_sound;
+}
+
 typedef double number_F64;
 typedef float number_F32;
 

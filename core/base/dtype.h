@@ -83,6 +83,9 @@ void gx_dtype_widen(gx_dtype dtype, const void *from, int64_t count, void *to);
 /* count doubles to elements.  The first that is none, -1: all are.  saturate: clips but for NaN. */
 int64_t gx_dtype_narrow(gx_dtype dtype, const double *from, int64_t count, bool saturate, void *to);
 
+/* Are these elements of the dtype?  Not all of 32 bits are of m31. */
+bool gx_dtype_is_sound(gx_dtype dtype, const void *from, int64_t count);
+
 /* "0 to 255": what numbers it holds. */
 const char *gx_dtype_range(gx_dtype dtype);
 

@@ -155,11 +155,15 @@ typedef struct gx_dest {
     const gx_landing *place; /* not NULL: the elements go there, and name is NULL */
 } gx_dest;
 
-/* What a copy of `natural` numbers to there is best made of: what it is stored as, where it can. */
+/*
+** What a copy of `natural` numbers to there is best made of: what it is stored as, where it can.  Of
+** m31 only what is of m31: other numbers are looked at when they are written.
+*/
 static inline gx_number gx_dest_number(const gx_dest *dest, gx_number natural)
 {
-    return dest->has_dtype && gx_dtype_is_number(dest->dtype) ? gx_dtype_number(dest->dtype)
-                                                              : natural;
+    bool is_number = dest->has_dtype && gx_dtype_is_number(dest->dtype);
+    bool is_field = is_number && dest->dtype == GX_DTYPE_M31;
+    return is_number && (!is_field || natural == GX_M31) ? gx_dtype_number(dest->dtype) : natural;
 }
 
 /* Truth values are stored as bool where nothing else is asked for, and written once. */

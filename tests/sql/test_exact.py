@@ -184,6 +184,22 @@ def test_conversions(db):
     assert q(db, "SELECT gx_show('A')").split() == ["[[", "1", f"{P - 1}]]"] or str(P - 1) in q(db, "SELECT gx_show('A')")
     assert q(db, "SELECT gx_json(gx_cast('A', 'u32'))") == f"[[1,{P - 1}]]"
     assert "holds" in error(db, "SELECT gx_cast('A', 'u8')")
+    put(db, "B", [[1, 2], [3, 4]])
+    db.execute("CREATE TABLE part(i, j, x)")
+    db.execute("INSERT INTO part VALUES (0, 0, 0.5), (1, 1, 2)")
+    db.execute("CREATE VIRTUAL TABLE cell USING gx_cells('B')")
+    option = "'{\"dtype\":\"m31\"}'"
+    for sql in (f"gx_full(2, 2, 0.5, {option})", f"gx_randn(2, 2, {option})", f"gx_random(2, 2, {option})", f"gx_linspace(0, 1, 5, {option})",
+                f"gx_arange(0, 3, 0.5, {option})", f"gx_diag('[1.5,2]', {option})", f"gx_from_table('part', {option})", "gx_set('B', 0, 0, 0.5)",
+                f"gx_store('J', '[[1.5,2]]', {option})", "gx_from_bytes(x'FFFFFF7F', 'm31')", "gx_from_bytes(x'FFFFFFFF', 'm31')"):
+        assert "m31" in error(db, "SELECT " + sql), sql
+    assert "m31" in error(db, f"SELECT gx_store_cells('X', i, j, x, {option}) FROM part")
+    assert "m31" in error(db, f"SELECT gx_store_rows('X', i, json_array(x, x), {option}) FROM part")
+    assert "m31" in error(db, "UPDATE cell SET value = 0.5 WHERE i = 1 AND j = 1")
+    db.execute("UPDATE cell SET value = -1 WHERE i = 1 AND j = 1")
+    assert q(db, "SELECT gx_json('B')") == f"[[1,2],[3,{P - 1}]]"
+    assert q(db, f"SELECT gx_json(gx_full(1, 2, -3, {option}))") == f"[[{P - 3},{P - 3}]]"
+    assert q(db, f"SELECT gx_json(gx_eye(2, {option}))") == "[[1,0],[0,1]]" and q(db, f"SELECT gx_dtype(gx_zeros(2, 2, {option}))") == "m31"
     # Elements that no one of gx's writes: a result modulo 2^31 - 1 or an error, not a crash.
     forged = q(db, "SELECT gx_cast('[[1,1],[1,1]]', 'm31')")[:-16] + b"\xff" * 16
     for sql in ("gx_matmul(?1, ?1)", "gx_add(?1, ?1)", "gx_det(?1)", "gx_rank(?1)", "gx_sum(?1)", "gx_circle_fft(?1)", "gx_json(?1)", "gx_pow(?1, ?1)", "gx_nullspace(?1)"):
