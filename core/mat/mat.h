@@ -156,8 +156,8 @@ typedef struct gx_dest {
 } gx_dest;
 
 /*
-** What a copy of `natural` numbers to there is best made of: what it is stored as, where it can.  Of
-** m31 only what is of m31: other numbers are looked at when they are written.
+** What a copy of `natural` numbers to there is best made of: what it is stored as, where it can.
+** Of m31 only what is of m31: other numbers are looked at when they are written.
 */
 static inline gx_number gx_dest_number(const gx_dest *dest, gx_number natural)
 {
