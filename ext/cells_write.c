@@ -353,11 +353,8 @@ static gx_code set_cell(gx_cells_shared *shared, const cell *c, gx_err *err)
     uint64_t key = key_of(meta, c->i, c->j);
     const gx_narrowing to = {.dtype = real_dtype(meta), .i0 = c->i, .j0 = c->j};
     _Alignas(double) char bytes[sizeof(double)];
-    if (c->sets_re && (!gx_dtype_is_number(to.dtype) || to.dtype == GX_DTYPE_M31)) {
-        // is refused now, by its row
+    if (c->sets_re) { // what the dtype has not is refused now, by its row
         GX_TRY(gx_narrow_to(GX_F64, &c->x.re, 1, &to, bytes, 1, 1, 1, err));
-    }
-    if (c->sets_re) {
         GX_TRY(set_part(shared, key, c->x.re, err));
     }
     if (c->sets_im && gx_number_is_complex(gx_meta_number(meta))) {
