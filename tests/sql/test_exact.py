@@ -146,9 +146,9 @@ def test_programs(db):
         "A @ ones(23, 2)": "is of f64 and goes with m31", "A * 9007199254740994": "whole numbers from", "mean(A)": "mean means nothing",
         "A > 3": "greater means nothing", "max(A)": "max means nothing", "norm(A)": "norm means nothing", "svdvals(A)": "means nothing",
         "1 / (A - A)": "a division by zero modulo", "sum(1 / (A - A))": "a division by zero modulo", "sort(A)": "means nothing",
-        "A ** -2": "", "cumsum(A)": "means nothing", "kron(A, A)": "means nothing",
+        "cumsum(A)": "means nothing", "kron(A, A)": "means nothing",
     }.items():
-        assert words in error(db, "SELECT gx_eval(?)", text) if words else True
+        assert words in error(db, "SELECT gx_eval(?)", text)
     assert "0.5 goes with m31" in error(db, "SELECT gx_eval('A * ?1', 0.5)")
     assert (ints(db, "gx_eval('A * ?1', 4)") == 4 * a % P).all()
 
@@ -156,20 +156,20 @@ def test_programs(db):
 def test_what_refuses_m31(db):
     put(db, "A", np.arange(9).reshape(3, 3))
     for sql in ("gx_norm('A')", "gx_eig('A')", "gx_exp('A')", "gx_sparse('A')", "gx_max('A')", "gx_mean('A')", "gx_pca('A', 1)", "gx_cholesky('A')",
-                "gx_lu('A')", "gx_qr('A')", "gx_cov('A')", "gx_softplus('A')", "gx_less('A', 'A')", "gx_distance('A', 'A')", "gx_argmax('A')",
-                "gx_logdet('A')", "gx_cond('A')", "gx_lstsq('A', 'A')", "gx_pinv('A')", "gx_expm('A')", "gx_cosine('A', 'A')", "gx_kmeans('A', 2)"):
-        assert "m31" in error(db, "SELECT " + sql) or "table" in error(db, "SELECT " + sql), sql
+                "gx_lu('A')", "gx_qr('A', 'F')", "gx_cov('A')", "gx_softplus('A')", "gx_less('A', 'A')", "gx_distance('A', 'A')", "gx_argmax('A')",
+                "gx_logdet('A')", "gx_cond('A')", "gx_lstsq('A', 'A')", "gx_pinv('A')", "gx_expm('A')", "gx_cosine('A', 'A')"):
+        assert "m31" in error(db, "SELECT " + sql), sql
     for sql in ("gx_knn('A', 'A', 1)", "gx_topk('A', 1)", "gx_histogram('A')", "gx_pca('A')", "gx_svd('A')"):
-        error(db, f"SELECT * FROM {sql}")
+        assert "m31" in error(db, f"SELECT * FROM {sql}"), sql
     for sql, words in {
         "gx_add('A', 0.5)": "0.5", "gx_scale('A', 0.5)": "alpha is 0.5", "gx_pow('A', -1)": "exponent", "gx_pow('A', 0.5)": "exponent",
         "gx_matmul('A', 'A', '{\"alpha\":0.5}')": "whole numbers", "gx_cast('[[0.5]]', 'm31')": "is 0.5", "gx_cast('[[\"1+2i\"]]', 'm31')": "imaginary",
         "gx_matmul('A', gx_sparse('[[1,0,0],[0,1,0],[0,0,1]]'))": "sparse", "gx_cast(gx_sparse('[[1]]'), 'm31')": "sparse",
         "gx_lazy('Z', 'A + A')": "m31", "gx_block('Z', '[[\"A\",\"A\"]]')": "m31", "gx_div('A', 'A')": "division by zero",
-        "gx_matmul('[[0.5]]', '[[2]]', '{\"dtype\":\"m31\"}') ": "" , "gx_cast(gx_full(1, 1, 1e300), 'm31')": "",
+        "gx_matmul('[[0.5]]', '[[3]]', '{\"dtype\":\"m31\"}')": "is 1.5",
     }.items():
-        if words:
-            assert words in error(db, "SELECT " + sql), sql
+        assert words in error(db, "SELECT " + sql), sql
+    assert q(db, "SELECT gx_json(gx_cast(gx_full(1, 1, 1e300), 'm31'))") == f"[[{int(1e300) % P}]]"
     assert "nan" in error(db, "SELECT gx_cast(gx_full(1, 1, 'nan'), 'm31')").lower()
     assert q(db, "SELECT count(*) FROM gx_meta") == 1
 
@@ -180,8 +180,8 @@ def test_conversions(db):
     assert q(db, "SELECT gx_json(gx_cast('[[-1, 2147483647, 9007199254740991]]', 'm31'))") == f"[[{P - 1},0,{(2**53 - 1) % P}]]"
     put(db, "A", [[1, P - 1]])
     assert q(db, "SELECT hex(gx_to_bytes('A'))") == "01000000FEFFFF7F"
-    assert db.execute("SELECT value FROM gx_cells('A')").fetchall() == [(1.0,), (float(P - 1),)] or True
-    assert q(db, "SELECT gx_show('A')").split() == ["[[", "1", f"{P - 1}]]"] or str(P - 1) in q(db, "SELECT gx_show('A')")
+    assert db.execute("SELECT value FROM gx_cells('A') ORDER BY j").fetchall() == [(1,), (P - 1,)]
+    assert q(db, "SELECT gx_show('A')").replace(" ", "") == f"[[1{P - 1}]]"
     assert q(db, "SELECT gx_json(gx_cast('A', 'u32'))") == f"[[1,{P - 1}]]"
     assert "holds" in error(db, "SELECT gx_cast('A', 'u8')")
     put(db, "B", [[1, 2], [3, 4]])
@@ -273,17 +273,14 @@ def test_m31_is_modulo_its_prime(db):
             assert (a @ ints(db, "gx_inverse(?)", value) % P == np.eye(n, dtype=object)).all()
             assert (a @ ints(db, "gx_solve(?, ?)", value, matrix(db, a[:, :1])) % P == a[:, :1]).all()
     for sql, words in {
-        "gx_det(gx_cast('[[1]]', 'm31'), '{\"mod\":7}')": "m31 is modulo", "gx_det(gx_cast('[[1]]', 'm31'), '{\"exact\":true}')": "m31 is modulo"
-        if False else "modulo 2^31 - 1", "gx_det('[[1]]', '{\"mod\":10}')": "must be a prime", "gx_det('[[1]]', '{\"mod\":1}')": "mod",
+        "gx_det(gx_cast('[[1]]', 'm31'), '{\"mod\":7}')": "m31 is modulo", "gx_det(gx_cast('[[1]]', 'm31'), '{\"exact\":true}')": "modulo 2^31 - 1",
+        "gx_det('[[1]]', '{\"mod\":10}')": "must be a prime", "gx_det('[[1]]', '{\"mod\":1}')": "mod",
         "gx_det('[[1]]', '{\"mod\":7,\"exact\":true}')": "exclude", "gx_det('[[1,2]]', '{\"mod\":7}')": "square",
         "gx_det('[[0.5]]', '{\"mod\":7}')": "0.5 at (0, 0)", "gx_solve('[[1]]', '[1,2]', '{\"mod\":7}')": "rows",
         "gx_rank('[[1]]', 0.5, '{\"mod\":7}')": "tolerance", "gx_nullspace('[[1]]', '{\"exact\":true}')": "nullspace",
         "gx_solve('[[1]]', '[1]', '{\"mod\":7,\"trans\":\"T\"}')": "as it is", "gx_det(gx_sparse('[[1]]'), '{\"mod\":7}')": "sparse",
         "gx_matmul('[[1]]', '[[1]]', '{\"mod\":7,\"alpha\":2}')": "alpha",
     }.items():
-        if "\"mod\":7}" in sql and "m31'" in sql:
-            assert "modulo" in error(db, "SELECT " + sql)
-            continue
         assert words in error(db, "SELECT " + sql), sql
 
 
@@ -477,7 +474,7 @@ def test_circle_refusals(db):
         "gx_circle_fft('[[1],[2]]')": "must be of m31", "gx_circle_fft(gx_cast('[[1],[2],[3]]', 'm31'))": "2, 4, 8",
         "gx_circle_fft(gx_cast('[[1]]', 'm31'))": "2, 4, 8", "gx_circle_fft(gx_cast('[[1],[2]]', 'm31'), 2)": "0 or 1",
         "gx_circle_fft(gx_cast('[[1],[2]]', 'm31'), 1, NULL, '{\"log\":2}')": "log", "gx_circle_fft(gx_cast('[[1],[2]]', 'm31'), 0, NULL, '{\"order\":\"x\"}')": "bitrev",
-        "gx_circle_fft(gx_cast(gx_zeros(0, 1), 'm31'))": "2, 4, 8", "gx_circle_fft(gx_cast('[[1],[2]]', 'm31'), 0, NULL, '{\"log\":30}')": "",
+        "gx_circle_fft(gx_cast(gx_zeros(0, 1), 'm31'))": "2, 4, 8", "gx_circle_fft(gx_cast('[[1],[2]]', 'm31'), 0, NULL, '{\"log\":31}')": "30",
     }.items():
         assert words in error(db, "SELECT " + sql), sql
     assert q(db, "SELECT gx_shape(gx_circle_fft(gx_cast(gx_zeros(4, 0), 'm31')))") == "[4,0]"
