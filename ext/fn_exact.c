@@ -47,7 +47,7 @@ static uint32_t *load(gx_fn *fn, const gx_mat *A, uint32_t p)
     return gx_exact_load_mod(&fn->run, A, p, &x) == GX_OK && gx_fn_own(fn, x) ? x : NULL;
 }
 
-static int64_t *load_whole(gx_fn *fn, const gx_mat *A)
+int64_t *gx_exact_load_whole(gx_fn *fn, const gx_mat *A)
 {
     int64_t *x;
     return gx_exact_load(&fn->run, A, &x) == GX_OK && gx_fn_own(fn, x) ? x : NULL;
@@ -70,6 +70,23 @@ void gx_exact_give(gx_fn *fn, uint32_t p, int64_t rows, int64_t cols, const uint
         fn->dest.dtype = GX_DTYPE_U32;
     }
     gx_sink_begin(&fn->run, &fn->dest, rows, cols, GX_M31, 0, 0, 0, &C);
+    if (gx_ok(&fn->run)) {
+        gx_dense_write(&fn->run, &C, x, gx_max(1, rows));
+    }
+    gx_fn_result_sink(fn, &C);
+}
+
+/* They are written as the f64 of their bytes. */
+void gx_exact_give_whole(gx_fn *fn, int64_t rows, int64_t cols, const int64_t *x)
+{
+    gx_sink C;
+    if (fn->dest.has_dtype && fn->dest.dtype != GX_DTYPE_I64) {
+        gx_fn_fail(fn, "the result is of i64 (gx_cast takes it to another dtype)");
+        return;
+    }
+    fn->dest.has_dtype = fn->dest.is_verbatim = true;
+    fn->dest.dtype = GX_DTYPE_I64;
+    gx_sink_begin(&fn->run, &fn->dest, rows, cols, GX_F64, 0, 0, 0, &C);
     if (gx_ok(&fn->run)) {
         gx_dense_write(&fn->run, &C, x, gx_max(1, rows));
     }
@@ -114,7 +131,7 @@ void gx_exact_fn_det(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A)
         gx_echelon_clear(&e);
         return;
     }
-    const int64_t *a = load_whole(fn, A);
+    const int64_t *a = gx_exact_load_whole(fn, A);
     gx_whole_begin(&det, fn->ctx->mem);
     if (a != NULL && gx_exact_det(&fn->run, a, A->rows, &det) == GX_OK) {
         give_whole(fn, &det);
@@ -137,7 +154,7 @@ void gx_exact_fn_rank(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A)
         gx_echelon_clear(&e);
         return;
     }
-    const int64_t *a = load_whole(fn, A);
+    const int64_t *a = gx_exact_load_whole(fn, A);
     if (a != NULL && gx_exact_rank(&fn->run, a, A->rows, A->cols, &rank) == GX_OK) {
         sqlite3_result_int64(fn->sql, rank);
     }
@@ -266,9 +283,9 @@ static void solve_whole(gx_fn *fn, const gx_mat *A, const gx_mat *B)
         gx_fn_fail(fn, "\"exact\" gives fractions as a text, which no matrix holds");
         return;
     }
-    const int64_t *a = load_whole(fn, A);
-    int64_t *b =
-        B == NULL ? gx_fn_alloc(fn, (size_t)(n * n) * sizeof *b, "an identity") : load_whole(fn, B);
+    const int64_t *a = gx_exact_load_whole(fn, A);
+    int64_t *b = B == NULL ? gx_fn_alloc(fn, (size_t)(n * n) * sizeof *b, "an identity")
+                           : gx_exact_load_whole(fn, B);
     for (int64_t k = 0; k < n * n && B == NULL && b != NULL; k++) {
         b[k] = k % (n + 1) == 0;
     }
@@ -307,24 +324,12 @@ void gx_exact_fn_solve(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A, 
 static void multiply_whole(gx_fn *fn, const gx_mat *A, const gx_mat *B)
 {
     int64_t m = A->rows, n = B->cols, k = A->cols;
-    gx_sink C;
-    if (fn->dest.has_dtype && fn->dest.dtype != GX_DTYPE_I64) {
-        gx_fn_fail(fn, "an exact product is of i64 (gx_cast takes it to another dtype)");
-        return;
-    }
-    const int64_t *a = load_whole(fn, A), *b = load_whole(fn, B);
+    const int64_t *a = gx_exact_load_whole(fn, A), *b = gx_exact_load_whole(fn, B);
     int64_t *c = gx_fn_alloc(fn, (size_t)(m * n) * sizeof *c, "a product");
-    fn->dest.has_dtype = fn->dest.is_verbatim = true; // i64 are written as the f64 of their bytes
-    fn->dest.dtype = GX_DTYPE_I64;
-    if (a == NULL || b == NULL || c == NULL ||
-        gx_exact_product(&fn->run, m, n, k, a, b, c) != GX_OK) {
-        return;
+    if (a != NULL && b != NULL && c != NULL &&
+        gx_exact_product(&fn->run, m, n, k, a, b, c) == GX_OK) {
+        gx_exact_give_whole(fn, m, n, c);
     }
-    gx_sink_begin(&fn->run, &fn->dest, m, n, GX_F64, 0, 0, 0, &C);
-    if (gx_ok(&fn->run)) {
-        gx_dense_write(&fn->run, &C, c, gx_max(1, m));
-    }
-    gx_fn_result_sink(fn, &C);
 }
 
 void gx_exact_fn_matmul(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A, gx_trans transa,

@@ -83,36 +83,13 @@ static void e8(gx_fn *fn)
 
 // Whole numbers -----------------------------------------------------------------------------------
 
-static int64_t *load_whole(gx_fn *fn, const gx_mat *A)
-{
-    int64_t *x;
-    return gx_exact_load(&fn->run, A, &x) == GX_OK && gx_fn_own(fn, x) ? x : NULL;
-}
-
-/* rows x cols i64 as the call's result: they are written as the f64 of their bytes. */
-static void give_whole(gx_fn *fn, int64_t rows, int64_t cols, const int64_t *x)
-{
-    gx_sink C;
-    if (fn->dest.has_dtype && fn->dest.dtype != GX_DTYPE_I64) {
-        gx_fn_fail(fn, "the result is of i64 (gx_cast takes it to another dtype)");
-        return;
-    }
-    fn->dest.has_dtype = fn->dest.is_verbatim = true;
-    fn->dest.dtype = GX_DTYPE_I64;
-    gx_sink_begin(&fn->run, &fn->dest, rows, cols, GX_F64, 0, 0, 0, &C);
-    if (gx_ok(&fn->run)) {
-        gx_dense_write(&fn->run, &C, x, gx_max(1, rows));
-    }
-    gx_fn_result_sink(fn, &C);
-}
-
 static void phi_floor(gx_fn *fn)
 {
     gx_mat A;
     if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A)) {
         return;
     }
-    int64_t *x = load_whole(fn, &A);
+    int64_t *x = gx_exact_load_whole(fn, &A);
     for (int64_t k = 0; k < A.rows * A.cols && x != NULL; k++) {
         if (!gx_golden_floor(x[k], &x[k])) {
             gx_run_failf(&fn->run, GX_TOOBIG, "phi times %lld needs more than 64 bits",
@@ -124,7 +101,7 @@ static void phi_floor(gx_fn *fn)
     if (x != NULL && is_number && fn->dest.name == NULL && !fn->dest.has_dtype) {
         sqlite3_result_int64(fn->sql, x[0]);
     } else if (x != NULL) {
-        give_whole(fn, A.rows, A.cols, x);
+        gx_exact_give_whole(fn, A.rows, A.cols, x);
     }
 }
 
@@ -155,7 +132,7 @@ static void phi_mul(gx_fn *fn)
         gx_fn_fail(fn, "A has %lld rows but B has %lld", (long long)A.rows, (long long)B.rows);
         return;
     }
-    const int64_t *a = load_whole(fn, &A), *b = load_whole(fn, &B);
+    const int64_t *a = gx_exact_load_whole(fn, &A), *b = gx_exact_load_whole(fn, &B);
     int64_t *c = gx_fn_alloc(fn, (size_t)rows * 2 * sizeof *c, "products");
     for (int64_t i = 0; i < rows && a != NULL && b != NULL && c != NULL; i++) {
         int64_t p = A.rows == 1 ? 0 : i, q = B.rows == 1 ? 0 : i, product[2];
@@ -167,7 +144,7 @@ static void phi_mul(gx_fn *fn)
         c[i + rows] = product[1];
     }
     if (gx_ok(&fn->run)) {
-        give_whole(fn, rows, 2, c);
+        gx_exact_give_whole(fn, rows, 2, c);
     }
 }
 
@@ -195,7 +172,7 @@ static void phi_pow(gx_fn *fn)
         !gx_fn_size(fn, 1, "n", &n) || !takes_pairs(fn, &A)) {
         return;
     }
-    int64_t *a = load_whole(fn, &A);
+    int64_t *a = gx_exact_load_whole(fn, &A);
     for (int64_t i = 0; i < A.rows && a != NULL; i++) {
         int64_t x[2] = {a[i], a[i + A.rows]};
         if (!golden_power(x, n) && !refuse_long(fn, i)) {
@@ -205,7 +182,7 @@ static void phi_pow(gx_fn *fn)
         a[i + A.rows] = x[1];
     }
     if (a != NULL) {
-        give_whole(fn, A.rows, 2, a);
+        gx_exact_give_whole(fn, A.rows, 2, a);
     }
 }
 
@@ -272,8 +249,8 @@ static bool load_all(recurrence *r, const gx_mat *A, const gx_mat *x)
     gx_elements_bytes(r->n, r->n, r->element, &square);
     gx_elements_bytes(r->n, r->cols, r->element, &columns);
     if (r->is_whole) {
-        r->a = load_whole(fn, A);
-        r->x = load_whole(fn, x);
+        r->a = gx_exact_load_whole(fn, A);
+        r->x = gx_exact_load_whole(fn, x);
     } else {
         uint32_t *a = NULL, *b = NULL;
         if (r->p != 0) {
@@ -331,7 +308,7 @@ static void recur(gx_fn *fn)
         return;
     }
     if (r.is_whole) {
-        give_whole(fn, r.n, r.cols, r.x);
+        gx_exact_give_whole(fn, r.n, r.cols, r.x);
     } else if (r.p != 0) {
         gx_exact_give(fn, r.p, r.n, r.cols, r.x);
     } else {

@@ -12,32 +12,12 @@
 #define WIDE(words) __attribute__((target(words), noinline))
 #endif
 
-GX_INLINE uint32_t product(uint32_t a, uint32_t b)
-{
-    uint64_t x = (uint64_t)a * b;
-    uint32_t sum = (uint32_t)(x & GX_M31_P) + (uint32_t)(x >> 31);
-    uint32_t less = sum - GX_M31_P;
-    return less < sum ? less : sum; // the smaller one: below p, what is less has wrapped
-}
-
-GX_INLINE uint32_t sum_of(uint32_t a, uint32_t b)
-{
-    uint32_t sum = a + b, less = sum - GX_M31_P;
-    return less < sum ? less : sum;
-}
-
-GX_INLINE uint32_t difference(uint32_t a, uint32_t b)
-{
-    uint32_t rest = a - b, more = rest + GX_M31_P;
-    return more < rest ? more : rest; // below 0 the rest has wrapped, and more of it wraps back
-}
-
 /* One pair of elements through a layer. */
 GX_INLINE void pass_pair(bool is_back, uint32_t *x, uint32_t *y, uint32_t t)
 {
-    uint32_t a = *x, b = is_back ? *y : product(*y, t), rest = difference(a, b);
-    *x = sum_of(a, b);
-    *y = is_back ? product(rest, t) : rest;
+    uint32_t a = *x, b = is_back ? *y : gx_m31_mul(*y, t), rest = gx_m31_sub(a, b);
+    *x = gx_m31_add(a, b);
+    *y = is_back ? gx_m31_mul(rest, t) : rest;
 }
 
 /* Where a layer's elements are: groups of pairs of runs, `apart` from one another. */

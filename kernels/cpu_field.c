@@ -243,17 +243,10 @@ gx_code gx_cpu_gemm_m31(gx_dev *dev, gx_queue *queue, const gx_args *args, gx_er
 
 // Elements ----------------------------------------------------------------------------------------
 
-/* A product below 2^62, and what is left of it. */
-GX_INLINE uint32_t reduced(uint64_t x)
-{
-    uint32_t sum = (uint32_t)(x & GX_M31_P) + (uint32_t)(x >> 31);
-    return sum >= GX_M31_P ? sum - GX_M31_P : sum;
-}
-
 GX_INLINE void multiply_all_loop(const uint32_t *a, const uint32_t *b, int64_t count, uint32_t *c)
 {
     for (int64_t i = 0; i < count; i++) {
-        c[i] = reduced((uint64_t)a[i] * b[i]);
+        c[i] = gx_m31_mul(a[i], b[i]);
     }
 }
 COPIES(multiply_all, (const uint32_t *a, const uint32_t *b, int64_t count, uint32_t *c),
@@ -262,7 +255,7 @@ COPIES(multiply_all, (const uint32_t *a, const uint32_t *b, int64_t count, uint3
 GX_INLINE void scale_all_loop(uint32_t alpha, const uint32_t *a, int64_t count, uint32_t *c)
 {
     for (int64_t i = 0; i < count; i++) {
-        c[i] = reduced((uint64_t)alpha * a[i]);
+        c[i] = gx_m31_mul(alpha, a[i]);
     }
 }
 COPIES(scale_all, (uint32_t alpha, const uint32_t *a, int64_t count, uint32_t *c),
@@ -273,12 +266,10 @@ GX_INLINE void add_all_loop(const uint32_t *a, const uint32_t *b, int64_t count,
                             uint32_t *c)
 {
     for (int64_t i = 0; i < count && !is_minus; i++) {
-        uint32_t sum = a[i] + b[i];
-        c[i] = sum >= GX_M31_P ? sum - GX_M31_P : sum;
+        c[i] = gx_m31_add(a[i], b[i]);
     }
     for (int64_t i = 0; i < count && is_minus; i++) {
-        uint32_t sum = a[i] - b[i];
-        c[i] = a[i] >= b[i] ? sum : sum + GX_M31_P;
+        c[i] = gx_m31_sub(a[i], b[i]);
     }
 }
 COPIES(add_all, (const uint32_t *a, const uint32_t *b, int64_t count, bool is_minus, uint32_t *c),
@@ -288,8 +279,7 @@ GX_INLINE void combine_all_loop(uint32_t alpha, const uint32_t *a, uint32_t beta
                                 int64_t count, uint32_t *c)
 {
     for (int64_t i = 0; i < count; i++) {
-        uint32_t sum = reduced((uint64_t)alpha * a[i]) + reduced((uint64_t)beta * b[i]);
-        c[i] = sum >= GX_M31_P ? sum - GX_M31_P : sum;
+        c[i] = gx_m31_add(gx_m31_mul(alpha, a[i]), gx_m31_mul(beta, b[i]));
     }
 }
 COPIES(combine_all,

@@ -5,31 +5,10 @@
 ** layers in tiles of elements that are next to each other, the others in tiles of runs of 32.  So
 ** 2^26 elements go through the device's memory three times.
 */
-#include "cuda_kernels.h"
+#include "cuda_m31.cuh"
 
-
-constexpr uint32_t P31 = 2147483647u;
 constexpr int TILE = GX_CUDA_CIRCLE_TILE, RUN_LOG = 5, GROUP = 16;
 static_assert(GX_CUDA_CIRCLE_RUN == 1 << RUN_LOG && GX_CUDA_CIRCLE_THREADS == 1 << 8, "logarithms");
-
-__device__ inline uint32_t times(uint32_t a, uint32_t b)
-{
-    uint64_t x = (uint64_t)a * b;
-    uint32_t sum = (uint32_t)(x & P31) + (uint32_t)(x >> 31);
-    return min(sum, sum - P31);
-}
-
-__device__ inline uint32_t plus(uint32_t a, uint32_t b)
-{
-    uint32_t sum = a + b;
-    return min(sum, sum - P31);
-}
-
-__device__ inline uint32_t minus(uint32_t a, uint32_t b)
-{
-    uint32_t rest = a - b;
-    return min(rest, rest + P31);
-}
 
 __device__ inline int64_t layer_at(int log, int i)
 {
@@ -108,11 +87,7 @@ extern "C" __global__ void gx_circle_invert(const __grid_constant__ gx_cuda_circ
             left[k] = product;
             product = times(product, t[k]);
         }
-        uint32_t power = product, inverse = 1;
-        for (uint32_t exponent = P31 - 2; exponent > 0; exponent >>= 1) {
-            inverse = exponent & 1 ? times(inverse, power) : inverse;
-            power = times(power, power);
-        }
+        uint32_t inverse = power(product, P31 - 2);
         for (int k = GROUP - 1; k >= 0; k--) {
             int64_t at = base + k * threads + thread;
             if (at < end) {

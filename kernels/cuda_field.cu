@@ -2,51 +2,27 @@
 ** Device code: whole numbers modulo a prime below 2^31, and their residues modulo ten bytes, of
 ** which tensor cores make products.  See gx_cuda_field in cuda_kernels.h.
 */
-#include "cuda_kernels.h"
+#include "cuda_m31.cuh"
 
-constexpr uint32_t P31 = 2147483647u;
 constexpr int TILE = 32, ROWS = 8, DOWN = 4 * TILE;
 
 // Elements ----------------------------------------------------------------------------------------
 
-__device__ inline uint32_t times31(uint32_t a, uint32_t b)
-{
-    uint64_t x = (uint64_t)a * b;
-    uint32_t sum = (uint32_t)(x & P31) + (uint32_t)(x >> 31);
-    return sum >= P31 ? sum - P31 : sum;
-}
-
-__device__ inline uint32_t plus31(uint32_t a, uint32_t b)
-{
-    uint32_t sum = a + b;
-    return sum >= P31 ? sum - P31 : sum;
-}
-
-__device__ inline uint32_t power31(uint32_t a, uint32_t exponent)
-{
-    uint32_t result = 1;
-    for (; exponent > 0; exponent >>= 1) {
-        result = exponent & 1 ? times31(result, a) : result;
-        a = times31(a, a);
-    }
-    return result;
-}
-
 /* gx_field_map() of field.h. */
-__device__ inline uint32_t map31(int kind, uint32_t alpha, uint32_t beta, uint32_t a, uint32_t b,
+__device__ inline uint32_t map_of(int kind, uint32_t alpha, uint32_t beta, uint32_t a, uint32_t b,
                                  uint32_t c)
 {
     switch (kind) {
     case GX_MAP_ADD:
-        return plus31(times31(alpha, a), times31(beta, b));
+        return plus(times(alpha, a), times(beta, b));
     case GX_MAP_MUL:
-        return times31(a, b);
+        return times(a, b);
     case GX_MAP_SCALE:
-        return times31(alpha, a);
+        return times(alpha, a);
     case GX_MAP_SQUARE:
-        return times31(a, a);
+        return times(a, a);
     case GX_MAP_POW:
-        return power31(a, b);
+        return power(a, b);
     case GX_MAP_WHERE:
         return a != 0 ? b : c;
     case GX_MAP_EQUAL:
@@ -77,7 +53,7 @@ extern "C" __global__ void gx_field_map(const __grid_constant__ gx_cuda_field p)
                 p.c[i + j * p.ldc] = p.kernel == GX_FILL   ? p.alpha
                                      : p.kernel == GX_COPY
                                          ? a
-                                         : map31(p.kind, p.alpha, p.beta, a, b, c);
+                                         : map_of(p.kind, p.alpha, p.beta, a, b, c);
             }
         }
     }
@@ -194,15 +170,15 @@ template <int Q> struct inverse {
 /* The sum of y[q] M / m[q] modulo p, and of y[q] / m[q]: how often M is in it. */
 template <int Q>
 __device__ inline void add_planes(const int32_t *from, int64_t plane, const uint32_t *weight,
-                                  uint64_t &sum, double &times)
+                                  uint64_t &sum, double &often)
 {
     if constexpr (Q < GX_CUDA_PLANES) {
         constexpr int M = MODULI[Q], INVERSE = inverse<Q>::value;
         int r = *from % M;
         uint32_t y = (uint32_t)(r < 0 ? r + M : r) * INVERSE % M;
         sum += (uint64_t)y * weight[Q];
-        times += (double)y * (1.0 / M);
-        add_planes<Q + 1>(from + plane, plane, weight, sum, times);
+        often += (double)y * (1.0 / M);
+        add_planes<Q + 1>(from + plane, plane, weight, sum, often);
     }
 }
 
@@ -225,10 +201,10 @@ extern "C" __global__ void gx_field_join(const __grid_constant__ gx_cuda_field p
             for (int64_t i = (int64_t)blockIdx.x * TILE + threadIdx.x; i < p.m;
                  i += (int64_t)gridDim.x * TILE) {
                 uint64_t sum = 0;
-                double times = 0;
+                double often = 0;
                 add_planes<0>((const int32_t *)p.planes + i + j * p.ldp, p.plane, weight, sum,
-                              times);
-                sum += (uint64_t)rint(times) * weight[GX_CUDA_PLANES];
+                              often);
+                sum += (uint64_t)rint(often) * weight[GX_CUDA_PLANES];
                 uint32_t *c = p.c + i + j * p.ldc;
                 if (p.beta != 0) {
                     sum += (uint64_t)*c * p.beta % p.p;

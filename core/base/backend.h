@@ -172,13 +172,11 @@ typedef enum gx_kernel_id {
     KERNEL(backend, ORMQR, ormqr) KERNEL(backend, ORGQR, orgqr) KERNEL(backend, TPQRT, tpqrt)      \
     KERNEL(backend, TPMQRT, tpmqrt) KERNEL(backend, FUSED, fused)
 #define GX_KERNELS_OF_SOME(KERNEL, backend)                                                        \
-    KERNEL(backend, PAIR, pair)                                                                    \
-    KERNEL(backend, APART, apart)                                                                  \
-    KERNEL(backend, MERIT, merit) KERNEL(backend, NEAREST, nearest)                                \
-        KERNEL(backend, MUTUAL, mutual) KERNEL(backend, SYEV, syev) KERNEL(backend, GEEV, geev)    \
-            KERNEL(backend, GEES, gees) KERNEL(backend, TREXC, trexc)                              \
-                KERNEL(backend, GESDD, gesdd) KERNEL(backend, CONVERT, convert)                    \
-                    KERNEL(backend, RANDOM, random) KERNEL(backend, CIRCLE, circle)
+    KERNEL(backend, PAIR, pair) KERNEL(backend, APART, apart) KERNEL(backend, MERIT, merit)        \
+    KERNEL(backend, NEAREST, nearest) KERNEL(backend, MUTUAL, mutual) KERNEL(backend, SYEV, syev)  \
+    KERNEL(backend, GEEV, geev) KERNEL(backend, GEES, gees) KERNEL(backend, TREXC, trexc)          \
+    KERNEL(backend, GESDD, gesdd) KERNEL(backend, CONVERT, convert)                                \
+    KERNEL(backend, RANDOM, random) KERNEL(backend, CIRCLE, circle)
 
 /*
 ** What GX_REDUCE computes.  NaN goes through: a block with a NaN has NaN sums and a NaN max_abs,

@@ -17,18 +17,10 @@ typedef struct point {
 static const point GENERATOR = {2, 1268011823};
 enum { ORDER = 31 }; /* log2 of the generator's */
 
-static inline uint32_t times(uint32_t a, uint32_t b)
-{
-    uint64_t product = (uint64_t)a * b;
-    uint32_t sum = (uint32_t)(product & GX_M31_P) + (uint32_t)(product >> 31);
-    return sum >= GX_M31_P ? sum - GX_M31_P : sum;
-}
-
 static inline point both(point a, point b)
 {
-    const uint32_t p = GX_M31_P;
-    return (point){gx_field_sub(times(a.x, b.x), times(a.y, b.y), p),
-                   gx_field_add(times(a.x, b.y), times(a.y, b.x), p)};
+    return (point){gx_m31_sub(gx_m31_mul(a.x, b.x), gx_m31_mul(a.y, b.y)),
+                   gx_m31_add(gx_m31_mul(a.x, b.y), gx_m31_mul(a.y, b.x))};
 }
 
 /* A point of order 2^log. */
@@ -43,8 +35,8 @@ static point of_order(int log)
 
 static inline uint32_t twice(uint32_t x)
 {
-    uint32_t square = times(x, x);
-    return gx_field_sub(gx_field_add(square, square, GX_M31_P), 1, GX_M31_P);
+    uint32_t square = gx_m31_mul(x, x);
+    return gx_m31_sub(gx_m31_add(square, square), 1);
 }
 
 /* 1 / t for all of count, none of which is 0; room: as many. */
@@ -54,7 +46,7 @@ static void invert_in_lanes(uint32_t *t, int64_t count, uint32_t *room)
         room[k] = t[k];
     }
     for (int64_t k = LANES; k < count; k++) {
-        room[k] = times(room[k - LANES], t[k]);
+        room[k] = gx_m31_mul(room[k - LANES], t[k]);
     }
     uint32_t rest[LANES];
     for (int64_t k = 0; k < LANES; k++) {
@@ -63,8 +55,8 @@ static void invert_in_lanes(uint32_t *t, int64_t count, uint32_t *room)
     for (int64_t k = count - LANES; k >= LANES; k -= LANES) {
         for (int64_t l = 0; l < LANES; l++) {
             uint32_t x = t[k + l];
-            t[k + l] = times(rest[l], room[k + l - LANES]);
-            rest[l] = times(rest[l], x);
+            t[k + l] = gx_m31_mul(rest[l], room[k + l - LANES]);
+            rest[l] = gx_m31_mul(rest[l], x);
         }
     }
     for (int64_t k = 0; k < LANES; k++) {

@@ -26,6 +26,28 @@ static inline uint32_t gx_field_mul(uint32_t a, uint32_t b, uint32_t p)
     return (uint32_t)((uint64_t)a * b % p);
 }
 
+/*
+** The same modulo 2^31 - 1, without a division, in a form that is vectorised: 2^31 is 1, and of a
+** number and that less p (or more) the smaller one is the element, since the other has wrapped.
+*/
+static inline uint32_t gx_m31_add(uint32_t a, uint32_t b)
+{
+    uint32_t sum = a + b, less = sum - GX_M31_P;
+    return less < sum ? less : sum;
+}
+
+static inline uint32_t gx_m31_sub(uint32_t a, uint32_t b)
+{
+    uint32_t rest = a - b, more = rest + GX_M31_P;
+    return more < rest ? more : rest;
+}
+
+static inline uint32_t gx_m31_mul(uint32_t a, uint32_t b)
+{
+    uint64_t product = (uint64_t)a * b;
+    return gx_m31_add((uint32_t)(product & GX_M31_P), (uint32_t)(product >> 31));
+}
+
 /* a^exponent; 0^0 is 1. */
 static inline uint32_t gx_field_pow(uint32_t a, uint64_t exponent, uint32_t p)
 {

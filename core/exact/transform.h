@@ -7,8 +7,10 @@
 #include "../base/circle.h"
 #include "../mat/mat.h"
 
-/* In which order the values are: the points' indices with reversed bits; the half coset, then its
-** conjugates; the coset g, g^3, g^5, ... with g of order 2^(log + 1). */
+/*
+** In which order the values are: the points' indices with reversed bits; the half coset, then its
+** conjugates; the coset g, g^3, g^5, ... with g of order 2^(log + 1).
+*/
 typedef enum gx_circle_order {
     GX_CIRCLE_BITREV,
     GX_CIRCLE_DOMAIN,
