@@ -38,7 +38,7 @@ bool gx_exact_take_modulus(gx_fn *fn, const gx_exact_options *opt, const gx_mat 
 /* rows x cols numbers modulo p as the call's result: of m31, or of u32 where p is another prime. */
 void gx_exact_give(gx_fn *fn, uint32_t p, int64_t rows, int64_t cols, const uint32_t *x);
 
-/* All of A as whole numbers of 64 bits, which the call owns (NULL: it has failed); such a result. */
+/* All of A as whole numbers of 64 bits, the call's (NULL: it has failed); such a result. */
 int64_t *gx_exact_load_whole(gx_fn *fn, const gx_mat *A);
 void gx_exact_give_whole(gx_fn *fn, int64_t rows, int64_t cols, const int64_t *x);
 
