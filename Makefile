@@ -232,7 +232,7 @@ ARCHS   ?= $(if $(wildcard .git),$(if $(filter wheel deb release install,$(GOALS
 ARCHS   := $(ARCHS)
 endif
 CUDA_SO := $(patsubst ./%,%,$(dir $(SO))gx_cuda.so)
-CUDA_C  := $(wildcard kernels/cuda*.c) $(addprefix core/base/,backend.c circle.c err.c fused.c map.c mem.c stats.c types.c)
+CUDA_C  := $(wildcard kernels/cuda*.c) $(addprefix core/base/,backend.c circle.c constraints.c err.c fused.c map.c mem.c stats.c types.c)
 CUDA_CU := $(basename $(notdir $(wildcard kernels/cuda*.cu)))
 
 # What this nvcc knows of ARCHS, and PTX of the oldest, which newer devices compile for themselves.

@@ -10,7 +10,9 @@
 
 #include "../core/alg/dense.h"
 #include "../core/exact/exact.h"
+#include "../core/exact/combine.h"
 #include "../core/exact/transform.h"
+#include "../core/program/constraints.h"
 
 #include <string.h>
 
@@ -405,7 +407,158 @@ static void circle_fft(gx_fn *fn)
     gx_fn_result_sink(fn, &C);
 }
 
+// Constraints -------------------------------------------------------------------------------------
+
+/* A number of m31 or an extension of it: 1, 2 or 4 elements in a row or column. */
+static bool take_coefficient(gx_fn *fn, int index, int *width,
+                             uint32_t coefficient[GX_CONSTRAINT_WIDTH])
+{
+    gx_mat x;
+    uint32_t *loaded;
+    if (!gx_fn_matrix(fn, index, "coefficient", &x)) {
+        return false;
+    }
+    int64_t count = x.rows == 1 ? x.cols : x.rows;
+    if ((x.rows != 1 && x.cols != 1) || (count != 1 && count != 2 && count != 4)) {
+        return gx_fn_fail(fn, "coefficient is a number of 1, 2 or 4 elements, not %lld x %lld",
+                          (long long)x.rows, (long long)x.cols);
+    }
+    if (gx_exact_load_mod(&fn->run, &x, GX_M31_P, &loaded) == GX_OK) {
+        memcpy(coefficient, loaded, (size_t)count * sizeof *loaded);
+        gx_mem_free(fn->run.ctx->mem, loaded);
+    }
+    *width = (int)count;
+    return gx_ok(&fn->run);
+}
+
+typedef struct constraints_options {
+    bool is_given; /* first: an offset of 0 means none */
+    int64_t step;
+} constraints_options;
+
+static const gx_option constraints_keys[] = {
+    {"step=[1,inf]", GX_OPT_INT, offsetof(constraints_options, step), 0},
+    {NULL, GX_OPT_END, 0, 0}};
+
+/* gx_constraints(T, constraints, coefficient[, destination][, options]) */
+static void constraints(gx_fn *fn)
+{
+    constraints_options opt = {.step = 1};
+    gx_mat T;
+    gx_sink C;
+    const char *text;
+    uint32_t coefficient[GX_CONSTRAINT_WIDTH];
+    int width = 1;
+    gx_constraints p;
+    if (!gx_fn_options(fn, constraints_keys, &opt) || !gx_fn_matrix(fn, 0, "T", &T) ||
+        !gx_fn_text(fn, 1, "constraints", &text) ||
+        !take_coefficient(fn, 2, &width, coefficient)) {
+        return;
+    }
+    if (T.number != GX_M31) {
+        gx_fn_fail(fn, "T must be of m31, whole numbers modulo 2^31 - 1 (gx_cast)");
+        return;
+    }
+    if (gx_constraints_compile(&fn->run, text, strlen(text), T.cols, width, coefficient, &p) !=
+        GX_OK) {
+        return;
+    }
+    p.next = T.rows == 0 ? 0 : opt.step % T.rows;
+    gx_sink_begin(&fn->run, &fn->dest, T.rows, width, GX_M31, 0, gx_combine_tile_rows(&T), width,
+                  &C);
+    gx_alg_combine(&fn->run, &T, &p, &C);
+    gx_constraints_clear(&fn->run, &p);
+    gx_fn_result_sink(fn, &C);
+}
+
+// Extensions of m31 -------------------------------------------------------------------------------
+
+/* A as rows of numbers of 2 or 4 elements. */
+static bool load_numbers(gx_fn *fn, int index, const char *label, gx_mat *A, uint32_t **x)
+{
+    if (!gx_fn_matrix(fn, index, label, A)) {
+        return false;
+    }
+    if (A->cols != 2 && A->cols != 4) {
+        return gx_fn_fail(fn, "%s has %lld columns, but a row of it is a number of cm31, 2 "
+                          "elements, or of qm31, 4", A->label, (long long)A->cols);
+    }
+    uint32_t *loaded;
+    if (gx_exact_load_mod(&fn->run, A, GX_M31_P, &loaded) != GX_OK) {
+        return false;
+    }
+    *x = gx_fn_alloc(fn, (size_t)(A->rows * A->cols) * sizeof **x, "numbers");
+    for (int64_t e = 0; e < A->rows * A->cols && *x != NULL; e++) {
+        (*x)[e % A->rows * A->cols + e / A->rows] = loaded[e];
+    }
+    gx_mem_free(fn->run.ctx->mem, loaded);
+    return *x != NULL;
+}
+
+/* Numbers next to each other as the call's result, a row each. */
+static void give_numbers(gx_fn *fn, int64_t rows, int64_t width, const uint32_t *x)
+{
+    uint32_t *c = gx_fn_alloc(fn, (size_t)(rows * width) * sizeof *c, "numbers");
+    for (int64_t e = 0; e < rows * width && c != NULL; e++) {
+        c[e] = x[e % rows * width + e / rows];
+    }
+    if (c != NULL) {
+        gx_exact_give(fn, GX_M31_P, rows, width, c);
+    }
+}
+
+/* gx_m31_mul(A, B[, destination][, options]) */
+static void m31_mul(gx_fn *fn)
+{
+    gx_mat A, B;
+    uint32_t *a, *b;
+    if (!gx_fn_options(fn, NULL, NULL) || !load_numbers(fn, 0, "A", &A, &a) ||
+        !load_numbers(fn, 1, "B", &B, &b)) {
+        return;
+    }
+    int64_t rows = A.rows == 1 ? B.rows : A.rows, width = A.cols;
+    if ((B.rows != rows && B.rows != 1) || B.cols != width) {
+        gx_fn_fail(fn, "A is %lld x %lld but B is %lld x %lld", (long long)A.rows,
+                   (long long)A.cols, (long long)B.rows, (long long)B.cols);
+        return;
+    }
+    uint32_t *c = gx_fn_alloc(fn, (size_t)(rows * width) * sizeof *c, "products");
+    for (int64_t i = 0; i < rows && c != NULL; i++) {
+        gx_extension_mul((int)width, a + (A.rows == 1 ? 0 : i) * width,
+                         b + (B.rows == 1 ? 0 : i) * width, c + i * width);
+    }
+    if (c != NULL) {
+        give_numbers(fn, rows, width, c);
+    }
+}
+
+/* gx_m31_inverse(A[, destination][, options]) */
+static void m31_inverse(gx_fn *fn)
+{
+    gx_mat A;
+    uint32_t *a;
+    if (!gx_fn_options(fn, NULL, NULL) || !load_numbers(fn, 0, "A", &A, &a)) {
+        return;
+    }
+    for (int64_t i = 0; i < A.rows; i++) {
+        uint32_t *x = a + i * A.cols, any = 0;
+        for (int64_t k = 0; k < A.cols; k++) {
+            any |= x[k];
+        }
+        if (any == 0) {
+            gx_run_failf(&fn->run, GX_NUMERIC, "row %lld of %s is 0, which has no inverse",
+                         (long long)i, A.label);
+            return;
+        }
+        gx_extension_inverse((int)A.cols, x, x);
+    }
+    give_numbers(fn, A.rows, A.cols, a);
+}
+
 const gx_function gx_functions_exact[] = {
     {"gx_circle_fft", 1, 4, GX_MADE(2) | GX_EXACT, circle_fft, 0},
+    {"gx_constraints", 3, 5, GX_MADE(3) | GX_EXACT, constraints, 0},
+    {"gx_m31_mul", 2, 4, GX_MADE(2) | GX_EXACT, m31_mul, 0},
+    {"gx_m31_inverse", 1, 3, GX_MADE(1) | GX_EXACT, m31_inverse, 0},
     {.name = NULL},
 };

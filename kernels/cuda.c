@@ -526,9 +526,10 @@ static gx_code copy_from(gx_dev *dev, gx_queue *queue, void *dst, gx_dev *other,
 static size_t own_workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
     if (dtype == GX_M31) {
-        return kernel == GX_GEMM     ? gx_cuda_field_bytes(args)
-               : kernel == GX_CIRCLE ? sizeof(uint32_t) << args->row_offset
-                                     : 0;
+        return kernel == GX_GEMM      ? gx_cuda_field_bytes(args)
+               : kernel == GX_CIRCLE  ? sizeof(uint32_t) << args->row_offset
+               : kernel == GX_COMBINE ? gx_cuda_combine_bytes(args)
+                                      : 0;
     }
     switch (kernel) {
     case GX_GEMM:

@@ -57,6 +57,7 @@
     F(CIRCLE_UP, gx_circle_up, cuda_circle, ONE_FOR_ALL, 0, 0)                                     \
     F(CIRCLE_INVERT, gx_circle_invert, cuda_circle, ONE_FOR_ALL, 0, 0)                             \
     F(CIRCLE_PASS, gx_circle_pass, cuda_circle, ONE_FOR_ALL, 0, 0)                                 \
+    F(COMBINE, gx_combine, cuda_combine, ONE_FOR_ALL, 0, 0)                                        \
     F(PARTS, gx_parts, cuda_narrow, EACH_DTYPE, 0, 0)                                              \
     F(NARROW_PRODUCT, gx_narrow, cuda_narrow, REAL_DTYPES, 0, 0)                                   \
     F(NARROW_IMAGE, gx_narrow_image, cuda_narrow_split, F32_ALONE, 90, 0)                          \
@@ -355,9 +356,11 @@ GX_CUDA_REAL_KERNELS(GX_REAL_DECLARE)
     KERNEL(cuda, COPY, copy)                                                                       \
     KERNEL(cuda, MAP, map)                                                                         \
     KERNEL(cuda, TRANSPOSE, transpose)                                                             \
-    KERNEL(cuda, CIRCLE, circle)
+    KERNEL(cuda, CIRCLE, circle)                                                                   \
+    KERNEL(cuda, COMBINE, combine)
 GX_CUDA_FIELD_KERNELS(GX_FIELD_DECLARE)
 size_t gx_cuda_field_bytes(const gx_args *args);
+size_t gx_cuda_combine_bytes(const gx_args *args);
 
 size_t gx_cuda_narrow_bytes(const gx_dev *dev, gx_kernel_id kernel, gx_number dtype,
                             const gx_args *args);

@@ -277,3 +277,64 @@ static gx_code circle(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_ar
     return GX_OK;
 }
 GX_CUDA_SLOT(gx_cuda_circle, m31, GX_M31, circle)
+
+// Constraints -------------------------------------------------------------------------------------
+
+static size_t steps_bytes(const gx_constraints *p)
+{
+    return gx_cuda_round((size_t)p->steps * sizeof *p->step);
+}
+
+static size_t powers_bytes(const gx_constraints *p)
+{
+    return (size_t)p->powers * GX_CONSTRAINT_WIDTH * sizeof *p->power;
+}
+
+size_t gx_cuda_combine_bytes(const gx_args *args)
+{
+    return steps_bytes(args->constraints) + gx_cuda_round(powers_bytes(args->constraints));
+}
+
+static gx_code put(gx_dev *dev, gx_queue *queue, void *to, const void *from, size_t bytes,
+                   gx_err *err)
+{
+    int status = dev->api->copy(to, from, bytes, GX_CUDA_HOST_TO_DEVICE, queue->stream);
+    return gx_cuda_check(dev, status, "cudaMemcpyAsync", err);
+}
+
+static gx_code combine(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
+{
+    const gx_constraints *s = p->constraints;
+    size_t bytes[2] = {(size_t)s->steps * sizeof *s->step, powers_bytes(s)};
+    char *power = (char *)p->work + steps_bytes(s);
+    (void)dtype;
+    if (p->m <= 0) {
+        return GX_OK;
+    }
+    gx_cuda_combine call = {.steps = (int32_t)s->steps,
+                            .width = s->width,
+                            .m = p->m,
+                            .rows = p->k,
+                            .first = p->first_row,
+                            .next = s->next,
+                            .a = p->a,
+                            .lda = p->lda,
+                            .b = p->b,
+                            .ldb = p->ldb,
+                            .c = p->c,
+                            .ldc = p->ldc,
+                            .step = p->work,
+                            .power = (const uint32_t *)(const void *)power};
+    GX_TRY(put(dev, queue, p->work, s->step, bytes[0], err));
+    GX_TRY(put(dev, queue, power, s->power, bytes[1], err));
+    gx_cuda_dim block = {GX_CUDA_COMBINE_THREADS, 1, 1}, grid = {1, 1, 1};
+    int64_t blocks = gx_ceil_div(p->m, GX_CUDA_COMBINE_THREADS * GX_CUDA_COMBINE_ROWS);
+    grid.x = (unsigned)gx_min(blocks, (int64_t)1 << 30);
+    void *list[] = {&call};
+    size_t shared = (size_t)(s->registers * GX_CUDA_COMBINE_THREADS * GX_CUDA_COMBINE_ROWS) *
+                    sizeof(uint32_t);
+    int status = dev->api->launch(dev->function[GX_CUDA_COMBINE][GX_F64], grid, block, list, shared,
+                                  queue->stream);
+    return gx_cuda_check(dev, status, "cudaLaunchKernel", err);
+}
+GX_CUDA_SLOT(gx_cuda_combine, m31, GX_M31, combine)

@@ -43,6 +43,7 @@
 **   gx_narrow_split the same with more columns, f32 alone; gx_narrow_image: what it reads of x
 **   gx_field_...*   whole numbers modulo 2^31 - 1: see gx_cuda_field
 **   gx_circle_...*  see gx_cuda_circle
+**   gx_combine*     see gx_cuda_combine
 **   gx_near_...     neighbours, of real dtypes: see gx_cuda_near
 **   gx_spmm_...     products with a sparse panel: see gx_cuda_spmm
 **
@@ -193,6 +194,27 @@ typedef struct gx_cuda_circle {
     int64_t n, ldc;
     uint32_t x[32], y[32];
 } gx_cuda_circle;
+
+/*
+** Constraints (core/base/constraints.h) of rows first .. first + m - 1 of a, of `rows` rows, into c;
+** rows beyond are those of b.  step, power: the program's lists, in the device's memory.  A thread
+** has GX_CUDA_COMBINE_ROWS rows, a block of GX_CUDA_COMBINE_THREADS apart; registers are in shared
+** memory.
+*/
+enum { GX_CUDA_COMBINE_THREADS = 128, GX_CUDA_COMBINE_ROWS = 4 };
+
+typedef struct gx_cuda_combine {
+    int32_t steps, width;
+    int64_t m, rows, first, next;
+    const uint32_t *a;
+    int64_t lda;
+    const uint32_t *b;
+    int64_t ldb;
+    uint32_t *c;
+    int64_t ldc;
+    const gx_constraint_step *step;
+    const uint32_t *power;
+} gx_cuda_combine;
 
 /*
 ** Random numbers of random.h: c(i, j) = the element (i0 + i, j0 + j) of the matrix that the

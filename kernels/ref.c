@@ -289,6 +289,27 @@ gx_code gx_ref_circle_m31(gx_dev *dev, gx_queue *queue, const gx_args *args, gx_
     return GX_OK;
 }
 
+// Constraints -------------------------------------------------------------------------------------
+
+gx_code gx_ref_combine_m31(gx_dev *dev, gx_queue *queue, const gx_args *args, gx_err *err)
+{
+    const gx_constraints *p = args->constraints;
+    (void)dev, (void)queue, (void)err;
+    for (int64_t i = 0; i < args->m; i++) {
+        int64_t now = args->first_row + i, next = now + p->next;
+        bool is_in_a = next < args->k;
+        uint32_t sum[GX_CONSTRAINT_WIDTH];
+        gx_constraints_row(p, gx_at(args->a, GX_M31, args->lda, now, 0), args->lda,
+                           is_in_a ? gx_at(args->a, GX_M31, args->lda, next, 0)
+                                   : gx_at(args->b, GX_M31, args->ldb, next - args->k, 0),
+                           is_in_a ? args->lda : args->ldb, sum);
+        for (int w = 0; w < p->width; w++) {
+            *(uint32_t *)gx_at(args->c, GX_M31, args->ldc, i, w) = sum[w];
+        }
+    }
+    return GX_OK;
+}
+
 // Reductions --------------------------------------------------------------------------------------
 
 /* Sums over the rectangle (i0, j0) .. (i1, j1): of the elements, or of their magnitudes. */

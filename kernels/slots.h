@@ -101,7 +101,7 @@ GX_INLINE bool is_zero(gx_scalar s)
     KERNEL(backend, TRANSPOSE, transpose) KERNEL(backend, MAP, map)                                \
     KERNEL(backend, SYMMETRIZE, symmetrize) KERNEL(backend, REDUCE, reduce)                        \
     KERNEL(backend, TRIANGLE, triangle) KERNEL(backend, FUSED, fused)                              \
-    KERNEL(backend, CIRCLE, circle)
+    KERNEL(backend, CIRCLE, circle) KERNEL(backend, COMBINE, combine)
 #define GX_FIELD_DECLARE(backend, ID, name) GX_SLOT_PROTOTYPE(gx_##backend##_##name, m31);
 #define GX_FIELD_ROW(backend, ID, name) [GX_##ID][GX_M31] = gx_##backend##_##name##_m31,
 

@@ -124,6 +124,8 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_number dtype, const gx_args *args
                (double)((int64_t)1 << (args->pivot_last - args->pivot_first));
     case GX_FUSED:
         return gx_fused_flops(args->fused) * m * n;
+    case GX_COMBINE:
+        return gx_constraints_flops(args->constraints) * m;
     case GX_REDUCE:
         return (args->reduce_kind == GX_REDUCE_SUMSQ ? 2 : 1) * add * m * n;
     case GX_TRSM:

@@ -13,6 +13,7 @@
 #ifndef GX_BACKEND_H
 #define GX_BACKEND_H
 
+#include "constraints.h"
 #include "csr.h"
 #include "dtype.h"
 #include "err.h"
@@ -21,7 +22,7 @@
 #include "nearest.h"
 #include "types.h"
 
-#define GX_BACKEND_ABI 15
+#define GX_BACKEND_ABI 16
 
 struct gx_random; /* random.h */
 
@@ -157,6 +158,9 @@ typedef enum gx_kernel_id {
                      2^row_offset - 2^(row_offset - i) on.  A device makes them in `work`, does
                      all layers of whole columns, pivot_last = row_offset, and ends the inverse by
                      alpha, 1 / 2^row_offset                                                      */
+    GX_COMBINE, /* GX_M31: c, m x width = what rows first_row .. first_row + m - 1 of a come to by
+                     `constraints`.  a, of k rows, has the matrix's columns; rows from k on, which
+                     next ones may be, are those of b, which is as wide                           */
     GX_KERNEL_COUNT
 } gx_kernel_id;
 
@@ -176,7 +180,8 @@ typedef enum gx_kernel_id {
     KERNEL(backend, NEAREST, nearest) KERNEL(backend, MUTUAL, mutual) KERNEL(backend, SYEV, syev)  \
     KERNEL(backend, GEEV, geev) KERNEL(backend, GEES, gees) KERNEL(backend, TREXC, trexc)          \
     KERNEL(backend, GESDD, gesdd) KERNEL(backend, CONVERT, convert)                                \
-    KERNEL(backend, RANDOM, random) KERNEL(backend, CIRCLE, circle)
+    KERNEL(backend, RANDOM, random) KERNEL(backend, CIRCLE, circle)                       \
+    KERNEL(backend, COMBINE, combine)
 
 /*
 ** What GX_REDUCE computes.  NaN goes through: a block with a NaN has NaN sums and a NaN max_abs,
@@ -240,7 +245,8 @@ typedef struct gx_args {
     void *poll_arg;
     gx_dtype from;                  /* CONVERT: of a; NEAREST whose products are given, too */
     const struct gx_random *random; /* RANDOM: see random.h                              */
-    int64_t first_row, first_col;   /* RANDOM: where c begins                            */
+    int64_t first_row, first_col;   /* RANDOM: where c begins; COMBINE                   */
+    const gx_constraints *constraints; /* COMBINE                                        */
     gx_map_kind map;                /* MAP: which function                               */
     const gx_fused *fused;          /* FUSED: see fused.h                                */
     const gx_fused_place *in, *out; /* FUSED: one an input, one an output                */

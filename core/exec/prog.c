@@ -148,7 +148,7 @@ static bool same_kind(const gx_call_kind *kind, const gx_call *call)
            kind->alpha.im == call->alpha.im && kind->beta.re == call->beta.re &&
            kind->beta.im == call->beta.im && kind->keeps_c == call->keeps_c &&
            kind->is_backward == call->is_backward && kind->is_pentagon == call->is_pentagon &&
-           kind->has_c2 == (call->c2.m != NULL);
+           kind->constraints == call->constraints && kind->has_c2 == (call->c2.m != NULL);
 }
 
 static int16_t find_kind(gx_prog *prog, const gx_call *call)
@@ -166,6 +166,7 @@ static int16_t find_kind(gx_prog *prog, const gx_call *call)
                                              .uplo = call->uplo,
                                              .diag = call->diag,
                                              .map = call->map,
+                                             .constraints = call->constraints,
                                              .alpha = call->alpha,
                                              .beta = call->beta,
                                              .keeps_c = call->keeps_c,
@@ -450,6 +451,10 @@ void gx_step_args(gx_prog *prog, const gx_step *st, char *base, void *const *pla
         args->ldb = b.ld;
     }
     switch (kind->kernel) {
+    case GX_COMBINE:
+        args->k = a.m;
+        args->constraints = kind->constraints;
+        break;
     case GX_LARFT:
         args->m = a.m;
         args->k = a.n;

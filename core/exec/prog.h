@@ -85,6 +85,7 @@ typedef struct gx_call {
     int64_t reflectors;              /* ORGQR: k; 0 = as said above                            */
     int64_t info_base;               /* POTRF, GETRF: added to a kernel's info                 */
     gx_map_kind map;                 /* MAP                                                    */
+    const gx_constraints *constraints; /* COMBINE; the driver's, and outlives the program      */
     gx_reduce_kind reduce_kind;      /* REDUCE, whose c is its a                               */
     double *reduce;                  /* REDUCE: OUT, host memory; FUSED: the outputs' folds, one
                                         after the other                                       */

@@ -17,6 +17,7 @@ typedef struct gx_call_kind {
     gx_uplo uplo;
     gx_diag diag;
     gx_map_kind map;
+    const gx_constraints *constraints;
     gx_scalar alpha, beta;
     bool keeps_c, is_backward, is_pentagon;
     bool has_c2; /* position 1 of a step is c2, not b */

@@ -201,9 +201,13 @@ static double edge_of(gx_kernel_id kernel, const gx_args *args)
     }
 }
 
-static double bytes_of(gx_number dtype, const gx_args *args)
+static double bytes_of(gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
     int matrices = args->fused == NULL ? 3 : args->fused->inputs + args->fused->outputs;
+    if (kernel == GX_COMBINE) {
+        return (double)args->m * (double)(args->constraints->columns + args->n) *
+               (double)gx_number_bytes(dtype);
+    }
     return matrices * (double)args->m * (double)args->n * (double)gx_number_bytes(dtype);
 }
 
@@ -235,8 +239,9 @@ double gx_profile_kernel(const gx_profile *profile, gx_kernel_id kernel, gx_numb
     double team = (double)gx_max(1, gx_min(threads, profile->threads));
     if (moves_memory(kernel)) {
         bool is_alone = kernel == GX_REDUCE; // one piece
-        double work = kernel == GX_FUSED ? gx_kernel_flops(kernel, dtype, args) : 0;
-        return gx_profile_pass(profile, bytes_of(dtype, args), work, is_alone ? 1 : (int)team);
+        bool has_steps = kernel == GX_FUSED || kernel == GX_COMBINE;
+        double work = has_steps ? gx_kernel_flops(kernel, dtype, args) : 0;
+        return gx_profile_pass(profile, bytes_of(kernel, dtype, args), work, is_alone ? 1 : (int)team);
     }
     double n = edge_of(kernel, args), flops = gx_kernel_flops(kernel, dtype, args);
     double product = gx_profile_flops(profile, dtype, (int64_t)n, threads);
@@ -254,9 +259,13 @@ double gx_profile_kernel(const gx_profile *profile, gx_kernel_id kernel, gx_numb
 double gx_profile_device_kernel(const gx_device_profile *profile, gx_kernel_id kernel,
                                 gx_number dtype, const gx_args *args)
 {
+    if (kernel == GX_COMBINE) {
+        return gx_profile_device_pass(profile, bytes_of(kernel, dtype, args),
+                                      gx_kernel_flops(kernel, dtype, args));
+    }
     if (moves_memory(kernel)) {
         return profile->launch_s +
-               bytes_of(dtype, args) / (DEVICE_MEMORY * profile->upload_bytes_per_s);
+               bytes_of(kernel, dtype, args) / (DEVICE_MEMORY * profile->upload_bytes_per_s);
     }
     double n = edge_of(kernel, args), flops = gx_kernel_flops(kernel, dtype, args);
     double product = gx_profile_device_flops(profile, dtype, (int64_t)n);

@@ -12,6 +12,7 @@
 **   TRSM, TRMM  of a small triangle: columns of c on the left, rows on the right
 **   LASWP, TRIANGLE and elementwise  columns, about PIECE_BYTES each
 **   FUSED       the same, without folds; each member has a workspace of its own
+**   COMBINE     rows
 **
 ** Factorisations, and triangles past GX_TRIANGLE_LEAF, are broken down into such calls by
 ** team_solve.c and team_qr.c, above this file.
@@ -60,6 +61,7 @@ enum { FREE_SIDE = 2560, FREE_N = 256, FREE_K = 320, PIECES_PER_MEMBER = 4 };
 static const double FLOPS_PER_S = 20e9;
 static const double BYTES_PER_S = 4e9;
 static const double STEP_S = 0.11; // 1024 x 1024 x 1024
+static const double STEPS_PER_S = 1e9; // of constraints
 
 /* The reference: so many times slower; sides of its cells, the least step of k. */
 enum { SLOWER = 64, SLOW_SIDE = 128, SLOW_K = 64 };
@@ -78,6 +80,9 @@ static const int64_t PIECE_BYTES = 1 << 20;
 
 /* Side of the pieces of a transpose. */
 enum { TRANSPOSE_SIDE = 512 };
+
+/* Rows of a piece of constraints. */
+enum { COMBINE_ROWS = 4096 };
 
 typedef struct job {
     gx_team *team;
@@ -269,6 +274,9 @@ static gx_code run_cell(void *arg, int64_t piece, int member, gx_err *err)
         return run_triangle(w, &cell, j, err);
     case GX_FUSED:
         return run_fused(w, &cell, i, j, err);
+    case GX_COMBINE:
+        cell.first_row = p->first_row + i;
+        return w->run(w->dev, NULL, &cell, err);
     default:
         cell.a = at(w, p->a, p->lda, i, j);
         cell.b = at(w, p->b, p->ldb, i, j);
@@ -430,6 +438,9 @@ static void cut_elements(job *w)
     int64_t elements = gx_max(PIECE_BYTES / (int64_t)gx_number_bytes(w->dtype), 1);
     if (w->kernel == GX_TRANSPOSE || w->kernel == GX_SYMMETRIZE) {
         w->um = w->un = TRANSPOSE_SIDE;
+    } else if (w->kernel == GX_COMBINE) {
+        w->um = COMBINE_ROWS;
+        w->un = w->n;
     } else {
         bool by_column = w->kernel == GX_LASWP || w->kernel == GX_TRIANGLE;
         w->um = gx_max(by_column ? w->m : gx_min(w->m, elements), 1);
@@ -475,6 +486,9 @@ static bool is_small(const job *w)
         return 0.5 * product_s(w, w->m, w->n, gx_triangle_side(w->args)) < SMALL_S;
     }
     double rows = (double)w->m;
+    if (w->kernel == GX_COMBINE) {
+        return gx_kernel_flops(w->kernel, w->dtype, w->args) / STEPS_PER_S < SMALL_S;
+    }
     if (w->kernel == GX_LASWP) {
         rows = 2.0 * (double)(w->args->pivot_last - w->args->pivot_first);
     }

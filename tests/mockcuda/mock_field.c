@@ -136,3 +136,25 @@ void mock_circle_pass(const gx_cuda_circle *p)
         }
     }
 }
+
+// Constraints -------------------------------------------------------------------------------------
+
+void mock_combine(const gx_cuda_combine *p)
+{
+    const gx_constraints constraints = {.step = p->step,
+                                        .power = p->power,
+                                        .steps = p->steps,
+                                        .next = p->next,
+                                        .width = p->width};
+    const gx_args args = {.m = p->m,
+                          .k = p->rows,
+                          .first_row = p->first,
+                          .a = p->a,
+                          .lda = p->lda,
+                          .b = p->b,
+                          .ldb = p->ldb,
+                          .c = p->c,
+                          .ldc = p->ldc,
+                          .constraints = &constraints};
+    (void)gx_backend_ref.kernel[GX_COMBINE][GX_M31](NULL, NULL, &args, NULL);
+}

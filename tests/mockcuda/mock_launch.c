@@ -438,6 +438,7 @@ typedef enum served {
     CIRCLE_UP,
     CIRCLE_INVERT,
     CIRCLE_PASS,
+    COMBINE,
     NARROW,
     NARROW_IMAGE,
     NARROW_SPLIT,
@@ -484,6 +485,7 @@ static const char *const names[SERVED] = {
     [CIRCLE_UP] = "gx_circle_up",
     [CIRCLE_INVERT] = "gx_circle_invert",
     [CIRCLE_PASS] = "gx_circle_pass",
+    [COMBINE] = "gx_combine",
     [NARROW] = "gx_narrow",
     [NARROW_IMAGE] = "gx_narrow_image",
     [NARROW_SPLIT] = "gx_narrow_split",
@@ -513,7 +515,7 @@ API int cudaLibraryGetKernel(void **kernel, void *library, const char *name)
     for (int i = 0; i < SERVED; i++) {
         size_t length = strlen(names[i]);
         for (int d = 0; d < GX_FLOATS; d++) {
-            bool is_one = i >= REDUCE_END && i <= CIRCLE_PASS && name[length] == '\0';
+            bool is_one = i >= REDUCE_END && i <= COMBINE && name[length] == '\0';
             if (strncmp(name, names[i], length) == 0 &&
                 (is_one || strcmp(name + length, suffix[d]) == 0)) {
                 *kernel = (void *)(uintptr_t)(i * GX_FLOATS + d + 1);
@@ -551,6 +553,7 @@ typedef struct launch {
         gx_cuda_random random;
         gx_cuda_field field;
         gx_cuda_circle circle;
+        gx_cuda_combine combine;
         gx_cuda_fused fused;
         gx_cuda_near near;
         gx_cuda_spmm spmm;
@@ -582,7 +585,9 @@ static void serve_family(launch *l)
                                                            mock_field_pack, mock_field_join};
     static void (*const circle[])(const gx_cuda_circle *) = {mock_circle_first, mock_circle_up,
                                                              mock_circle_invert, mock_circle_pass};
-    if (l->kernel >= CIRCLE_FIRST && l->kernel <= CIRCLE_PASS) {
+    if (l->kernel == COMBINE) {
+        mock_combine(&l->p.combine);
+    } else if (l->kernel >= CIRCLE_FIRST && l->kernel <= CIRCLE_PASS) {
         circle[l->kernel - CIRCLE_FIRST](&l->p.circle);
     } else if (l->kernel >= FIELD_MAP && l->kernel <= FIELD_JOIN) {
         field[l->kernel - FIELD_MAP](&l->p.field);
@@ -683,6 +688,7 @@ API int cudaLaunchKernel(const void *kernel, dim grid, dim block, void **args, s
     size_t size = l.kernel == ROWS                                      ? sizeof l.p.rows
                   : l.kernel == RANDOM                                  ? sizeof l.p.random
                   : l.kernel >= CIRCLE_FIRST && l.kernel <= CIRCLE_PASS ? sizeof l.p.circle
+                  : l.kernel == COMBINE                                 ? sizeof l.p.combine
                   : l.kernel >= FIELD_MAP && l.kernel <= FIELD_JOIN     ? sizeof l.p.field
                   : is_narrow(l.kernel)                                 ? sizeof l.p.narrow
                   : l.kernel == FUSED                                   ? sizeof l.p.fused

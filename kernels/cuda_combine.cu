@@ -1,0 +1,132 @@
+/*
+** Device code: constraints (core/base/constraints.h).
+**
+** All threads go through the same steps, each for some rows, so that what a step costs beside its
+** arithmetic is shared by them; neighbours read neighbouring rows of a column.  Products with a
+** power stay 64 bits wide in the sums, three of them before the highest bits are folded down.
+*/
+#include "cuda_m31.cuh"
+
+constexpr int THREADS = GX_CUDA_COMBINE_THREADS, ROWS = GX_CUDA_COMBINE_ROWS;
+constexpr int LANES = THREADS * ROWS;
+
+/* Where a thread's rows begin: now[k] and next[k] of column 0, the latter in b for bits of in_b. */
+struct places {
+    const uint32_t *now[ROWS], *next[ROWS];
+    int in_b;
+};
+
+__device__ inline places places_of(const gx_cuda_combine &p, int64_t i0)
+{
+    places at = {};
+#pragma unroll
+    for (int k = 0; k < ROWS; k++) {
+        int64_t row = p.first + min(i0 + k * THREADS, p.m - 1), next = row + p.next;
+        at.now[k] = p.a + row;
+        at.next[k] = next < p.rows ? p.a + next : p.b + (next - p.rows);
+        at.in_b |= next < p.rows ? 0 : 1 << k;
+    }
+    return at;
+}
+
+__device__ inline void fetch(const gx_cuda_combine &p, const places &at, const uint32_t *room,
+                             uint32_t from, uint32_t number, uint32_t x[ROWS])
+{
+    uint32_t kind = from >> GX_CONSTRAINT_KIND, index = from & ((1u << GX_CONSTRAINT_KIND) - 1);
+    if (kind == GX_CONSTRAINT_REGISTER) {
+        const uint32_t *r = room + index * LANES;
+#pragma unroll
+        for (int k = 0; k < ROWS; k++) {
+            x[k] = r[k * THREADS];
+        }
+    } else if (kind == GX_CONSTRAINT_COLUMN) {
+        int64_t column = index * p.lda;
+#pragma unroll
+        for (int k = 0; k < ROWS; k++) {
+            x[k] = __ldg(at.now[k] + column);
+        }
+    } else if (kind == GX_CONSTRAINT_NEXT) {
+        int64_t in_a = index * p.lda, in_b = index * p.ldb;
+#pragma unroll
+        for (int k = 0; k < ROWS; k++) {
+            x[k] = __ldg(at.next[k] + (at.in_b >> k & 1 ? in_b : in_a));
+        }
+    } else {
+#pragma unroll
+        for (int k = 0; k < ROWS; k++) {
+            x[k] = number;
+        }
+    }
+}
+
+/* A 64-bit number as a smaller one that is the same modulo 2^31 - 1. */
+__device__ inline uint64_t fold(uint64_t x)
+{
+    return (x & P31) + (x >> 31);
+}
+
+template <int W>
+__device__ inline void take(const uint32_t *power, const uint32_t x[ROWS], bool is_third,
+                            uint64_t sum[W][ROWS])
+{
+#pragma unroll
+    for (int w = 0; w < W; w++) {
+        uint32_t t = __ldg(power + w);
+#pragma unroll
+        for (int k = 0; k < ROWS; k++) {
+            sum[w][k] += (uint64_t)x[k] * t;
+            sum[w][k] = is_third ? fold(sum[w][k]) : sum[w][k];
+        }
+    }
+}
+
+template <int W> __device__ inline void combine(const gx_cuda_combine &p)
+{
+    extern __shared__ uint32_t room_of_all[];
+    uint32_t *room = room_of_all + threadIdx.x;
+    const uint4 *step = (const uint4 *)p.step;
+    for (int64_t i0 = (int64_t)blockIdx.x * LANES + threadIdx.x; i0 < p.m;
+         i0 += (int64_t)gridDim.x * LANES) {
+        places at = places_of(p, i0);
+        uint64_t sum[W][ROWS] = {};
+        uint4 code = __ldg(step);
+        int taken = 0;
+        for (int s = 1; s <= p.steps; s++) {
+            uint4 now = code;
+            code = s < p.steps ? __ldg(step + s) : now;
+            uint32_t a[ROWS], b[ROWS], op = now.x & 0xffff;
+            fetch(p, at, room, now.y, now.w, a);
+            if (op == GX_CONSTRAINT_TAKE) {
+                taken = taken == 2 ? 0 : taken + 1;
+                take<W>(p.power + GX_CONSTRAINT_WIDTH * now.z, a, taken == 0, sum);
+                continue;
+            }
+            fetch(p, at, room, now.z, now.w, b);
+            uint32_t *c = room + (now.x >> 16) * LANES;
+#pragma unroll
+            for (int k = 0; k < ROWS; k++) {
+                c[k * THREADS] = op == GX_CONSTRAINT_ADD   ? plus(a[k], b[k])
+                                 : op == GX_CONSTRAINT_SUB ? minus(a[k], b[k])
+                                                           : times(a[k], b[k]);
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < ROWS; k++) {
+            for (int w = 0; w < W && i0 + k * THREADS < p.m; w++) {
+                uint64_t x = fold(fold(sum[w][k]));
+                p.c[w * p.ldc + i0 + k * THREADS] = plus((uint32_t)(x & P31), (uint32_t)(x >> 31));
+            }
+        }
+    }
+}
+
+extern "C" __global__ void gx_combine(const __grid_constant__ gx_cuda_combine p)
+{
+    if (p.width == 1) {
+        combine<1>(p);
+    } else if (p.width == 2) {
+        combine<2>(p);
+    } else {
+        combine<GX_CONSTRAINT_WIDTH>(p);
+    }
+}
