@@ -12,7 +12,7 @@
 #include "../core/exact/exact.h"
 #include "../core/exact/combine.h"
 #include "../core/exact/transform.h"
-#include "../core/program/constraints.h"
+#include "../core/program/constraint_text.h"
 
 #include <string.h>
 
@@ -437,8 +437,7 @@ typedef struct constraints_options {
 } constraints_options;
 
 static const gx_option constraints_keys[] = {
-    {"step=[1,inf]", GX_OPT_INT, offsetof(constraints_options, step), 0},
-    {NULL, GX_OPT_END, 0, 0}};
+    {"step=[1,inf]", GX_OPT_INT, offsetof(constraints_options, step), 0}, {NULL, GX_OPT_END, 0, 0}};
 
 /* gx_constraints(T, constraints, coefficient[, destination][, options]) */
 static void constraints(gx_fn *fn)
@@ -451,8 +450,7 @@ static void constraints(gx_fn *fn)
     int width = 1;
     gx_constraints p;
     if (!gx_fn_options(fn, constraints_keys, &opt) || !gx_fn_matrix(fn, 0, "T", &T) ||
-        !gx_fn_text(fn, 1, "constraints", &text) ||
-        !take_coefficient(fn, 2, &width, coefficient)) {
+        !gx_fn_text(fn, 1, "constraints", &text) || !take_coefficient(fn, 2, &width, coefficient)) {
         return;
     }
     if (T.number != GX_M31) {
@@ -464,8 +462,8 @@ static void constraints(gx_fn *fn)
         return;
     }
     p.next = T.rows == 0 ? 0 : opt.step % T.rows;
-    gx_sink_begin(&fn->run, &fn->dest, T.rows, width, GX_M31, 0, gx_combine_tile_rows(&T), width,
-                  &C);
+    gx_sink_begin(&fn->run, &fn->dest, T.rows, width, GX_M31, 0,
+                  gx_combine_tile_rows(&fn->run, &T, width), width, &C);
     gx_alg_combine(&fn->run, &T, &p, &C);
     gx_constraints_clear(&fn->run, &p);
     gx_fn_result_sink(fn, &C);
@@ -480,8 +478,10 @@ static bool load_numbers(gx_fn *fn, int index, const char *label, gx_mat *A, uin
         return false;
     }
     if (A->cols != 2 && A->cols != 4) {
-        return gx_fn_fail(fn, "%s has %lld columns, but a row of it is a number of cm31, 2 "
-                          "elements, or of qm31, 4", A->label, (long long)A->cols);
+        return gx_fn_fail(fn,
+                          "%s has %lld columns, but a row of it is a number of cm31, 2 "
+                          "elements, or of qm31, 4",
+                          A->label, (long long)A->cols);
     }
     uint32_t *loaded;
     if (gx_exact_load_mod(&fn->run, A, GX_M31_P, &loaded) != GX_OK) {

@@ -9,10 +9,10 @@ enum { LINES = 256 };
 
 typedef struct machine {
     const gx_args *args;
-    int64_t first, lines;                             /* the piece: rows of a               */
+    int64_t first, lines; /* the piece: rows of a               */
     uint32_t registers[GX_CONSTRAINT_REGISTERS][LINES];
-    uint32_t side[2][LINES];                          /* values that are not in one place   */
-    uint64_t sum[GX_CONSTRAINT_WIDTH][LINES];         /* below 2^33 for each step so far    */
+    uint32_t side[2][LINES];                  /* values that are not in one place   */
+    uint64_t sum[GX_CONSTRAINT_WIDTH][LINES]; /* below 2^33 for each step so far    */
 } machine;
 
 /* A column's elements of the next rows: of a, of b, or of both. */

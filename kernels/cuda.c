@@ -424,8 +424,8 @@ static gx_code record_end(gx_dev *dev, gx_queue *queue, gx_record **record, gx_e
     gx_code code = gx_cuda_check(dev, dev->api->capture_end(queue->stream, &graph),
                                  "cudaStreamEndCapture", err);
     if (code == GX_OK) {
-        code = gx_cuda_check(dev, dev->api->graph_make(&made, graph, 0), "cudaGraphInstantiate",
-                             err);
+        code =
+            gx_cuda_check(dev, dev->api->graph_make(&made, graph, 0), "cudaGraphInstantiate", err);
     }
     gx_cuda_release(dev, graph, dev->api->graph_destroy, "cudaGraphDestroy");
     *record = code == GX_OK ? made : NULL;
@@ -516,8 +516,7 @@ static gx_code copy_from(gx_dev *dev, gx_queue *queue, void *dst, gx_dev *other,
     }
     GX_TRY(gx_cuda_enter(dev, err));
     return gx_cuda_check(
-        dev,
-        dev->api->copy_peer(dst, dev->ordinal, src, other->ordinal, bytes, queue->stream),
+        dev, dev->api->copy_peer(dst, dev->ordinal, src, other->ordinal, bytes, queue->stream),
         "cudaMemcpyPeerAsync", err);
 }
 
@@ -526,8 +525,9 @@ static gx_code copy_from(gx_dev *dev, gx_queue *queue, void *dst, gx_dev *other,
 static size_t own_workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
     if (dtype == GX_M31) {
+        bool has_twiddles = kernel == GX_CIRCLE && args->c2 == NULL;
         return kernel == GX_GEMM      ? gx_cuda_field_bytes(args)
-               : kernel == GX_CIRCLE  ? sizeof(uint32_t) << args->row_offset
+               : has_twiddles         ? sizeof(uint32_t) << args->pivot_last
                : kernel == GX_COMBINE ? gx_cuda_combine_bytes(args)
                                       : 0;
     }

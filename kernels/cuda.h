@@ -57,6 +57,7 @@
     F(CIRCLE_UP, gx_circle_up, cuda_circle, ONE_FOR_ALL, 0, 0)                                     \
     F(CIRCLE_INVERT, gx_circle_invert, cuda_circle, ONE_FOR_ALL, 0, 0)                             \
     F(CIRCLE_PASS, gx_circle_pass, cuda_circle, ONE_FOR_ALL, 0, 0)                                 \
+    F(CIRCLE_PAIR, gx_circle_pair, cuda_circle, ONE_FOR_ALL, 0, 0)                                 \
     F(COMBINE, gx_combine, cuda_combine, ONE_FOR_ALL, 0, 0)                                        \
     F(PARTS, gx_parts, cuda_narrow, EACH_DTYPE, 0, 0)                                              \
     F(NARROW_PRODUCT, gx_narrow, cuda_narrow, REAL_DTYPES, 0, 0)                                   \

@@ -28,12 +28,13 @@ __device__ inline point both(point a, uint32_t x, uint32_t y)
 
 /*
 ** The point with even number 2 h is g times the powers of order 2^(2 + j) for the bits j of h: the
-** lowest eight are the thread's, the others the same for all threads of a block.
+** lowest eight are the thread's, the others the same for all threads of a block.  Blocks of a
+** larger transform have at least so many points.
 */
 extern "C" __global__ void gx_circle_first(const __grid_constant__ gx_cuda_circle p)
 {
-    int64_t count = p.log >= 2 ? (int64_t)1 << (p.log - 2) : 0;
-    point low = {p.x[p.log + 1], p.y[p.log + 1]};
+    int64_t count = p.log >= 2 ? (int64_t)1 << (p.log - 2) : 0, before = p.block * count;
+    point low = {p.x[p.whole + 1], p.y[p.whole + 1]};
     for (int j = 0; j < 8 && j < p.log - 2; j++) {
         low = threadIdx.x >> j & 1 ? both(low, p.x[2 + j], p.y[2 + j]) : low;
     }
@@ -43,8 +44,9 @@ extern "C" __global__ void gx_circle_first(const __grid_constant__ gx_cuda_circl
     for (int64_t high = blockIdx.x; high << 8 < count; high += gridDim.x) {
         int64_t h = (high << 8) + threadIdx.x;
         point q = low;
-        for (int j = 0; high >> j != 0; j++) {
-            if (high >> j & 1) {
+        int64_t bits = high + (before >> 8);
+        for (int j = 0; bits >> j != 0; j++) {
+            if (bits >> j & 1) {
                 q = both(q, p.x[10 + j], p.y[10 + j]);
             }
         }
@@ -189,5 +191,18 @@ extern "C" __global__ void gx_circle_pass(const __grid_constant__ gx_cuda_circle
             c[((int64_t)(e >> run) << p.first) + (e & ((1 << run) - 1))] = x;
         }
         __syncthreads();
+    }
+}
+
+extern "C" __global__ void gx_circle_pair(const __grid_constant__ gx_cuda_circle p)
+{
+    for (int64_t j = blockIdx.y; j < p.n; j += gridDim.y) {
+        for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < p.m;
+             i += (int64_t)gridDim.x * blockDim.x) {
+            uint32_t x = p.c[j * p.ldc + i], y = p.c2[j * p.ldc2 + i];
+            pair(p.is_back, x, y, p.scale);
+            p.c[j * p.ldc + i] = x;
+            p.c2[j * p.ldc2 + i] = y;
+        }
     }
 }

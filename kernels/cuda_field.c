@@ -227,7 +227,7 @@ static gx_code launch_circle(gx_dev *dev, gx_queue *queue, gx_cuda_function func
                              gx_cuda_circle *call, int64_t blocks, gx_err *err)
 {
     gx_cuda_dim block = {GX_CUDA_CIRCLE_THREADS, 1, 1}, grid = {(unsigned)blocks, 1, 1};
-    grid.y = function == GX_CUDA_CIRCLE_PASS ? (unsigned)gx_min(call->n, BLOCKS) : 1;
+    grid.y = function >= GX_CUDA_CIRCLE_PASS ? (unsigned)gx_min(call->n, BLOCKS) : 1;
     return gx_cuda_launch(dev, queue, function, GX_F64, grid, block, call, err);
 }
 
@@ -254,22 +254,45 @@ static passes passes_of(int log)
     return (passes){log - upper, others == 0 ? 0 : (upper + others - 1) / others, others};
 }
 
+/* One layer, between two blocks. */
+static gx_code circle_pair(gx_dev *dev, gx_queue *queue, const gx_args *p, gx_err *err)
+{
+    bool is_right = p->side == GX_RIGHT;
+    gx_cuda_circle call = {.is_back = p->is_backward,
+                           .scale = (uint32_t)p->pivot_first,
+                           .m = p->m,
+                           .n = p->n,
+                           .c = is_right ? p->c2 : p->c,
+                           .c2 = is_right ? p->c : p->c2,
+                           .ldc = is_right ? p->ldc2 : p->ldc,
+                           .ldc2 = is_right ? p->ldc : p->ldc2};
+    int64_t blocks = gx_ceil_div(p->m, 4 * GX_CUDA_CIRCLE_THREADS);
+    return p->m <= 0 || p->n <= 0
+               ? GX_OK
+               : launch_circle(dev, queue, GX_CUDA_CIRCLE_PAIR, &call, gx_min(blocks, BLOCKS), err);
+}
+
 static gx_code circle(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     (void)dtype;
-    gx_cuda_circle call = {.log = (int32_t)p->row_offset,
+    gx_cuda_circle call = {.log = (int32_t)p->pivot_last,
+                           .whole = (int32_t)p->row_offset,
+                           .block = p->pivot_first,
                            .is_back = p->is_backward,
                            .t = p->work,
                            .c = p->c,
                            .n = p->n,
                            .ldc = p->ldc};
+    if (p->c2 != NULL) {
+        return circle_pair(dev, queue, p, err);
+    }
     passes s = passes_of(call.log);
     GX_TRY(make_twiddles(dev, queue, &call, err));
     for (int k = 0; k <= s.others; k++) {
         int pass = p->is_backward ? k : s.others - k; // from the lowest layers up: 0, 1, ...
         call.first = pass == 0 ? 0 : s.lowest + (pass - 1) * s.upper;
         call.count = pass == 0 ? s.lowest : (int)gx_min(s.upper, call.log - call.first);
-        call.scale = p->is_backward && k == s.others ? gx_m31_of(p->alpha.re) : 1;
+        call.scale = k == s.others ? gx_m31_of(p->alpha.re) : 1;
         int run = pass == 0 ? 0 : 5; // log2 of GX_CUDA_CIRCLE_RUN
         GX_TRY(launch_circle(dev, queue, GX_CUDA_CIRCLE_PASS, &call,
                              (int64_t)1 << (call.log - call.count - run), err));

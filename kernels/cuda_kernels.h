@@ -176,30 +176,33 @@ typedef struct gx_cuda_field {
 } gx_cuda_field;
 
 /*
-** Circle transforms (core/base/circle.h): twiddles t of all layers of 2^log points, in the places
-** of gx_circle_layer(log, i), and passes over n columns of c.
+** Circle transforms (core/base/circle.h): twiddles t of the layers of block `block` of 2^log
+** elements, of a transform of 2^whole, in the places of gx_circle_layer(log, i), and passes over n
+** columns of c.
 **
 **   gx_circle_first   layers 0 and 1, of the powers of the generator (x, y)
 **   gx_circle_up      the others, of layer 1
 **   gx_circle_invert  all of them: 1 / t
 **   gx_circle_pass    layers first .. first + count - 1 in place, is_back: of the inverse; all
 **                     elements times scale
+**   gx_circle_pair    one layer, of pairs of elements of c and c2, m x n, whose twiddle is scale
 */
 enum { GX_CUDA_CIRCLE_TILE = 4096, GX_CUDA_CIRCLE_RUN = 32, GX_CUDA_CIRCLE_THREADS = 256 };
 
 typedef struct gx_cuda_circle {
-    int32_t log, first, count, is_back;
-    uint32_t scale, unused;
-    uint32_t *t, *c;
-    int64_t n, ldc;
+    int32_t log, whole, first, count, is_back;
+    uint32_t scale;
+    int64_t block;
+    uint32_t *t, *c, *c2;
+    int64_t m, n, ldc, ldc2;
     uint32_t x[32], y[32];
 } gx_cuda_circle;
 
 /*
-** Constraints (core/base/constraints.h) of rows first .. first + m - 1 of a, of `rows` rows, into c;
-** rows beyond are those of b.  step, power: the program's lists, in the device's memory.  A thread
-** has GX_CUDA_COMBINE_ROWS rows, a block of GX_CUDA_COMBINE_THREADS apart; registers are in shared
-** memory.
+** Constraints (core/base/constraints.h) of rows first .. first + m - 1 of a, which has `rows` of
+** them, into c; rows beyond are those of b.  step, power: the program's lists, in the device's
+** memory.  A thread has GX_CUDA_COMBINE_ROWS rows, GX_CUDA_COMBINE_THREADS apart; registers are in
+** shared memory.
 */
 enum { GX_CUDA_COMBINE_THREADS = 128, GX_CUDA_COMBINE_ROWS = 4 };
 

@@ -264,12 +264,20 @@ GX_SLOTS_DEFINE(, gx_ref_spmm, spmm)
 
 // Circle transforms -------------------------------------------------------------------------------
 
-gx_code gx_ref_circle_m31(gx_dev *dev, gx_queue *queue, const gx_args *args, gx_err *err)
+/* A pair through a layer. */
+static void pass_pair(bool is_back, uint32_t *x, uint32_t *y, uint32_t by)
+{
+    const uint32_t p = GX_M31_P;
+    uint32_t v = is_back ? *y : gx_field_mul(*y, by, p), rest = gx_field_sub(*x, v, p);
+    *x = gx_field_add(*x, v, p);
+    *y = is_back ? gx_field_mul(rest, by, p) : rest;
+}
+
+static gx_code circle_layers(const gx_args *args)
 {
     int first = (int)args->pivot_first, count = (int)args->pivot_last - first;
     int log = (int)args->row_offset;
-    const uint32_t p = GX_M31_P, *twiddles = args->a;
-    (void)dev, (void)queue, (void)err;
+    const uint32_t *twiddles = args->a;
     for (int64_t q = 0; q < args->n * count; q++) {
         int layer = args->is_backward ? (int)(q % count) : count - 1 - (int)(q % count);
         uint32_t *c = gx_at(args->c, GX_M31, args->ldc, 0, q / count);
@@ -278,13 +286,42 @@ gx_code gx_ref_circle_m31(gx_dev *dev, gx_queue *queue, const gx_args *args, gx_
         for (int64_t e = 0; e < args->k << count; e++) {
             int64_t run = e / args->k, at = run * args->ldb + e % args->k;
             if (run / apart % 2 == 0) {
-                uint32_t x = c[at], y = c[at + apart * args->ldb], by = t[run / (2 * apart)];
-                y = args->is_backward ? y : gx_field_mul(y, by, p);
-                c[at] = gx_field_add(x, y, p);
-                y = gx_field_sub(x, y, p);
-                c[at + apart * args->ldb] = args->is_backward ? gx_field_mul(y, by, p) : y;
+                pass_pair(args->is_backward, &c[at], &c[at + apart * args->ldb],
+                          t[run / (2 * apart)]);
             }
         }
+    }
+    return GX_OK;
+}
+
+gx_code gx_ref_circle_m31(gx_dev *dev, gx_queue *queue, const gx_args *args, gx_err *err)
+{
+    (void)dev, (void)queue, (void)err;
+    if (args->c2 != NULL) {
+        bool is_right = args->side == GX_RIGHT;
+        for (int64_t e = 0; e < args->m * args->n; e++) {
+            uint32_t *c = gx_at(args->c, GX_M31, args->ldc, e % args->m, e / args->m);
+            uint32_t *d = gx_at(args->c2, GX_M31, args->ldc2, e % args->m, e / args->m);
+            pass_pair(args->is_backward, is_right ? d : c, is_right ? c : d,
+                      (uint32_t)args->pivot_first);
+        }
+        return GX_OK;
+    }
+    if (args->a != NULL) {
+        return circle_layers(args);
+    }
+    gx_args block = *args;
+    gx_circle_twiddles((int)args->row_offset, (int)args->pivot_last, args->pivot_first,
+                       args->is_backward, args->work);
+    block.a = args->work;
+    block.pivot_first = 0;
+    block.row_offset = args->pivot_last;
+    circle_layers(&block);
+    uint32_t scale = gx_field_of((int64_t)args->alpha.re, GX_M31_P);
+    for (int64_t e = 0; e < args->n << args->pivot_last; e++) {
+        uint32_t *c = gx_at(args->c, GX_M31, args->ldc, e % ((int64_t)1 << args->pivot_last),
+                            e >> args->pivot_last);
+        *c = gx_field_mul(*c, scale, GX_M31_P);
     }
     return GX_OK;
 }

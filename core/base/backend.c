@@ -92,6 +92,15 @@ static double lapack_pairs(gx_kernel_id kernel, const gx_args *args)
     }
 }
 
+/* Pairs of elements that a call of GX_CIRCLE takes through a layer. */
+static double gx_circle_pairs(const gx_args *args)
+{
+    bool is_block = args->a == NULL;
+    int64_t layers = args->pivot_last - (is_block ? 0 : args->pivot_first);
+    double n = (double)args->n, half = (double)((int64_t)1 << layers) / 2;
+    return n * (args->c2 != NULL ? (double)args->m : (double)args->k * (double)layers * half);
+}
+
 double gx_kernel_flops(gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
     bool is_complex = gx_number_is_complex(dtype);
@@ -120,8 +129,7 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_number dtype, const gx_args *args
         return (is_complex ? row->complex_flops : row->flops) * m * n;
     }
     case GX_CIRCLE: // a product, a sum and a difference for two elements
-        return 1.5 * k * n * (double)(args->pivot_last - args->pivot_first) *
-               (double)((int64_t)1 << (args->pivot_last - args->pivot_first));
+        return gx_circle_pairs(args) * 3;
     case GX_FUSED:
         return gx_fused_flops(args->fused) * m * n;
     case GX_COMBINE:

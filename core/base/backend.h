@@ -155,9 +155,12 @@ typedef enum gx_kernel_id {
                      in place, the last one first; is_backward: of the inverse, the first one first,
                      not scaled.  c: n columns of 2^(pivot_last - pivot_first) runs of k elements,
                      ldb from one run to the next.  a: twiddles, layer i's from element
-                     2^row_offset - 2^(row_offset - i) on.  A device makes them in `work`, does
-                     all layers of whole columns, pivot_last = row_offset, and ends the inverse by
-                     alpha, 1 / 2^row_offset                                                      */
+                     2^row_offset - 2^(row_offset - i) on.
+                     a NULL: the kernel makes them in `work`; c is block pivot_first, of
+                     2^pivot_last elements a column, of a transform of 2^row_offset, k = ldb = 1,
+                     all of whose layers are done; in the end everything is scaled by alpha.
+                     c2: one layer of pairs of elements of c and c2, m x n, whose twiddle is
+                     pivot_first; side RIGHT: c2 has the first ones                               */
     GX_COMBINE, /* GX_M31: c, m x width = what rows first_row .. first_row + m - 1 of a come to by
                      `constraints`.  a, of k rows, has the matrix's columns; rows from k on, which
                      next ones may be, are those of b, which is as wide                           */
@@ -222,7 +225,7 @@ typedef struct gx_args {
     int64_t ldc;
     const void *b2; /* PAIR: the operand of c2; MAP: the third operand       */
     int64_t ldb2;
-    void *c2; /* the lower (or right) block of TPQRT and TPMQRT; PAIR's second result */
+    void *c2; /* the lower (or right) block of TPQRT and TPMQRT; PAIR's second result; CIRCLE */
     int64_t ldc2;
     void *tau;                       /* OUT of GEQRF and TPQRT, elements of dtype, in the device's
                                         memory                                                */

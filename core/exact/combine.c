@@ -8,17 +8,23 @@
 
 #include "../alg/plan.h"
 
-/* Rows of a result's tile; bytes of a block on the host, on a device. */
-enum { TILE_ROWS = 1 << 16 };
+/* Bytes of a block on the host, on a device. */
 static const int64_t HOST_BYTES = 4 << 20, DEVICE_BYTES = 64 << 20;
 
 /* Blocks in memory at the same time: two of a call, its result, one on its way, one to spare. */
 enum { BLOCKS = 5 };
 
-int64_t gx_combine_tile_rows(const gx_mat *A)
+/* What a row takes in a block. */
+static int64_t row_bytes(const gx_mat *A, int width)
+{
+    return gx_max(gx_max(A->cols, width), 1) * (int64_t)sizeof(uint32_t);
+}
+
+int64_t gx_combine_tile_rows(const gx_run *run, const gx_mat *A, int width)
 {
     int64_t tile = gx_max(1, gx_min(A->tile_rows, A->rows));
-    return gx_max(1, gx_min(A->rows, gx_max(1, TILE_ROWS / tile) * tile));
+    int64_t most = run->ctx->config.number[GX_SET_TILE_BYTES] / row_bytes(A, width);
+    return gx_max(1, gx_min(A->rows, gx_max(1, most / tile) * tile));
 }
 
 typedef struct combining {
@@ -34,7 +40,7 @@ typedef struct combining {
 static int64_t choose_rows(const gx_run *run, const combining *x)
 {
     int64_t rows = x->A->rows, tile = x->C->tile_rows;
-    int64_t row = gx_max(x->p->columns, x->p->width) * (int64_t)sizeof(uint32_t);
+    int64_t row = row_bytes(x->A, x->p->width);
     int64_t bytes = run->target != NULL ? DEVICE_BYTES : HOST_BYTES;
     int64_t most = (int64_t)(gx_plan_memory(run) / BLOCKS);
     int64_t chosen = gx_plan_whole_tiles(gx_max(1, gx_min(bytes, most) / row), tile, rows);

@@ -7,8 +7,8 @@
 #include "../base/constraints.h"
 #include "../mat/mat.h"
 
-/* Rows of a tile of the result. */
-int64_t gx_combine_tile_rows(const gx_mat *A);
+/* Rows of a tile of the result: as many rows of A are no more than a tile's bytes. */
+int64_t gx_combine_tile_rows(const gx_run *run, const gx_mat *A, int width);
 
 /*
 ** C, rows x width, = what each row of A comes to; behind the last row is the first one.  p->next is

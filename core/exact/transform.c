@@ -9,8 +9,8 @@
 #include "transform.h"
 
 #include "../alg/dense.h"
-#include "../device/devcall.h"
-#include "../exec/place.h"
+#include "../alg/plan.h"
+#include "../device/fleet.h"
 #include "../run/call.h"
 
 #include <string.h>
@@ -200,63 +200,120 @@ static void do_columns(transform *t)
     }
 }
 
-// Columns on a device -----------------------------------------------------------------------------
+// On devices --------------------------------------------------------------------------------------
 
-/* Pairs of elements a second through a layer, measured: of a thread, of an H200. */
-static const double HOST_PAIRS = 0.5e9, DEVICE_PAIRS = 4e10;
+/* Pairs of elements a second through a layer, measured: of a thread. */
+static const double HOST_PAIRS = 0.5e9;
 
-/* Up, through all layers, and back.  *is_spoilt: the columns are not what they were. */
-static gx_code use_device(const transform *t, gx_devcall *on, gx_args *args, bool *is_spoilt,
-                          gx_err *err)
+/* Bytes of a block on a device, of several columns; rows of a part of a column, at least. */
+static const int64_t DEVICE_BYTES = 64 << 20;
+enum { DEVICE_PART = 20 };
+
+typedef struct device_columns {
+    const gx_circle_args *args;
+    gx_sink *C;
+    int log;
+} device_columns;
+
+/*
+** Bits of a block's rows.  A column is one block, but where a device has no room for two, or where
+** several devices are to share a few columns.
+*/
+static int choose_part(const gx_run *run, const device_columns *x)
 {
-    int64_t count = (int64_t)1 << t->log;
-    gx_accel *accel = on->accel;
-    GX_TRY(gx_devcall_begin(on, 0, err));
-    args->c = on->hold[0].data;
-    args->work = on->hold[1].data;
-    GX_TRY(gx_device_put(t->run, accel, GX_M31, count, t->cols, t->data, t->ld, args->c, err));
-    if (!gx_ok(t->run)) {
-        return GX_OK;
+    bool is_listed, is_shared = gx_fleet_is_wanted(run->ctx, &is_listed) && x->C->cols < 4;
+    int part = x->log, least = (int)gx_min(x->log, DEVICE_PART);
+    part = is_shared && x->log >= DEVICE_PART + 3 ? x->log - 3 : part;
+    while (part > least && sizeof(uint32_t) << (part + 2) > run->target_bytes) {
+        part--;
     }
-    GX_TRY(gx_devcall_kernel(on, GX_CIRCLE, GX_M31, args, err));
-    GX_TRY(accel->backend->queue_wait(accel->dev, accel->run, err));
-    *is_spoilt = true;
-    return gx_device_get(t->run, accel, GX_M31, count, t->cols, args->c, t->data, t->ld, err);
+    return part;
 }
 
-/* false: it is the host's turn; *is_spoilt as above. */
-static bool do_on_device(const transform *t, bool *is_spoilt)
+/* Layer i between blocks, whose twiddles are t; neighbours are taken in turns, for two devices. */
+static void write_layer(gx_prog *prog, const gx_opnd *C, const device_columns *x, int part, int i,
+                        const uint32_t *t, int64_t j)
 {
-    gx_run *run = t->run;
-    int64_t count = (int64_t)1 << t->log;
-    double pairs = (double)t->cols * (double)count / 2 * t->log;
-    double host_s = pairs / (HOST_PAIRS * (double)run->ctx->config.number[GX_SET_THREADS]);
-    size_t bytes = (size_t)(t->cols * count) * sizeof(uint32_t);
-    gx_devcall on = {.run = run};
-    gx_args args = {.n = t->cols,
-                    .k = 1,
-                    .ldb = 1,
-                    .ldc = count,
-                    .alpha = {t->scale, 0},
-                    .pivot_last = t->log,
-                    .row_offset = t->log,
-                    .is_backward = t->is_inverse};
-    gx_err err = {0};
-    *is_spoilt = false;
-    on.accel = gx_place_for(run, host_s, &on.limit);
-    if (on.accel == NULL || !gx_accel_offers(on.accel, GX_CIRCLE, GX_M31)) {
-        return false;
+    int64_t apart = (int64_t)1 << (i - part);
+    for (int64_t pair = 0; pair < C->grid_rows / 2; pair++) {
+        int64_t group = pair / apart, first = 2 * group * apart + pair % apart;
+        bool is_turned = apart == 1 && pair % 2 == 1;
+        gx_call call = {.kernel = GX_CIRCLE,
+                        .side = is_turned ? GX_RIGHT : GX_LEFT,
+                        .is_backward = x->args->is_inverse,
+                        .keeps_c = true,
+                        .pivot_first = t[group],
+                        .row_offset = x->log,
+                        .c = gx_blk(C, is_turned ? first + apart : first, j),
+                        .c2 = gx_blk(C, is_turned ? first : first + apart, j)};
+        gx_prog_call(prog, &call);
     }
-    const gx_device_profile *profile = &on.accel->profile;
-    double device_s = (double)bytes / profile->upload_bytes_per_s +
-                      (double)bytes / profile->download_bytes_per_s + pairs / DEVICE_PAIRS;
-    on.hold[0].bytes = bytes;
-    on.hold[1].bytes = gx_devcall_workspace(&on, GX_CIRCLE, GX_M31, &args);
-    if (!gx_place_is_less(run, device_s, host_s) || !gx_devcall_fits(&on)) {
-        return false;
+}
+
+/* All layers within blocks. */
+static void write_blocks(gx_prog *prog, const gx_opnd *C, const device_columns *x, int part,
+                         int64_t j)
+{
+    uint32_t scale = gx_field_inverse(gx_field_pow(2, (uint64_t)x->log, GX_M31_P), GX_M31_P);
+    for (int64_t b = 0; b < C->grid_rows; b++) {
+        gx_call call = {.kernel = GX_CIRCLE,
+                        .is_backward = x->args->is_inverse,
+                        .keeps_c = true,
+                        .alpha = {x->args->is_inverse ? scale : 1, 0},
+                        .pivot_first = b,
+                        .pivot_last = part,
+                        .row_offset = x->log,
+                        .c = gx_blk(C, b, j)};
+        gx_prog_call(prog, &call);
     }
-    gx_code code = use_device(t, &on, &args, is_spoilt, &err);
-    return gx_devcall_end(&on, code, &err);
+}
+
+static gx_prog *write_down(gx_run *run, void *arg)
+{
+    const device_columns *x = arg;
+    int part = choose_part(run, x), upper = x->log - part + 1; // see begin()
+    int64_t column = x->C->rows * (int64_t)sizeof(uint32_t);
+    int64_t cols =
+        gx_plan_whole_tiles(gx_max(1, DEVICE_BYTES / column), x->C->tile_cols, x->C->cols);
+    bool is_inverse = x->args->is_inverse;
+    gx_prog *prog;
+    uint32_t *t = gx_run_alloc(run, sizeof *t << upper, "twiddles");
+    if (t == NULL || gx_prog_create(run, x->C->cols, &prog) != GX_OK) {
+        gx_mem_free(run->ctx->mem, t);
+        return NULL;
+    }
+    gx_circle_twiddles(upper, upper, 0, is_inverse, t);
+    const gx_opnd *C = gx_prog_operand(prog, x->args->A, x->C, GX_M31, x->C->rows, x->C->cols,
+                                       (int64_t)1 << part, cols);
+    for (int64_t j = 0; j < C->grid_cols && gx_ok(run); j++) {
+        if (is_inverse) {
+            write_blocks(prog, C, x, part, j);
+        }
+        for (int k = 0; k < x->log - part; k++) {
+            int i = is_inverse ? part + k : x->log - 1 - k;
+            write_layer(prog, C, x, part, i, t + gx_circle_layer(upper, i - part + 1), j);
+        }
+        if (!is_inverse) {
+            write_blocks(prog, C, x, part, j);
+        }
+    }
+    gx_mem_free(run->ctx->mem, t);
+    if (!gx_ok(run)) {
+        gx_prog_free(prog);
+        return NULL;
+    }
+    return prog;
+}
+
+/* false: it is the host's turn. */
+static bool do_on_device(gx_run *run, const gx_circle_args *args, int log, gx_sink *C)
+{
+    double pairs = (double)C->cols * (double)C->rows / 2 * log;
+    gx_terms host = {.seconds =
+                         pairs / (HOST_PAIRS * (double)run->ctx->config.number[GX_SET_THREADS])};
+    device_columns x = {args, C, log};
+    return args->order == GX_CIRCLE_BITREV &&
+           gx_place_on_device(run, 3 * pairs, GX_M31, write_down, &x, &host);
 }
 
 // Orders ------------------------------------------------------------------------------------------
@@ -339,13 +396,9 @@ static void transform_columns(gx_run *run, const gx_circle_args *args, int log, 
     t.data = is_there ? C->value.data : own;
     t.ld = count;
     for (int64_t j = 0; j < C->cols && gx_ok(run); j += at_once) {
-        bool is_spoilt = false;
         t.cols = gx_min(at_once, C->cols - j);
         load_columns(args, j, &t);
-        if (gx_ok(run) && !do_on_device(&t, &is_spoilt)) {
-            if (is_spoilt) {
-                load_columns(args, j, &t);
-            }
+        if (gx_ok(run)) {
             do_columns(&t);
         }
         if (!args->is_inverse) {
@@ -503,8 +556,8 @@ gx_code gx_alg_circle(gx_run *run, const gx_circle_args *args, gx_sink *C)
     if (gx_circle_shape(args, &log, &err) != GX_OK) {
         return gx_run_fail(run, &err);
     }
-    if (C->cols == 0) {
-        return GX_OK;
+    if (C->cols == 0 || do_on_device(run, args, log, C)) {
+        return gx_ok(run) ? GX_OK : run->err.code;
     }
     bool is_value = !C->is_stored && C->value.data != NULL;
     int64_t at_once = is_value ? C->cols : columns_at_once(run, C);

@@ -196,7 +196,8 @@ static bool has_extra(const gx_call *call, const gx_block *block[3])
 {
     return block[0]->part.rows > 0 || block[1]->part.rows > 0 || block[2]->part.rows > 0 ||
            call->tau != NULL || call->pivots != NULL || call->reflectors > 0 ||
-           call->info_base != 0 || call->reduce != NULL || call->more != NULL;
+           call->info_base != 0 || call->row_offset != 0 || call->reduce != NULL ||
+           call->more != NULL;
 }
 
 /* Index of the call's extra, -1 when it needs none or there is no memory (the run has failed). */
@@ -451,6 +452,9 @@ void gx_step_args(gx_prog *prog, const gx_step *st, char *base, void *const *pla
         args->ldb = b.ld;
     }
     switch (kind->kernel) {
+    case GX_CIRCLE:
+        args->k = args->ldb = 1;
+        break;
     case GX_COMBINE:
         args->k = a.m;
         args->constraints = kind->constraints;

@@ -80,8 +80,8 @@ typedef struct gx_call {
     gx_vector *tau; /* elements tau_at .. of it: IN or OUT as the kernel says */
     int64_t tau_at;
     int64_t *pivots;                 /* GETRF, LASWP: host memory                              */
-    int64_t pivot_first, pivot_last; /* LASWP                                                  */
-    int64_t row_offset;              /* LASWP                                                  */
+    int64_t pivot_first, pivot_last; /* LASWP, CIRCLE                                          */
+    int64_t row_offset;              /* the same                                               */
     int64_t reflectors;              /* ORGQR: k; 0 = as said above                            */
     int64_t info_base;               /* POTRF, GETRF: added to a kernel's info                 */
     gx_map_kind map;                 /* MAP                                                    */

@@ -38,7 +38,7 @@ bool gx_prog_can_spread(const gx_prog *prog)
     bool is_good = prog->vectors == 0 && prog->step_count > 1 && prog->more_places == 0;
     for (int k = 0; k < prog->kinds; k++) {
         gx_kernel_id kernel = prog->kind[k].kernel;
-        is_good = is_good && (kernel <= GX_POTRF || kernel == GX_KERNEL_COUNT);
+        is_good = is_good && (kernel <= GX_POTRF || kernel >= GX_CIRCLE);
     }
     return is_good;
 }

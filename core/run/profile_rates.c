@@ -241,7 +241,8 @@ double gx_profile_kernel(const gx_profile *profile, gx_kernel_id kernel, gx_numb
         bool is_alone = kernel == GX_REDUCE; // one piece
         bool has_steps = kernel == GX_FUSED || kernel == GX_COMBINE;
         double work = has_steps ? gx_kernel_flops(kernel, dtype, args) : 0;
-        return gx_profile_pass(profile, bytes_of(kernel, dtype, args), work, is_alone ? 1 : (int)team);
+        double bytes = bytes_of(kernel, dtype, args);
+        return gx_profile_pass(profile, bytes, work, is_alone ? 1 : (int)team);
     }
     double n = edge_of(kernel, args), flops = gx_kernel_flops(kernel, dtype, args);
     double product = gx_profile_flops(profile, dtype, (int64_t)n, threads);

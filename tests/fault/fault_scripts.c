@@ -179,6 +179,10 @@ const fault_script fault_scripts[] = {
     {"circle",
      SMALL "SELECT gx_cast(gx_eval('floor(random(4096, 2, 1) * 2000000000)'), 'm31', 'V');",
      "SELECT gx_circle_fft('V', 0, 'P', '{\"order\":\"coset\"}')"},
+    {"constraints",
+     HELPERS "SELECT gx_cast(gx_eval('floor(random(3000, 8, 1) * 2000000000)'), 'm31', 'V');",
+     "SELECT gx_constraints('V', 'a = row[0] * next[1]; a ** 3 - row[2]; next[7]', '[1,2]', 'P'), "
+     "gx_m31_inverse(gx_m31_mul('[[1,2]]', '[[3,4]]'))"},
     {"lattice", HELPERS "SELECT gx_randn(3000, 8, 'V');",
      "SELECT gx_lattice_nearest('V', 'e8', 'P')"},
     {"composite-rename", SMALL "SELECT gx_block('M', '[[\"A\"],[\"-A\"]]');",

@@ -206,6 +206,43 @@ static void circle_rates(int64_t most)
     }
 }
 
+/*
+** Constraints of 40 columns, 100 of them with a product and a difference, some of the next row, in
+** qm31; rate: of reading the columns once.
+*/
+static void constraint_rates(void)
+{
+    enum { COLUMNS = 40, COUNT = 100 };
+    static gx_constraint_step step[3 * COUNT];
+    static uint32_t power[GX_CONSTRAINT_WIDTH * COUNT];
+    const uint32_t next = (uint32_t)GX_CONSTRAINT_NEXT << GX_CONSTRAINT_KIND;
+    const uint32_t result = (uint32_t)GX_CONSTRAINT_REGISTER << GX_CONSTRAINT_KIND;
+    for (uint32_t k = 0; k < COUNT; k++) {
+        step[3 * k] =
+            (gx_constraint_step){GX_CONSTRAINT_MUL, 0, {k * 7 % COLUMNS, k * 11 % COLUMNS}, 0};
+        step[3 * k + 1] = (gx_constraint_step){
+            GX_CONSTRAINT_SUB, 0, {result, k * 13 % COLUMNS + (k % 3 == 0 ? next : 0)}, 0};
+        step[3 * k + 2] = (gx_constraint_step){GX_CONSTRAINT_TAKE, 0, {result, k}, 0};
+    }
+    for (uint32_t k = 0; k < GX_CONSTRAINT_WIDTH * COUNT; k++) {
+        power[k] = k * 2654435761u % GX_M31_P;
+    }
+    const gx_constraints p = {step, power, 3 * COUNT, COUNT, COLUMNS, 1, 1, GX_CONSTRAINT_WIDTH};
+    int64_t n = (int64_t)1 << 22;
+    size_t bytes = (size_t)n * COLUMNS * sizeof(uint32_t);
+    void *a = place(bytes), *c = place((size_t)n * GX_CONSTRAINT_WIDTH * sizeof(uint32_t));
+    gx_args fill = {.m = n, .n = COLUMNS, .alpha = {1234567890, 0}, .c = a, .ldc = n};
+    must(gpu.backend->kernel[GX_FILL][GX_M31](gpu.dev, queue, &fill, &err));
+    gx_args args = {.m = n, .n = GX_CONSTRAINT_WIDTH, .k = n, .a = a, .lda = n, .b = a, .ldb = n};
+    args.c = c;
+    args.ldc = n;
+    args.constraints = &p;
+    double time = time_of(GX_COMBINE, GX_M31, args, NULL, 8);
+    print("constraints", "m31", (double)n, time, (double)bytes / time / 1e9, "GB/s");
+    gpu.backend->free(gpu.dev, a);
+    gpu.backend->free(gpu.dev, c);
+}
+
 static void memory_rates(void)
 {
     int64_t n = 16384;
@@ -391,6 +428,7 @@ int main(void)
     if (is_asked("field")) {
         field_rates(side);
         circle_rates(side);
+        constraint_rates();
     }
     if (is_asked("factors")) {
         factor_rates(GX_F64, side);

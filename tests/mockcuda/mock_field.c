@@ -94,7 +94,7 @@ void mock_bytes_product(const gx_args *p)
 
 void mock_circle_first(const gx_cuda_circle *p)
 {
-    gx_circle_twiddles(p->log, p->log, 0, false, p->t);
+    gx_circle_twiddles(p->whole, p->log, p->block, false, p->t);
 }
 
 void mock_circle_up(const gx_cuda_circle *p)
@@ -104,7 +104,7 @@ void mock_circle_up(const gx_cuda_circle *p)
 
 void mock_circle_invert(const gx_cuda_circle *p)
 {
-    gx_circle_twiddles(p->log, p->log, 0, true, p->t);
+    gx_circle_twiddles(p->whole, p->log, p->block, true, p->t);
 }
 
 void mock_circle_pass(const gx_cuda_circle *p)
@@ -135,6 +135,19 @@ void mock_circle_pass(const gx_cuda_circle *p)
             }
         }
     }
+}
+
+void mock_circle_pair(const gx_cuda_circle *p)
+{
+    const gx_args args = {.m = p->m,
+                          .n = p->n,
+                          .c = p->c,
+                          .ldc = p->ldc,
+                          .c2 = p->c2,
+                          .ldc2 = p->ldc2,
+                          .pivot_first = p->scale,
+                          .is_backward = p->is_back};
+    (void)gx_backend_ref.kernel[GX_CIRCLE][GX_M31](NULL, NULL, &args, NULL);
 }
 
 // Constraints -------------------------------------------------------------------------------------

@@ -438,6 +438,7 @@ typedef enum served {
     CIRCLE_UP,
     CIRCLE_INVERT,
     CIRCLE_PASS,
+    CIRCLE_PAIR,
     COMBINE,
     NARROW,
     NARROW_IMAGE,
@@ -485,6 +486,7 @@ static const char *const names[SERVED] = {
     [CIRCLE_UP] = "gx_circle_up",
     [CIRCLE_INVERT] = "gx_circle_invert",
     [CIRCLE_PASS] = "gx_circle_pass",
+    [CIRCLE_PAIR] = "gx_circle_pair",
     [COMBINE] = "gx_combine",
     [NARROW] = "gx_narrow",
     [NARROW_IMAGE] = "gx_narrow_image",
@@ -584,10 +586,11 @@ static void serve_family(launch *l)
     static void (*const field[])(const gx_cuda_field *) = {mock_field_map, mock_field_transpose,
                                                            mock_field_pack, mock_field_join};
     static void (*const circle[])(const gx_cuda_circle *) = {mock_circle_first, mock_circle_up,
-                                                             mock_circle_invert, mock_circle_pass};
+                                                             mock_circle_invert, mock_circle_pass,
+                                                             mock_circle_pair};
     if (l->kernel == COMBINE) {
         mock_combine(&l->p.combine);
-    } else if (l->kernel >= CIRCLE_FIRST && l->kernel <= CIRCLE_PASS) {
+    } else if (l->kernel >= CIRCLE_FIRST && l->kernel <= CIRCLE_PAIR) {
         circle[l->kernel - CIRCLE_FIRST](&l->p.circle);
     } else if (l->kernel >= FIELD_MAP && l->kernel <= FIELD_JOIN) {
         field[l->kernel - FIELD_MAP](&l->p.field);
@@ -687,7 +690,7 @@ API int cudaLaunchKernel(const void *kernel, dim grid, dim block, void **args, s
     launch l = {.kernel = (served)(number / GX_FLOATS), .dtype = (gx_number)(number % GX_FLOATS)};
     size_t size = l.kernel == ROWS                                      ? sizeof l.p.rows
                   : l.kernel == RANDOM                                  ? sizeof l.p.random
-                  : l.kernel >= CIRCLE_FIRST && l.kernel <= CIRCLE_PASS ? sizeof l.p.circle
+                  : l.kernel >= CIRCLE_FIRST && l.kernel <= CIRCLE_PAIR ? sizeof l.p.circle
                   : l.kernel == COMBINE                                 ? sizeof l.p.combine
                   : l.kernel >= FIELD_MAP && l.kernel <= FIELD_JOIN     ? sizeof l.p.field
                   : is_narrow(l.kernel)                                 ? sizeof l.p.narrow

@@ -28,6 +28,7 @@ void mock_circle_first(const gx_cuda_circle *p);
 void mock_circle_up(const gx_cuda_circle *p);
 void mock_circle_invert(const gx_cuda_circle *p);
 void mock_circle_pass(const gx_cuda_circle *p);
+void mock_circle_pair(const gx_cuda_circle *p);
 void mock_combine(const gx_cuda_combine *p);
 
 #endif

@@ -5,7 +5,7 @@ Plan:
   that cuts them into blocks, with 0, 1, p - 1 and 2^30 in every place; what means nothing refuses it by name;
 - elimination modulo ten primes against one in Python: rank, determinant, nullspace, solution, inverse; singular matrices of every rank;
 - whole numbers: determinants, ranks, fractions and products beyond 64 bits against Python's integers and fractions;
-- circle transforms: the known vectors, the points of the definition, all orders, back again, larger than memory (bytes counted);
+- 2^20 pairs of elements through every elementwise function;
 - lattices: nobody is nearer; the theta series of E8; two shells of 120; the golden ratio against integer square roots;
 - forged elements, interrupts and limits leave an error, not a crash.
 """
@@ -17,37 +17,8 @@ import numpy as np
 import pytest
 
 from conftest import error, gx_connect, q
+from exactkit import EDGES, P, PRIMES, edged, ints, matrix, put
 from mockkit import child_on_stand_ins
-
-P = 2**31 - 1
-PRIMES = [2, 3, 5, 7, 101, 65521, 1000003, 998244353, 2147483629, P]
-EDGES = [0, 1, 2, P - 1, P - 2, 2**30, 2**30 - 1, 2**16, 2**15 + 1]
-
-
-def matrix(db, a, dtype="i64"):
-    """A value of whole numbers."""
-    a = np.atleast_2d(np.asarray(a))
-    if dtype == "m31":
-        return q(db, "SELECT gx_cast(?, 'm31')", matrix(db, a))
-    return q(db, "SELECT gx_from_bytes(?, 'i64', ?)", a.astype("<i8").tobytes(), max(1, a.shape[1])) if a.size \
-        else q(db, "SELECT gx_cast(gx_zeros(?, ?), 'i64')", *a.shape)
-
-
-def ints(db, sql, *params):
-    """The result as an array of Python's integers."""
-    return np.array(json.loads(q(db, f"SELECT gx_json(gx_cast({sql}, 'i64'))", *params)), dtype=object)
-
-
-def edged(rng, m, n):
-    a = rng.integers(0, P, (m, n)).astype(object)
-    places = rng.random((m, n)) < 0.3
-    a[places] = rng.choice(EDGES, places.sum())
-    return a
-
-
-def put(db, name, a):
-    q(db, "SELECT gx_cast(?, 'm31', ?, '{\"replace\":true}')", matrix(db, a), name)
-
 
 # m31 ----------------------------------------------------------------------------------------------
 
@@ -369,115 +340,35 @@ def test_whole_products(db):
     assert q(db, "SELECT gx_matmul('[[3]]', '[[4]]', 'C', '{\"exact\":true}') || gx_dtype('C') || gx_json('C')") == "Ci64[[12]]"
 
 
-# Circle transforms --------------------------------------------------------------------------------
-
-def both(a, b):
-    return ((a[0] * b[0] - a[1] * b[1]) % P, (a[0] * b[1] + a[1] * b[0]) % P)
-
-
-def power(a, n):
-    r = (1, 0)
-    while n:
-        r = both(r, a) if n & 1 else r
-        a, n = both(a, a), n >> 1
-    return r
-
-
-def generator(log):
-    return power((2, 1268011823), 2 ** (31 - log))
-
-
-def domain(log):
-    """Half a coset, then the conjugates."""
-    point, step, half = generator(log + 1), generator(log - 1), []
-    for _ in range(2 ** (log - 1)):
-        half.append(point)
-        point = both(point, step)
-    return half + [(x, -y % P) for x, y in half]
-
-
-def value_at(c, point, log):
-    factors, v = [point[1], point[0]], [int(x) for x in c]
-    while len(factors) < log:
-        factors.append((2 * factors[-1] ** 2 - 1) % P)
-    for f in factors[:log]:
-        v = [(v[i] + v[i + 1] * f) % P for i in range(0, len(v), 2)]
-    return v[0]
-
-
-def reversed_bits(i, log):
-    return int(bin(i)[2:].zfill(log)[::-1], 2)
-
-
-VECTORS = {1: [2147483646, 3], 2: [32767, 163843, 2147450878, 2147319810],
-           3: [885347334, 2092305986, 1262332919, 55636419, 714723476, 1109642644, 1432563561, 1037382257],
-           4: [319344278, 1682075683, 1487741836, 391444088], 8: [1036546921, 439168013, 1202402638, 122682748]}
-
-
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
-def test_circle_transforms(db, backend):
+def test_a_million_elements(db, backend):
+    """2^20 pairs of elements, the edges in every place of both, through every elementwise function."""
     q(db, "SELECT gx_config('backend', ?)", backend)
-    for log in range(1, 13 if backend == "cpu" else 10):
-        n, rng = 2**log, np.random.default_rng(log)
-        got = ints(db, "gx_circle_fft(?)", matrix(db, np.arange(1, n + 1)[:, None], "m31"))[:, 0].tolist()
-        assert got[:len(VECTORS.get(log, []))] == VECTORS.get(log, [])
-        c = np.array([i * i + 7 for i in range(n)])
-        value, points = matrix(db, c[:, None], "m31"), domain(log)
-        got = ints(db, "gx_circle_fft(?)", value)[:, 0].tolist()
-        assert log != 12 or got[:4] == [1930884249, 594920988, 2075317423, 49174492]
-        places = range(n) if log < 9 else rng.integers(0, n, 40).tolist()
-        for i in places:
-            assert got[reversed_bits(i, log)] == value_at(c, points[i], log)
-        of_domain = ints(db, "gx_circle_fft(?, 0, NULL, '{\"order\":\"domain\"}')", value)[:, 0].tolist()
-        assert [of_domain[i] for i in places] == [got[reversed_bits(i, log)] for i in places]
-        of_coset, g = ints(db, "gx_circle_fft(?, 0, NULL, '{\"order\":\"coset\"}')", value)[:, 0].tolist(), generator(log + 1)
-        for i in list(places)[:40]:
-            assert of_coset[i] == value_at(c, power(g, 2 * i + 1), log)
-        r = rng.integers(0, P, (n, 3))
-        for order in ("bitrev", "domain", "coset"):
-            option = json.dumps({"order": order})
-            assert (ints(db, "gx_circle_fft(gx_circle_fft(?, 0, NULL, ?), 1, NULL, ?)", matrix(db, r, "m31"), option, option) == r).all()
-        if log > 1:  # more points than coefficients
-            longer = ints(db, "gx_circle_fft(?, 0, NULL, ?)", matrix(db, c[:n // 2, None], "m31"), json.dumps({"log": log}))
-            assert (longer == ints(db, "gx_circle_fft(?)", matrix(db, np.where(np.arange(n) < n // 2, c, 0)[:, None], "m31"))).all()
+    rng = np.random.default_rng(9)
+    a, b = (rng.integers(0, P, (1024, 1024)).astype(np.uint64) for _ in range(2))
+    edges = np.array(EDGES, dtype=np.uint64)
+    a[:, :9], b[:, 9:18] = edges, edges
+    a[:9, :], b[9:18, :] = edges[:, None], edges[:, None]
+    a[100:109, 100:109], b[100:109, 100:109] = edges[:, None], edges  # each edge with each
+    p, x, y = np.uint64(P), *(q(db, "SELECT gx_cast(gx_from_bytes(?, 'i64', 1024), 'm31')", m.astype("<i8").tobytes()) for m in (a, b))
 
+    def power(base, exponent):
+        result = np.ones_like(base)
+        for k in range(31):
+            result = np.where((exponent >> np.uint64(k)) & np.uint64(1) == 1, result * base % p, result)
+            base = base * base % p
+        return result
 
-def test_long_circle_transforms(filedb):
-    rng = np.random.default_rng(4)
-    for log, limit in ((17, "1GB"), (20, "1GB"), (21, "26MB"), (22, "26MB")):
-        n = 2**log
-        c = rng.integers(0, P, n)
-        q(filedb, "SELECT gx_config('memory_limit', '1GB')")
-        q(filedb, "SELECT gx_cast(gx_from_bytes(?, 'u32', 1), 'm31', 'C', '{\"replace\":true}')", c.astype("<u4").tobytes())
-        q(filedb, "SELECT gx_config('memory_limit', ?)", limit)
-        filedb.execute("SELECT gx_stats_reset()").fetchall()
-        q(filedb, "SELECT gx_circle_fft('C', 0, 'F', '{\"replace\":true}')")
-        read, written = (q(filedb, f"SELECT value FROM gx_stats WHERE name = '{name}'") for name in ("bytes_read", "bytes_written"))
-        assert read <= 2.01 * 4 * n and written <= 2.01 * 4 * n
-        g, h = generator(log + 1), generator(log - 1)
-        for i in [0, n // 2, n - 1] + rng.integers(0, n, 2).tolist():
-            x, y = both(g, power(h, i % (n // 2)))
-            point = (x, y if i < n // 2 else -y % P)
-            v = c.astype(np.uint64)
-            f = [point[1], point[0]]
-            while len(f) < log:
-                f.append((2 * f[-1] ** 2 - 1) % P)
-            for t in f:
-                v = (v[0::2] + v[1::2] * np.uint64(t)) % np.uint64(P)
-            assert q(filedb, "SELECT gx_get('F', ?, 0)", reversed_bits(i, log)) == int(v[0])
-        q(filedb, "SELECT gx_circle_fft('F', 1, 'B', '{\"replace\":true}')")
-        assert q(filedb, "SELECT gx_eval('sum(B == C)')") == n
+    nonzero = np.where(b == 0, np.uint64(1), b)
+    z = q(db, "SELECT gx_cast(gx_from_bytes(?, 'i64', 1024), 'm31')", nonzero.astype("<i8").tobytes())
+    inverse = power(nonzero, np.full_like(b, P - 2))
+    for sql, args, want in [("gx_add(?, ?)", (x, y), (a + b) % p), ("gx_sub(?, ?)", (x, y), (a + p - b) % p), ("gx_mul(?, ?)", (x, y), a * b % p), ("gx_neg(?)", (x,), (p - a) % p),
+                            ("gx_square(?)", (x,), a * a % p), ("gx_scale(?, -3)", (x,), a * (p - np.uint64(3)) % p), ("gx_reciprocal(?)", (z,), inverse), ("gx_div(?, ?)", (x, z), a * inverse % p),
+                            ("gx_pow(?, ?)", (x, y), power(a, b)), ("gx_eval('?1 * ?2 + ?1 - 5 * ?2 ** 3', ?, ?)", (x, y), (a * b + a + (p - np.uint64(5)) * (b * b % p * b % p)) % p)]:
+        got = np.frombuffer(q(db, f"SELECT gx_to_bytes(gx_cast({sql}, 'i64'))", *args), dtype="<i8").reshape(1024, 1024)
+        assert (got == want.astype(np.int64)).all(), sql
+    assert q(db, "SELECT gx_sum(?)", x) == int(a.sum() % p)
 
-
-def test_circle_refusals(db):
-    for sql, words in {
-        "gx_circle_fft('[[1],[2]]')": "must be of m31", "gx_circle_fft(gx_cast('[[1],[2],[3]]', 'm31'))": "2, 4, 8",
-        "gx_circle_fft(gx_cast('[[1]]', 'm31'))": "2, 4, 8", "gx_circle_fft(gx_cast('[[1],[2]]', 'm31'), 2)": "0 or 1",
-        "gx_circle_fft(gx_cast('[[1],[2]]', 'm31'), 1, NULL, '{\"log\":2}')": "log", "gx_circle_fft(gx_cast('[[1],[2]]', 'm31'), 0, NULL, '{\"order\":\"x\"}')": "bitrev",
-        "gx_circle_fft(gx_cast(gx_zeros(0, 1), 'm31'))": "2, 4, 8", "gx_circle_fft(gx_cast('[[1],[2]]', 'm31'), 0, NULL, '{\"log\":31}')": "30",
-    }.items():
-        assert words in error(db, "SELECT " + sql), sql
-    assert q(db, "SELECT gx_shape(gx_circle_fft(gx_cast(gx_zeros(4, 0), 'm31')))") == "[4,0]"
 
 
 # Lattices -----------------------------------------------------------------------------------------
@@ -569,7 +460,6 @@ def test_golden_ratio(db):
     assert "more than 64 bits" in error(db, "SELECT gx_recur('[[1,1],[1,0]]', '[1,0]', 92, '{\"exact\":true}')")
     assert "x has 3 rows" in error(db, "SELECT gx_recur('[[1,1],[1,0]]', '[1,0,1]', 1)")
 
-
 def test_limits(tmp_path):
     with gx_connect(tmp_path / "limits.db") as db:
         q(db, "SELECT gx_cast(gx_eval('floor(random(3000, 2800, 1) * 2147483647)'), 'm31', 'A')")
@@ -603,52 +493,3 @@ for left, right, options in (("A", "B", "{}"), ("A", "B", '{"alpha":-3}'), ("B",
     result.append([bits[0] == bits[1], since(db, before)["device_calls"]])
 """, MOCK_MEMORY=256 << 20)
     assert all(same for same, _ in got) and all(calls > 0 for _, calls in got), got
-
-
-def test_circle_transforms_on_a_device(tmp_path):
-    """All layers of whole columns there, in one pass and in several, and back; a failure on the way is the host's turn."""
-    got = child_on_stand_ins(tmp_path, """
-db = connect("cpu", 65536)
-result = []
-for log in (1, 2, 3, 5, 11, 12, 13, 15, 20):
-    text = f"floor(random({2**log}, {2 if log < 20 else 1}, {log}) * 2147483647)"
-    q(db, "SELECT gx_cast(gx_eval(?), 'm31', 'V', ?)", text, '{"replace":true}')
-    bits = []
-    for backend in ("cpu", "cuda"):
-        q(db, "SELECT gx_config('backend', ?)", backend)
-        before = stats(db)
-        there = q(db, "SELECT hex(gx_to_bytes(gx_circle_fft('V')))")
-        back = q(db, "SELECT gx_to_bytes(gx_circle_fft(gx_circle_fft('V'), 1)) = gx_to_bytes('V')")
-        bits.append(there)
-    result.append([bits[0] == bits[1], back == 1, since(db, before)["device_calls"]])
-""", MOCK_MEMORY=256 << 20)
-    assert all(same and back for same, back, _ in got) and sum(calls for *_, calls in got) >= 3 * 9, got
-
-
-@pytest.mark.parametrize("mode", ["", "!"])
-def test_a_device_that_fails_on_the_way(tmp_path, mode):
-    """Whichever call of the device fails, in a transform or a product, the numbers are the CPU's."""
-    got = child_on_stand_ins(tmp_path, f"MODE = {mode!r}" + """
-db = connect("cpu", 65536)
-q(db, "SELECT gx_cast(gx_eval('floor(random(8192, 2, 1) * 2147483647)'), 'm31', 'V')")
-q(db, "SELECT gx_cast(gx_eval('floor(random(90, 70, 1) * 2147483647)'), 'm31', 'A')")
-result = {}
-for name, sql in {"circle": "gx_circle_fft(gx_circle_fft('V'), 1, NULL, '{\\"order\\":\\"domain\\"}')", "product": "gx_matmul('A', 'A', '{\\"transb\\":true}')"}.items():
-    q(db, "SELECT gx_config('backend', 'cpu')")
-    right = q(db, f"SELECT gx_to_bytes({sql})")
-    q(db, "SELECT gx_config('backend', 'cuda')")
-    n, wrong = 1, []
-    while n < 400:
-        q(db, "SELECT gx_config('device', 0)")
-        mock.order(f"*:{n}{MODE}")
-        got = q(db, f"SELECT gx_to_bytes({sql})")
-        has_failed = mock.counts()["failures"] > 0
-        mock.order()
-        if got != right:
-            wrong.append(n)
-        if not has_failed:
-            break
-        n += 1 if n < 40 else 7
-    result[name] = [n, wrong]
-""", timeout=300)
-    assert all(not wrong and n > 10 for n, wrong in got.values()), got

@@ -5,8 +5,8 @@
 **     a - row[2]                   a constraint: it is to be 0
 **     next[0] - row[1]             of the next row
 */
-#ifndef GX_PROGRAM_CONSTRAINTS_H
-#define GX_PROGRAM_CONSTRAINTS_H
+#ifndef GX_CONSTRAINT_TEXT_H
+#define GX_CONSTRAINT_TEXT_H
 
 #include "../base/constraints.h"
 #include "../mat/mat.h"

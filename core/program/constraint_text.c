@@ -1,11 +1,11 @@
 /*
-** Constraints: see constraints.h.
+** Constraints: see constraint_text.h.
 **
 ** Steps are written down as they are met, each with a register of its own; of two operands the one
 ** with more levels comes first, so that few registers are wanted at the same time.  In the end they
 ** get registers, each from its step to the last one that reads it.
 */
-#include "constraints.h"
+#include "constraint_text.h"
 
 #include "../run/call.h"
 #include "syntax.h"
@@ -155,8 +155,8 @@ static bool take_column(compiler *c, const gx_item *item, value *out)
                        "a column is a whole number from 0 to %lld", (long long)c->columns - 1);
         return false;
     }
-    *out = (value){.from = from_of(is_next ? GX_CONSTRAINT_NEXT : GX_CONSTRAINT_COLUMN,
-                                   (int64_t)j->value.re)};
+    *out = (value){
+        .from = from_of(is_next ? GX_CONSTRAINT_NEXT : GX_CONSTRAINT_COLUMN, (int64_t)j->value.re)};
     return true;
 }
 
@@ -195,9 +195,8 @@ static bool take_power(compiler *c, const gx_item *item, value *out)
 static bool take_both(compiler *c, const gx_item *item, value *a, value *b)
 {
     const gx_item *first = item->first, *second = first->next;
-    return second->depth > first->depth
-               ? take_item(c, second, b) && take_item(c, first, a)
-               : take_item(c, first, a) && take_item(c, second, b);
+    return second->depth > first->depth ? take_item(c, second, b) && take_item(c, first, a)
+                                        : take_item(c, first, a) && take_item(c, second, b);
 }
 
 static bool take_operator(compiler *c, const gx_item *item, value *out)
@@ -215,8 +214,7 @@ static bool take_operator(compiler *c, const gx_item *item, value *out)
     }
     if (item->is_infix && strcmp(item->text, "neg") == 0) {
         const value zero = {.is_number = true};
-        return take_item(c, item->first, &a) &&
-               combine(c, item, GX_CONSTRAINT_SUB, &zero, &a, out);
+        return take_item(c, item->first, &a) && combine(c, item, GX_CONSTRAINT_SUB, &zero, &a, out);
     }
     for (size_t k = 0; k < sizeof row / sizeof *row && item->is_infix; k++) {
         if (strcmp(item->text, row[k].name) != 0) {
