@@ -531,6 +531,9 @@ static size_t own_workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, c
                : kernel == GX_COMBINE ? gx_cuda_combine_bytes(args)
                                       : 0;
     }
+    if (args->by_residues) {
+        return gx_cuda_residues_bytes(args);
+    }
     switch (kernel) {
     case GX_GEMM:
     case GX_SYRK:

@@ -53,6 +53,10 @@
     F(FIELD_TRANSPOSE, gx_field_transpose, cuda_field, ONE_FOR_ALL, 0, 0)                          \
     F(FIELD_PACK, gx_field_pack, cuda_field, ONE_FOR_ALL, 0, 0)                                    \
     F(FIELD_JOIN, gx_field_join, cuda_field, ONE_FOR_ALL, 0, 0)                                    \
+    F(RESIDUES_BEGIN, gx_residues_begin, cuda_residues, ONE_FOR_ALL, 0, 0)                         \
+    F(RESIDUES_SCAN, gx_residues_scan, cuda_residues, ONE_FOR_ALL, 0, 0)                           \
+    F(RESIDUES_PACK, gx_residues_pack, cuda_residues, ONE_FOR_ALL, 0, 0)                           \
+    F(RESIDUES_JOIN, gx_residues_join, cuda_residues, ONE_FOR_ALL, 0, 0)                           \
     F(CIRCLE_FIRST, gx_circle_first, cuda_circle, ONE_FOR_ALL, 0, 0)                             \
     F(CIRCLE_UP, gx_circle_up, cuda_circle, ONE_FOR_ALL, 0, 0)                                     \
     F(CIRCLE_INVERT, gx_circle_invert, cuda_circle, ONE_FOR_ALL, 0, 0)                             \
@@ -252,6 +256,8 @@ gx_code gx_cuda_gemm(gx_dev *dev, gx_queue *queue, gx_number dtype, gx_trans tra
                      gx_err *err);
 
 /* c = alpha a b with f16 operands, added up in f32: tensor cores'. */
+gx_code gx_cuda_gemm_i8(gx_dev *dev, gx_queue *queue, int64_t m, int64_t n, int64_t k,
+                        const int8_t *a, const int8_t *b, int32_t *c, gx_err *err);
 gx_code gx_cuda_gemm_f16(gx_dev *dev, gx_queue *queue, int64_t m, int64_t n, int64_t k, float alpha,
                          const void *a, int64_t lda, const void *b, int64_t ldb, float *c,
                          int64_t ldc, gx_err *err);
@@ -362,6 +368,10 @@ GX_CUDA_REAL_KERNELS(GX_REAL_DECLARE)
 GX_CUDA_FIELD_KERNELS(GX_FIELD_DECLARE)
 size_t gx_cuda_field_bytes(const gx_args *args);
 size_t gx_cuda_combine_bytes(const gx_args *args);
+
+/* GX_GEMM of f64 by residues (cuda_residues.c); m, n, k > 0. */
+gx_code gx_cuda_residues_gemm(gx_dev *dev, gx_queue *queue, const gx_args *p, gx_err *err);
+size_t gx_cuda_residues_bytes(const gx_args *args);
 
 size_t gx_cuda_narrow_bytes(const gx_dev *dev, gx_kernel_id kernel, gx_number dtype,
                             const gx_args *args);

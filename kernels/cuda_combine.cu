@@ -65,6 +65,7 @@ __device__ inline uint64_t fold(uint64_t x)
     return (x & P31) + (x >> 31);
 }
 
+/* sum += x times a power; is_third: the sums have had two more already. */
 template <int W>
 __device__ inline void take(const uint32_t *power, const uint32_t x[ROWS], bool is_third,
                             uint64_t sum[W][ROWS])
@@ -75,11 +76,41 @@ __device__ inline void take(const uint32_t *power, const uint32_t x[ROWS], bool 
 #pragma unroll
         for (int k = 0; k < ROWS; k++) {
             sum[w][k] += (uint64_t)x[k] * t;
-            sum[w][k] = is_third ? fold(sum[w][k]) : sum[w][k];
+        }
+    }
+    if (is_third) {
+#pragma unroll
+        for (int e = 0; e < W * ROWS; e++) {
+            sum[e / ROWS][e % ROWS] = fold(sum[e / ROWS][e % ROWS]);
         }
     }
 }
 
+/* x = x op b; each step of a warp is one branch. */
+__device__ inline void compute(uint32_t op, uint32_t x[ROWS], const uint32_t b[ROWS])
+{
+    if (op == GX_CONSTRAINT_MUL) {
+#pragma unroll
+        for (int k = 0; k < ROWS; k++) {
+            x[k] = times(x[k], b[k]);
+        }
+    } else if (op == GX_CONSTRAINT_ADD) {
+#pragma unroll
+        for (int k = 0; k < ROWS; k++) {
+            x[k] = plus(x[k], b[k]);
+        }
+    } else {
+#pragma unroll
+        for (int k = 0; k < ROWS; k++) {
+            x[k] = minus(x[k], b[k]);
+        }
+    }
+}
+
+/*
+** x: the last step's result, which the next one mostly wants first, and which then does not wait
+** for shared memory.
+*/
 template <int W> __device__ inline void combine(const gx_cuda_combine &p)
 {
     extern __shared__ uint32_t room_of_all[];
@@ -90,31 +121,35 @@ template <int W> __device__ inline void combine(const gx_cuda_combine &p)
         places at = places_of(p, i0);
         uint64_t sum[W][ROWS] = {};
         uint4 code = __ldg(step);
+        uint32_t x[ROWS] = {}, there = ~0u; // x is the value `there`
         int taken = 0;
         for (int s = 1; s <= p.steps; s++) {
             uint4 now = code;
             code = s < p.steps ? __ldg(step + s) : now;
-            uint32_t a[ROWS], b[ROWS], op = now.x & 0xffff;
-            fetch(p, at, room, now.y, now.w, a);
+            uint32_t b[ROWS], op = now.x & 0xffff;
+            if (now.y != there) {
+                fetch(p, at, room, now.y, now.w, x);
+            }
             if (op == GX_CONSTRAINT_TAKE) {
                 taken = taken == 2 ? 0 : taken + 1;
-                take<W>(p.power + GX_CONSTRAINT_WIDTH * now.z, a, taken == 0, sum);
+                take<W>(p.power + GX_CONSTRAINT_WIDTH * now.z, x, taken == 0, sum);
+                there = now.y >> GX_CONSTRAINT_KIND == GX_CONSTRAINT_NUMBER ? ~0u : now.y;
                 continue;
             }
             fetch(p, at, room, now.z, now.w, b);
+            compute(op, x, b);
+            there = (uint32_t)GX_CONSTRAINT_REGISTER << GX_CONSTRAINT_KIND | now.x >> 16;
             uint32_t *c = room + (now.x >> 16) * LANES;
 #pragma unroll
             for (int k = 0; k < ROWS; k++) {
-                c[k * THREADS] = op == GX_CONSTRAINT_ADD   ? plus(a[k], b[k])
-                                 : op == GX_CONSTRAINT_SUB ? minus(a[k], b[k])
-                                                           : times(a[k], b[k]);
+                c[k * THREADS] = x[k];
             }
         }
 #pragma unroll
         for (int k = 0; k < ROWS; k++) {
             for (int w = 0; w < W && i0 + k * THREADS < p.m; w++) {
-                uint64_t x = fold(fold(sum[w][k]));
-                p.c[w * p.ldc + i0 + k * THREADS] = plus((uint32_t)(x & P31), (uint32_t)(x >> 31));
+                uint64_t y = fold(fold(sum[w][k]));
+                p.c[w * p.ldc + i0 + k * THREADS] = plus((uint32_t)(y & P31), (uint32_t)(y >> 31));
             }
         }
     }

@@ -152,15 +152,10 @@ static gx_code pack(gx_dev *dev, gx_queue *queue, uint32_t p, uint32_t alpha, bo
 static gx_code multiply(gx_dev *dev, gx_queue *queue, const planes *s, uint32_t p, uint32_t beta,
                         int64_t m, int64_t n, int64_t k, uint32_t *c, int64_t ldc, gx_err *err)
 {
-    const int I8 = 3, I32 = 10, COMPUTE_I32 = 72, ANY = -1; // CUDA_R_8I, CUDA_R_32I, CUBLAS_...
-    const int32_t one = 1, zero = 0;
     int64_t mp = grains(m), np = grains(n), kp = grains(k);
-    GX_TRY(gx_cuda_blas(dev, queue, err));
     for (int q = 0; q < GX_CUDA_PLANES; q++) {
-        int status = dev->api->gemm_ex(queue->blas, GX_TRANS, GX_NO_TRANS, mp, np, kp, &one,
-                                       s->a + q * kp * mp, I8, kp, s->b + q * kp * np, I8, kp,
-                                       &zero, s->sums + q * mp * np, I32, mp, COMPUTE_I32, ANY);
-        GX_TRY(gx_cublas_check(dev, status, "gemm", err));
+        GX_TRY(gx_cuda_gemm_i8(dev, queue, mp, np, kp, s->a + q * kp * mp, s->b + q * kp * np,
+                               s->sums + q * mp * np, err));
     }
     gx_cuda_field call = {.p = p,
                           .beta = beta,
@@ -354,8 +349,8 @@ static gx_code combine(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_a
     int64_t blocks = gx_ceil_div(p->m, GX_CUDA_COMBINE_THREADS * GX_CUDA_COMBINE_ROWS);
     grid.x = (unsigned)gx_min(blocks, (int64_t)1 << 30);
     void *list[] = {&call};
-    size_t shared = (size_t)(s->registers * GX_CUDA_COMBINE_THREADS * GX_CUDA_COMBINE_ROWS) *
-                    sizeof(uint32_t);
+    size_t shared =
+        (size_t)(s->registers * GX_CUDA_COMBINE_THREADS * GX_CUDA_COMBINE_ROWS) * sizeof(uint32_t);
     int status = dev->api->launch(dev->function[GX_CUDA_COMBINE][GX_F64], grid, block, list, shared,
                                   queue->stream);
     return gx_cuda_check(dev, status, "cudaLaunchKernel", err);

@@ -42,6 +42,7 @@
 **   gx_narrow       products with a few columns: see gx_cuda_narrow
 **   gx_narrow_split the same with more columns, f32 alone; gx_narrow_image: what it reads of x
 **   gx_field_...*   whole numbers modulo 2^31 - 1: see gx_cuda_field
+**   gx_residues_... products of doubles by residues: see gx_cuda_residues
 **   gx_circle_...*  see gx_cuda_circle
 **   gx_combine*     see gx_cuda_combine
 **   gx_near_...     neighbours, of real dtypes: see gx_cuda_near
@@ -174,6 +175,42 @@ typedef struct gx_cuda_field {
     void *planes;
     int64_t ldp, plane;
 } gx_cuda_field;
+
+/*
+** Products of doubles by residues (Ozaki scheme II): operands as whole numbers below 2^56, modulo
+** GX_CUDA_RESIDUES numbers up to 256, whose product M is above 2^125, so sums of 2^12 products are
+** known.  An operand is k x n, a column of steps of the sum for each row of op(a) or column of
+** op(b); is_turned: it is stored the other way.  Exponents are those of ilogb(), the largest of
+** each step of op(a), then of op(b), `steps` of each, in inner, and of each column in outer.
+**
+**   gx_residues_begin  n exponents at inner = those of zeros
+**   gx_residues_scan   is_inner: the operand's (is_b: op(b)'s) exponents of steps; else, these
+**                      taken into account, of its columns; the largest of what is there and they
+**   gx_residues_pack   plane q, rows x cols of bytes with zeros beyond k x n, = the operand modulo
+**                      GX_CUDA_RESIDUES_LIST[q], to the nearest to 0.  Columns ldp, planes `plane`
+**   gx_residues_join   c = alpha (the product) + beta c, m x n, of planes of 32-bit sums; outer: of
+**                      op(a), then, `cols` further on, of op(b); x and y, turned for is_turned
+**                      and is_b: the operands, for rows and columns with what is not finite
+*/
+enum { GX_CUDA_RESIDUES = 16 };
+#define GX_CUDA_RESIDUES_LIST                                                                      \
+    256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193
+
+typedef struct gx_cuda_residues {
+    int32_t is_inner, is_turned, is_b, unused;
+    int64_t m, n, k;
+    int64_t rows, cols, steps;
+    const double *x;
+    int64_t ldx;
+    const double *y;
+    int64_t ldy;
+    double *c;
+    int64_t ldc;
+    double alpha, beta;
+    int *inner, *outer;
+    void *planes;
+    int64_t ldp, plane;
+} gx_cuda_residues;
 
 /*
 ** Circle transforms (core/base/circle.h): twiddles t of the layers of block `block` of 2^log

@@ -260,6 +260,7 @@ typedef struct gx_args {
     const struct gx_nearest *nearest; /* APART, MERIT, NEAREST, MUTUAL                   */
     const gx_csr *sparse;             /* SPMM; in the device's memory                    */
     bool is_fresh;                    /* SPMM: c = ..., not c += ...                     */
+    bool by_residues; /* GEMM of f64, on a device: by products of bytes, to f64's accuracy       */
     uint32_t modulus; /* GEMM of GX_M31: of the elements, another prime; 0: 2^31 - 1           */
     gx_reduce_kind reduce_kind;
     double *reduce; /* OUT of GX_REDUCE, host memory, overwritten                      */

@@ -11,7 +11,7 @@
 */
 #include "accel.h"
 
-
+#include <stdlib.h>
 #include <string.h>
 
 gx_accel *gx_accel_opened(const gx_ctx *ctx)
@@ -122,11 +122,13 @@ static gx_code open_parts(gx_ctx *ctx, gx_accel *accel, int64_t start_ns, gx_err
         GX_TRY(backend->queue_create(accel->dev, &accel->in, err));
     }
     GX_TRY(gx_pool_create(backend, accel->dev, ctx->mem, &ctx->stats, &accel->pool, err));
-    if (borrow_profile(ctx, accel) || gx_profile_device(ctx, &accel->info, &accel->profile)) {
-        return GX_OK;
+    if (!borrow_profile(ctx, accel) && !gx_profile_device(ctx, &accel->info, &accel->profile)) {
+        double open_s = start_ns == 0 ? GX_ACCEL_OPEN_S : (double)(gx_now_ns() - start_ns) * 1e-9;
+        GX_TRY(measure(ctx, accel, GX_ACCEL_MEASURE_S, open_s, err));
     }
-    double open_s = start_ns == 0 ? GX_ACCEL_OPEN_S : (double)(gx_now_ns() - start_ns) * 1e-9;
-    return measure(ctx, accel, GX_ACCEL_MEASURE_S, open_s, err);
+    const char *said = getenv("GX_RESIDUES_FROM"); // for tests
+    accel->profile.residues_from = said == NULL ? accel->profile.residues_from : atof(said);
+    return GX_OK;
 }
 
 /* Opened behind the others. */

@@ -275,6 +275,7 @@ static size_t workspace_bytes(const gx_xd *x)
             gx_args args;
             gx_step_args(x->prog, st, NULL, NULL, &args);
             gx_number dtype = gx_step_dtype(x->prog, st);
+            args.by_residues = gx_xd_by_residues(x, kernel, dtype, &args);
             size_t bytes = gx_devcall_workspace(&x->device[0].on, kernel, dtype, &args);
             most = bytes > most ? bytes : most;
         }

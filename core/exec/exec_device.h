@@ -131,6 +131,16 @@ typedef struct gx_xd {
 } gx_xd;
 
 /* A piece of a result that is zero: it does not come down. */
+/* Is the call one of a product that is made by residues there (gx_args.by_residues)? */
+static inline bool gx_xd_by_residues(const gx_xd *x, gx_kernel_id kernel, gx_number dtype,
+                                     const gx_args *args)
+{
+    double n = (double)gx_min(args->m, gx_min(args->n, args->k));
+    return kernel == GX_GEMM && dtype == GX_F64 &&
+           n >= x->device[0].on.accel->profile.residues_from &&
+           x->run->ctx->config.number[GX_SET_DETERMINISTIC] == 0;
+}
+
 static inline bool gx_xd_is_zero(const gx_xd *x, const gx_xd_piece *p)
 {
     return x->zeros != NULL && x->plan.flushes[p->item].is_zero;

@@ -372,6 +372,7 @@ static gx_code run_kernel(gx_xd *x, int32_t t, gx_err *err)
     int64_t info = 0;
     gx_args args;
     gx_step_args(x->prog, st, NULL, x->place, &args);
+    args.by_residues = gx_xd_by_residues(x, kind->kernel, dtype, &args);
     args.work = device->on.hold[GX_XD_WORK].data;
     args.info = x->info != NULL ? &x->info[t] : &info;
     gx_stats_kernel(&x->run->ctx->stats, gx_kernel_flops(kind->kernel, dtype, &args), 0);

@@ -61,16 +61,17 @@ static const figures of_machine = {
     {8e9, 2.5e9, 1.2e9, 4e9, 1, 2.5e9, 2e-4, 1.5e9, 1e-3, 4e9, 16e9, 40e-6}};
 
 /* Copies over PCI Express 3. */
-static const figures of_device = {11,
+static const figures of_device = {12,
                                   8,
                                   {"upload_bytes_per_s", "download_bytes_per_s",
                                    "pageable_up_bytes_per_s", "pageable_down_bytes_per_s",
                                    "pin_bytes_per_s", "launch_s", "wait_s", "open_s", "alloc_s",
-                                   "alloc_bytes_per_s", "sweep_bytes_per_s"},
-                                  {12e9, 12e9, 6e9, 6e9, 1e9, 1e-5, 3e-4, 0.3, 1e-4, 1e12, 250e9}};
+                                   "alloc_bytes_per_s", "sweep_bytes_per_s", "residues_from"},
+                                  {12e9, 12e9, 6e9, 6e9, 1e9, 1e-5, 3e-4, 0.3, 1e-4, 1e12, 250e9,
+                                   GX_RESIDUES_NEVER}};
 
 static_assert(offsetof(gx_profile, thread_s) == 11 * sizeof(double), "as the list");
-static_assert(offsetof(gx_device_profile, sweep_bytes_per_s) == 10 * sizeof(double), "as the list");
+static_assert(offsetof(gx_device_profile, residues_from) == 11 * sizeof(double), "as the list");
 
 /* Factorisations that were not measured: what share of a product's rate they were seen to have. */
 static void fill_rates(gx_profile *profile)

@@ -66,6 +66,9 @@ typedef struct gx_profile {
 /* What a device does per second.  Every figure is positive in a profile that is valid. */
 enum { GX_DEVICE_SIZES = 5 };
 
+/* An n that no product has. */
+#define GX_RESIDUES_NEVER 1e18
+
 typedef struct gx_device_profile {
     /* First all that is one number, as in gx_profile. */
     double upload_bytes_per_s, download_bytes_per_s; /* page-locked copies               */
@@ -77,6 +80,7 @@ typedef struct gx_device_profile {
     double alloc_s;                     /* allocating device memory, little of it      */
     double alloc_bytes_per_s;           /* and for each byte                           */
     double sweep_bytes_per_s;           /* as in gx_profile                            */
+    double residues_from; /* products of f64 from this n on are faster by residues     */
     int64_t gemm_size[GX_DEVICE_SIZES]; /* n of the n x n products, ascending          */
     double gemm_flops_per_s[GX_FLOATS][GX_DEVICE_SIZES];
     double rate_flops_per_s[GX_RATE_COUNT][GX_DEVICE_SIZES]; /* f64, of the same n     */

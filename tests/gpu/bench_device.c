@@ -7,6 +7,7 @@
 **   memory     sums, fills, additions and transposes beside the memory's speed
 **   narrow     products of a large matrix with a few columns, beside its copy
 **   spectra    eigenvalues and singular values with vectors, by size
+**   field      products of m31, and of f64 by residues; circle transforms and constraints of m31; of two devices, columns of each
 **   factors    products and Cholesky factorisations of f64 and f32, by size
 ** Every time is the least of several runs after one that is not counted, over host clocks around
 ** work that is waited for.  GX_BENCH_MOST: the largest side (16384).
@@ -185,6 +186,28 @@ static void field_rates(int64_t most)
     }
 }
 
+/* Products of doubles by residues, beside those as they are. */
+static void residue_rates(int64_t most)
+{
+    for (int64_t n = 1024; n <= most; n *= 2) {
+        void *a = random_matrix(GX_F64, n, false), *b = random_matrix(GX_F64, n, false);
+        void *c = place((size_t)(n * n) * sizeof(double));
+        gx_args args = {.m = n, .n = n, .k = n, .alpha = {1, 0}, .a = a, .lda = n, .b = b};
+        args.c = c;
+        args.ldb = args.ldc = n;
+        for (int by = 0; by < 2; by++) {
+            args.by_residues = by == 1;
+            double flops = gx_kernel_flops(GX_GEMM, GX_F64, &args);
+            double time = time_of(GX_GEMM, GX_F64, args, NULL, 8);
+            print(by == 1 ? "gemm by residues" : "gemm", "f64", (double)n, time,
+                  flops / time / 1e12, "TFLOP/s");
+        }
+        gpu.backend->free(gpu.dev, a);
+        gpu.backend->free(gpu.dev, b);
+        gpu.backend->free(gpu.dev, c);
+    }
+}
+
 /* Circle transforms of a column, their twiddles made, too; rate: of reading and writing it once. */
 static void circle_rates(int64_t most)
 {
@@ -204,6 +227,56 @@ static void circle_rates(int64_t most)
         }
         gpu.backend->free(gpu.dev, c);
     }
+}
+
+/* 64 columns of 2^log on one device, and half of them on each of two at the same time. */
+static void shared_circles(int log)
+{
+    enum { COLUMNS = 64 };
+    gx_queue *queues[2] = {queue, NULL};
+    gx_dev *devs[2] = {gpu.dev, NULL};
+    void *c[2] = {NULL, NULL}, *work[2] = {NULL, NULL};
+    const gx_backend *b = gpu.backend;
+    size_t column = sizeof(uint32_t) << log;
+    gx_args args = {.n = COLUMNS, .k = 1, .ldb = 1, .ldc = (int64_t)1 << log, .alpha = {1, 0}};
+    args.pivot_last = args.row_offset = log;
+    if (b->count() < 2) {
+        return;
+    }
+    must(b->open(1, &devs[1], &err));
+    must(b->queue_create(devs[1], &queues[1], &err));
+    for (int d = 0; d < 2; d++) {
+        must(b->alloc(devs[d], column * (d == 0 ? COLUMNS : COLUMNS / 2), &c[d], &err));
+        must(b->alloc(devs[d], column, &work[d], &err));
+        gx_args fill = {.m = args.ldc, .n = d == 0 ? COLUMNS : COLUMNS / 2, .c = c[d]};
+        fill.ldc = args.ldc;
+        must(b->kernel[GX_FILL][GX_M31](devs[d], queues[d], &fill, &err));
+        must(b->queue_wait(devs[d], queues[d], &err));
+    }
+    for (int devices = 1; devices <= 2; devices++) {
+        double best = 1e9;
+        for (int round = 0; round < 8; round++) {
+            double start = now();
+            for (int d = 0; d < devices; d++) {
+                args.n = COLUMNS / devices;
+                args.c = c[d];
+                args.work = work[d];
+                must(b->kernel[GX_CIRCLE][GX_M31](devs[d], queues[d], &args, &err));
+            }
+            for (int d = 0; d < devices; d++) {
+                must(b->queue_wait(devs[d], queues[d], &err));
+            }
+            best = round > 0 && now() - start < best ? now() - start : best;
+        }
+        print(devices == 1 ? "64 circles" : "64 circles on two", "m31", log, best,
+              2 * COLUMNS * (double)column / best / 1e9, "GB/s");
+    }
+    for (int d = 0; d < 2; d++) {
+        b->free(devs[d], c[d]);
+        b->free(devs[d], work[d]);
+    }
+    b->queue_free(devs[1], queues[1]);
+    b->close(devs[1]);
 }
 
 /*
@@ -427,8 +500,10 @@ int main(void)
     }
     if (is_asked("field")) {
         field_rates(side);
+        residue_rates(side);
         circle_rates(side);
         constraint_rates();
+        shared_circles(is_wide ? 24 : 12);
     }
     if (is_asked("factors")) {
         factor_rates(GX_F64, side);

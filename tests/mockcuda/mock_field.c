@@ -6,6 +6,7 @@
 
 #include "../../core/base/circle.h"
 
+#include <math.h>
 #include <string.h>
 
 __extension__ typedef __int128 wide;
@@ -90,6 +91,99 @@ void mock_bytes_product(const gx_args *p)
     }
 }
 
+// Products of doubles by residues -----------------------------------------------------------------
+
+enum { NOTHING = -(1 << 20), INFINITE = 1 << 20, MOST = 55 };
+
+static const int residues[GX_CUDA_RESIDUES] = {GX_CUDA_RESIDUES_LIST};
+
+static int exponent_of(double x)
+{
+    return !isfinite(x) ? INFINITE : x == 0 ? NOTHING : ilogb(x);
+}
+
+static int balance(const gx_cuda_residues *p, int64_t l)
+{
+    int a = p->inner[l], b = p->inner[p->steps + l];
+    bool is_plain = a > NOTHING && a < INFINITE && b > NOTHING && b < INFINITE;
+    int moved = is_plain ? (b - a) >> 1 : 0;
+    return p->is_b ? -moved : moved;
+}
+
+static double residues_element(const gx_cuda_residues *p, int64_t l, int64_t j)
+{
+    return p->is_turned ? p->x[j + l * p->ldx] : p->x[l + j * p->ldx];
+}
+
+void mock_residues_begin(const gx_cuda_residues *p)
+{
+    for (int64_t i = 0; i < p->n; i++) {
+        p->inner[i] = NOTHING;
+    }
+}
+
+void mock_residues_scan(const gx_cuda_residues *p)
+{
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t l = 0; l < p->k; l++) {
+            int e = exponent_of(residues_element(p, l, j));
+            int *most = p->is_inner ? &p->inner[l + (p->is_b ? p->steps : 0)] : &p->outer[j];
+            e += p->is_inner || e <= NOTHING || e >= INFINITE ? 0 : balance(p, l);
+            *most = e > *most ? e : *most;
+        }
+    }
+}
+
+void mock_residues_pack(const gx_cuda_residues *p)
+{
+    for (int64_t j = 0; j < p->cols; j++) {
+        for (int64_t l = 0; l < p->rows; l++) {
+            int64_t x = 0;
+            if (l < p->k && j < p->n && p->outer[j] < INFINITE && p->outer[j] > NOTHING) {
+                double y = residues_element(p, l, j);
+                x = llrint(scalbn(y, MOST - p->outer[j] + balance(p, l)));
+            }
+            for (int q = 0; q < GX_CUDA_RESIDUES; q++) {
+                int64_t r = (x % residues[q] + residues[q]) % residues[q];
+                r -= r > (residues[q] - 1) / 2 ? residues[q] : 0;
+                ((int8_t *)p->planes)[l + j * p->ldp + q * p->plane] = (int8_t)r;
+            }
+        }
+    }
+}
+
+static double plain(const gx_cuda_residues *p, int64_t i, int64_t j)
+{
+    double sum = 0;
+    for (int64_t l = 0; l < p->k; l++) {
+        double a = p->is_turned ? p->x[i + l * p->ldx] : p->x[l + i * p->ldx];
+        sum += a * (p->is_b ? p->y[j + l * p->ldy] : p->y[l + j * p->ldy]);
+    }
+    return sum;
+}
+
+void mock_residues_join(const gx_cuda_residues *p)
+{
+    const int *of_rows = p->outer, *of_cols = p->outer + p->cols;
+    for (int64_t e = 0; e < p->m * p->n; e++) {
+        int64_t i = e % p->m, j = e / p->m;
+        double x, *c = p->c + i + j * p->ldc;
+        wide sum = 0, product = 1;
+        for (int q = 0; q < GX_CUDA_RESIDUES; q++) { // sum is right modulo product
+            int64_t r = ((const int32_t *)p->planes)[i + j * p->ldp + q * p->plane];
+            r = (r % residues[q] + residues[q]) % residues[q];
+            while (sum % residues[q] != r) {
+                sum += product;
+            }
+            product *= residues[q];
+        }
+        sum -= sum > product / 2 ? product : 0;
+        x = scalbn((double)sum, of_rows[i] + of_cols[j] - 2 * MOST);
+        x = of_rows[i] >= INFINITE || of_cols[j] >= INFINITE ? plain(p, i, j) : x;
+        *c = p->alpha * x + (p->beta == 0 ? 0 : p->beta * *c);
+    }
+}
+
 // Circle transforms -------------------------------------------------------------------------------
 
 void mock_circle_first(const gx_cuda_circle *p)
@@ -154,11 +248,8 @@ void mock_circle_pair(const gx_cuda_circle *p)
 
 void mock_combine(const gx_cuda_combine *p)
 {
-    const gx_constraints constraints = {.step = p->step,
-                                        .power = p->power,
-                                        .steps = p->steps,
-                                        .next = p->next,
-                                        .width = p->width};
+    const gx_constraints constraints = {
+        .step = p->step, .power = p->power, .steps = p->steps, .next = p->next, .width = p->width};
     const gx_args args = {.m = p->m,
                           .k = p->rows,
                           .first_row = p->first,

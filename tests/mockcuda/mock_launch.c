@@ -22,7 +22,7 @@ static gx_scalar get(gx_number dtype, const void *x, int64_t ld, int64_t i, int6
     const void *at = gx_at(x, dtype, ld, i, j);
     memcpy(gx_number_is_double(dtype) ? (void *)d : (void *)f, at, gx_number_bytes(dtype));
     return gx_number_is_double(dtype) ? (gx_scalar){d[0], d[1]}
-                                     : (gx_scalar){(double)f[0], (double)f[1]};
+                                      : (gx_scalar){(double)f[0], (double)f[1]};
 }
 
 static void put(gx_number dtype, void *x, int64_t ld, int64_t i, int64_t j, gx_scalar value)
@@ -295,10 +295,10 @@ static void run_fused(gx_number dtype, const gx_cuda_fused *p)
     }
     for (int k = 0; k < p->outputs; k++) {
         out[k] = (gx_fused_place){p->out[k].data, p->out[k].row, p->out[k].col};
-        f.output[k] = (gx_fused_result){
-            .value = p->value[k],
-            .is_real = p->is_real[k],
-            .fold = p->fold[k] == 0 ? GX_FOLD_NONE : (uint8_t)fold_as[p->fold[k] - 1]};
+        f.output[k] = (gx_fused_result){.value = p->value[k],
+                                        .is_real = p->is_real[k],
+                                        .fold = p->fold[k] == 0 ? GX_FOLD_NONE
+                                                                : (uint8_t)fold_as[p->fold[k] - 1]};
         fold[k] = folded[k];
     }
     args.work = aligned_alloc(64, (gx_backend_cpu.workspace(NULL, GX_FUSED, dtype, &args) + 63) &
@@ -333,7 +333,9 @@ static void spmm(gx_number dtype, const gx_cuda_spmm *p, bool is_gathered)
                         .start = p->start,
                         .index = p->index,
                         .value = p->value};
-    gx_args args = {.transa = !is_gathered ? GX_NO_TRANS : p->is_conj ? GX_CONJ_TRANS : GX_TRANS,
+    gx_args args = {.transa = !is_gathered ? GX_NO_TRANS
+                              : p->is_conj ? GX_CONJ_TRANS
+                                           : GX_TRANS,
                     .m = p->m,
                     .n = is_gathered ? p->rows : p->cols,
                     .k = is_gathered ? p->cols : p->rows,
@@ -434,6 +436,10 @@ typedef enum served {
     FIELD_TRANSPOSE,
     FIELD_PACK,
     FIELD_JOIN,
+    RESIDUES_BEGIN,
+    RESIDUES_SCAN,
+    RESIDUES_PACK,
+    RESIDUES_JOIN,
     CIRCLE_FIRST,
     CIRCLE_UP,
     CIRCLE_INVERT,
@@ -482,6 +488,10 @@ static const char *const names[SERVED] = {
     [FIELD_TRANSPOSE] = "gx_field_transpose",
     [FIELD_PACK] = "gx_field_pack",
     [FIELD_JOIN] = "gx_field_join",
+    [RESIDUES_BEGIN] = "gx_residues_begin",
+    [RESIDUES_SCAN] = "gx_residues_scan",
+    [RESIDUES_PACK] = "gx_residues_pack",
+    [RESIDUES_JOIN] = "gx_residues_join",
     [CIRCLE_FIRST] = "gx_circle_first",
     [CIRCLE_UP] = "gx_circle_up",
     [CIRCLE_INVERT] = "gx_circle_invert",
@@ -555,6 +565,7 @@ typedef struct launch {
         gx_cuda_random random;
         gx_cuda_field field;
         gx_cuda_circle circle;
+        gx_cuda_residues residues;
         gx_cuda_combine combine;
         gx_cuda_fused fused;
         gx_cuda_near near;
@@ -585,13 +596,16 @@ static void serve_family(launch *l)
         mock_near_select, mock_near_finish, mock_near_merit};
     static void (*const field[])(const gx_cuda_field *) = {mock_field_map, mock_field_transpose,
                                                            mock_field_pack, mock_field_join};
-    static void (*const circle[])(const gx_cuda_circle *) = {mock_circle_first, mock_circle_up,
-                                                             mock_circle_invert, mock_circle_pass,
-                                                             mock_circle_pair};
+    static void (*const residues[])(const gx_cuda_residues *) = {
+        mock_residues_begin, mock_residues_scan, mock_residues_pack, mock_residues_join};
+    static void (*const circle[])(const gx_cuda_circle *) = {
+        mock_circle_first, mock_circle_up, mock_circle_invert, mock_circle_pass, mock_circle_pair};
     if (l->kernel == COMBINE) {
         mock_combine(&l->p.combine);
     } else if (l->kernel >= CIRCLE_FIRST && l->kernel <= CIRCLE_PAIR) {
         circle[l->kernel - CIRCLE_FIRST](&l->p.circle);
+    } else if (l->kernel >= RESIDUES_BEGIN && l->kernel <= RESIDUES_JOIN) {
+        residues[l->kernel - RESIDUES_BEGIN](&l->p.residues);
     } else if (l->kernel >= FIELD_MAP && l->kernel <= FIELD_JOIN) {
         field[l->kernel - FIELD_MAP](&l->p.field);
     } else if (is_narrow(l->kernel)) {
@@ -688,16 +702,17 @@ API int cudaLaunchKernel(const void *kernel, dim grid, dim block, void **args, s
         return mock_keep(CUDA_BAD_LAUNCH);
     }
     launch l = {.kernel = (served)(number / GX_FLOATS), .dtype = (gx_number)(number % GX_FLOATS)};
-    size_t size = l.kernel == ROWS                                      ? sizeof l.p.rows
-                  : l.kernel == RANDOM                                  ? sizeof l.p.random
-                  : l.kernel >= CIRCLE_FIRST && l.kernel <= CIRCLE_PAIR ? sizeof l.p.circle
-                  : l.kernel == COMBINE                                 ? sizeof l.p.combine
-                  : l.kernel >= FIELD_MAP && l.kernel <= FIELD_JOIN     ? sizeof l.p.field
-                  : is_narrow(l.kernel)                                 ? sizeof l.p.narrow
-                  : l.kernel == FUSED                                   ? sizeof l.p.fused
-                  : l.kernel >= NEAR_ROWS                               ? sizeof l.p.near
-                  : is_spmm(l.kernel)                                   ? sizeof l.p.spmm
-                                                                        : sizeof l.p.call;
+    size_t size = l.kernel == ROWS                                          ? sizeof l.p.rows
+                  : l.kernel == RANDOM                                      ? sizeof l.p.random
+                  : l.kernel >= CIRCLE_FIRST && l.kernel <= CIRCLE_PAIR     ? sizeof l.p.circle
+                  : l.kernel == COMBINE                                     ? sizeof l.p.combine
+                  : l.kernel >= RESIDUES_BEGIN && l.kernel <= RESIDUES_JOIN ? sizeof l.p.residues
+                  : l.kernel >= FIELD_MAP && l.kernel <= FIELD_JOIN         ? sizeof l.p.field
+                  : is_narrow(l.kernel)                                     ? sizeof l.p.narrow
+                  : l.kernel == FUSED                                       ? sizeof l.p.fused
+                  : l.kernel >= NEAR_ROWS                                   ? sizeof l.p.near
+                  : is_spmm(l.kernel)                                       ? sizeof l.p.spmm
+                                                                            : sizeof l.p.call;
     memcpy(&l.p, args[0], size);
     mock_count(MOCK_KERNEL);
     return mock_enqueue(stream, is_fatal, serve, &l, sizeof l);

@@ -29,6 +29,10 @@ void mock_circle_up(const gx_cuda_circle *p);
 void mock_circle_invert(const gx_cuda_circle *p);
 void mock_circle_pass(const gx_cuda_circle *p);
 void mock_circle_pair(const gx_cuda_circle *p);
+void mock_residues_begin(const gx_cuda_residues *p);
+void mock_residues_scan(const gx_cuda_residues *p);
+void mock_residues_pack(const gx_cuda_residues *p);
+void mock_residues_join(const gx_cuda_residues *p);
 void mock_combine(const gx_cuda_combine *p);
 
 #endif
