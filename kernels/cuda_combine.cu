@@ -10,7 +10,10 @@
 constexpr int THREADS = GX_CUDA_COMBINE_THREADS, ROWS = GX_CUDA_COMBINE_ROWS;
 constexpr int LANES = THREADS * ROWS;
 
-/* Where a thread's rows begin: now[k] and next[k] of column 0, the latter in b for bits of in_b. */
+/*
+** Where a thread's rows are, of column 0: now[k] and next[k], the latter in b for bits of in_b.  Of
+** a whole block whose next rows are all in a the first ones are enough.
+*/
 struct places {
     const uint32_t *now[ROWS], *next[ROWS];
     int in_b;
@@ -29,27 +32,30 @@ __device__ inline places places_of(const gx_cuda_combine &p, int64_t i0)
     return at;
 }
 
+template <bool IS_WHOLE>
 __device__ inline void fetch(const gx_cuda_combine &p, const places &at, const uint32_t *room,
                              uint32_t from, uint32_t number, uint32_t x[ROWS])
 {
     uint32_t kind = from >> GX_CONSTRAINT_KIND, index = from & ((1u << GX_CONSTRAINT_KIND) - 1);
-    if (kind == GX_CONSTRAINT_REGISTER) {
+    if (kind <= GX_CONSTRAINT_NEXT) {
+        bool is_next = kind == GX_CONSTRAINT_NEXT;
+        int64_t in_a = index * p.lda, in_b = index * p.ldb;
+        const uint32_t *first = (is_next ? at.next[0] : at.now[0]) + in_a;
+#pragma unroll
+        for (int k = 0; k < ROWS; k++) {
+            if (IS_WHOLE) {
+                x[k] = __ldg(first + k * THREADS);
+            } else if (is_next) {
+                x[k] = __ldg(at.next[k] + (at.in_b >> k & 1 ? in_b : in_a));
+            } else {
+                x[k] = __ldg(at.now[k] + in_a);
+            }
+        }
+    } else if (kind == GX_CONSTRAINT_REGISTER) {
         const uint32_t *r = room + index * LANES;
 #pragma unroll
         for (int k = 0; k < ROWS; k++) {
             x[k] = r[k * THREADS];
-        }
-    } else if (kind == GX_CONSTRAINT_COLUMN) {
-        int64_t column = index * p.lda;
-#pragma unroll
-        for (int k = 0; k < ROWS; k++) {
-            x[k] = __ldg(at.now[k] + column);
-        }
-    } else if (kind == GX_CONSTRAINT_NEXT) {
-        int64_t in_a = index * p.lda, in_b = index * p.ldb;
-#pragma unroll
-        for (int k = 0; k < ROWS; k++) {
-            x[k] = __ldg(at.next[k] + (at.in_b >> k & 1 ? in_b : in_a));
         }
     } else {
 #pragma unroll
@@ -67,15 +73,15 @@ __device__ inline uint64_t fold(uint64_t x)
 
 /* sum += x times a power; is_third: the sums have had two more already. */
 template <int W>
-__device__ inline void take(const uint32_t *power, const uint32_t x[ROWS], bool is_third,
+__device__ inline void take(uint4 power, const uint32_t x[ROWS], bool is_third,
                             uint64_t sum[W][ROWS])
 {
+    const uint32_t t[GX_CONSTRAINT_WIDTH] = {power.x, power.y, power.z, power.w};
 #pragma unroll
     for (int w = 0; w < W; w++) {
-        uint32_t t = __ldg(power + w);
 #pragma unroll
         for (int k = 0; k < ROWS; k++) {
-            sum[w][k] += (uint64_t)x[k] * t;
+            sum[w][k] += (uint64_t)x[k] * t[w];
         }
     }
     if (is_third) {
@@ -108,54 +114,64 @@ __device__ inline void compute(uint32_t op, uint32_t x[ROWS], const uint32_t b[R
 }
 
 /*
-** x: the last step's result, which the next one mostly wants first, and which then does not wait
-** for shared memory.
+** The steps of a thread's rows from i0 on.  x: the last step's result, which the next one mostly
+** wants first, and which then does not wait for shared memory.
 */
-template <int W> __device__ inline void combine(const gx_cuda_combine &p)
+template <int W, bool IS_WHOLE>
+__device__ inline void combine_rows(const gx_cuda_combine &p, int64_t i0, uint32_t *room)
 {
-    extern __shared__ uint32_t room_of_all[];
-    uint32_t *room = room_of_all + threadIdx.x;
-    const uint4 *step = (const uint4 *)p.step;
-    for (int64_t i0 = (int64_t)blockIdx.x * LANES + threadIdx.x; i0 < p.m;
-         i0 += (int64_t)gridDim.x * LANES) {
-        places at = places_of(p, i0);
-        uint64_t sum[W][ROWS] = {};
-        uint4 code = __ldg(step);
-        uint32_t x[ROWS] = {}, there = ~0u; // x is the value `there`
-        int taken = 0;
-        for (int s = 1; s <= p.steps; s++) {
-            uint4 now = code;
-            code = s < p.steps ? __ldg(step + s) : now;
-            uint32_t b[ROWS], op = now.x & 0xffff;
-            if (now.y != there) {
-                fetch(p, at, room, now.y, now.w, x);
-            }
-            if (op == GX_CONSTRAINT_TAKE) {
-                taken = taken == 2 ? 0 : taken + 1;
-                take<W>(p.power + GX_CONSTRAINT_WIDTH * now.z, x, taken == 0, sum);
-                there = now.y >> GX_CONSTRAINT_KIND == GX_CONSTRAINT_NUMBER ? ~0u : now.y;
-                continue;
-            }
-            fetch(p, at, room, now.z, now.w, b);
-            compute(op, x, b);
-            there = (uint32_t)GX_CONSTRAINT_REGISTER << GX_CONSTRAINT_KIND | now.x >> 16;
-            uint32_t *c = room + (now.x >> 16) * LANES;
-#pragma unroll
-            for (int k = 0; k < ROWS; k++) {
-                c[k * THREADS] = x[k];
-            }
+    const uint4 *step = (const uint4 *)p.step, *power = (const uint4 *)p.power;
+    places at = places_of(p, i0);
+    uint64_t sum[W][ROWS] = {};
+    uint4 code = __ldg(step);
+    uint32_t x[ROWS] = {}, there = ~0u; // x is the value `there`
+    int taken = 0;
+    for (int s = 1; s <= p.steps; s++) {
+        uint4 now = code;
+        code = __ldg(step + (s < p.steps ? s : 0));
+        uint32_t op = now.x & 0xffff;
+        if (now.y != there) {
+            fetch<IS_WHOLE>(p, at, room, now.y, now.w, x);
         }
+        if (op == GX_CONSTRAINT_TAKE) {
+            taken = taken == 2 ? 0 : taken + 1;
+            take<W>(__ldg(power + now.z), x, taken == 0, sum);
+            there = now.y >> GX_CONSTRAINT_KIND == GX_CONSTRAINT_NUMBER ? ~0u : now.y;
+            continue;
+        }
+        uint32_t b[ROWS], *c = room + (now.x >> 16) * LANES;
+        fetch<IS_WHOLE>(p, at, room, now.z, now.w, b);
+        compute(op, x, b);
+        there = (uint32_t)GX_CONSTRAINT_REGISTER << GX_CONSTRAINT_KIND | now.x >> 16;
 #pragma unroll
         for (int k = 0; k < ROWS; k++) {
-            for (int w = 0; w < W && i0 + k * THREADS < p.m; w++) {
-                uint64_t y = fold(fold(sum[w][k]));
-                p.c[w * p.ldc + i0 + k * THREADS] = plus((uint32_t)(y & P31), (uint32_t)(y >> 31));
-            }
+            c[k * THREADS] = x[k];
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < ROWS; k++) {
+        for (int w = 0; w < W && i0 + k * THREADS < p.m; w++) {
+            uint64_t y = fold(fold(sum[w][k]));
+            p.c[w * p.ldc + i0 + k * THREADS] = plus((uint32_t)(y & P31), (uint32_t)(y >> 31));
         }
     }
 }
 
-extern "C" __global__ void gx_combine(const __grid_constant__ gx_cuda_combine p)
+template <int W> __device__ inline void combine(const gx_cuda_combine &p)
+{
+    extern __shared__ uint32_t room[];
+    for (int64_t i = (int64_t)blockIdx.x * LANES; i < p.m; i += (int64_t)gridDim.x * LANES) {
+        bool is_whole = i + LANES <= p.m && p.first + i + LANES + p.next <= p.rows;
+        if (is_whole) {
+            combine_rows<W, true>(p, i + threadIdx.x, room + threadIdx.x);
+        } else {
+            combine_rows<W, false>(p, i + threadIdx.x, room + threadIdx.x);
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    gx_combine(const __grid_constant__ gx_cuda_combine p)
 {
     if (p.width == 1) {
         combine<1>(p);

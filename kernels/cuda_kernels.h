@@ -241,7 +241,7 @@ typedef struct gx_cuda_circle {
 ** memory.  A thread has GX_CUDA_COMBINE_ROWS rows, GX_CUDA_COMBINE_THREADS apart; registers are in
 ** shared memory.
 */
-enum { GX_CUDA_COMBINE_THREADS = 128, GX_CUDA_COMBINE_ROWS = 4 };
+enum { GX_CUDA_COMBINE_THREADS = 64, GX_CUDA_COMBINE_ROWS = 4 };
 
 typedef struct gx_cuda_combine {
     int32_t steps, width;

@@ -223,7 +223,7 @@ static int choose_part(const gx_run *run, const device_columns *x)
 {
     bool is_listed, is_shared = gx_fleet_is_wanted(run->ctx, &is_listed) && x->C->cols < 4;
     int part = x->log, least = (int)gx_min(x->log, DEVICE_PART);
-    part = is_shared && x->log >= DEVICE_PART + 3 ? x->log - 3 : part;
+    part = is_shared && x->log >= DEVICE_PART + 2 ? x->log - 2 : part;
     while (part > least && sizeof(uint32_t) << (part + 2) > run->target_bytes) {
         part--;
     }

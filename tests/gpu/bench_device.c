@@ -279,6 +279,122 @@ static void shared_circles(int log)
     b->close(devs[1]);
 }
 
+/* A block of a long column on a device of two, and what the other one sends. */
+typedef struct half {
+    gx_dev *dev;
+    gx_queue *run, *in;
+    gx_mark *is_done, *is_here;
+    void *block[2], *guest, *work;
+} half;
+
+static void call_circle(const half *h, gx_args args)
+{
+    args.work = h->work;
+    must(gpu.backend->kernel[GX_CIRCLE][GX_M31](h->dev, h->run, &args, &err));
+}
+
+/* h's queue `in` brings a block of the other one's, once that has done what it has enqueued. */
+static void bring(half *h, half *other, void *to, const void *from, size_t bytes)
+{
+    const gx_backend *b = gpu.backend;
+    must(b->mark_set(other->dev, other->run, other->is_done, &err));
+    must(b->queue_after_mark(h->dev, h->in, other->is_done, &err));
+    must(b->copy_from(h->dev, h->in, to, other->dev, from, bytes, &err));
+    must(b->mark_set(h->dev, h->in, h->is_here, &err));
+}
+
+/*
+** One column of 2^log on two devices, by the calls of the product's program: blocks 0 and 2 are the
+** first one's, 1 and 3 the other one's; each layer of neighbours has a block of either.
+*/
+static double long_circle(half h[2], int log)
+{
+    const gx_backend *b = gpu.backend;
+    int64_t m = (int64_t)1 << (log - 2);
+    size_t bytes = (size_t)m * sizeof(uint32_t);
+    gx_args pair = {.m = m, .n = 1, .ldc = m, .ldc2 = m, .pivot_first = 1234567};
+    gx_args own = {.n = 1, .k = 1, .ldb = 1, .ldc = m, .alpha = {1, 0}};
+    own.pivot_last = log - 2;
+    own.row_offset = log;
+    double start = now();
+    for (int d = 0; d < 2; d++) {
+        pair.c = h[d].block[0];
+        pair.c2 = h[d].block[1];
+        call_circle(&h[d], pair);
+    }
+    bring(&h[0], &h[1], h[0].guest, h[1].block[0], bytes);
+    bring(&h[1], &h[0], h[1].guest, h[0].block[1], bytes);
+    for (int d = 0; d < 2; d++) {
+        pair.c = h[d].block[d];
+        pair.c2 = h[d].guest;
+        pair.side = d == 0 ? GX_LEFT : GX_RIGHT;
+        must(b->queue_after_mark(h[d].dev, h[d].run, h[d].is_here, &err));
+        call_circle(&h[d], pair);
+    }
+    bring(&h[0], &h[1], h[0].block[1], h[1].guest, bytes);
+    bring(&h[1], &h[0], h[1].block[0], h[0].guest, bytes);
+    for (int q = 0; q < 2; q++) {
+        for (int d = 0; d < 2; d++) {
+            own.c = h[d].block[q == 0 ? d : 1 - d];
+            own.pivot_first = q == 0 ? 3 * d : 2 - d;
+            if (q == 1) {
+                must(b->queue_after_mark(h[d].dev, h[d].run, h[d].is_here, &err));
+            }
+            call_circle(&h[d], own);
+        }
+    }
+    for (int d = 0; d < 2; d++) {
+        must(b->queue_wait(h[d].dev, h[d].run, &err));
+    }
+    return now() - start;
+}
+
+static void long_circles(int log)
+{
+    const gx_backend *b = gpu.backend;
+    half h[2] = {{.dev = gpu.dev, .run = queue}, {.dev = NULL}};
+    size_t bytes = sizeof(uint32_t) << log;
+    double best = 1e9, alone;
+    void *c = place(bytes);
+    gx_args args = {.n = 1, .k = 1, .ldb = 1, .c = c, .ldc = (int64_t)1 << log, .alpha = {1, 0}};
+    args.pivot_last = args.row_offset = log;
+    if (b->count() < 2) {
+        gpu.backend->free(gpu.dev, c);
+        return;
+    }
+    alone = time_of(GX_CIRCLE, GX_M31, args, NULL, 8);
+    print("long circle", "m31", log, alone, 2 * (double)bytes / alone / 1e9, "GB/s");
+    gpu.backend->free(gpu.dev, c);
+    must(b->open(1, &h[1].dev, &err));
+    must(b->queue_create(h[1].dev, &h[1].run, &err));
+    for (int d = 0; d < 2; d++) {
+        must(b->queue_create(h[d].dev, &h[d].in, &err));
+        must(b->mark_create(h[d].dev, &h[d].is_done, &err));
+        must(b->mark_create(h[d].dev, &h[d].is_here, &err));
+        void **room[] = {&h[d].block[0], &h[d].block[1], &h[d].guest, &h[d].work};
+        for (int k = 0; k < 4; k++) {
+            must(b->alloc(h[d].dev, bytes / 4, room[k], &err));
+        }
+    }
+    (void)(b->reaches(h[0].dev, h[1].dev) && b->reaches(h[1].dev, h[0].dev));
+    for (int round = 0; round < 8; round++) {
+        double time = long_circle(h, log);
+        best = round > 0 && time < best ? time : best;
+    }
+    print("long circle on two", "m31", log, best, 2 * (double)bytes / best / 1e9, "GB/s");
+    for (int d = 0; d < 2; d++) {
+        void *room[] = {h[d].block[0], h[d].block[1], h[d].guest, h[d].work};
+        for (int k = 0; k < 4; k++) {
+            b->free(h[d].dev, room[k]);
+        }
+        b->mark_free(h[d].dev, h[d].is_done);
+        b->mark_free(h[d].dev, h[d].is_here);
+        b->queue_free(h[d].dev, h[d].in);
+    }
+    b->queue_free(h[1].dev, h[1].run);
+    b->close(h[1].dev);
+}
+
 /*
 ** Constraints of 40 columns, 100 of them with a product and a difference, some of the next row, in
 ** qm31; rate: of reading the columns once.
@@ -504,6 +620,7 @@ int main(void)
         circle_rates(side);
         constraint_rates();
         shared_circles(is_wide ? 24 : 12);
+        long_circles(is_wide ? 28 : 14);
     }
     if (is_asked("factors")) {
         factor_rates(GX_F64, side);
