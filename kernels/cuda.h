@@ -256,8 +256,6 @@ gx_code gx_cuda_gemm(gx_dev *dev, gx_queue *queue, gx_number dtype, gx_trans tra
                      gx_err *err);
 
 /* c = alpha a b with f16 operands, added up in f32: tensor cores'. */
-gx_code gx_cuda_gemm_i8(gx_dev *dev, gx_queue *queue, int64_t m, int64_t n, int64_t k,
-                        const int8_t *a, const int8_t *b, int32_t *c, gx_err *err);
 gx_code gx_cuda_gemm_f16(gx_dev *dev, gx_queue *queue, int64_t m, int64_t n, int64_t k, float alpha,
                          const void *a, int64_t lda, const void *b, int64_t ldb, float *c,
                          int64_t ldc, gx_err *err);
@@ -368,6 +366,10 @@ GX_CUDA_REAL_KERNELS(GX_REAL_DECLARE)
 GX_CUDA_FIELD_KERNELS(GX_FIELD_DECLARE)
 size_t gx_cuda_field_bytes(const gx_args *args);
 size_t gx_cuda_combine_bytes(const gx_args *args);
+
+/* c, m x n of 32-bit sums, = a^T b of bytes: a k x m, b k x n, without gaps (cuda_residues.c). */
+gx_code gx_cuda_gemm_i8(gx_dev *dev, gx_queue *queue, int64_t m, int64_t n, int64_t k,
+                        const int8_t *a, const int8_t *b, int32_t *c, gx_err *err);
 
 /* GX_GEMM of f64 by residues (cuda_residues.c); m, n, k > 0. */
 gx_code gx_cuda_residues_gemm(gx_dev *dev, gx_queue *queue, const gx_args *p, gx_err *err);

@@ -86,17 +86,6 @@ gx_code gx_cuda_gemm_f16(gx_dev *dev, gx_queue *queue, int64_t m, int64_t n, int
     return gx_cublas_check(dev, status, "gemm", err);
 }
 
-gx_code gx_cuda_gemm_i8(gx_dev *dev, gx_queue *queue, int64_t m, int64_t n, int64_t k,
-                        const int8_t *a, const int8_t *b, int32_t *c, gx_err *err)
-{
-    const int I8 = 3, I32 = 10, COMPUTE_I32 = 72, ANY = -1; // CUDA_R_8I, CUDA_R_32I, CUBLAS_...
-    const int32_t one = 1, zero = 0;
-    GX_TRY(gx_cuda_blas(dev, queue, err));
-    int status = dev->api->gemm_ex(queue->blas, GX_TRANS, GX_NO_TRANS, m, n, k, &one, a, I8, k, b,
-                                   I8, k, &zero, c, I32, m, COMPUTE_I32, ANY);
-    return gx_cublas_check(dev, status, "gemm", err);
-}
-
 // Syrk, herk --------------------------------------------------------------------------------------
 
 static gx_code rank_k(gx_dev *dev, gx_queue *queue, gx_number dtype, bool is_hermitian,

@@ -31,7 +31,7 @@ __device__ inline int exponent_in_step(const gx_cuda_residues &p, int64_t l)
     return p.is_b ? -balance(p, l) : balance(p, l);
 }
 
-/* Element (l, j) of the operand, l a step of the sum, where it is not turned: of columns of them. */
+/* Element (l, j) of the operand: step l of the sum of its column j. */
 __device__ inline double element(const gx_cuda_residues &p, int64_t l, int64_t j)
 {
     return p.is_turned ? p.x[j + l * p.ldx] : p.x[l + j * p.ldx];

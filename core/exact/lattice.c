@@ -331,8 +331,10 @@ gx_code gx_alg_nearest_points(gx_run *run, const gx_mat *A, gx_lattice lattice, 
     s.value = !C->is_stored && C->value.data != NULL && gx_sink_is_plain(C) ? C->value.data : NULL;
     s.strip = gx_min(C->tile_rows, A->rows);
     if (s.value != NULL) {
+        // Whole tiles: one of which strips are cut is looked for once for each of them.
         int64_t rows = 4 * GX_PASS_CHUNK_BYTES / ((int64_t)sizeof(double) * A->cols);
-        s.strip = gx_max(LANES, rows / LANES * LANES);
+        bool has_tiles = gx_mat_base_stored(A) != NULL && A->tile_rows >= rows;
+        s.strip = has_tiles ? A->tile_rows : gx_max(LANES, rows / LANES * LANES);
     }
     double elements = (double)A->rows * (double)A->cols;
     gx_pass pass = {.sources = &A,

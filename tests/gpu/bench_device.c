@@ -7,7 +7,8 @@
 **   memory     sums, fills, additions and transposes beside the memory's speed
 **   narrow     products of a large matrix with a few columns, beside its copy
 **   spectra    eigenvalues and singular values with vectors, by size
-**   field      products of m31, and of f64 by residues; circle transforms and constraints of m31; of two devices, columns of each
+**   field      products of m31, and of f64 by residues; circle transforms and constraints of m31;
+**              of two devices, columns of each and a long column of both
 **   factors    products and Cholesky factorisations of f64 and f32, by size
 ** Every time is the least of several runs after one that is not counted, over host clocks around
 ** work that is waited for.  GX_BENCH_MOST: the largest side (16384).
