@@ -9,9 +9,12 @@
 
 #include "foretell.h"
 
-/* What is known of row i: odd is NaN where a number is none. */
+/*
+** What is known of row i: odd is NaN where a number is none.  The square of its length, which
+** keep_longest() wants; else 0.
+*/
 template <class T>
-__device__ inline void keep_row(const gx_cuda_near &p, int64_t i, T odd, double square)
+__device__ inline double keep_row(const gx_cuda_near &p, int64_t i, T odd, double square)
 {
     if (!(odd == 0)) {
         atomicMax(&p.state->bad, (uint32_t)(INT32_MAX - (p.i0 + i)));
@@ -22,7 +25,21 @@ __device__ inline void keep_row(const gx_cuda_near &p, int64_t i, T odd, double 
         ((T *)p.factor)[i] = (T)(p.metric != GX_METRIC_COSINE ? square
                                  : square == 0                ? 0
                                                               : 1 / sqrt(square));
-        // Of numbers that are not negative the bits are ordered.
+        return square;
+    }
+    return 0;
+}
+
+/*
+** The largest square of those of a whole warp's rows, none of which is negative, into the state:
+** one access for all of them, since those to one place wait for each other.
+*/
+__device__ inline void keep_longest(const gx_cuda_near &p, double square)
+{
+    for (int apart = 16; apart > 0; apart /= 2) {
+        square = fmax(square, __shfl_xor_sync(~0u, square, apart));
+    }
+    if (threadIdx.x % 32 == 0 && square > 0) { // then the bits are ordered, too
         atomicMax((unsigned long long *)&p.state->longest,
                   (unsigned long long)__double_as_longlong(square));
     }

@@ -78,14 +78,12 @@ __device__ inline void near_pieces(const gx_cuda_near &p)
     for (int s = 0; s < SLICES; s++) {
         own_most = fmaxf(own_most, most[s][t]);
     }
-    if (i >= p.rows) {
-        return;
-    }
+    bool is_row = i < p.rows;
     float scale = scale_of(own_most);
     __half *piece = (__half *)p.pieces + i;
     int64_t next = p.deep * p.ldp;
 #pragma unroll 8
-    for (int64_t l = slice; l < p.deep; l += SLICES) {
+    for (int64_t l = slice; l < p.deep && is_row; l += SLICES) {
         __half high, low;
         if (l < p.k) {
             number_of(p, i, l, wide);
@@ -102,8 +100,12 @@ __device__ inline void near_pieces(const gx_cuda_near &p)
         own_odd += odd[s][t];
         own_square += square[s][t];
     }
-    p.row_scale[i] = 1 / scale;
-    keep_row<float>(p, i, own_odd, own_square);
+    double longest = 0;
+    if (is_row) {
+        p.row_scale[i] = 1 / scale;
+        longest = keep_row<float>(p, i, own_odd, own_square);
+    }
+    keep_longest(p, longest);
 }
 
 /* A thread block a query. */
@@ -142,7 +144,7 @@ __device__ inline void near_image(const gx_cuda_near &p)
 
 // By name -----------------------------------------------------------------------------------------
 
-extern "C" __global__ void __launch_bounds__(WARP * SLICES)
+extern "C" __global__ void __launch_bounds__(WARP *SLICES)
     gx_near_pieces_f32(const __grid_constant__ gx_cuda_near p)
 {
     near_pieces(p);

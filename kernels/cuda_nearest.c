@@ -191,7 +191,8 @@ static gx_code look_at_rows(gx_dev *dev, gx_queue *queue, gx_number dtype, const
     call.few = (int32_t)few;
     call.b = gx_at(all->b, dtype, all->ldb, 0, j);
     call.value = gx_at(all->value, dtype, all->ldv, 0, j);
-    return launch(dev, queue, GX_CUDA_NEAR_ROWS, dtype, gx_ceil_div(call.rows, WARP), 1, &call,
+    int64_t rows = WARP * 16 / (int64_t)gx_number_bytes(dtype); // a thread loads 16 bytes at once
+    return launch(dev, queue, GX_CUDA_NEAR_ROWS, dtype, gx_ceil_div(call.rows, rows), 1, &call,
                   err);
 }
 

@@ -19,11 +19,13 @@ enum { LIST_EACH = GX_NEAREST_MOST / THREADS, LAST_EACH = GX_CUDA_NEAR_LAST / TH
 
 // Numbers -----------------------------------------------------------------------------------------
 
+/* wide: WIDE numbers that are loaded at once. */
 template <class T> struct real_of;
 
 template <> struct real_of<float> {
     typedef unsigned bits;
-    enum { IS_DOUBLE = 0, BITS = 32, ROOM = GX_CUDA_NEAR_ROOM };
+    typedef float4 wide;
+    enum { IS_DOUBLE = 0, BITS = 32, ROOM = GX_CUDA_NEAR_ROOM, WIDE = 4 };
     static __device__ bits raw(float x)
     {
         return __float_as_uint(x);
@@ -36,7 +38,8 @@ template <> struct real_of<float> {
 
 template <> struct real_of<double> {
     typedef unsigned long long bits;
-    enum { IS_DOUBLE = 1, BITS = 64, ROOM = GX_CUDA_NEAR_ROOM_F64 };
+    typedef double2 wide;
+    enum { IS_DOUBLE = 1, BITS = 64, ROOM = GX_CUDA_NEAR_ROOM_F64, WIDE = 2 };
     static __device__ bits raw(double x)
     {
         return (bits)__double_as_longlong(x);
@@ -86,58 +89,111 @@ template <class T> __device__ inline T gap_term(int metric, T x, T y, T sum)
 
 /* What the threads of a row come to. */
 template <class T> struct slices {
-    T sum[SLICES][GX_CUDA_FEW][WARP], odd[SLICES][WARP];
-    double square[SLICES][WARP];
+    enum { ROWS = WARP * real_of<T>::WIDE };
+    T sum[SLICES][GX_CUDA_FEW][ROWS], odd[SLICES][ROWS];
+    double square[SLICES][ROWS];
 };
 
-/* A warp is 32 rows; SLICES of them share the columns. */
-template <class T, int FEW> __device__ inline void look_at_rows(const gx_cuda_near &p, slices<T> &s)
+/* What a thread has seen of its rows. */
+template <class T, int FEW> struct own_rows {
+    double square[real_of<T>::WIDE];
+    bool has_any[real_of<T>::WIDE];                          /* a number that is not 0 */
+    T sum[FEW + 1][real_of<T>::WIDE], odd[real_of<T>::WIDE]; /* odd: NaN where a number is none */
+};
+
+/*
+** The thread's columns of its rows, from row i on.  IS_PLAIN: all of them are there and aligned, of
+** products without a shift: then many loads are under way at the same time.
+*/
+template <class T, int FEW, bool IS_PLAIN>
+__device__ inline void look_at_columns(const gx_cuda_near &p, int64_t i, own_rows<T, FEW> &own)
 {
-    int64_t i = (int64_t)blockIdx.x * WARP + threadIdx.x;
-    const T *a = (const T *)p.a + p.i0 + (i < p.rows ? i : 0), *b = (const T *)p.b;
-    const T *shift = (const T *)p.shift;
+    constexpr int WIDE = real_of<T>::WIDE;
+    typedef typename real_of<T>::wide wide_load;
+    const T *a = (const T *)p.a + p.i0, *b = (const T *)p.b, *shift = (const T *)p.shift;
     T *shifted = (T *)p.shifted;
-    double square = 0;
-    T sum[FEW + 1] = {}, odd = 0; // one more: never none; odd: NaN where a number is none
 #pragma unroll 8
     for (int64_t l = threadIdx.y; l < p.k; l += SLICES) {
-        T x = a[l * p.lda];
-        odd += x * (T)0;
-        double wide = x;
-        if (p.is_shifted != 0) {
-            wide -= (double)shift[l];
-            if (i < p.rows) {
-                shifted[l * p.rows + i] = (T)wide;
-            }
+        alignas(16) T x[WIDE];
+        if (IS_PLAIN) {
+            *(wide_load *)x = __ldg((const wide_load *)(a + i + l * p.lda));
         }
-        square = __fma_rn(wide, wide, square);
-        square = square == 0 && wide != 0 ? 0x1p-1074 : square; // small, not zeros
+#pragma unroll
+        for (int v = 0; v < WIDE; v++) {
+            if (!IS_PLAIN) {
+                x[v] = a[(i + v < p.rows ? i + v : p.rows - 1) + l * p.lda];
+            }
+            own.odd[v] += x[v] * (T)0;
+            double wide = x[v];
+            if (!IS_PLAIN && p.is_shifted != 0) {
+                wide -= (double)shift[l];
+                if (i + v < p.rows) {
+                    shifted[l * p.rows + i + v] = (T)wide;
+                }
+            }
+            own.square[v] = __fma_rn(wide, wide, own.square[v]);
+            own.has_any[v] = own.has_any[v] || (IS_PLAIN ? x[v] != 0 : wide != 0);
+        }
 #pragma unroll
         for (int q = 0; q < FEW; q++) {
             T y = b[l + q * p.ldb];
-            sum[q] = p.has_gaps != 0 ? gap_term(p.metric, x, y, sum[q]) : fma(x, y, sum[q]);
+#pragma unroll
+            for (int v = 0; v < WIDE; v++) {
+                own.sum[q][v] = !IS_PLAIN && p.has_gaps != 0
+                                    ? gap_term(p.metric, x[v], y, own.sum[q][v])
+                                    : fma(x[v], y, own.sum[q][v]);
+            }
         }
     }
-    for (int q = 0; q < FEW; q++) {
-        s.sum[threadIdx.y][q][threadIdx.x] = sum[q];
+}
+
+/*
+** A thread has some rows next to each other, a warp those of its threads; SLICES of them share the
+** columns.
+*/
+template <class T, int FEW> __device__ inline void look_at_rows(const gx_cuda_near &p, slices<T> &s)
+{
+    constexpr int WIDE = real_of<T>::WIDE;
+    int64_t first = (int64_t)blockIdx.x * (WARP * WIDE);
+    int mine = threadIdx.x * WIDE;
+    uintptr_t start = (uintptr_t)((const T *)p.a + p.i0 + first);
+    bool is_plain = start % (sizeof(T) * WIDE) == 0 && p.lda % WIDE == 0 &&
+                    first + WARP * WIDE <= p.rows && p.is_shifted == 0 && p.has_gaps == 0;
+    own_rows<T, FEW> own = {};
+    if (is_plain) {
+        look_at_columns<T, FEW, true>(p, first + mine, own);
+    } else {
+        look_at_columns<T, FEW, false>(p, first + mine, own);
     }
-    s.odd[threadIdx.y][threadIdx.x] = odd;
-    s.square[threadIdx.y][threadIdx.x] = square;
-    __syncthreads();
-    if (threadIdx.y > 0 || i >= p.rows) {
-        return;
-    }
-    for (int t = 1; t < SLICES; t++) {
-        square += s.square[t][threadIdx.x];
-        odd += s.odd[t][threadIdx.x];
+    for (int v = 0; v < WIDE; v++) {
         for (int q = 0; q < FEW; q++) {
-            sum[q] += s.sum[t][q][threadIdx.x];
+            s.sum[threadIdx.y][q][mine + v] = own.sum[q][v];
         }
+        s.odd[threadIdx.y][mine + v] = own.odd[v];
+        bool is_small = own.square[v] == 0 && own.has_any[v]; // small, not zeros
+        s.square[threadIdx.y][mine + v] = is_small ? 0x1p-1074 : own.square[v];
     }
-    for (int q = 0; q < FEW; q++) {
-        ((T *)p.value)[i + q * p.ldv] = sum[q];
+    __syncthreads();
+    int t = threadIdx.x + WARP * threadIdx.y; // a row each
+    int64_t i = first + t;
+    double longest = 0;
+    if (t < WARP * WIDE && i < p.rows) {
+        double square = s.square[0][t];
+        T odd = s.odd[0][t];
+        for (int u = 1; u < SLICES; u++) {
+            square += s.square[u][t];
+            odd += s.odd[u][t];
+        }
+        for (int q = 0; q < FEW; q++) {
+            T value = s.sum[0][q][t];
+            for (int u = 1; u < SLICES; u++) {
+                value += s.sum[u][q][t];
+            }
+            ((T *)p.value)[i + q * p.ldv] = value;
+        }
+        longest = keep_row<T>(p, i, odd, square);
     }
-    keep_row<T>(p, i, odd, square);
+    keep_longest(p, longest);
 }
 
 template <class T> __device__ inline void near_rows(const gx_cuda_near &p)
