@@ -18,6 +18,9 @@
 /* Columns of a step; queries of a batch; rows of a block at most. */
 enum { DEEP = 8, PAIRS = DEEP / 2, QUERIES = 128, MOST = 32 };
 
+/* So few queries meet all rows of some columns before the next: columns are read once, in order. */
+enum { FEW = 2 };
+
 /* Where there are no such vectors. */
 static void plain(const gx_args *p)
 {
@@ -73,14 +76,19 @@ GX_INLINE int32_t pair_at(const char *at)
     return pair;
 }
 
+typedef int32_t four __attribute__((vector_size(16), aligned(4), may_alias));
+
 /* The sums of a block and query, in lanes, to its rows. */
-GX_INLINE void put_sums(const gx_args *p, int64_t i0, int64_t rows, int64_t j, const int32_t *low,
-                        const int32_t *high)
+GX_INLINE void put_sums(const gx_args *p, int64_t i0, int64_t rows, int64_t most, int64_t j,
+                        const four *low, const four *high)
 {
     int32_t *c = (int32_t *)p->c + j * p->ldc + i0;
-    for (int64_t i = 0; i < rows; i++) {
-        const int32_t *half = i % 8 < 4 ? low : high;
-        c[i] += half[i / 8 * 4 + i % 4];
+    for (int64_t i = 0; i < rows && rows < most; i++) {
+        c[i] += (i % 8 < 4 ? low : high)[i / 8][i % 4];
+    }
+    for (int64_t i = 0; i < most && rows == most; i += 8) {
+        *(four *)(c + i) += low[i / 8];
+        *(four *)(c + i + 4) += high[i / 8];
     }
 }
 
@@ -97,7 +105,8 @@ GX_INLINE void put_sums(const gx_args *p, int64_t i0, int64_t rows, int64_t j, c
     }                                                                                              \
                                                                                                    \
     __attribute__((target(words), always_inline)) static inline void block_##name(                 \
-        const gx_args *p, bool has_sign, int64_t i0, int64_t rows, int64_t j0, int64_t j1)         \
+        const gx_args *p, bool has_sign, int64_t i0, int64_t rows, int64_t j0, int64_t j1,         \
+        int64_t l0, int64_t l1)                                                                    \
     {                                                                                              \
         vec sum[QUERIES][2];                                                                       \
         char spare[MOST];                                                                          \
@@ -105,7 +114,7 @@ GX_INLINE void put_sums(const gx_args *p, int64_t i0, int64_t rows, int64_t j, c
         for (int64_t j = 0; j < j1 - j0; j++) {                                                    \
             sum[j][0] = sum[j][1] = zero();                                                        \
         }                                                                                          \
-        for (int64_t l = 0; l < p->k; l += DEEP) {                                                 \
+        for (int64_t l = l0; l < l1; l += DEEP) {                                                  \
             vec low[PAIRS], high[PAIRS];                                                           \
             for (int t = 0; t < PAIRS; t++) {                                                      \
                 vec x = column_##name(has_sign, column_of(p, i0, rows, ROWS, l + 2 * t, spare));   \
@@ -127,24 +136,62 @@ GX_INLINE void put_sums(const gx_args *p, int64_t i0, int64_t rows, int64_t j, c
             }                                                                                      \
         }                                                                                          \
         for (int64_t j = 0; j < j1 - j0; j++) {                                                    \
-            int32_t half[2][(ROWS) / 2];                                                           \
-            memcpy(half, sum[j], sizeof half);                                                     \
-            put_sums(p, i0, rows, j0 + j, half[0], half[1]);                                       \
+            put_sums(p, i0, rows, ROWS, j0 + j, (const four *)&sum[j][0],                          \
+                     (const four *)&sum[j][1]);                                                    \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    /* One query and DEEP whole columns from l on; gives the rows that are done. */                \
+    __attribute__((target(words), always_inline)) static inline int64_t columns_##name(            \
+        const gx_args *p, bool has_sign, int64_t j, int64_t l)                                     \
+    {                                                                                              \
+        const char *a = (const char *)p->a + l * p->lda;                                           \
+        const char *b = (const char *)((const int16_t *)p->b + j * p->ldb + l);                    \
+        vec both[PAIRS];                                                                           \
+        for (int t = 0; t < PAIRS; t++) {                                                          \
+            both[t] = all(pair_at(b + 4 * t));                                                     \
+        }                                                                                          \
+        int64_t i = 0;                                                                             \
+        for (; i + ROWS <= p->m; i += ROWS) {                                                      \
+            vec lower = zero(), upper = zero();                                                    \
+            for (int t = 0; t < PAIRS; t++) {                                                      \
+                vec x = column_##name(has_sign, a + 2 * t * p->lda + i);                           \
+                vec y = column_##name(has_sign, a + (2 * t + 1) * p->lda + i);                     \
+                lower = add_product(lower, low_of(x, y), both[t]);                                 \
+                upper = add_product(upper, high_of(x, y), both[t]);                                \
+            }                                                                                      \
+            put_sums(p, i, ROWS, ROWS, j, (const four *)&lower, (const four *)&upper);             \
+        }                                                                                          \
+        return i;                                                                                  \
+    }                                                                                              \
+                                                                                                   \
+    __attribute__((target(words), always_inline)) static inline void all_##name(const gx_args *p,  \
+                                                                               bool has_sign)      \
+    {                                                                                              \
+        int64_t l = 0;                                                                             \
+        for (; p->n <= FEW && l + DEEP <= p->k; l += DEEP) {                                       \
+            int64_t done = 0;                                                                      \
+            for (int64_t j = 0; j < p->n; j++) {                                                   \
+                done = columns_##name(p, has_sign, j, l);                                          \
+            }                                                                                      \
+            if (done < p->m) {                                                                     \
+                block_##name(p, has_sign, done, p->m - done, 0, p->n, l, l + DEEP);                \
+            }                                                                                      \
+        }                                                                                          \
+        for (int64_t j = 0; j < p->n && l < p->k; j += QUERIES) {                                  \
+            int64_t end = gx_min(p->n, j + QUERIES);                                               \
+            for (int64_t i = 0; i < p->m; i += ROWS) {                                             \
+                block_##name(p, has_sign, i, gx_min(ROWS, p->m - i), j, end, l, p->k);             \
+            }                                                                                      \
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
     __attribute__((target(words), noinline)) static void whole_##name(const gx_args *p)            \
     {                                                                                              \
-        for (int64_t j = 0; j < p->n; j += QUERIES) {                                              \
-            int64_t end = gx_min(p->n, j + QUERIES);                                               \
-            for (int64_t i = 0; i < p->m; i += ROWS) {                                             \
-                int64_t rows = gx_min(ROWS, p->m - i);                                             \
-                if (p->from == GX_DTYPE_U8) {                                                      \
-                    block_##name(p, false, i, rows, j, end);                                       \
-                } else {                                                                           \
-                    block_##name(p, true, i, rows, j, end);                                        \
-                }                                                                                  \
-            }                                                                                      \
+        if (p->from == GX_DTYPE_U8) {                                                              \
+            all_##name(p, false);                                                                  \
+        } else {                                                                                   \
+            all_##name(p, true);                                                                   \
         }                                                                                          \
     }
 

@@ -166,9 +166,9 @@ static gx_code code_tile(void *arg, int64_t unit, gx_pass_thread *thread, void *
         GX_TRY(measure(q, &r, i0 + i, err));
         choose_scales(q, &r);
         for (int64_t j = 0; j < q->A->cols; j++) {
-            code_column(q, &r, j, bytes + j / q->per * high + i);
+            code_column(q, &r, j, bytes + (GX_ROW_FACTS + j / q->per) * high + i);
         }
-        put_facts(&r, q->A->cols, bytes + q->codes * high + i, high);
+        put_facts(&r, q->A->cols, bytes + i, high);
     }
     return GX_OK;
 }

@@ -242,15 +242,9 @@ static gx_code multiply(const sift *s, const int8_t *codes, int64_t m, int64_t l
 
 static void unpack(const sift *s, const uint8_t *bytes, int64_t m, int64_t w, int8_t *codes)
 {
-    int bits = gx_codes_bits(s->codes);
-    int8_t one[8];
-    for (int64_t j = 0; j < w; j++) {
-        for (int64_t i = 0; i < m; i++) {
-            gx_codes_of_byte(bits, bytes[j * m + i], one);
-            for (int c = 0; c < s->per; c++) {
-                codes[(j * s->per + c) * m + i] = one[c];
-            }
-        }
+    for (int64_t j = 0; j < w * s->per; j++) {
+        gx_codes_unpack(gx_codes_bits(s->codes), (int)(j % s->per), bytes + j / s->per * m, m,
+                        codes + j * m);
     }
 }
 
@@ -261,7 +255,7 @@ static gx_code read_unit(const sift *s, gx_pass_thread *thread, int64_t i0, int6
     const gx_mat *base = &s->codes->base;
     int64_t all = gx_codes_bytes(s->codes), step = chunk_of(s);
     const gx_row_facts facts = {r->scale, r->residual, r->norm};
-    GX_TRY(gx_pass_read_as(thread, base, i0, all, m, GX_ROW_FACTS, GX_DTYPE_I8, r->bytes, m, err));
+    GX_TRY(gx_pass_read_as(thread, base, i0, 0, m, GX_ROW_FACTS, GX_DTYPE_I8, r->bytes, m, err));
     GX_TRY(gx_row_facts_of(s->codes, i0, m, r->bytes, &facts, err));
     weigh_rows(s, r, m);
     if (is_few(s)) {
@@ -270,7 +264,7 @@ static gx_code read_unit(const sift *s, gx_pass_thread *thread, int64_t i0, int6
     for (int64_t b = 0; b < all && gx_ok(s->run); b += step) {
         int64_t w = gx_min(step, all - b);
         void *to = s->per > 1 ? (void *)r->bytes : r->codes;
-        GX_TRY(gx_pass_read_as(thread, base, i0, b, m, w, GX_DTYPE_I8, to, m, err));
+        GX_TRY(gx_pass_read_as(thread, base, i0, GX_ROW_FACTS + b, m, w, GX_DTYPE_I8, to, m, err));
         if (s->per > 1) {
             unpack(s, r->bytes, m, w, r->codes);
         }

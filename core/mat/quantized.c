@@ -65,13 +65,17 @@ gx_code gx_row_facts_of(const gx_leaf *codes, int64_t i0, int64_t m, const uint8
 {
     static const char *const words[] = {"scale", "residual", "norm"};
     float *const to[] = {facts->scale, facts->residual, facts->norm};
-    for (int f = 0; f < 3; f++) {
+    for (int f = 0; f < 3; f++, bytes += 4 * m) {
+        int odd = 0;
         for (int64_t i = 0; i < m; i++) {
-            uint8_t one[sizeof(float)];
-            for (int b = 0; b < (int)sizeof one; b++) {
-                one[b] = bytes[((int64_t)f * (int64_t)sizeof one + b) * m + i];
-            }
-            memcpy(&to[f][i], one, sizeof one);
+            uint32_t bits = bytes[i] | (uint32_t)bytes[m + i] << 8 |
+                            (uint32_t)bytes[2 * m + i] << 16 | (uint32_t)bytes[3 * m + i] << 24;
+            float x;
+            memcpy(&x, &bits, sizeof x);
+            odd |= !(x >= 0 && x <= GX_ROW_FACT_MOST);
+            to[f][i] = x;
+        }
+        for (int64_t i = 0; i < m && odd != 0; i++) {
             if (!(to[f][i] >= 0 && to[f][i] <= GX_ROW_FACT_MOST)) {
                 return gx_fail(err, GX_CORRUPT, "the %s of row %" PRId64 " of %s is %g", words[f],
                                i0 + i, codes->base.label, (double)to[f][i]);
@@ -81,16 +85,17 @@ gx_code gx_row_facts_of(const gx_leaf *codes, int64_t i0, int64_t m, const uint8
     return GX_OK;
 }
 
-void gx_codes_of_byte(int bits, uint8_t byte, int8_t *codes)
+void gx_codes_unpack(int bits, int within, const uint8_t *bytes, int64_t m, int8_t *codes)
 {
     if (bits == 8) {
-        codes[0] = (int8_t)byte;
+        memcpy(codes, bytes, (size_t)m);
     } else if (bits == 4) {
-        codes[0] = (int8_t)((byte & 15) - 8);
-        codes[1] = (int8_t)((byte >> 4) - 8);
+        for (int64_t i = 0; i < m; i++) {
+            codes[i] = (int8_t)((bytes[i] >> 4 * within & 15) - 8);
+        }
     } else {
-        for (int b = 0; b < 8; b++) {
-            codes[b] = (byte >> b & 1) != 0 ? 1 : -1;
+        for (int64_t i = 0; i < m; i++) {
+            codes[i] = (int8_t)((bytes[i] >> within & 1) * 2 - 1);
         }
     }
 }
@@ -109,11 +114,14 @@ typedef struct reading {
 static void put_column(const reading *r, int64_t j, int within, const uint8_t *bytes, int64_t m,
                        const float *scale)
 {
-    int bits = gx_codes_bits(r->codes);
-    int8_t one[8];
+    int8_t codes[256];
     for (int64_t i = 0; i < m; i++) {
-        gx_codes_of_byte(bits, bytes[i], one);
-        float x = (float)one[within] * scale[i];
+        int64_t at = i % (int64_t)sizeof codes;
+        if (at == 0) {
+            int64_t count = gx_min((int64_t)sizeof codes, m - i);
+            gx_codes_unpack(gx_codes_bits(r->codes), within, bytes + i, count, codes);
+        }
+        float x = (float)codes[at] * scale[i];
         if (r->dtype == GX_F32) {
             ((float *)r->dst)[j * r->ld + i] = x;
         } else {
@@ -130,12 +138,13 @@ static gx_code read_rows(gx_run *run, const reading *r, gx_reader *reader, int64
     const gx_leaf *codes = r->codes;
     int per = 8 / gx_codes_bits(codes);
     int64_t end = (j0 + n - 1) / per + 1, step = gx_max(1, PIECE / m);
-    GX_TRY(gx_mat_read_as(run, &codes->base, reader, i0, gx_codes_bytes(codes), m, GX_ROW_FACTS,
-                          GX_DTYPE_I8, bytes, m, err));
+    GX_TRY(gx_mat_read_as(run, &codes->base, reader, i0, 0, m, GX_ROW_FACTS, GX_DTYPE_I8, bytes, m,
+                          err));
     GX_TRY(gx_row_facts_of(codes, i0, m, bytes, facts, err));
     for (int64_t b0 = j0 / per; b0 < end; b0 += step) {
         int64_t w = gx_min(step, end - b0);
-        GX_TRY(gx_mat_read_as(run, &codes->base, reader, i0, b0, m, w, GX_DTYPE_I8, bytes, m, err));
+        GX_TRY(gx_mat_read_as(run, &codes->base, reader, i0, GX_ROW_FACTS + b0, m, w, GX_DTYPE_I8,
+                              bytes, m, err));
         for (int64_t j = gx_max(j0, b0 * per); j < gx_min(j0 + n, (b0 + w) * per); j++) {
             put_column(r, j - j0, (int)(j % per), bytes + (j / per - b0) * m, m, facts->scale);
         }

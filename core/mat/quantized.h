@@ -10,8 +10,8 @@
 ** that the codes stand for is of f32.
 **
 ** A stored one is a matrix of bytes (i8) with the property GX_PROP_QUANTIZED.  Of each row it holds
-** the codes, and behind them GX_ROW_FACTS bytes, three f32 byte by byte: the scale; the residual, a
-** bound on |x - codes scale|, rounded up; |x|.  So they pass with the codes, tile by tile.  The
+** GX_ROW_FACTS bytes, three f32 byte by byte: the scale; the residual, a bound on |x - codes scale|,
+** rounded up; |x|.  Behind them are the codes, so that the facts come with them, tile by tile.  The
 ** auxiliary data says whose rows they are:
 **
 **   offset  bytes  is
@@ -69,8 +69,8 @@ gx_code gx_quantized_write_of(gx_store *store, const gx_meta *meta, const gx_qua
 gx_code gx_row_facts_of(const gx_leaf *codes, int64_t i0, int64_t m, const uint8_t *bytes,
                         const gx_row_facts *facts, gx_err *err);
 
-/* A byte's codes, 8 / bits of them. */
-void gx_codes_of_byte(int bits, uint8_t byte, int8_t *codes);
+/* Code number `within` of each of m bytes. */
+void gx_codes_unpack(int bits, int within, const uint8_t *bytes, int64_t m, int8_t *codes);
 
 /* Elements as gx_leaf_read() gives them. */
 gx_code gx_codes_read(gx_run *run, const gx_leaf *codes, gx_reader *reader, int64_t i0, int64_t j0,
