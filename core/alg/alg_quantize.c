@@ -38,15 +38,20 @@ typedef struct rows {
     int64_t m;
 } rows;
 
-static size_t take_rows(const quantizing *q, char *work, rows *r)
+static size_t bytes_of_rows(const quantizing *q)
 {
-    size_t line = (size_t)q->chunk * sizeof(double);
-    double **const lines[] = {&r->largest, &r->sum, &r->square, &r->scale, &r->rest};
-    for (int k = 0; k < 5; k++) {
-        *lines[k] = (double *)(void *)(work + (size_t)k * line);
-    }
-    r->x = (double *)(void *)(work + 5 * line);
-    return (size_t)(5 + q->A->cols) * line;
+    return (size_t)((5 + q->A->cols) * q->chunk) * sizeof(double);
+}
+
+static void take_rows(const quantizing *q, void *work, rows *r)
+{
+    double *at = work;
+    r->largest = at;
+    r->sum = at + q->chunk;
+    r->square = at + 2 * q->chunk;
+    r->scale = at + 3 * q->chunk;
+    r->rest = at + 4 * q->chunk;
+    r->x = at + 5 * q->chunk;
 }
 
 /* The first number of a column that cannot be quantised is named. */
@@ -182,7 +187,6 @@ static gx_code write_tile(void *arg, int64_t unit, void *part, gx_err *err)
 static void pass_over(quantizing *q)
 {
     gx_err err = {0};
-    rows unused;
     const gx_mat *sources[] = {q->A};
     const gx_mat *stored = gx_mat_base_stored(q->A);
     double numbers = (double)q->A->rows * (double)q->A->cols;
@@ -191,13 +195,13 @@ static void pass_over(quantizing *q)
                     .units = gx_ceil_div(q->C.rows, q->C.tile_rows),
                     .bytes = numbers * (double)gx_dtype_bytes(q->A->dtype),
                     .flops = 8 * numbers,
+                    .work_bytes = bytes_of_rows(q),
                     .part_bytes = (size_t)(q->C.tile_rows * q->C.cols),
                     .work = code_tile,
                     .fold = write_tile,
                     .is_callers = true,
                     .writes = q->C.meta.schema,
                     .arg = q};
-    pass.work_bytes = take_rows(q, NULL, &unused);
     gx_pass_run(q->run, &pass);
     gx_quantized_of of = {0};
     if (q->A->kind == GX_MAT_STORED && stored != NULL &&
@@ -226,8 +230,9 @@ gx_code gx_alg_quantize(gx_run *run, const gx_mat *A, int bits, const gx_dest *d
                             A->label, A->rows, A->cols);
     }
     q.codes = gx_ceil_div(A->cols, q.per);
-    q.chunk = gx_max(1, CHUNK_BYTES / (int64_t)sizeof(double) / A->cols);
-    int64_t high = gx_max(1, TILE_BYTES / (q.codes + GX_ROW_FACTS));
+    int64_t tile = (int64_t)gx_store_max_tile_bytes(run->ctx->store);
+    int64_t high = gx_max(1, gx_min(tile, TILE_BYTES) / (q.codes + GX_ROW_FACTS));
+    q.chunk = gx_max(1, gx_min(tile, CHUNK_BYTES) / (int64_t)sizeof(double) / A->cols);
     high = gx_min(A->rows, high > 64 ? high / 64 * 64 : high);
     q.chunk = gx_min(q.chunk, high);
     uint32_t properties = GX_PROP_QUANTIZED |

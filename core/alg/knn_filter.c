@@ -124,6 +124,15 @@ static bool code_query(sift *s, int64_t j)
     return true;
 }
 
+/* Some bytes of a block to *to, a pointer; without a block they are counted. */
+static size_t hand_out(char *block, size_t used, size_t bytes, void *to)
+{
+    if (block != NULL) {
+        memcpy(to, &(char *){block + used}, sizeof(char *));
+    }
+    return used + gx_whole_lines(bytes);
+}
+
 /* Memory for the queries and the heaps, in one block; its bytes. */
 static size_t lay_out(sift *s, int64_t n, char *at)
 {
@@ -139,8 +148,7 @@ static size_t lay_out(sift *s, int64_t n, char *at)
                         &s->b,     &s->alpha,  &s->gamma, &s->root};
     size_t used = 0;
     for (size_t k = 0; k < sizeof bytes / sizeof bytes[0]; k++) {
-        memcpy(to[k], &(char *){at + used}, sizeof(char *));
-        used += gx_whole_lines(bytes[k]);
+        used = hand_out(at, used, bytes[k], to[k]);
     }
     return used;
 }
@@ -204,8 +212,7 @@ static size_t take_room(const sift *s, char *at, room *r)
     void *const to[] = {&r->codes, &r->bytes, &r->product, &r->scale, &r->residual, &r->norm,
                         &r->a, &r->b, &r->e, &r->f, &r->floor, &r->best, &r->index};
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
-        memcpy(to[k], &(char *){at + used}, sizeof(char *));
-        used += gx_whole_lines(sizes[k]);
+        used = hand_out(at, used, sizes[k], to[k]);
     }
     return used;
 }
@@ -682,6 +689,11 @@ gx_code gx_knn_run_filtered(gx_run *run, const gx_knn_args *args, const gx_knn_f
     out->count = count;
     if (gx_knn_make_lists(run, out)) {
         search(&s, out);
+    }
+    if (gx_run_forgive(run, GX_BUDGET)) { // a search without a filter has other needs
+        gx_stats_note(&run->ctx->stats, "neighbours: no memory for a filter, all of E is searched");
+        gx_neighbours_clear(out);
+        return gx_knn_run(run, args, out);
     }
     return gx_ok(run) ? GX_OK : run->err.code;
 }
