@@ -205,7 +205,7 @@ def test_settings_conditions_and_shapes(filedb, kind):
     queries = rng.standard_normal((150, 33)).astype("f4")
     full = {m: knn(db, queries, "E", 7, metric=m) for m in ("dot", "l2")}
     alone = knn(db, E, "E", 3, exclude_self=True, metric="l2")
-    for threads, memory, backend in ((1, "1GB", "cpu"), (2, "280kB", "cpu"), (2, "1GB", "reference"), (1, "280kB", "cpu")):
+    for threads, memory, backend in ((1, "1GB", "cpu"), (2, "400kB", "cpu"), (2, "1GB", "reference"), (1, "400kB", "cpu")):
         for key, value in (("threads", threads), ("memory_limit", memory), ("backend", backend)):
             q(db, "SELECT gx_config(?, ?)", key, value)
         for metric in full:
