@@ -98,8 +98,8 @@ GX_INLINE void put_sums(const gx_args *p, int64_t i0, int64_t rows, int64_t most
 */
 #define DEFINE_WHOLE(name, words, vec, ROWS, zero, signed_of, unsigned_of, low_of, high_of, all,   \
                      add_product)                                                                  \
-    __attribute__((target(words), always_inline)) static inline vec column_##name(                 \
-        bool has_sign, const void *x)                                                              \
+    __attribute__((target(words), always_inline)) static inline vec column_##name(bool has_sign,   \
+                                                                                  const void *x)   \
     {                                                                                              \
         return has_sign ? signed_of(x) : unsigned_of(x);                                           \
     }                                                                                              \
@@ -166,7 +166,7 @@ GX_INLINE void put_sums(const gx_args *p, int64_t i0, int64_t rows, int64_t most
     }                                                                                              \
                                                                                                    \
     __attribute__((target(words), always_inline)) static inline void all_##name(const gx_args *p,  \
-                                                                               bool has_sign)      \
+                                                                                bool has_sign)     \
     {                                                                                              \
         int64_t l = 0;                                                                             \
         for (; p->n <= FEW && l + DEEP <= p->k; l += DEEP) {                                       \

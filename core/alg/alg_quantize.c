@@ -25,16 +25,16 @@ typedef struct quantizing {
     gx_run *run;
     const gx_mat *A;
     gx_sink C;
-    int bits, per;       /* of a code; codes of a byte        */
-    int64_t codes;       /* bytes of a row's codes            */
-    int64_t chunk;       /* rows that are read at once        */
+    int bits, per; /* of a code; codes of a byte        */
+    int64_t codes; /* bytes of a row's codes            */
+    int64_t chunk; /* rows that are read at once        */
 } quantizing;
 
 /* Of the rows that are read at once. */
 typedef struct rows {
-    double *x;                          /* m x columns                     */
-    double *largest, *sum, *square;     /* of |x|, of |x|, of x^2          */
-    double *scale, *rest;               /* rest: the squares of what is off */
+    double *x;                      /* m x columns                     */
+    double *largest, *sum, *square; /* of |x|, of |x|, of x^2          */
+    double *scale, *rest;           /* rest: the squares of what is off */
     int64_t m;
 } rows;
 
@@ -236,7 +236,10 @@ gx_code gx_alg_quantize(gx_run *run, const gx_mat *A, int bits, const gx_dest *d
     high = gx_min(A->rows, high > 64 ? high / 64 * 64 : high);
     q.chunk = gx_min(q.chunk, high);
     uint32_t properties = GX_PROP_QUANTIZED |
-                          (bits == 8 ? 0u : bits == 4 ? 1u : 2u) << GX_PROP_CODES_AT |
+                          (bits == 8   ? 0u
+                           : bits == 4 ? 1u
+                                       : 2u)
+                              << GX_PROP_CODES_AT |
                           (uint32_t)(q.codes * q.per - A->cols) << GX_PROP_UNUSED_AT;
     bytes.has_dtype = bytes.is_streamed = true;
     bytes.dtype = GX_DTYPE_I8;

@@ -63,23 +63,23 @@ typedef struct sift {
     const gx_leaf *codes;
     const gx_backend *backend;
     gx_dev *dev;
-    bool is_exact;         /* has bounds; else v decides              */
-    int64_t first, n;      /* queries of Q                            */
-    int64_t d, most;       /* numbers of a row; entries of a heap     */
-    int per;               /* codes of a byte                         */
-    int64_t high;          /* rows of a unit                          */
-    double off;            /* |d| / |q| + u at most                   */
-    double *query;         /* d x n, then: */
-    double *length;        /* |q|                                     */
-    int16_t *b;            /* bytes of a row x per, x n               */
-    float *alpha, *gamma;  /* v = alpha A p + B within gamma E + F    */
-    double *best;          /* heaps of lower bounds, most x n         */
+    bool is_exact;        /* has bounds; else v decides              */
+    int64_t first, n;     /* queries of Q                            */
+    int64_t d, most;      /* numbers of a row; entries of a heap     */
+    int per;              /* codes of a byte                         */
+    int64_t high;         /* rows of a unit                          */
+    double off;           /* |d| / |q| + u at most                   */
+    double *query;        /* d x n, then: */
+    double *length;       /* |q|                                     */
+    int16_t *b;           /* bytes of a row x per, x n               */
+    float *alpha, *gamma; /* v = alpha A p + B within gamma E + F    */
+    double *best;         /* heaps of lower bounds, most x n         */
     int64_t *index;
-    float *root;           /* their worst                             */
-    pthread_mutex_t lock;  /* guards root                             */
-    pair *pair;            /* what is left of all rows                */
+    float *root;          /* their worst                             */
+    pthread_mutex_t lock; /* guards root                             */
+    pair *pair;           /* what is left of all rows                */
     int64_t pairs, room, limit;
-    atomic_bool is_over;   /* too many are left                       */
+    atomic_bool is_over; /* too many are left                       */
 } sift;
 
 // Queries -----------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ static size_t lay_out(sift *s, int64_t n, char *at)
                             (size_t)n * sizeof(float),
                             (size_t)n * sizeof(float),
                             (size_t)n * sizeof(float)};
-    void *const to[] = {&s->query, &s->length, &s->best, &s->index,
+    void *const to[] = {&s->query, &s->length, &s->best,  &s->index,
                         &s->b,     &s->alpha,  &s->gamma, &s->root};
     size_t used = 0;
     for (size_t k = 0; k < sizeof bytes / sizeof bytes[0]; k++) {
@@ -177,13 +177,13 @@ static bool load_queries(sift *s)
 
 /* A thread's memory; what is of rows has as many as a unit. */
 typedef struct room {
-    int8_t *codes;      /* a byte each: all of the unit's, or a chunk of columns             */
-    uint8_t *bytes;     /* as they are stored, where a code is no byte; of facts, in any case */
-    int32_t *product;   /* rows x queries, or those of a panel                                */
+    int8_t *codes;    /* a byte each: all of the unit's, or a chunk of columns             */
+    uint8_t *bytes;   /* as they are stored, where a code is no byte; of facts, in any case */
+    int32_t *product; /* rows x queries, or those of a panel                                */
     float *scale, *residual, *norm; /* becoming: */
     float *a, *b, *e, *f;
-    float *floor;       /* of each query */
-    double *best;       /* most of each: heaps of the unit's lower bounds */
+    float *floor; /* of each query */
+    double *best; /* most of each: heaps of the unit's lower bounds */
     int64_t *index;
 } room;
 
@@ -204,13 +204,21 @@ static size_t take_room(const sift *s, char *at, room *r)
     int64_t chunk = chunk_of(s), sums = is_few(s) ? s->high * s->n : PANEL_ROWS * PANEL_QUERIES;
     int64_t bytes = s->per > 1 ? gx_max(chunk, GX_ROW_FACTS) : GX_ROW_FACTS;
     size_t rows = (size_t)s->high * sizeof(float), used = 0;
-    const size_t sizes[] = {(size_t)(s->high * chunk * s->per), (size_t)(s->high * bytes),
-                            (size_t)sums * sizeof(int32_t), rows, rows, rows, rows, rows, rows,
-                            rows, (size_t)s->n * sizeof(float),
+    const size_t sizes[] = {(size_t)(s->high * chunk * s->per),
+                            (size_t)(s->high * bytes),
+                            (size_t)sums * sizeof(int32_t),
+                            rows,
+                            rows,
+                            rows,
+                            rows,
+                            rows,
+                            rows,
+                            rows,
+                            (size_t)s->n * sizeof(float),
                             (size_t)(s->n * s->most) * sizeof(double),
                             (size_t)(s->n * s->most) * sizeof(int64_t)};
-    void *const to[] = {&r->codes, &r->bytes, &r->product, &r->scale, &r->residual, &r->norm,
-                        &r->a, &r->b, &r->e, &r->f, &r->floor, &r->best, &r->index};
+    void *const to[] = {&r->codes, &r->bytes, &r->product, &r->scale, &r->residual, &r->norm, &r->a,
+                        &r->b,     &r->e,     &r->f,       &r->floor, &r->best,     &r->index};
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
         used = hand_out(at, used, sizes[k], to[k]);
     }
@@ -236,8 +244,7 @@ static void weigh_rows(const sift *s, const room *r, int64_t m)
 }
 
 static gx_code multiply(const sift *s, const int8_t *codes, int64_t m, int64_t ld, int64_t from,
-                        int64_t k, int64_t j, int64_t n, int32_t *product, int64_t ldc,
-                        gx_err *err)
+                        int64_t k, int64_t j, int64_t n, int32_t *product, int64_t ldc, gx_err *err)
 {
     gx_args args = {.m = m, .n = n, .k = k, .a = codes, .lda = ld, .ldb = padded(s)};
     args.b = s->b + j * padded(s) + from;
@@ -276,7 +283,8 @@ static gx_code read_unit(const sift *s, gx_pass_thread *thread, int64_t i0, int6
             unpack(s, r->bytes, m, w, r->codes);
         }
         if (is_few(s)) {
-            GX_TRY(multiply(s, r->codes, m, m, b * s->per, w * s->per, 0, s->n, r->product, m, err));
+            GX_TRY(
+                multiply(s, r->codes, m, m, b * s->per, w * s->per, 0, s->n, r->product, m, err));
         }
     }
     return GX_OK;
@@ -374,8 +382,8 @@ static gx_code look_at_panels(sift *s, const room *r, int64_t i0, int64_t m, lef
     return GX_OK;
 }
 
-static gx_code look_at_unit(void *arg, int64_t unit, gx_pass_thread *thread, void *work,
-                            void *part, gx_err *err)
+static gx_code look_at_unit(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
+                            gx_err *err)
 {
     sift *s = arg;
     left *to = part;

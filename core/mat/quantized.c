@@ -23,8 +23,8 @@ const gx_leaf *gx_mat_codes(const gx_mat *mat)
 
 // Whose rows they are -----------------------------------------------------------------------------
 
-gx_code gx_quantized_read_of(gx_store *store, gx_mem *mem, const gx_meta *meta,
-                             gx_quantized_of *of, gx_err *err)
+gx_code gx_quantized_read_of(gx_store *store, gx_mem *mem, const gx_meta *meta, gx_quantized_of *of,
+                             gx_err *err)
 {
     void *blob;
     size_t bytes;

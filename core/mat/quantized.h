@@ -57,8 +57,8 @@ static inline int64_t gx_codes_bytes(const gx_leaf *codes)
     return codes->base.cols - GX_ROW_FACTS;
 }
 
-gx_code gx_quantized_read_of(gx_store *store, gx_mem *mem, const gx_meta *meta,
-                             gx_quantized_of *of, gx_err *err);
+gx_code gx_quantized_read_of(gx_store *store, gx_mem *mem, const gx_meta *meta, gx_quantized_of *of,
+                             gx_err *err);
 gx_code gx_quantized_write_of(gx_store *store, const gx_meta *meta, const gx_quantized_of *of,
                               gx_err *err);
 
