@@ -86,8 +86,8 @@ static void put_quantized(gx_fn *fn, gx_text *text, const gx_mat *A)
     if (!gx_fn_check(fn, gx_store_list(store, A->meta.schema, NULL, is_other, &n, &fn->err))) {
         return;
     }
-    gx_text_printf(text, ",\"format\":\"quantized\",\"bits\":%d,\"of\":",
-                   gx_meta_code_bits(&A->meta));
+    gx_text_printf(text,
+                   ",\"format\":\"quantized\",\"bits\":%d,\"of\":", gx_meta_code_bits(&A->meta));
     if (n.found.id == 0) {
         gx_text_puts(text, "null");
     } else {
@@ -111,7 +111,8 @@ static void info(gx_fn *fn)
         bytes = gx_sparse_stored_bytes(&A);
     } else {
         int64_t cols = gx_mat_codes(&A) != NULL ? A.meta.cols : A.cols;
-        gx_dtype_matrix_bytes(A.rows, cols, gx_mat_codes(&A) != NULL ? A.meta.dtype : A.dtype, &bytes);
+        gx_dtype_matrix_bytes(A.rows, cols, gx_mat_codes(&A) != NULL ? A.meta.dtype : A.dtype,
+                              &bytes);
     }
     gx_text text;
     gx_text_begin(&text, &fn->run);

@@ -377,8 +377,8 @@ static bool take_filter(gx_fn *fn, const knn_options *opt, const gx_knn_args *ar
                           mat->label, gx_codes_bits(filter->codes));
     }
     filter->rescored = opt->rescore > 0 ? opt->rescore : gx_min(args->k, E->rows) * RESCORED;
-    if (!gx_fn_check(fn, gx_quantized_read_of(fn->ctx->store, fn->ctx->mem, &mat->meta, &of,
-                                              &fn->err))) {
+    if (!gx_fn_check(
+            fn, gx_quantized_read_of(fn->ctx->store, fn->ctx->mem, &mat->meta, &of, &fn->err))) {
         return false;
     }
     bool is_of = E->kind == GX_MAT_STORED && of.id == E->meta.id &&

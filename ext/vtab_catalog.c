@@ -454,10 +454,10 @@ static gx_cell cell_of(gx_ctx *ctx, const gx_meta *row, int which, char text[GX_
     case COL_GENERATION:
         return gx_cell_int(row->generation);
     case COL_FORMAT:
-        return gx_cell_text(row->is_sparse      ? "sparse"
-                            : row->is_composite         ? "composite"
+        return gx_cell_text(row->is_sparse               ? "sparse"
+                            : row->is_composite          ? "composite"
                             : gx_meta_code_bits(row) > 0 ? "quantized"
-                                                        : "dense",
+                                                         : "dense",
                             -1);
     default:
         return gx_cell_text(row->schema, -1);

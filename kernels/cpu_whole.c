@@ -42,7 +42,7 @@ static void plain(const gx_args *p)
 
 #ifdef __x86_64__
 
-/* Column l of a block of rows, or zeros: a whole vector of them, out of spare where there are fewer. */
+/* Column l of a block of rows, or zeros: a whole vector, out of spare where there are fewer. */
 GX_INLINE const void *column_of(const gx_args *p, int64_t i0, int64_t rows, int64_t most, int64_t l,
                                 char spare[MOST])
 {

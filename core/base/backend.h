@@ -243,7 +243,7 @@ typedef struct gx_args {
     gx_code (*poll)(void *arg, gx_err *err); /* spectra: asked now and then, on the calling
                                        thread; its failure ends the call.  NULL: nobody is */
     void *poll_arg;
-    gx_dtype from;                  /* CONVERT, WHOLE: of a; NEAREST whose products are given, too */
+    gx_dtype from; /* CONVERT, WHOLE: of a; NEAREST whose products are given, too */
     const struct gx_random *random; /* RANDOM: see random.h                              */
     int64_t first_row, first_col;   /* RANDOM: where c begins                            */
     gx_map_kind map;                /* MAP: which function                               */

@@ -10,8 +10,8 @@
 ** that the codes stand for is of f32.
 **
 ** A stored one is a matrix of bytes (i8) with the property GX_PROP_QUANTIZED.  Of each row it holds
-** GX_ROW_FACTS bytes, three f32 byte by byte: the scale; the residual, a bound on |x - codes scale|,
-** rounded up; |x|.  Behind them are the codes, so that the facts come with them, tile by tile.  The
+** GX_ROW_FACTS bytes, three f32 byte by byte: the scale; the residual, a bound on the norm of what
+** the codes are off, rounded up; |x|.  Behind them are the codes, so that the facts come with them, tile by tile.  The
 ** auxiliary data says whose rows they are:
 **
 **   offset  bytes  is

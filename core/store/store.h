@@ -96,7 +96,9 @@ static inline int64_t gx_meta_shown_cols(const gx_meta *meta)
 {
     int bits = gx_meta_code_bits(meta);
     int64_t codes = meta->cols - GX_ROW_FACTS, unused = meta->properties >> GX_PROP_UNUSED_AT & 7;
-    return bits == 0 ? meta->cols : codes < 1 || unused >= 8 / bits ? -1 : codes * (8 / bits) - unused;
+    return bits == 0                         ? meta->cols
+           : codes < 1 || unused >= 8 / bits ? -1
+                                             : codes * (8 / bits) - unused;
 }
 
 /* Is it opened by gx_mat_open(), and no matrix of tiles as they are? */
@@ -268,7 +270,10 @@ gx_code gx_store_find(gx_store *store, const char *name, gx_meta *meta, gx_err *
 */
 gx_code gx_store_find_any(gx_store *store, const char *name, gx_meta *meta, gx_err *err);
 
-/* Composites and quantised ones, too: who opens what is found by gx_mat_open().  The others refuse them in words. */
+/*
+** Composites and quantised ones, too: who opens what is found by gx_mat_open().  The others refuse
+** them in words.
+*/
 gx_code gx_store_find_all(gx_store *store, const char *name, gx_meta *meta, gx_err *err);
 
 /* "M is a composite of other matrices and is needed as a matrix of its own here: ..." */

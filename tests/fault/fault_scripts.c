@@ -157,7 +157,8 @@ const fault_script fault_scripts[] = {
      "SELECT gx_quantize('A', 'bit', 'Q', '{\"replace\":true}')"},
     {"quantized", HELPERS "SELECT gx_quantize('A', 'i8', 'Q');",
      "SELECT gx_norm('Q'), gx_info('Q'), gx_check('Q'), gx_dequantize('Q', 'N')"},
-    {"quantized-search", HELPERS "SELECT gx_quantize('A', 'i8', 'Q'), gx_quantize('A', 'bit', 'R');",
+    {"quantized-search",
+     HELPERS "SELECT gx_quantize('A', 'i8', 'Q'), gx_quantize('A', 'bit', 'R');",
      "SELECT sum(id) FROM gx_knn('A', 'A', 3, '{\"filter\":\"Q\"}') UNION ALL "
      "SELECT sum(id) FROM gx_knn('A', 'A', 2, '{\"filter\":\"R\",\"rescore\":4}')"},
     {"lazy", SMALL LAZY,
