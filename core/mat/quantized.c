@@ -94,8 +94,9 @@ void gx_codes_unpack(int bits, int within, const uint8_t *bytes, int64_t m, int8
             codes[i] = (int8_t)((bytes[i] >> 4 * within & 15) - 8);
         }
     } else {
+        uint8_t bit = (uint8_t)(1 << within);
         for (int64_t i = 0; i < m; i++) {
-            codes[i] = (int8_t)((bytes[i] >> within & 1) * 2 - 1);
+            codes[i] = (bytes[i] & bit) == 0 ? -1 : 1;
         }
     }
 }
