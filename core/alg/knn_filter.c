@@ -662,7 +662,8 @@ static void search(sift *s, gx_neighbours *out)
     for (int64_t j = s->args->first; j < s->args->last && gx_run_poll(run) == GX_OK; j += n) {
         s->first = j;
         s->n = gx_min(n, s->args->last - j);
-        s->limit = s->n * gx_max(16 * (s->most + GROUP), s->args->E->rows / 16);
+        int64_t share = s->args->E->rows / (is_few(s) ? 16 : 64); // more cost more than a search
+        s->limit = s->n * gx_max(16 * (s->most + GROUP), share);
         lay_out(s, n, memory);
         scored += search_some(s, out);
     }
