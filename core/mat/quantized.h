@@ -11,8 +11,8 @@
 **
 ** A stored one is a matrix of bytes (i8) with the property GX_PROP_QUANTIZED.  Of each row it holds
 ** GX_ROW_FACTS bytes, three f32 byte by byte: the scale; the residual, a bound on the norm of what
-** the codes are off, rounded up; |x|.  Behind them are the codes, so that the facts come with them, tile by tile.  The
-** auxiliary data says whose rows they are:
+** the codes are off, rounded up; |x|.  Behind them are the codes, so that the facts come with them,
+** tile by tile.  The auxiliary data says whose rows they are:
 **
 **   offset  bytes  is
 **        0      4  'gxqz'
