@@ -120,7 +120,7 @@ gx_code gx_cells_find(gx_cells_table *table, gx_meta *meta, gx_err *err)
         found = found && sqlite3_stricmp(meta->schema, table->schema) == 0;
     }
     if (found) {
-        return meta->is_composite ? gx_store_refuse_composite(meta, err) : GX_OK;
+        return gx_meta_is_made(meta) ? gx_store_refuse_made(meta, err) : GX_OK;
     }
     GX_TRY(gx_store_find_any(store, table->matrix, meta, err));
     if (sqlite3_stricmp(table->schema, "temp") == 0) {

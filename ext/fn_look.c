@@ -10,6 +10,7 @@
 #include "gx_ext.h"
 
 #include "../core/alg/sparse_alg.h"
+#include "../core/mat/quantized.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -59,6 +60,43 @@ static void put_stored(gx_text *text, const gx_meta *meta)
     gx_text_printf(text, ",\"generation\":%" PRId64, meta->generation);
 }
 
+/* The name of the matrix of an id, where it has one. */
+typedef struct named {
+    int64_t id;
+    gx_meta found;
+} named;
+
+static bool is_other(void *arg, const gx_meta *meta)
+{
+    named *n = arg;
+    n->found = meta->id == n->id ? *meta : n->found;
+    return meta->id != n->id;
+}
+
+/* Bits of a code, and what was quantised: null where that is gone, or never was stored there. */
+static void put_quantized(gx_fn *fn, gx_text *text, const gx_mat *A)
+{
+    gx_quantized_of of;
+    gx_store *store = fn->ctx->store;
+    named n = {.found = {.id = 0}};
+    if (!gx_fn_check(fn, gx_quantized_read_of(store, fn->ctx->mem, &A->meta, &of, &fn->err))) {
+        return;
+    }
+    n.id = of.id;
+    if (!gx_fn_check(fn, gx_store_list(store, A->meta.schema, NULL, is_other, &n, &fn->err))) {
+        return;
+    }
+    gx_text_printf(text,
+                   ",\"format\":\"quantized\",\"bits\":%d,\"of\":", gx_meta_code_bits(&A->meta));
+    if (n.found.id == 0) {
+        gx_text_puts(text, "null");
+    } else {
+        gx_text_json(text, n.found.name);
+        gx_text_printf(text, ",\"is_current\":%s",
+                       n.found.generation == of.generation ? "true" : "false");
+    }
+}
+
 static void info(gx_fn *fn)
 {
     gx_mat A;
@@ -72,7 +110,9 @@ static void info(gx_fn *fn)
     if (A.is_sparse) {
         bytes = gx_sparse_stored_bytes(&A);
     } else {
-        gx_dtype_matrix_bytes(A.rows, A.cols, A.dtype, &bytes);
+        int64_t cols = gx_mat_codes(&A) != NULL ? A.meta.cols : A.cols;
+        gx_dtype_matrix_bytes(A.rows, cols, gx_mat_codes(&A) != NULL ? A.meta.dtype : A.dtype,
+                              &bytes);
     }
     gx_text text;
     gx_text_begin(&text, &fn->run);
@@ -91,7 +131,10 @@ static void info(gx_fn *fn)
     if (A.is_sparse) {
         gx_text_printf(&text, ",\"format\":\"sparse\",\"nnz\":%" PRId64, gx_sparse_entries(&A));
     }
-    if (is_composite) {
+    if (gx_mat_codes(&A) != NULL) {
+        put_quantized(fn, &text, &A);
+        put_stored(&text, &A.meta);
+    } else if (is_composite) {
         gx_text_printf(&text, ",\"format\":\"composite\",\"parts\":%" PRId64, A.leaves);
     } else if (is_stored) {
         put_stored(&text, &A.meta);

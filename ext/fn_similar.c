@@ -12,7 +12,7 @@
 */
 #include "table_fn.h"
 
-#include "../core/alg/knn.h"
+#include "../core/alg/knn_filter.h"
 #include "../core/alg/similar.h"
 #include "../core/base/nearest.h"
 
@@ -302,7 +302,8 @@ static bool take_rows(gx_fn *fn, int index, const char *label, int64_t cols, gx_
 }
 
 typedef struct knn_options {
-    const char *candidates;
+    const char *candidates, *filter;
+    int64_t rescore; /* 0: not given */
     int metric;
     bool excludes_self;
     gx_dtype dtype; /* of raw numbers; GX_DTYPE_COUNT: not stated */
@@ -311,6 +312,8 @@ typedef struct knn_options {
 static const gx_option knn_keys[] = {
     {"metric=" GX_METRICS "|dot", GX_OPT_WORD, offsetof(knn_options, metric), 0},
     {"candidates", GX_OPT_MATRIX, offsetof(knn_options, candidates), 0},
+    {"filter", GX_OPT_MATRIX, offsetof(knn_options, filter), 0},
+    {"rescore=[1,inf]", GX_OPT_INT, offsetof(knn_options, rescore), 0},
     {"exclude_self", GX_OPT_BOOL, offsetof(knn_options, excludes_self), 0},
     {"dtype", GX_OPT_DTYPE, offsetof(knn_options, dtype), 0},
     {NULL, GX_OPT_END, 0, 0},
@@ -345,6 +348,50 @@ static bool take_candidates(gx_fn *fn, const char *text, const gx_mat *Q, gx_mat
                       "%s is %" PRId64 "x%" PRId64 " but Q has %" PRId64
                       " rows: there is a row of candidates for each query",
                       C->label, C->rows, C->cols, Q->rows);
+}
+
+/* The quantised matrix of an option: of all of E, as it is now. */
+static bool take_filter(gx_fn *fn, const knn_options *opt, const gx_knn_args *args, gx_mat *mat,
+                        gx_knn_filter *filter)
+{
+    const int64_t RESCORED = 40; // times k
+    const gx_mat *E = args->E;
+    gx_quantized_of of;
+    if (!gx_fn_option_matrix(fn, "filter", opt->filter, mat)) {
+        return false;
+    }
+    filter->codes = gx_mat_codes(mat);
+    if (filter->codes == NULL) {
+        return gx_fn_fail(fn, "filter: %s is not a quantised matrix (gx_quantize makes them)",
+                          mat->label);
+    }
+    if (args->metric == GX_METRIC_ABSOLUTE || args->is_binary || opt->candidates != NULL) {
+        return gx_fn_fail(fn, "a filter is for the metrics cosine, dot, l2 and sqeuclidean, and "
+                              "for all rows of E, without candidates");
+    }
+    bool is_rough = gx_codes_bits(filter->codes) == 1;
+    if (!is_rough && opt->rescore > 0) {
+        return gx_fn_fail(fn,
+                          "rescore is for codes of one bit: with %s, of %d bits, as many rows are "
+                          "scored as may be among the nearest",
+                          mat->label, gx_codes_bits(filter->codes));
+    }
+    filter->rescored = opt->rescore > 0 ? opt->rescore : gx_min(args->k, E->rows) * RESCORED;
+    if (!gx_fn_check(
+            fn, gx_quantized_read_of(fn->ctx->store, fn->ctx->mem, &mat->meta, &of, &fn->err))) {
+        return false;
+    }
+    bool is_of = E->kind == GX_MAT_STORED && of.id == E->meta.id &&
+                 strcmp(E->meta.schema, mat->meta.schema) == 0 && !E->is_sparse;
+    if (!is_of || E->rows != mat->rows || E->cols != mat->cols) {
+        return gx_fn_fail(fn, "filter: %s is not made of %s, but of another matrix", mat->label,
+                          E->label);
+    }
+    return of.generation == E->meta.generation ||
+           gx_fn_fail(fn,
+                      "filter: %s is made of %s as it was before it changed: "
+                      "gx_quantize('%s', ..., '%s', '{\"replace\":true}') makes it again",
+                      mat->label, E->label, E->label, mat->label);
 }
 
 /* Only what the statement wants to see. */
@@ -419,11 +466,22 @@ static bool begin(gx_fn *fn, const gx_table_wish *wish, void *state, int64_t *ro
         }
         args.C = &C;
     }
+    gx_mat codes;
+    gx_knn_filter filter = {.codes = NULL};
+    if (opt.filter == NULL && opt.rescore > 0) {
+        return gx_fn_fail(fn, "rescore is for searches with a filter");
+    }
+    if (opt.filter != NULL && !take_filter(fn, &opt, &args, &codes, &filter)) {
+        return false;
+    }
     gx_knn_args all = args;
     narrow(wish, &all, &args);
     table->first = args.first;
     table->cols = E.cols;
-    return gx_knn_run(&fn->run, &args, &table->found) == GX_OK && count_rows(fn, table, rows);
+    gx_code code = filter.codes == NULL
+                       ? gx_knn_run(&fn->run, &args, &table->found)
+                       : gx_knn_run_filtered(&fn->run, &args, &filter, &table->found);
+    return code == GX_OK && count_rows(fn, table, rows);
 }
 
 enum { COL_QUERY, COL_RANK, COL_ID, COL_SCORE, COLUMNS };

@@ -6,7 +6,7 @@
 */
 #include "cells.h"
 
-#include "../core/mat/composite.h"
+#include "../core/mat/quantized.h"
 #include "../core/mat/sparse.h"
 
 #include <stdio.h>
@@ -265,7 +265,8 @@ static gx_code note_damage(checking *c, gx_code code, const gx_err *damage)
     return code == GX_OK ? GX_OK : gx_fail(c->err, code, "%s", damage->text);
 }
 
-/* Are the parts of a composite there, of the sizes that it says? */
+/* Are the parts of a composite there, of the sizes that it says?  Does a quantised matrix say of
+** which one it is? */
 static bool check_parts(void *arg, const gx_meta *meta)
 {
     checking *c = arg;
@@ -274,6 +275,10 @@ static bool check_parts(void *arg, const gx_meta *meta)
     gx_code code =
         meta->is_composite ? gx_mat_open(c->store, c->mem, meta, &opened, &damage) : GX_OK;
     gx_mat_clear(&opened, c->mem);
+    if (gx_meta_code_bits(meta) > 0) {
+        gx_quantized_of of;
+        code = gx_quantized_read_of(c->store, c->mem, meta, &of, &damage);
+    }
     if (code == GX_ARG) {
         damage.code = code = GX_CORRUPT; // of a check it is
     }

@@ -439,7 +439,7 @@ static gx_cell cell_of(gx_ctx *ctx, const gx_meta *row, int which, char text[GX_
     case COL_ROWS:
         return gx_cell_int(row->rows);
     case COL_COLS:
-        return gx_cell_int(row->cols);
+        return gx_cell_int(gx_meta_shown_cols(row));
     case COL_DTYPE:
         return gx_cell_text(gx_dtype_name(row->dtype), -1);
     case COL_PROPERTIES:
@@ -454,9 +454,10 @@ static gx_cell cell_of(gx_ctx *ctx, const gx_meta *row, int which, char text[GX_
     case COL_GENERATION:
         return gx_cell_int(row->generation);
     case COL_FORMAT:
-        return gx_cell_text(row->is_sparse      ? "sparse"
-                            : row->is_composite ? "composite"
-                                                : "dense",
+        return gx_cell_text(row->is_sparse               ? "sparse"
+                            : row->is_composite          ? "composite"
+                            : gx_meta_code_bits(row) > 0 ? "quantized"
+                                                         : "dense",
                             -1);
     default:
         return gx_cell_text(row->schema, -1);

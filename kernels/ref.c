@@ -550,6 +550,6 @@ const gx_backend gx_backend_ref = {
     .close = gx_host_close,
     .info = gx_host_info,
     .kernel = {GX_REF_KERNELS(GX_KERNEL_ROW) GX_REF_REAL_KERNELS(GX_REAL_ROW)
-                   GX_KERNELS_OF_FIELD(GX_FIELD_ROW, ref)},
+                   GX_KERNELS_OF_FIELD(GX_FIELD_ROW, ref)[GX_WHOLE][GX_F32] = gx_ref_whole_f32},
     .workspace = gx_ref_workspace,
 };

@@ -396,7 +396,7 @@ static void pass_over(gx_knn_search *s)
     gx_mem_free(s->run->ctx->mem, s->root);
 }
 
-static bool make_lists(gx_run *run, gx_neighbours *out)
+bool gx_knn_make_lists(gx_run *run, gx_neighbours *out)
 {
     int64_t entries = 0;
     size_t bytes;
@@ -558,8 +558,9 @@ gx_code gx_knn_run(gx_run *run, const gx_knn_args *given, gx_neighbours *out)
         return run->err.code;
     }
     size_up(args, out);
-    return out->queries == 0 || out->count == 0 || !make_lists(run, out) ? run->err.code
-                                                                         : search(run, args, out);
+    return out->queries == 0 || out->count == 0 || !gx_knn_make_lists(run, out)
+               ? run->err.code
+               : search(run, args, out);
 }
 
 void gx_neighbours_clear(gx_neighbours *out)

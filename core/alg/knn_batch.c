@@ -313,7 +313,10 @@ bool gx_knn_takes(const gx_knn_search *s, gx_dtype kept, const void *a, int64_t 
 {
     bool all = true;
     for (int64_t l = 0; l < s->args->E->cols && all; l++) {
-        all = is_taken(s, gx_dtype_get(kept, gx_dtype_at(a, kept, lda, i, l)).re);
+        int64_t at = l * lda + i;
+        all = is_taken(s, gx_dtype_is_number(kept)
+                              ? get(gx_dtype_number(kept), a, at)
+                              : gx_dtype_get(kept, gx_dtype_at(a, kept, lda, i, l)).re);
     }
     return all;
 }

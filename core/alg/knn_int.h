@@ -44,6 +44,9 @@ typedef struct gx_knn_search {
     pthread_mutex_t lock; /* guards root                                      */
 } gx_knn_search;
 
+/* Memory for out->queries lists of out->count entries. */
+bool gx_knn_make_lists(gx_run *run, gx_neighbours *out);
+
 /* Is the mean taken off rows and queries? */
 static inline bool gx_knn_is_shifted(const gx_knn_search *s)
 {

@@ -79,6 +79,10 @@ typedef enum gx_kernel_id {
     GX_MUTUAL,  /* the pairs of columns of a and b of which either may be on the other's list; a is
                      k x m.  A device need not have it                                            */
 
+    GX_WHOLE, /* GX_F32's slot alone: c += a b of whole numbers, exactly; a m x k of `from`, I8 or
+                     U8, b k x n of int16_t, c m x n of int32_t, which holds whatever sums of
+                     products there are on the way.  A device need not have it                   */
+
     GX_SPMM, /* c += alpha b op(sparse)       op(sparse) k x n, a panel (csr.h) of the same dtype;
                      b m x k; transa is op.  Columns of b and c are what an entry touches, so that
                      a product with sparse on the left is that of the transposes.  is_fresh: the
@@ -180,7 +184,8 @@ typedef enum gx_kernel_id {
     KERNEL(backend, TPMQRT, tpmqrt) KERNEL(backend, FUSED, fused)
 #define GX_KERNELS_OF_SOME(KERNEL, backend)                                                        \
     KERNEL(backend, PAIR, pair) KERNEL(backend, APART, apart) KERNEL(backend, MERIT, merit)        \
-    KERNEL(backend, NEAREST, nearest) KERNEL(backend, MUTUAL, mutual) KERNEL(backend, SYEV, syev)  \
+    KERNEL(backend, NEAREST, nearest) KERNEL(backend, MUTUAL, mutual)                              \
+    KERNEL(backend, WHOLE, whole) KERNEL(backend, SYEV, syev)                                      \
     KERNEL(backend, GEEV, geev) KERNEL(backend, GEES, gees) KERNEL(backend, TREXC, trexc)          \
     KERNEL(backend, GESDD, gesdd) KERNEL(backend, CONVERT, convert)                                \
     KERNEL(backend, RANDOM, random) KERNEL(backend, CIRCLE, circle)                       \
@@ -246,7 +251,7 @@ typedef struct gx_args {
     gx_code (*poll)(void *arg, gx_err *err); /* spectra: asked now and then, on the calling
                                        thread; its failure ends the call.  NULL: nobody is */
     void *poll_arg;
-    gx_dtype from;                  /* CONVERT: of a; NEAREST whose products are given, too */
+    gx_dtype from; /* CONVERT, WHOLE: of a; NEAREST whose products are given, too */
     const struct gx_random *random; /* RANDOM: see random.h                              */
     int64_t first_row, first_col;   /* RANDOM: where c begins; COMBINE                   */
     const gx_constraints *constraints; /* COMBINE                                        */

@@ -51,8 +51,9 @@ gx_trans gx_adjoint(gx_number dtype)
 }
 
 /* By bit number. */
-static const char *const property_names[] = {
-    "symmetric", "hermitian", "positive", "lower", "upper", "unit", "orthogonal", "lu", "qr"};
+static const char *const property_names[] = {"symmetric", "hermitian", "positive",   "lower",
+                                             "upper",     "unit",      "orthogonal", "lu",
+                                             "qr",        "quantized"};
 
 enum { PROPERTIES = sizeof property_names / sizeof property_names[0] };
 
@@ -72,7 +73,8 @@ const char *gx_properties_text(uint32_t properties, char text[GX_PROPERTIES_MAX]
 bool gx_property_parse(const char *name, uint32_t *bit)
 {
     for (int b = 0; b < PROPERTIES; b++) {
-        if (strcmp(name, property_names[b]) == 0 && (GX_PROP_FACTOR >> b & 1) == 0) {
+        if (strcmp(name, property_names[b]) == 0 &&
+            ((GX_PROP_FACTOR | GX_PROP_QUANTIZED) >> b & 1) == 0) {
             *bit = (uint32_t)1 << b;
             return true;
         }

@@ -63,7 +63,13 @@ enum {
     /* Not a property of A but what the elements are: aux_data.h.  At most one of them. */
     GX_PROP_LU = 1 << 7, /* an LU factorisation, L below the diagonal and U, with pivots */
     GX_PROP_QR = 1 << 8, /* a QR factorisation, reflectors below the diagonal and R, with tau */
-    GX_PROP_FACTOR = GX_PROP_LU | GX_PROP_QR
+    GX_PROP_FACTOR = GX_PROP_LU | GX_PROP_QR,
+
+    /* The elements are codes of another matrix's: gx_meta_code_bits() of store.h.  Two bits behind
+       it say of how many bits a code is, three how many codes of a row's last byte are none. */
+    GX_PROP_QUANTIZED = 1 << 9,
+    GX_PROP_CODES_AT = 10,
+    GX_PROP_UNUSED_AT = 12
 };
 
 enum { GX_PROPERTIES_MAX = 96 }; /* bytes of any text of gx_properties_text(), NUL included */

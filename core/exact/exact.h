@@ -88,6 +88,14 @@ gx_code gx_exact_rank(gx_run *run, const int64_t *a, int64_t rows, int64_t cols,
 gx_code gx_exact_solve(gx_run *run, const char *label, const int64_t *a, int64_t n,
                        const int64_t *b, int64_t cols, gx_whole *numerators, gx_whole *det);
 
+/*
+** c = a b where the numbers of a are of 8 bits, with a sign or without, and those of b of 16: then
+** all of c fits.  false: they are not; else the run tells whether it went well.  3 bytes a number
+** of both beside them.
+*/
+bool gx_exact_small_product(gx_run *run, int64_t m, int64_t n, int64_t k, const int64_t *a,
+                            const int64_t *b, int64_t *c);
+
 /* c = a b in 64 bits; GX_TOOBIG names the first element that 64 bits do not hold. */
 gx_code gx_exact_product(gx_run *run, int64_t m, int64_t n, int64_t k, const int64_t *a,
                          const int64_t *b, int64_t *c);

@@ -307,6 +307,9 @@ gx_code gx_exact_product(gx_run *run, int64_t m, int64_t n, int64_t k, const int
     int64_t count = gx_max(3, primes_for(log2(most) + 1)), elements = m * n;
     primes s;
     uint32_t p = GX_M31_P, *x = NULL, *y = NULL, *residues = NULL;
+    if (gx_exact_small_product(run, m, n, k, a, b, c)) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
     take_primes(run, count, &s);
     gx_dense_alloc(run, GX_M31, m, k, "a matrix modulo p", &x);
     gx_dense_alloc(run, GX_M31, k, n, "a matrix modulo p", &y);

@@ -136,13 +136,42 @@ static gx_leaf leaf_at(const place *at, gx_leaf_kind kind, int64_t rows, int64_t
                      .factor = at->factor};
 }
 
+static gx_code read_composite(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0,
+                              int64_t j0, int64_t m, int64_t n, gx_number dtype, void *dst,
+                              int64_t ld, gx_err *err);
+
+/* A quantised matrix as a source of what its codes stand for: of one leaf, its own. */
+static gx_code open_codes(gx_mem *mem, const gx_meta *meta, gx_mat *out, gx_err *err)
+{
+    const place whole = {.factor = {1, 0}};
+    gx_leaf *leaf;
+    GX_TRY(gx_mem_alloc(mem, sizeof *leaf, "codes", &leaf, err));
+    *leaf = leaf_at(&whole, GX_LEAF_CODES, meta->rows, gx_meta_shown_cols(meta));
+    leaf->offset = gx_meta_code_bits(meta);
+    gx_mat_stored(&leaf->base, meta);
+    gx_mat_stored(out, meta);
+    out->kind = GX_MAT_COMPOSITE;
+    out->read = read_composite;
+    out->is_whole = true;
+    out->cols = out->tile_cols = leaf->cols;
+    out->dtype = GX_DTYPE_F32;
+    out->properties = 0;
+    out->leaf = out->owned = leaf;
+    out->leaves = 1;
+    return GX_OK;
+}
+
 static gx_code add_stored(opening *o, leaves *l, const gx_meta *meta, const place *at, gx_err *err)
 {
     if (gx_aux_kind_of(meta->properties) != GX_AUX_NONE) {
         return gx_aux_refuse(meta->name, meta->properties, err);
     }
-    gx_leaf leaf = leaf_at(at, GX_LEAF_MATRIX, meta->rows, meta->cols);
+    gx_leaf leaf = leaf_at(at, GX_LEAF_MATRIX, meta->rows, gx_meta_shown_cols(meta));
     gx_mat_stored(&leaf.base, meta);
+    if (gx_meta_code_bits(meta) != 0) {
+        GX_TRY(open_codes(o->mem, meta, &leaf.base, err));
+        o->total++;
+    }
     join_number(&l->kinds, leaf.base.number);
     return add_leaf(o, l, &leaf, err);
 }
@@ -197,13 +226,14 @@ static gx_code add_named(opening *o, leaves *l, const part *p, gx_err *err)
     gx_meta meta;
     const gx_term *t = p->term;
     GX_TRY(gx_layout_find(o->store, p->of, t, &meta, err));
-    int64_t rows = t->is_turned ? meta.cols : meta.rows;
-    int64_t cols = t->is_turned ? meta.rows : meta.cols;
+    int64_t wide = gx_meta_shown_cols(&meta);
+    int64_t rows = t->is_turned ? wide : meta.rows;
+    int64_t cols = t->is_turned ? meta.rows : wide;
     if (rows != t->rows || cols != t->cols) {
         return gx_fail(err, GX_ARG,
                        "the part '%s' of %s is %" PRId64 "x%" PRId64 " and was %" PRId64 "x%" PRId64
                        " when %s was made: make it again",
-                       t->name, p->of->name, meta.rows, meta.cols, t->is_turned ? t->cols : t->rows,
+                       t->name, p->of->name, meta.rows, wide, t->is_turned ? t->cols : t->rows,
                        t->is_turned ? t->rows : t->cols, p->of->name);
     }
     return rows == 0 || cols == 0 ? GX_OK : add_matrix(o, l, &meta, &p->at, err);
@@ -232,10 +262,6 @@ static gx_code add_sum(opening *o, leaves *l, const part *p, gx_err *err)
     }
     return GX_OK;
 }
-
-static gx_code read_composite(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0,
-                              int64_t j0, int64_t m, int64_t n, gx_number dtype, void *dst,
-                              int64_t ld, gx_err *err);
 
 static void take_leaves(gx_mat *mat, const leaves *l)
 {
@@ -404,7 +430,7 @@ gx_code gx_mat_open(gx_store *store, gx_mem *mem, const gx_meta *meta, gx_mat *o
     gx_layout layout;
     gx_mat_stored(out, meta);
     if (!meta->is_composite) {
-        return GX_OK;
+        return gx_meta_code_bits(meta) == 0 ? GX_OK : open_codes(mem, meta, out, err);
     }
     GX_TRY(gx_layout_load(store, mem, meta, &layout, err));
     part p = {meta, layout.term, place_in(&whole, layout.term, 0, 0, false)};

@@ -84,14 +84,15 @@ gx_code gx_composite_store(gx_run *run, const gx_dest *dest, gx_layout *layout);
 
 /* What a leaf is. */
 typedef enum gx_leaf_kind {
-    GX_LEAF_MATRIX,     /* base                                                            */
-    GX_LEAF_NUMBER,     /* factor on the diagonal of a square: there is no base            */
-    GX_LEAF_DIAGONAL,   /* base, a vector, on diagonal number `offset`                     */
-    GX_LEAF_TOEPLITZ,   /* base, a vector: the first column; second: the first row         */
-    GX_LEAF_CIRCULANT,  /* base, a vector: the first column                                */
+    GX_LEAF_MATRIX,      /* base                                                            */
+    GX_LEAF_NUMBER,      /* factor on the diagonal of a square: there is no base            */
+    GX_LEAF_DIAGONAL,    /* base, a vector, on diagonal number `offset`                     */
+    GX_LEAF_TOEPLITZ,    /* base, a vector: the first column; second: the first row         */
+    GX_LEAF_CIRCULANT,   /* base, a vector: the first column                                */
     GX_LEAF_PERMUTATION, /* base, a vector of places                                       */
-    GX_LEAF_PRODUCT,    /* base times second                                               */
-    GX_LEAF_KRON        /* the Kronecker product of base and second                        */
+    GX_LEAF_PRODUCT,     /* base times second                                               */
+    GX_LEAF_KRON,        /* the Kronecker product of base and second                        */
+    GX_LEAF_CODES        /* of base, codes of `offset` bits: quantized.h                    */
 } gx_leaf_kind;
 
 /* What lies somewhere in an opened composite. */
@@ -101,8 +102,9 @@ typedef struct gx_leaf {
     bool is_turned, is_conjugated; /* all that it is                              */
     bool adds;                     /* to the leaves before it, which lie there too */
     gx_scalar factor;              /* times it                                    */
-    int64_t offset;                /* DIAGONAL                                    */
-    gx_mat base;                   /* STORED; in one that is not stored: but GENERATED, any */
+    int64_t offset;                /* DIAGONAL; CODES: their bits                 */
+    gx_mat base;                   /* STORED, or quantised; in one that is not stored: but
+                                      GENERATED, any                                   */
     gx_mat second;                 /* as kind says                                */
 } gx_leaf;
 

@@ -28,8 +28,9 @@ static gx_code look_at_parts(gx_store *store, const gx_meta *meta, gx_layout *l,
         }
         memmove(t->name, bare, strlen(bare) + 1);
         GX_TRY(gx_layout_find(store, meta, t, &found, err));
-        t->rows = t->is_turned ? found.cols : found.rows;
-        t->cols = t->is_turned ? found.rows : found.cols;
+        int64_t wide = gx_meta_shown_cols(&found);
+        t->rows = t->is_turned ? wide : found.rows;
+        t->cols = t->is_turned ? found.rows : wide;
     }
     return GX_OK;
 }

@@ -7,7 +7,7 @@
 **   Kronecker        A[i / p, j / q] B[i mod p, j mod q], B being p x q: B is read once for all
 **                    blocks that a rectangle crosses
 */
-#include "composite.h"
+#include "quantized.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -301,6 +301,9 @@ static gx_code read_piece(const reading *r, gx_err *err)
 gx_code gx_leaf_read(gx_run *run, const gx_leaf *leaf, gx_reader *reader, int64_t i0, int64_t j0,
                      int64_t m, int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err)
 {
+    if (leaf->kind == GX_LEAF_CODES) {
+        return gx_codes_read(run, leaf, reader, i0, j0, m, n, dtype, dst, ld, err);
+    }
     const reading all = {run, leaf, reader, i0, j0, m, n, dtype, dst, ld};
     for (int64_t j = 0; j < n; j += PIECE) {
         for (int64_t i = 0; i < m; i += PIECE) {

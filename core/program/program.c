@@ -159,7 +159,7 @@ static bool still_fits(gx_run *run, const gx_graph *g, const gx_program_arg *arg
             gx_err err = {0};
             bool found = false;
             if (gx_store_lookup(run->ctx->store, o->name, &meta, &found, &err) != GX_OK || !found ||
-                meta.is_composite) { // whose parts may be others now
+                gx_meta_is_made(&meta)) { // whose parts may be others now
                 return false;
             }
             now = (gx_type){meta.rows, meta.cols, gx_meta_number(&meta), meta.properties, false};

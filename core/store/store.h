@@ -36,7 +36,7 @@ typedef struct gx_store gx_store;
 
 enum {
     GX_NAME_MAX = 255,    /* bytes of a matrix name or schema name, without NUL */
-    GX_FORMAT_VERSION = 4 /* gx_state 'format'; newer ones are refused in words */
+    GX_FORMAT_VERSION = 5 /* gx_state 'format'; newer ones are refused in words */
 };
 
 /*
@@ -76,6 +76,35 @@ typedef struct gx_meta {
 static inline gx_number gx_meta_number(const gx_meta *meta)
 {
     return gx_dtype_number(meta->dtype);
+}
+
+/*
+** A quantised matrix (mat/quantized.h) is stored as bytes: of each row its codes, and behind these
+** GX_ROW_FACTS bytes about it.  Bits of a code, 8, 4 or 1, and 0 of a matrix that is not quantised;
+** the columns of the matrix that the codes stand for, -1: there can be none of these.
+*/
+enum { GX_ROW_FACTS = 12 };
+
+static inline int gx_meta_code_bits(const gx_meta *meta)
+{
+    static const int bits[] = {8, 4, 1, 0};
+    bool is_it = (meta->properties & GX_PROP_QUANTIZED) != 0;
+    return is_it ? bits[meta->properties >> GX_PROP_CODES_AT & 3] : 0;
+}
+
+static inline int64_t gx_meta_shown_cols(const gx_meta *meta)
+{
+    int bits = gx_meta_code_bits(meta);
+    int64_t codes = meta->cols - GX_ROW_FACTS, unused = meta->properties >> GX_PROP_UNUSED_AT & 7;
+    return bits == 0                         ? meta->cols
+           : codes < 1 || unused >= 8 / bits ? -1
+                                             : codes * (8 / bits) - unused;
+}
+
+/* Is it opened by gx_mat_open(), and no matrix of tiles as they are? */
+static inline bool gx_meta_is_made(const gx_meta *meta)
+{
+    return meta->is_composite || (meta->properties & GX_PROP_QUANTIZED) != 0;
 }
 
 /* Tiles of a matrix.  A matrix with 0 rows or 0 columns has none. */
@@ -241,11 +270,14 @@ gx_code gx_store_find(gx_store *store, const char *name, gx_meta *meta, gx_err *
 */
 gx_code gx_store_find_any(gx_store *store, const char *name, gx_meta *meta, gx_err *err);
 
-/* Composites, too: who opens what is found by gx_mat_open().  The others refuse them in words. */
+/*
+** Composites and quantised ones, too: who opens what is found by gx_mat_open().  The others refuse
+** them in words.
+*/
 gx_code gx_store_find_all(gx_store *store, const char *name, gx_meta *meta, gx_err *err);
 
 /* "M is a composite of other matrices and is needed as a matrix of its own here: ..." */
-gx_code gx_store_refuse_composite(const gx_meta *meta, gx_err *err);
+gx_code gx_store_refuse_made(const gx_meta *meta, gx_err *err);
 
 /* Fail with "no matrix named 'X'" and, where it can be guessed, what was meant. */
 gx_code gx_store_missing(gx_store *store, const char *name, gx_err *err);

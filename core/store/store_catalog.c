@@ -359,6 +359,9 @@ static gx_code settle_tiles(gx_store *store, gx_schema *schema, gx_meta *meta, g
     if (meta->is_composite) {
         GX_TRY(raise_format(store, schema, GX_FORMAT_COMPOSITE, err));
     }
+    if ((meta->properties & GX_PROP_QUANTIZED) != 0) {
+        GX_TRY(raise_format(store, schema, GX_FORMAT_QUANTIZED, err));
+    }
     return meta->tile_rows != 0 && meta->tile_cols != 0
                ? GX_OK
                : gx_tile_shape(meta->rows, meta->cols, meta->dtype, gx_store_max_tile_bytes(store),

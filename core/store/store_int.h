@@ -62,8 +62,8 @@ enum { GX_META_COLUMN_COUNT = 9 };
 
 #define GX_META_COMPOSITE ((uint32_t)1 << 18) /* no tiles (gx_meta.is_composite) */
 
-/* Of a schema that has had a sparse matrix, a composite. */
-enum { GX_FORMAT_SPARSE = 3, GX_FORMAT_COMPOSITE = 4 };
+/* Of a schema that has had a sparse matrix, a composite, a quantised one. */
+enum { GX_FORMAT_SPARSE = 3, GX_FORMAT_COMPOSITE = 4, GX_FORMAT_QUANTIZED = 5 };
 
 enum { GX_SEEN_MAX = 16 }; /* matrices of one call that gx_store_begin() can look at again */
 

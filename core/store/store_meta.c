@@ -120,6 +120,15 @@ static gx_code check_shape(const gx_meta *meta, const char *label, gx_err *err)
         return gx_fail(err, GX_CORRUPT, "catalog row of %s: a factorisation of %s", label,
                        gx_dtype_name(meta->dtype));
     }
+    bool is_quantised = (meta->properties & GX_PROP_QUANTIZED) != 0;
+    if (is_quantised && (gx_meta_code_bits(meta) == 0 || gx_meta_shown_cols(meta) < 1 ||
+                         meta->dtype != GX_DTYPE_I8 || meta->is_sparse || meta->is_composite ||
+                         (meta->properties & (GX_PROP_QUANTIZED - 1)) != 0)) {
+        return gx_fail(err, GX_CORRUPT,
+                       "catalog row of %s: %lldx%lld %s with properties %lu are no codes", label,
+                       (long long)meta->rows, (long long)meta->cols, gx_dtype_name(meta->dtype),
+                       (unsigned long)meta->properties);
+    }
     bool is_square_only = (meta->properties & PROPERTIES_SQUARE) != 0;
     bool is_both = (meta->properties & GX_PROP_FACTOR) == GX_PROP_FACTOR ||
                    (meta->is_sparse && (meta->properties & GX_PROP_FACTOR) != 0) ||

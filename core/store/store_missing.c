@@ -123,10 +123,16 @@ gx_code gx_store_find(gx_store *store, const char *name, gx_meta *meta, gx_err *
                                             meta->panels->entries, gx_meta_number(meta), err);
 }
 
-gx_code gx_store_refuse_composite(const gx_meta *meta, gx_err *err)
+gx_code gx_store_refuse_made(const gx_meta *meta, gx_err *err)
 {
     char label[GX_LABEL_MAX];
     gx_meta_label(meta, label);
+    if (!meta->is_composite) {
+        return gx_fail(err, GX_ARG,
+                       "%s is quantised, and its elements are those of another matrix, rounded: "
+                       "gx_dequantize('%s', 'name') makes a matrix of its own",
+                       label, meta->name);
+    }
     return gx_fail(
         err, GX_ARG,
         "%s is a composite, whose elements are those of other matrices: write to these, or "
@@ -137,7 +143,7 @@ gx_code gx_store_refuse_composite(const gx_meta *meta, gx_err *err)
 gx_code gx_store_find_any(gx_store *store, const char *name, gx_meta *meta, gx_err *err)
 {
     GX_TRY(gx_store_find_all(store, name, meta, err));
-    return meta->is_composite ? gx_store_refuse_composite(meta, err) : GX_OK;
+    return gx_meta_is_made(meta) ? gx_store_refuse_made(meta, err) : GX_OK;
 }
 
 gx_code gx_store_find_all(gx_store *store, const char *name, gx_meta *meta, gx_err *err)

@@ -152,6 +152,15 @@ const fault_script fault_scripts[] = {
     {"composite-read", SMALL "SELECT gx_block('M', '[[\"A\"],[\"-A\"]]');",
      "SELECT gx_norm('M'), gx_sum(gx_matmul('M', gx_transpose('M'))), gx_eval('sum(M + M)'), "
      "gx_check('M'), (SELECT sum(value) FROM gx_cells('M')), gx_block('M')"},
+    {"quantize", HELPERS, "SELECT gx_quantize('A', 'i4', 'N')"},
+    {"quantize-replace", SMALL "SELECT gx_quantize('A', 'i8', 'Q');",
+     "SELECT gx_quantize('A', 'bit', 'Q', '{\"replace\":true}')"},
+    {"quantized", HELPERS "SELECT gx_quantize('A', 'i8', 'Q');",
+     "SELECT gx_norm('Q'), gx_info('Q'), gx_check('Q'), gx_dequantize('Q', 'N')"},
+    {"quantized-search",
+     HELPERS "SELECT gx_quantize('A', 'i8', 'Q'), gx_quantize('A', 'bit', 'R');",
+     "SELECT sum(id) FROM gx_knn('A', 'A', 3, '{\"filter\":\"Q\"}') UNION ALL "
+     "SELECT sum(id) FROM gx_knn('A', 'A', 2, '{\"filter\":\"R\",\"rescore\":4}')"},
     {"lazy", SMALL LAZY,
      "SELECT gx_lazy('M', 'kron(a, a.T) + block([[diag(v), 0], [0, toeplitz(v) @ Q]])')"},
     {"lazy-products",

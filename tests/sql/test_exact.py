@@ -317,6 +317,24 @@ def test_ranks_are_over_the_rational_numbers(db):
     assert json.loads(q(db, "SELECT gx_inverse(?, '{\"exact\":true}')", matrix(db, [[P, 0], [0, 1]]))) == [[f"1/{P}", 0], [0, 1]]
 
 
+def test_products_of_small_numbers(db):
+    """Bytes by 16 bits: sums of 32 bits, cut where these overflow; numbers just inside and outside of what it takes."""
+    rng = np.random.default_rng(7)
+    q(db, "SELECT gx_config('threads', 2)")
+    for (m, k, n), left, right in (
+            ((300, 70, 129), (-128, 127), (-128, 127)), ((257, 20001, 3), (0, 255), (-128, 127)), ((2, 900, 260), (0, 255), (-2**15, 2**15 - 1)),
+            ((1, 1, 1), (-128, 127), (-2**15, 2**15 - 1)), ((9, 40, 5), (-129, 127), (-5, 5)), ((9, 40, 5), (-1, 128), (-5, 5)),
+            ((9, 40, 5), (0, 256), (-5, 5)), ((9, 40, 5), (0, 9), (0, 2**15)), ((3, 0, 4), (0, 9), (0, 9))):
+        a, b = rng.integers(left[0], left[1] + 1, (m, k)), rng.integers(right[0], right[1] + 1, (k, n))
+        a.flat[:2], b.flat[:2] = left[:a.size], right[:b.size]
+        assert (ints(db, "gx_matmul(?, ?, '{\"exact\":true}')", matrix(db, a), matrix(db, b)) == a @ b).all()
+    a, b = np.full((2, 40000), 255), np.full((40000, 2), -2**15)
+    assert (ints(db, "gx_matmul(?, ?, '{\"exact\":true}')", matrix(db, a), matrix(db, b)) == -255 * 2**15 * 40000).all()
+    q(db, "SELECT gx_config('backend', 'reference')")
+    a, b = rng.integers(-128, 128, (20, 30)), rng.integers(-128, 128, (30, 10))
+    assert (ints(db, "gx_matmul(?, ?, '{\"exact\":true}')", matrix(db, a), matrix(db, b)) == a @ b).all()
+
+
 def test_whole_products(db):
     rng = np.random.default_rng(6)
     for m, k, n, size in ((1, 1, 1, 9), (7, 9, 5, 2**29), (40, 300, 20, 2**27), (3, 2, 3, 2**31)):

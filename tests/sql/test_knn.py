@@ -431,7 +431,7 @@ def test_refusals(db):
             (("E", "E", "nan", "{}"), "k must be an integer, not 'nan'"),
             (("E", "E", None, "{}"), "k must be an integer, not NULL"),
             (("E", "E", 1, '{"metric":"cos"}'), 'option "metric" must be one of cosine, l2, sqeuclidean, l1, hamming, dot, not "cos"'),
-            (("E", "E", 1, '{"metrc":"l2"}'), 'unknown option "metrc": the known ones are "metric", "candidates", "exclude_self" and "dtype"'),
+            (("E", "E", 1, '{"metrc":"l2"}'), 'unknown option "metrc": the known ones are "metric", "candidates", "filter", "rescore", "exclude_self" and "dtype"'),
             (("E", "[[1,2,3,\"4i\"]]", 1, "{}"), "E is complex (c128): complex numbers have no order"),
             (("[[1,2,3,\"4i\"]]", "E", 1, "{}"), "Q is complex (c128): complex numbers have no order"),
             (("N", "E", 1, "{}"), "N has NaN at (2, 1)"),
