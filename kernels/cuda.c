@@ -606,7 +606,7 @@ static const gx_backend backend_cuda = {
     .reaches = reaches,
     .copy_from = copy_from,
     .kernel = {GX_CUDA_KERNELS(GX_KERNEL_ROW) GX_CUDA_REAL_KERNELS(GX_REAL_ROW)
-                   GX_CUDA_FIELD_KERNELS(GX_FIELD_ROW)},
+                   GX_CUDA_FIELD_KERNELS(GX_FIELD_ROW)[GX_ONE_HOT][GX_F64] = gx_cuda_one_hot_f64},
     .workspace = workspace,
 };
 

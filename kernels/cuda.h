@@ -63,6 +63,7 @@
     F(CIRCLE_PASS, gx_circle_pass, cuda_circle, ONE_FOR_ALL, 0, 0)                                 \
     F(CIRCLE_PAIR, gx_circle_pair, cuda_circle, ONE_FOR_ALL, 0, 0)                                 \
     F(COMBINE, gx_combine, cuda_combine, ONE_FOR_ALL, 0, 0)                                        \
+    F(ONE_HOT, gx_one_hot, cuda_map, ONE_FOR_ALL, 0, 0)                                            \
     F(PARTS, gx_parts, cuda_narrow, EACH_DTYPE, 0, 0)                                              \
     F(NARROW_PRODUCT, gx_narrow, cuda_narrow, REAL_DTYPES, 0, 0)                                   \
     F(NARROW_IMAGE, gx_narrow_image, cuda_narrow_split, F32_ALONE, 90, 0)                          \
@@ -364,6 +365,7 @@ GX_CUDA_REAL_KERNELS(GX_REAL_DECLARE)
     KERNEL(cuda, CIRCLE, circle)                                                                   \
     KERNEL(cuda, COMBINE, combine)
 GX_CUDA_FIELD_KERNELS(GX_FIELD_DECLARE)
+GX_SLOT_PROTOTYPE(gx_cuda_one_hot, f64);
 size_t gx_cuda_field_bytes(const gx_args *args);
 size_t gx_cuda_combine_bytes(const gx_args *args);
 

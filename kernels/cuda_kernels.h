@@ -44,6 +44,8 @@
 **   gx_field_...*   whole numbers modulo 2^31 - 1: see gx_cuda_field
 **   gx_residues_... products of doubles by residues: see gx_cuda_residues
 **   gx_circle_...*  see gx_cuda_circle
+**   gx_one_hot*     c, m x n in place = 1 at the least c_ij + b_j of each row, else 0; b has ldb
+**                   from one number to the next; 256 threads, a row each
 **   gx_combine*     see gx_cuda_combine
 **   gx_near_...     neighbours, of real dtypes: see gx_cuda_near
 **   gx_spmm_...     products with a sparse panel: see gx_cuda_spmm

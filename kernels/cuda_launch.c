@@ -113,6 +113,20 @@ static gx_code map(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args 
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_map, map)
 
+static gx_code one_hot(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
+{
+    gx_cuda_call call = gx_cuda_call_of(p);
+    gx_cuda_dim block = {THREADS, 1, 1}, grid = {1, 1, 1};
+    (void)dtype;
+    call.b = (void *)(uintptr_t)p->b;
+    call.ldb = p->ldb;
+    grid.x = clamp(gx_ceil_div(p->m, THREADS), BLOCKS_MOST);
+    return p->m <= 0 || p->n <= 0
+               ? GX_OK
+               : gx_cuda_launch(dev, queue, GX_CUDA_ONE_HOT, GX_F64, grid, block, &call, err);
+}
+GX_CUDA_SLOT(gx_cuda_one_hot, f64, GX_F64, one_hot)
+
 // Transposes and triangles ------------------------------------------------------------------------
 
 /* Kernels that walk tiles of 32 x 32 with 32 x 8 threads. */

@@ -298,3 +298,24 @@ extern "C" __global__ void gx_convert(const __grid_constant__ gx_cuda_call p)
         put_any(p.to, p.c, j * p.ldc + i, get_any(p.from, p.a, j * p.lda + i));
     });
 }
+
+/* Threads next to each other have rows next to each other. */
+extern "C" __global__ void gx_one_hot(const __grid_constant__ gx_cuda_call p)
+{
+    const double *b = (const double *)p.b;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < p.m;
+         i += (long long)gridDim.x * blockDim.x) {
+        double *c = (double *)p.c + i, least = c[0] + b[0];
+        long long at = 0;
+#pragma unroll 8
+        for (long long j = 1; j < p.n; j++) {
+            double x = c[j * p.ldc] + b[j * p.ldb];
+            at = x < least ? j : at;
+            least = x < least ? x : least;
+        }
+#pragma unroll 8
+        for (long long j = 0; j < p.n; j++) {
+            c[j * p.ldc] = j == at;
+        }
+    }
+}

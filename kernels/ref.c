@@ -58,7 +58,7 @@ GX_INLINE void product_element(gx_number dtype, const gx_args *p, gx_trans trans
         gx_scalar sum = {0, 0};
         for (int64_t l = 0; l < p->k; l++) {
             sum = add(sum, times(load_op(dtype, transa, p->a, p->lda, i, l),
-                                    load_op(dtype, transb, b, ldb, l, j)));
+                                 load_op(dtype, transb, b, ldb, l, j)));
         }
         value = scaled(alpha, sum);
     }
@@ -232,8 +232,8 @@ GX_INLINE void add_entry(gx_number dtype, const gx_args *p, gx_scalar v, int64_t
     bool is_turned = p->transb == GX_TRANS;
     for (int64_t l = 0; l < p->m; l++) {
         int64_t i = is_turned ? to : l, j = is_turned ? l : to;
-        gx_scalar x = is_turned ? load(dtype, p->b, p->ldb, from, l)
-                                : load(dtype, p->b, p->ldb, l, from);
+        gx_scalar x =
+            is_turned ? load(dtype, p->b, p->ldb, from, l) : load(dtype, p->b, p->ldb, l, from);
         store(dtype, p->c, p->ldc, i, j, add(load(dtype, p->c, p->ldc, i, j), times(v, x)));
     }
 }
@@ -322,6 +322,26 @@ gx_code gx_ref_circle_m31(gx_dev *dev, gx_queue *queue, const gx_args *args, gx_
         uint32_t *c = gx_at(args->c, GX_M31, args->ldc, e % ((int64_t)1 << args->pivot_last),
                             e >> args->pivot_last);
         *c = gx_field_mul(*c, scale, GX_M31_P);
+    }
+    return GX_OK;
+}
+
+// Assignments -------------------------------------------------------------------------------------
+
+gx_code gx_ref_one_hot_f64(gx_dev *dev, gx_queue *queue, const gx_args *args, gx_err *err)
+{
+    (void)dev, (void)queue, (void)err;
+    for (int64_t i = 0; i < args->m; i++) {
+        double *c = (double *)args->c + i, least = 0;
+        int64_t at = 0;
+        for (int64_t j = 0; j < args->n; j++) {
+            double x = c[j * args->ldc] + ((const double *)args->b)[j * args->ldb];
+            at = j == 0 || x < least ? j : at;
+            least = j == 0 || x < least ? x : least;
+        }
+        for (int64_t j = 0; j < args->n; j++) {
+            c[j * args->ldc] = j == at;
+        }
     }
     return GX_OK;
 }
@@ -550,6 +570,7 @@ const gx_backend gx_backend_ref = {
     .close = gx_host_close,
     .info = gx_host_info,
     .kernel = {GX_REF_KERNELS(GX_KERNEL_ROW) GX_REF_REAL_KERNELS(GX_REAL_ROW)
-                   GX_KERNELS_OF_FIELD(GX_FIELD_ROW, ref)[GX_WHOLE][GX_F32] = gx_ref_whole_f32},
+                   GX_KERNELS_OF_FIELD(GX_FIELD_ROW, ref)[GX_WHOLE][GX_F32] = gx_ref_whole_f32,
+               [GX_ONE_HOT][GX_F64] = gx_ref_one_hot_f64},
     .workspace = gx_ref_workspace,
 };

@@ -10,7 +10,9 @@
 **
 ** A pass is streamed (pass.h): a unit is a strip of rows, which are the queries of GX_NEAREST among
 ** the centres, so that assignments are exact; what it gives, sums and counts, is added in the order
-** of the strips.  Strips, the sample and the random numbers depend on the shape and the seed alone:
+** of the strips.  Where a device is faster, a pass is a program of blocks of rows there: their
+** products with the centres, a matrix with a 1 at each row's least distance, and its product with
+** the rows; rows as near to two centres as roundings are small may then go to either.  Strips, the sample and the random numbers depend on the shape and the seed alone:
 ** the same bits for every budget and number of threads.
 **
 ** Memory, in doubles: the sample, at most 4096 rows or 8 k; centres; for each thread a strip of
@@ -20,7 +22,9 @@
 #include "similar.h"
 
 #include "../base/random.h"
+#include "../device/fleet.h"
 #include "../exec/pass.h"
+#include "plan.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -39,6 +43,7 @@ typedef struct kmeans {
     double *centre;       /* k x d: the block of GX_NEAREST         */
     double *sum;          /* d x k, k counts, and the sum of squares */
     int64_t strip;        /* rows of a unit                         */
+    double squares;       /* the sum of all numbers' squares        */
 } kmeans;
 
 static int64_t numbers_of_part(const kmeans *x)
@@ -110,11 +115,12 @@ static gx_code pick_rows(void *arg, int64_t unit, gx_pass_thread *thread, void *
     const kmeans *x = arg;
     int64_t i0, m = rows_of(x, unit, &i0), rows = x->args->A->rows;
     const double *row = work;
-    (void)part;
+    *(double *)part = 0;
     if (m == 0) {
         return GX_OK;
     }
     GX_TRY(read_rows(x, thread, i0, m, work, err));
+    *(double *)part = gx_merit_square(row, x->d * m);
     int64_t s = gx_max(0, (int64_t)((double)i0 * (double)x->sample / (double)rows) - 2);
     for (; s < x->sample; s++) {
         int64_t at = sampled(x, s) - i0;
@@ -269,6 +275,13 @@ static gx_code add_part(void *arg, int64_t unit, void *part, gx_err *err)
     return GX_OK;
 }
 
+static gx_code add_squares(void *arg, int64_t unit, void *part, gx_err *err)
+{
+    (void)unit, (void)err;
+    ((kmeans *)arg)->squares += *(double *)part;
+    return GX_OK;
+}
+
 static void pass_over(kmeans *x, gx_pass_work work, bool adds)
 {
     const gx_mat *A = x->args->A, *source = &x->columns;
@@ -279,13 +292,152 @@ static void pass_over(kmeans *x, gx_pass_work work, bool adds)
                     .bytes = numbers * (double)gx_number_bytes(A->number),
                     .flops = adds ? 2 * numbers * (double)x->k : numbers,
                     .work_bytes = adds ? work_bytes(x) : strip_bytes(x),
-                    .part_bytes = adds ? (size_t)numbers_of_part(x) * sizeof(double) : 0,
+                    .part_bytes = (size_t)(adds ? numbers_of_part(x) : 1) * sizeof(double),
                     .work = work,
-                    .fold = adds ? add_part : NULL,
+                    .fold = adds ? add_part : add_squares,
                     .arg = x};
     gx_pass_run(x->run, &pass);
     gx_stats_add(&x->run->ctx->stats, GX_STAT_KERNELS, adds ? pass.units : 0);
     gx_stats_add(&x->run->ctx->stats, GX_STAT_FLOPS, adds ? (int64_t)pass.flops : 0);
+}
+
+// On devices --------------------------------------------------------------------------------------
+
+/* Bytes of a block of rows and of its products; sums, so that each of two or four devices has its own. */
+static const int64_t DEVICE_BYTES = 64 << 20;
+enum { SHARED_SUMS = 4 };
+
+/* A pass there: what goes up, and what comes down of it. */
+typedef struct device_round {
+    kmeans *x;
+    double *turned, *square; /* the centres, d x k; squares of their lengths            */
+    double *counts;          /* of a block 2 k: GX_REDUCE_COL_SUM                       */
+    int64_t blocks, parts;
+    gx_mat centres, squares; /* turned and square as operands                           */
+    gx_sink sums;            /* parts of k x d, one under the other                     */
+} device_round;
+
+/* Rows of a block. */
+static int64_t block_rows(const kmeans *x, size_t memory)
+{
+    int64_t row = gx_max(x->d, x->k) * (int64_t)sizeof(double);
+    int64_t bytes = gx_min(DEVICE_BYTES, (int64_t)(memory / 8));
+    return gx_plan_whole_tiles(gx_max(1, bytes / row),
+                               gx_min(x->args->A->tile_rows, x->args->A->rows), x->args->A->rows);
+}
+
+static gx_prog *write_round(gx_run *run, void *arg)
+{
+    device_round *r = arg;
+    const kmeans *x = r->x;
+    gx_prog *prog;
+    int64_t n = x->args->A->rows, d = x->d, k = x->k, rows = block_rows(x, run->target_bytes);
+    r->blocks = gx_ceil_div(n, rows);
+    gx_mem_free(run->ctx->mem, r->counts);
+    r->counts = gx_run_calloc(run, (size_t)(r->blocks * 2 * k) * sizeof(double), "counts");
+    if (r->counts == NULL || gx_prog_create(run, 4 * r->blocks, &prog) != GX_OK) {
+        return NULL;
+    }
+    gx_mat_value(&r->centres, "centres", GX_F64, d, k, r->turned, d);
+    gx_mat_value(&r->squares, "centres", GX_F64, 1, k, r->square, 1);
+    const gx_opnd *A = gx_prog_operand(prog, x->args->A, NULL, GX_F64, n, d, rows, d);
+    const gx_opnd *C = gx_prog_operand(prog, &r->centres, NULL, GX_F64, d, k, d, k);
+    const gx_opnd *Q = gx_prog_operand(prog, &r->squares, NULL, GX_F64, 1, k, 1, k);
+    const gx_opnd *V = gx_prog_operand(prog, NULL, NULL, GX_F64, n, k, rows, k);
+    const gx_opnd *S = gx_prog_operand(prog, NULL, &r->sums, GX_F64, r->parts * k, d, k, d);
+    for (int64_t i = 0; i < r->blocks && gx_ok(run); i++) {
+        double *counts = r->counts + i * 2 * k;
+        gx_block a = gx_blk(A, i, 0), v = gx_blk(V, i, 0), s = gx_blk(S, i % r->parts, 0);
+        const gx_call calls[] = {
+            {.kernel = GX_GEMM, .alpha = {-2, 0}, .a = a, .b = gx_blk(C, 0, 0), .c = v},
+            {.kernel = GX_ONE_HOT, .b = gx_blk(Q, 0, 0), .c = v, .keeps_c = true},
+            {.kernel = GX_REDUCE,
+             .reduce_kind = GX_REDUCE_COL_SUM,
+             .a = v,
+             .c = v,
+             .keeps_c = true,
+             .reduce = counts},
+            {.kernel = GX_GEMM,
+             .transa = GX_TRANS,
+             .alpha = {1, 0},
+             .a = v,
+             .b = a,
+             .c = s,
+             .beta = {i < r->parts ? 0 : 1, 0},
+             .keeps_c = i >= r->parts}};
+        for (size_t c = 0; c < sizeof calls / sizeof *calls; c++) {
+            gx_prog_call(prog, &calls[c]);
+        }
+    }
+    if (!gx_ok(run)) {
+        gx_prog_free(prog);
+        return NULL;
+    }
+    return prog;
+}
+
+/*
+** What has come down as the sums of a pass: the sum of squares is |x|^2 - 2 c s + n |c|^2 over all
+** clusters.  false: something is not finite, an overflow.
+*/
+static bool take_sums(device_round *r)
+{
+    kmeans *x = r->x;
+    const double *sums = r->sums.value.data;
+    double *count = x->sum + x->d * x->k, *left = count + x->k, all = x->squares;
+    memset(x->sum, 0, (size_t)numbers_of_part(x) * sizeof(double));
+    for (int64_t i = 0; i < r->blocks; i++) {
+        for (int64_t c = 0; c < x->k; c++) {
+            count[c] += r->counts[2 * (i * x->k + c)];
+        }
+    }
+    for (int64_t c = 0; c < x->k; c++) {
+        double along = 0;
+        for (int64_t l = 0; l < x->d; l++) {
+            for (int64_t q = 0; q < gx_min(r->parts, r->blocks); q++) {
+                x->sum[c * x->d + l] += sums[q * x->k + c + l * r->parts * x->k];
+            }
+            along += x->sum[c * x->d + l] * r->turned[c * x->d + l];
+        }
+        all += count[c] * r->square[c] - 2 * along;
+    }
+    *left = fmax(all, 0);
+    return isfinite(all);
+}
+
+/* A pass on a device; false: it is the host's turn. */
+static bool pass_on_device(kmeans *x)
+{
+    gx_run *run = x->run;
+    const gx_mat *A = x->args->A, *base = gx_mat_base_stored(A);
+    double numbers = (double)A->rows * (double)x->d, flops = 4 * numbers * (double)x->k;
+    gx_cost cost = {.flops = 2 * numbers * (double)x->k, .bytes_up = numbers * sizeof(double)};
+    cost.bytes_read = base == NULL ? 0 : numbers * (double)gx_dtype_bytes(base->dtype);
+    cost.calls = cost.loads = units(x);
+    gx_terms host;
+    bool is_listed, is_done = false;
+    device_round r = {.x = x, .parts = gx_fleet_is_wanted(run->ctx, &is_listed) ? SHARED_SUMS : 1};
+    gx_predict_pass(run, &cost, GX_F64, gx_min(x->k, GX_SWEEP_COLS), &host);
+    if (!gx_ok(run) || !gx_place_comes_into_question(run, flops)) {
+        return false;
+    }
+    gx_dense_alloc(run, GX_F64, x->d + 1, x->k, "centres", &r.turned);
+    r.square = r.turned == NULL ? NULL : r.turned + x->d * x->k;
+    for (int64_t c = 0; c < x->k && gx_ok(run); c++) {
+        for (int64_t l = 0; l < x->d; l++) {
+            r.turned[c * x->d + l] = x->centre[l * x->k + c];
+        }
+        r.square[c] = gx_merit_square(r.turned + c * x->d, x->d);
+    }
+    gx_dest none = {0};
+    if (gx_sink_begin(run, &none, r.parts * x->k, x->d, GX_F64, 0, x->k, x->d, &r.sums) == GX_OK) {
+        is_done = gx_place_on_device(run, flops, GX_F64, write_round, &r, &host) && gx_ok(run) &&
+                  take_sums(&r);
+        gx_sink_drop(&r.sums);
+    }
+    gx_mem_free(run->ctx->mem, r.counts);
+    gx_mem_free(run->ctx->mem, r.turned);
+    return is_done;
 }
 
 /* The means of the rows of each; whether any moved. */
@@ -307,8 +459,10 @@ static void iterate(kmeans *x)
 {
     double before = (double)INFINITY;
     for (int64_t pass = 0; pass < x->args->iterations && gx_ok(x->run); pass++) {
-        memset(x->sum, 0, (size_t)numbers_of_part(x) * sizeof(double));
-        pass_over(x, assign_rows, true);
+        if (!pass_on_device(x) && gx_ok(x->run)) {
+            memset(x->sum, 0, (size_t)numbers_of_part(x) * sizeof(double));
+            pass_over(x, assign_rows, true);
+        }
         double now = x->sum[x->d * x->k + x->k];
         if (!gx_ok(x->run) || !move_centres(x) || before - now < x->args->tolerance * before) {
             break;

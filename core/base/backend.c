@@ -134,6 +134,8 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_number dtype, const gx_args *args
         return gx_circle_pairs(args) * 3;
     case GX_FUSED:
         return gx_fused_flops(args->fused) * m * n;
+    case GX_ONE_HOT:
+        return 2 * m * n;
     case GX_COMBINE:
         return gx_constraints_flops(args->constraints) * m;
     case GX_REDUCE:

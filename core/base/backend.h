@@ -168,6 +168,8 @@ typedef enum gx_kernel_id {
     GX_COMBINE, /* GX_M31: c, m x width = what rows first_row .. first_row + m - 1 of a come to by
                      `constraints`.  a, of k rows, has the matrix's columns; rows from k on, which
                      next ones may be, are those of b, which is as wide                           */
+    GX_ONE_HOT, /* GX_F64: c, m x n in place = 1 where c_ij + b_j is least in its row, at the first
+                     such j, else 0; b a row, ldb from one number to the next                     */
     GX_KERNEL_COUNT
 } gx_kernel_id;
 
@@ -189,7 +191,8 @@ typedef enum gx_kernel_id {
     KERNEL(backend, GEEV, geev) KERNEL(backend, GEES, gees) KERNEL(backend, TREXC, trexc)          \
     KERNEL(backend, GESDD, gesdd) KERNEL(backend, CONVERT, convert)                                \
     KERNEL(backend, RANDOM, random) KERNEL(backend, CIRCLE, circle)                       \
-    KERNEL(backend, COMBINE, combine)
+    KERNEL(backend, COMBINE, combine)                     \
+    KERNEL(backend, ONE_HOT, one_hot)
 
 /*
 ** What GX_REDUCE computes.  NaN goes through: a block with a NaN has NaN sums and a NaN max_abs,

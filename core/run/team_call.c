@@ -31,6 +31,7 @@ gx_code gx_team_call(gx_team *team, const gx_backend *backend, gx_dev *dev, gx_k
     case GX_REDUCE:
     case GX_SPMM:
     case GX_TREXC:
+    case GX_ONE_HOT:
         return run(dev, NULL, args, err);
     case GX_SYEV:
     case GX_GEEV:

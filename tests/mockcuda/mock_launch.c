@@ -431,6 +431,7 @@ typedef enum served {
     REDUCE_END,
     PIVOTS,
     CONVERT,
+    ONE_HOT,
     RANDOM,
     FIELD_MAP,
     FIELD_TRANSPOSE,
@@ -483,6 +484,7 @@ static const char *const names[SERVED] = {
     [RESCALE] = "gx_rescale",
     [PIVOTS] = "gx_pivots",
     [CONVERT] = "gx_convert",
+    [ONE_HOT] = "gx_one_hot",
     [RANDOM] = "gx_random",
     [FIELD_MAP] = "gx_field_map",
     [FIELD_TRANSPOSE] = "gx_field_transpose",
@@ -664,6 +666,9 @@ static int serve(void *arg)
         break;
     case CONVERT:
         convert(p);
+        break;
+    case ONE_HOT:
+        by_backend(&gx_backend_ref, GX_ONE_HOT, GX_F64, p, NULL);
         break;
     case RANDOM:
         make_random(&l->p.random);

@@ -12,6 +12,7 @@ import json
 
 import numpy as np
 import pytest
+from mockkit import child_on_stand_ins
 from conftest import error, from_numpy, gx_connect, q, to_numpy
 
 
@@ -211,3 +212,33 @@ def test_refusals(db):
             ("gx_kmeans('[1,2]', 1, '{\"tolerance\":\"nan\"}')", "gx_kmeans: option \"tolerance\" must be at least 0, not \"nan\""),
     ]:
         assert error(db, "SELECT " + sql) == message
+
+
+def test_kmeans_on_a_device(tmp_path):
+    """Passes on one device and on several give the host's centres, which are well apart, to rounding; NaN is refused by its place, a
+    device that fails on the way is the host's turn, and a pass moves no rows but up."""
+    got = child_on_stand_ins(tmp_path, """
+db = connect("cpu", 1 << 18)
+rng = np.random.default_rng(4)
+rows = (rng.standard_normal((9, 12)) * 10)[rng.integers(0, 9, 20000)] + rng.standard_normal((20000, 12)) * 0.3
+q(db, "SELECT gx_from_bytes(?, 'f64', 12, 'A')", rows.astype("<f8").tobytes())
+def centres():
+    c = np.frombuffer(q(db, "SELECT gx_to_bytes(gx_kmeans('A', 9, '{\\"seed\\":3,\\"tolerance\\":0}'))"), dtype="<f8").reshape(9, 12)
+    return c[np.lexsort(c.T)]
+right, result = centres(), []
+for devices in ("1", "0,1", "0,1,2"):
+    q(db, "SELECT gx_config('backend', 'cuda')")
+    q(db, "SELECT gx_config('devices', ?)", devices)
+    before = stats(db)
+    result.append([float(abs(centres() - right).max()), since(db, before)["device_calls"]])
+q(db, "SELECT gx_config('devices', '1')")
+for n in (3, 30, 90):
+    q(db, "SELECT gx_config('device', 0)")
+    mock.order(f"*:{n}!")
+    result.append([float(abs(centres() - right).max()), 1])
+    mock.order()
+q(db, "SELECT gx_set('A', 777, 5, 9e999)")
+result.append(error(db, "SELECT gx_kmeans('A', 9)"))
+""", MOCK_MEMORY=64 << 20, MOCK_DEVICES=3, timeout=200)
+    assert all(apart < 1e-9 and calls > 0 for apart, calls in got[:-1]), got
+    assert "Inf at (777, 5)" in got[-1], got
