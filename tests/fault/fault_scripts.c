@@ -182,6 +182,8 @@ const fault_script fault_scripts[] = {
      "gx_inverse('w', '{\"mod\":7}'), gx_recur('[[1,1],[1,0]]', '[1,1]', 5, '{\"exact\":true}'), "
      "gx_phi_pow('[[0,1]]', 60), gx_phi_mul('[[1,2]]', '[[3,4]]'), gx_phi_floor('w')"},
     {"exact-product", SMALL EXACT, "SELECT gx_matmul('w', gx_eye(2), 'P', '{\"exact\":true}')"},
+    {"exact-small", HELPERS,
+     "SELECT gx_matmul('[[1,2],[3,-4]]', '[[500],[6]]', 'P', '{\"exact\":true}')"},
     {"exact-blocks",
      SMALL "SELECT gx_cast(gx_eval('floor(random(50, 50, 1) * 2000000000)'), 'm31', 'V');",
      "SELECT gx_matmul('V', 'V', 'P')"},

@@ -63,13 +63,14 @@ static void properties(void **state)
     assert_string_equal(gx_properties_text(GX_PROP_SYMMETRIC | GX_PROP_POSITIVE, text),
                         "symmetric,positive");
     assert_string_equal(gx_properties_text(UINT32_MAX, text),
-                        "symmetric,hermitian,positive,lower,upper,unit,orthogonal,lu,qr");
+                        "symmetric,hermitian,positive,lower,upper,unit,orthogonal,lu,qr,quantized");
     uint32_t bit = 99;
     assert_true(gx_property_parse("orthogonal", &bit));
     assert_int_equal(bit, GX_PROP_ORTHOGONAL);
     assert_true(gx_property_parse("symmetric", &bit));
     assert_int_equal(bit, GX_PROP_SYMMETRIC);
     assert_false(gx_property_parse("lu", &bit)); // shown, but nobody's to set
+    assert_false(gx_property_parse("quantized", &bit));
     assert_false(gx_property_parse("Symmetric", &bit));
     assert_false(gx_property_parse("", &bit));
     assert_int_equal(bit, GX_PROP_SYMMETRIC);

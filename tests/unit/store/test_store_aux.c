@@ -212,7 +212,7 @@ static void damage(void **state)
     assert_string_equal(checked(f, "F"), "auxiliary data of F is not a blob");
     run_sql(f->db, "UPDATE gx_meta SET aux = x'00', properties = 0");
     assert_string_equal(checked(f, "F"), "F has auxiliary data but is no factorisation");
-    run_sql(f->db, "UPDATE gx_meta SET aux = x'00', properties = 512"); // of a gx to come
+    run_sql(f->db, "UPDATE gx_meta SET aux = x'00', properties = 32768"); // of a gx to come
     assert_string_equal(checked(f, "F"), "");
     run_sql(f->db, "UPDATE gx_meta SET properties = 384");
     gx_meta meta;
