@@ -10,10 +10,12 @@
 **
 ** A pass is streamed (pass.h): a unit is a strip of rows, which are the queries of GX_NEAREST among
 ** the centres, so that assignments are exact; what it gives, sums and counts, is added in the order
-** of the strips.  Where a device is faster, a pass is a program of blocks of rows there: their
-** products with the centres, a matrix with a 1 at each row's least distance, and its product with
-** the rows; rows as near to two centres as roundings are small may then go to either.  Strips, the sample and the random numbers depend on the shape and the seed alone:
+** of the strips.  Strips, the sample and the random numbers depend on the shape and the seed alone:
 ** the same bits for every budget and number of threads.
+**
+** Where a device is faster, a pass is a program of blocks of rows there: their products with the
+** centres, a one at each row's least distance, and the product of that with the rows.  Rows as near
+** to two centres as roundings are small may then go to either.
 **
 ** Memory, in doubles: the sample, at most 4096 rows or 8 k; centres; for each thread a strip of
 ** 1024 rows and two parts of k rows.
@@ -24,6 +26,7 @@
 #include "../base/random.h"
 #include "../device/fleet.h"
 #include "../exec/pass.h"
+#include "../run/call.h"
 #include "plan.h"
 
 #include <inttypes.h>
@@ -134,22 +137,35 @@ static gx_code pick_rows(void *arg, int64_t unit, gx_pass_thread *thread, void *
     return GX_OK;
 }
 
-/* Squares of distances to the centre just chosen, where that is nearer; gives their sum. */
-static gx_code come_nearer(const kmeans *x, int64_t chosen, double *nearest, double *gap,
-                           gx_err *err)
+/* The sample beside the centre just chosen. */
+typedef struct nearer {
+    const kmeans *x;
+    int64_t chosen;
+    double *nearest, *gap; /* of each row of the sample */
+} nearer;
+
+enum { NEARER_ROWS = 512 };
+
+/* Squares of distances to that centre, where it is nearer. */
+static gx_code come_nearer(void *arg, int64_t piece, int member, gx_err *err)
 {
+    const nearer *to = arg;
+    const kmeans *x = to->x;
+    int64_t first = piece * NEARER_ROWS, m = gx_min(NEARER_ROWS, x->sample - first);
+    double *nearest = to->nearest + first, *gap = to->gap + first;
     gx_nearest sums = {.metric = GX_METRIC_SQUARED};
-    gx_args call = {.m = x->sample, .n = 1, .k = x->d, .transb = GX_TRANS, .nearest = &sums};
-    memset(gap, 0, (size_t)x->sample * sizeof *gap);
-    call.a = x->picked;
+    gx_args call = {.m = m, .n = 1, .k = x->d, .transb = GX_TRANS, .nearest = &sums};
+    (void)member;
+    memset(gap, 0, (size_t)m * sizeof *gap);
+    call.a = x->picked + first;
     call.lda = x->sample;
-    call.b = x->centre + chosen;
+    call.b = x->centre + to->chosen;
     call.ldb = x->k;
     call.c = gap;
-    call.ldc = x->sample;
+    call.ldc = m;
     GX_TRY(x->backend->kernel[GX_APART][GX_F64](x->dev, NULL, &call, err));
-    for (int64_t s = 0; s < x->sample; s++) {
-        nearest[s] = chosen == 0 || gap[s] < nearest[s] ? gap[s] : nearest[s];
+    for (int64_t s = 0; s < m; s++) {
+        nearest[s] = to->chosen == 0 || gap[s] < nearest[s] ? gap[s] : nearest[s];
     }
     return GX_OK;
 }
@@ -177,10 +193,8 @@ static int64_t weighed(const kmeans *x, double at, const double *weight)
 
 static void choose_seeds(kmeans *x)
 {
-    gx_err err = {0};
     double *nearest, at;
     gx_dense_alloc(x->run, GX_F64, x->sample, 2, "seeds", &nearest);
-    double *gap = nearest + x->sample;
     for (int64_t c = 0; c < x->k && gx_ok(x->run); c++) {
         draw(x, 1, c, 1, &at);
         int64_t s = c == 0 ? gx_min(x->sample - 1, (int64_t)(at * (double)x->sample))
@@ -189,8 +203,9 @@ static void choose_seeds(kmeans *x)
             x->centre[l * x->k + c] = x->picked[l * x->sample + s];
         }
         if (c + 1 < x->k) {
-            come_nearer(x, c, nearest, gap, &err);
-            gx_run_fail(x->run, &err);
+            nearer to = {x, c, nearest, nearest + x->sample};
+            gx_run_pieces(x->run, 3 * (double)(x->sample * x->d),
+                          gx_ceil_div(x->sample, NEARER_ROWS), come_nearer, &to);
         }
         gx_run_poll(x->run);
     }
@@ -303,7 +318,7 @@ static void pass_over(kmeans *x, gx_pass_work work, bool adds)
 
 // On devices --------------------------------------------------------------------------------------
 
-/* Bytes of a block of rows and of its products; sums, so that each of two or four devices has its own. */
+/* Bytes of a block of rows and of its products; sums: two or four devices have their own. */
 static const int64_t DEVICE_BYTES = 64 << 20;
 enum { SHARED_SUMS = 4 };
 
@@ -417,7 +432,7 @@ static bool pass_on_device(kmeans *x)
     gx_terms host;
     bool is_listed, is_done = false;
     device_round r = {.x = x, .parts = gx_fleet_is_wanted(run->ctx, &is_listed) ? SHARED_SUMS : 1};
-    gx_predict_pass(run, &cost, GX_F64, gx_min(x->k, GX_SWEEP_COLS), &host);
+    gx_predict_pass(run, &cost, GX_F64, x->k, &host);
     if (!gx_ok(run) || !gx_place_comes_into_question(run, flops)) {
         return false;
     }
