@@ -149,7 +149,8 @@ size_t gx_grid_chunk_bytes(int64_t rows, int64_t cols)
     return (size_t)(rows * chunk_cols(rows, cols)) * sizeof(double);
 }
 
-enum { BLOCK = 16 }; /* of a turn: so many cache lines on either side */
+/* Lines of a turn at a time: no more, since lines a power of two apart share a set of the cache. */
+enum { BLOCK = 8 };
 
 /*
 ** m x n numbers by columns to colours that lie cols apart, and back.  The first place, by rows,
@@ -160,9 +161,9 @@ enum { BLOCK = 16 }; /* of a turn: so many cache lines on either side */
                                   int32_t *to)                                                     \
     {                                                                                              \
         bool is_good = true;                                                                       \
-        for (int64_t i0 = 0; i0 < m; i0 += BLOCK) {                                                \
-            for (int64_t j = 0; j < n; j++) {                                                      \
-                for (int64_t i = i0; i < gx_min(i0 + BLOCK, m); i++) {                             \
+        for (int64_t j0 = 0; j0 < n; j0 += BLOCK) {                                                \
+            for (int64_t i = 0; i < m; i++) {                                                      \
+                for (int64_t j = j0; j < gx_min(j0 + BLOCK, n); j++) {                             \
                     real x = from[i + j * m];                                                      \
                     bool is_near = x > -2147483648.0f && x < 2147483648.0f;                        \
                     int32_t colour = (int32_t)(is_near ? x : 0);                                   \
@@ -195,16 +196,36 @@ enum { BLOCK = 16 }; /* of a turn: so many cache lines on either side */
 DEFINE_TURNS(f64, double)
 DEFINE_TURNS(f32, float)
 
+/* The same of bytes, each of which is a colour, or a truth. */
+static void colours_u8(const uint8_t *from, int64_t m, int64_t n, int64_t cols, bool is_truth,
+                       int32_t *to)
+{
+    for (int64_t j0 = 0; j0 < n; j0 += BLOCK) {
+        for (int64_t i = 0; i < m; i++) {
+            for (int64_t j = j0; j < gx_min(j0 + BLOCK, n); j++) {
+                to[i * cols + j] = is_truth ? from[i + j * m] != 0 : from[i + j * m];
+            }
+        }
+    }
+}
+
 gx_code gx_grid_read(gx_pass_thread *thread, const gx_mat *A, int64_t i0, int64_t m, void *chunk,
                      int32_t *to, gx_err *err)
 {
     int64_t most = chunk_cols(m, A->cols);
+    gx_dtype as = gx_mat_narrow(A, A->number);
+    bool are_bytes = as == GX_DTYPE_U8 || as == GX_DTYPE_BOOL;
+    bool is_double = gx_number_is_double(A->number);
+    as = are_bytes ? as : gx_dtype_of(A->number);
     for (int64_t j = 0; j < A->cols; j += most) {
-        int64_t n = gx_min(most, A->cols - j);
-        GX_TRY(gx_pass_read(thread, A, i0, j, m, n, A->number, chunk, m, err));
-        bool is_double = gx_number_is_double(A->number);
-        int64_t bad = is_double ? colours_f64(chunk, m, n, A->cols, to + j)
-                                : colours_f32(chunk, m, n, A->cols, to + j);
+        int64_t n = gx_min(most, A->cols - j), bad = -1;
+        GX_TRY(gx_pass_read_as(thread, A, i0, j, m, n, as, chunk, m, err));
+        if (are_bytes) {
+            colours_u8(chunk, m, n, A->cols, as == GX_DTYPE_BOOL, to + j);
+        } else {
+            bad = is_double ? colours_f64(chunk, m, n, A->cols, to + j)
+                            : colours_f32(chunk, m, n, A->cols, to + j);
+        }
         if (bad >= 0) {
             int64_t at = bad / n + bad % n * m;
             return gx_fail(err, GX_ARG,
@@ -266,12 +287,36 @@ int32_t *gx_grid_load(gx_run *run, const gx_mat *A)
 
 // Writing -----------------------------------------------------------------------------------------
 
+/* m x n labels by rows to a matrix of theirs, ld apart. */
+static void labels_u32(const int32_t *from, int64_t m, int64_t n, uint32_t *to, int64_t ld)
+{
+    for (int64_t i0 = 0; i0 < m; i0 += BLOCK) {
+        for (int64_t j = 0; j < n; j++) {
+            for (int64_t i = i0; i < gx_min(i0 + BLOCK, m); i++) {
+                to[i + j * ld] = (uint32_t)from[i * n + j];
+            }
+        }
+    }
+}
+
+uint32_t *gx_grid_labels_in(const gx_grid_out *out)
+{
+    const gx_sink *sink = out->sink;
+    bool is_there = !sink->is_stored && sink->narrow != NULL && sink->dtype == GX_DTYPE_U32;
+    return out->is_unsigned && is_there ? sink->narrow : NULL;
+}
+
 gx_code gx_grid_give(const gx_grid_out *out, int64_t i0, int64_t m, const int32_t *cells,
                      void *chunk, void *part, gx_err *err)
 {
     gx_sink *sink = out->sink;
     bool is_direct = gx_grid_is_direct(out), is_double = gx_number_is_double(sink->number);
     int64_t most = chunk_cols(m, sink->cols);
+    uint32_t *labels = gx_grid_labels_in(out);
+    if (labels != NULL) {
+        labels_u32(cells, m, sink->cols, labels + i0, sink->rows);
+        return GX_OK;
+    }
     for (int64_t j = 0; j < sink->cols; j += most) {
         int64_t n = gx_min(most, sink->cols - j);
         void *to = is_direct ? chunk : gx_at(part, sink->number, m, 0, j);

@@ -9,6 +9,8 @@
 */
 #include "grid_int.h"
 
+#include <string.h>
+
 gx_component_rule gx_component_rule_of(const gx_label_rule *rule, int32_t most_frequent)
 {
     bool is_nonzero = rule->by == GX_BY_NONZERO || rule->by == GX_BY_COLOUR;
@@ -43,6 +45,20 @@ static inline int32_t unite(int32_t *parent, int32_t a, int32_t b)
     return root;
 }
 
+enum { WIDE = 8 };
+
+/* Is each of WIDE cells equal to the one before it? */
+static inline bool repeats(const int32_t *x)
+{
+    uint64_t own[WIDE / 2], before[WIDE / 2], differing = 0;
+    memcpy(own, x, sizeof own);
+    memcpy(before, x - 1, sizeof before);
+    for (int k = 0; k < WIDE / 2; k++) {
+        differing |= own[k] ^ before[k];
+    }
+    return differing == 0;
+}
+
 /*
 ** One row; up, up_label: the row above, NULL in the first one.  *next: the label that a new
 ** component gets.
@@ -55,6 +71,15 @@ scan_row(bool is_eight, bool is_of_colour, bool is_first, int32_t background, co
 #define JOINED(x) (is_of_colour ? (x) == c : (x) != background)
     for (int64_t j = 0; j < cols; j++) {
         int32_t c = row[j], l;
+        // Where this row and the one above go on as they were, nothing new can meet.
+        if (!is_first && j > 0 && j + WIDE < cols && c == row[j - 1] && up[j] == up[j - 1] &&
+            repeats(row + j) && repeats(up + j + is_eight)) {
+            for (int k = 0; k < WIDE; k++) {
+                label[j + k] = label[j - 1];
+            }
+            j += WIDE - 1;
+            continue;
+        }
         if (c == background) {
             label[j] = 0;
             continue;

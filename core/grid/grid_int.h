@@ -44,6 +44,9 @@ static inline bool gx_grid_is_direct(const gx_grid_out *out)
 gx_code gx_grid_give(const gx_grid_out *out, int64_t i0, int64_t m, const int32_t *cells,
                      void *chunk, void *part, gx_err *err);
 
+/* Where labels lie as they are, in a matrix of u32 in memory; NULL: they do not. */
+uint32_t *gx_grid_labels_in(const gx_grid_out *out);
+
 /* In its fold: the part of the rows that come next. */
 gx_code gx_grid_put(gx_grid_out *out, int64_t m, const void *part, gx_err *err);
 
@@ -126,9 +129,12 @@ gx_grid_window gx_grid_window_of(const int32_t *m, int64_t rows, int64_t cols);
 gx_code gx_grid_labelled(gx_grid_piece *p, gx_err *err);
 #define GX_GRID_KERNELS(KERNEL)                                                                    \
     KERNEL(partition)                                                                              \
-    KERNEL(sizes) KERNEL(frequent) KERNEL(count) KERNEL(flood) KERNEL(cover) KERNEL(shift)         \
-        KERNEL(turn) KERNEL(line) KERNEL(gravitate) KERNEL(box) KERNEL(beside) KERNEL(frontiers)   \
-            KERNEL(occurrences) KERNEL(period) KERNEL(manhattan) KERNEL(bordering)
+    KERNEL(sizes)                                                                                  \
+    KERNEL(frequent)                                                                               \
+    KERNEL(count)                                                                                  \
+    KERNEL(flood) KERNEL(cover) KERNEL(shift) KERNEL(turn) KERNEL(line) KERNEL(gravitate)          \
+        KERNEL(box) KERNEL(beside) KERNEL(frontiers) KERNEL(occurrences) KERNEL(period)            \
+            KERNEL(manhattan) KERNEL(bordering)
 #define GX_GRID_DECLARE(NAME) gx_code gx_grid_##NAME(gx_grid_piece *p, gx_err *err);
 GX_GRID_KERNELS(GX_GRID_DECLARE)
 #undef GX_GRID_DECLARE

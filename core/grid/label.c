@@ -7,7 +7,8 @@
 ** strips (union-find; the smaller number, which is the earlier first cell, is the root).  Labels of
 ** a strip ascend with the first cells, so a component's number is known from the strips before it
 ** and from how many of its strip's were joined to earlier ones.  A second pass labels each strip
-** again, which costs less than keeping it, and renumbers.
+** again, which costs less than keeping it, and renumbers; where labels lie in memory as they are, the first
+** pass writes them there and the second renumbers them.
 **
 ** Memory: of a thread 12 bytes for each cell of a strip, and 8 more where the result is stored; of
 ** the call 24 bytes for each node, at most two for each column of a strip.
@@ -149,6 +150,12 @@ static edges *edges_in(const labelling *x, void *part)
     return e;
 }
 
+/* Are a strip's own labels written, and renumbered where they lie? */
+static bool is_in_place(const labelling *x)
+{
+    return x->objects == NULL && gx_grid_labels_in(&x->out) != NULL;
+}
+
 /* Read a strip and label it. */
 static gx_code label_strip(const labelling *x, int64_t unit, gx_pass_thread *thread, room *r,
                            int32_t *labels, gx_err *err)
@@ -192,7 +199,9 @@ static gx_code find_edges(void *arg, int64_t unit, gx_pass_thread *thread, void 
     for (int64_t j = 0; j < cols; j++) {
         e->last_node[j] = node[r.label[last + j]];
     }
-    return GX_OK;
+    return !is_in_place(x) ? GX_OK
+                           : gx_grid_give(&x->out, unit * x->height, rows_of(x, unit), r.label,
+                                          r.chunk, NULL, err);
 }
 
 static int64_t root_of(int64_t *parent, int64_t n)
@@ -282,22 +291,34 @@ static void number_nodes(labelling *x)
 
 // The second pass ---------------------------------------------------------------------------------
 
-/* The strip's labels become those of all. */
-static void renumber(const labelling *x, int64_t unit, int32_t labels, const room *r)
+/* number[l] = what the strip's label l is among those of all. */
+static void numbers_of(const labelling *x, int64_t unit, uint32_t *number)
 {
-    uint32_t *number = (uint32_t *)r->parent;
     int64_t n = x->strips[unit].nodes, end = x->strips[unit + 1].nodes, joined = 0;
     number[0] = 0;
-    for (int32_t l = 1; l <= labels; l++) {
+    for (int64_t l = 1; l <= x->strips[unit].labels; l++) {
         bool is_node = n < end && x->local[n] == l;
         bool is_joined = is_node && x->parent[n] != n;
         number[l] = is_joined ? x->number[n] : (uint32_t)(x->strips[unit].before + l - joined);
         joined += is_joined;
         n += is_node;
     }
-    for (int64_t k = 0; k < rows_of(x, unit) * x->A->cols; k++) {
-        r->label[k] = (int32_t)number[r->label[k]];
+}
+
+static gx_code renumber_strip(void *arg, int64_t unit, gx_pass_thread *thread, void *work,
+                              void *part, gx_err *err)
+{
+    const labelling *x = arg;
+    int64_t rows = rows_of(x, unit);
+    uint32_t *number = work, *labels = gx_grid_labels_in(&x->out) + unit * x->height;
+    (void)thread, (void)part, (void)err;
+    numbers_of(x, unit, number);
+    for (int64_t j = 0; j < x->A->cols; j++, labels += x->A->rows) {
+        for (int64_t i = 0; i < rows; i++) {
+            labels[i] = number[labels[i]];
+        }
     }
+    return GX_OK;
 }
 
 static gx_code write_strip(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
@@ -313,7 +334,11 @@ static gx_code write_strip(void *arg, int64_t unit, gx_pass_thread *thread, void
         r.label = r.colour + cells;
     }
     GX_TRY(label_strip(x, unit, thread, &r, &labels, err));
-    renumber(x, unit, labels, &r);
+    uint32_t *number = (uint32_t *)r.parent;
+    numbers_of(x, unit, number);
+    for (int64_t k = 0; k < cells; k++) {
+        r.label[k] = (int32_t)number[r.label[k]];
+    }
     return x->objects != NULL
                ? GX_OK
                : gx_grid_give(&x->out, unit * x->height, rows, r.label, r.chunk, part, err);
@@ -387,7 +412,7 @@ static gx_code take_strip(void *arg, int64_t unit, void *part, gx_err *err)
 
 void gx_label_tiles(gx_run *run, const gx_mat *A, int64_t *tile_rows, int64_t *tile_cols)
 {
-    enum { CELLS = 1 << 19, MOST = 8 << 20, THREAD_BYTES = 20, SHARES = 8 };
+    enum { CELLS = 1 << 18, MOST = 8 << 20, THREAD_BYTES = 20, SHARES = 8 };
     int64_t most_bytes = (int64_t)gx_store_max_tile_bytes(run->ctx->store);
     int64_t cols = gx_max(1, A->cols), rows = gx_max(1, A->rows), height = CELLS / cols;
     int64_t fit = (int64_t)(gx_mem_available(run->ctx->mem) / SHARES / THREAD_BYTES) / cols;
@@ -427,6 +452,10 @@ static void run_passes(labelling *x)
     second.work = write_strip;
     second.fold = is_direct ? NULL : x->objects != NULL ? take_strip : put_strip;
     second.is_callers = !is_direct && x->objects == NULL;
+    if (is_in_place(x)) {
+        second.work = renumber_strip;
+        second.source_count = 0;
+    }
     second.writes = second.is_callers ? x->out.sink->meta.schema : NULL;
     if (gx_ok(x->run)) {
         gx_pass_run(x->run, &second);
@@ -543,7 +572,7 @@ static gx_code take_unit(void *arg, int64_t unit, void *part, gx_err *err)
 gx_code gx_grid_find_objects(gx_run *run, const gx_mat *A, const gx_grid_batch *batch,
                              const gx_label_rule *rule, gx_grid_objects *found)
 {
-    enum { UNIT_CELLS = 1 << 17 };
+    enum { UNIT_CELLS = 1 << 16 };
     bool is_alone =
         batch->count == 1 && batch->place[0].rows == A->rows && batch->place[0].cols == A->cols;
     *found = (gx_grid_objects){0};

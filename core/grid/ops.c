@@ -265,7 +265,7 @@ static void run_pass(scan *s, gx_sink *C)
 
 gx_code gx_grid_run(gx_run *run, const gx_grid_call *call, gx_sink *C)
 {
-    enum { UNIT_CELLS = 1 << 17 }; // a thread's memory is then some MiB
+    enum { UNIT_CELLS = 1 << 16 }; // a thread's memory is then some MiB
     gx_err err = {0};
     scan s = {.run = run,
               .call = call,
