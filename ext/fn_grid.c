@@ -194,7 +194,8 @@ static void subgrid(gx_fn *fn)
     } else {
         gx_mat_view(&part, &G, GX_NO_TRANS, box.top, box.left, box.bottom - box.top,
                     box.right - box.left);
-        gx_copy_any(&fn->run, &part, &fn->dest, 0, &C);
+        gx_dest dest = gx_dest_like(&fn->dest, &part);
+        gx_copy_any(&fn->run, &part, &dest, 0, &C);
         gx_fn_result_sink(fn, &C);
     }
 }

@@ -38,6 +38,7 @@ gx_code gx_grid_batch_one(gx_run *run, const gx_mat *A, gx_grid_batch *batch)
 
 gx_code gx_grid_batch_even(gx_run *run, const gx_mat *A, int64_t height, gx_grid_batch *batch)
 {
+    *batch = (gx_grid_batch){0};
     if (height < 1) {
         return gx_run_failf(run, GX_ARG, "grids have a row or more, not %lld", (long long)height);
     }
@@ -102,6 +103,7 @@ static gx_code fold_places(void *arg, int64_t unit, void *part, gx_err *err)
 
 gx_code gx_grid_batch_table(gx_run *run, const gx_mat *A, const gx_mat *table, gx_grid_batch *batch)
 {
+    *batch = (gx_grid_batch){0};
     if (table->cols != 3 || table->is_sparse || gx_number_is_complex(table->number) ||
         table->number == GX_M31) {
         return gx_run_failf(run, GX_ARG,

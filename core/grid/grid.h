@@ -162,7 +162,10 @@ typedef struct gx_grid_call {
     gx_grid_batch batch;
 } gx_grid_call;
 
-/* "MMT", the kinds of its arguments; its result. */
+/* GX_ARG: complex numbers, m31 and sparse matrices are no colours. */
+gx_code gx_grid_is_of_colours(const gx_mat *A, gx_err *err);
+
+/* "GMi", the kinds of its arguments; its result. */
 const char *gx_grid_kinds(gx_grid_id id);
 gx_grid_result gx_grid_result_of(gx_grid_id id);
 

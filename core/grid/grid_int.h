@@ -53,9 +53,6 @@ gx_code gx_grid_put(gx_grid_out *out, int64_t m, const void *part, gx_err *err);
 /* All of a matrix, by rows, in memory that is the caller's, of run->ctx->mem; NULL: failed. */
 int32_t *gx_grid_load(gx_run *run, const gx_mat *A);
 
-/* GX_ARG: complex numbers, m31 and sparse matrices are no colours. */
-gx_code gx_grid_is_of_colours(const gx_mat *A, gx_err *err);
-
 // Units (cells.c) ---------------------------------------------------------------------------------
 
 /*
@@ -132,9 +129,10 @@ gx_code gx_grid_labelled(gx_grid_piece *p, gx_err *err);
     KERNEL(sizes)                                                                                  \
     KERNEL(frequent)                                                                               \
     KERNEL(count)                                                                                  \
-    KERNEL(flood) KERNEL(cover) KERNEL(shift) KERNEL(turn) KERNEL(line) KERNEL(gravitate)          \
-        KERNEL(box) KERNEL(beside) KERNEL(frontiers) KERNEL(occurrences) KERNEL(period)            \
-            KERNEL(manhattan) KERNEL(bordering)
+    KERNEL(flood)                                                                                  \
+    KERNEL(cover) KERNEL(shift) KERNEL(turn) KERNEL(line) KERNEL(gravitate) KERNEL(box)            \
+        KERNEL(beside) KERNEL(frontiers) KERNEL(occurrences) KERNEL(period) KERNEL(manhattan)      \
+            KERNEL(bordering)
 #define GX_GRID_DECLARE(NAME) gx_code gx_grid_##NAME(gx_grid_piece *p, gx_err *err);
 GX_GRID_KERNELS(GX_GRID_DECLARE)
 #undef GX_GRID_DECLARE

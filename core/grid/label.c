@@ -39,7 +39,7 @@ typedef struct labelling {
     int32_t *last_colour; /* the last row that was folded                             */
     int64_t *last_node;   /* ... and its nodes, -1: none                              */
 
-    int64_t tally[GX_TALLY]; /* of all colours, where the background is looked for     */
+    int64_t *tally; /* of all colours, while the background is looked for      */
     gx_grid_out out;
     gx_grid_objects *objects; /* NULL: labels are written                             */
     int64_t grid;             /* ... number of the grid                              */
@@ -107,6 +107,10 @@ static void find_background(labelling *x)
 {
     int64_t most = 0;
     gx_pass pass = pass_of(x, 1);
+    x->tally = gx_run_calloc(x->run, GX_TALLY * sizeof *x->tally, "counts of colours");
+    if (x->tally == NULL) {
+        return;
+    }
     pass.part_bytes = GX_TALLY * sizeof(int32_t);
     pass.work = tally_strip;
     pass.fold = add_tally;
@@ -116,6 +120,7 @@ static void find_background(labelling *x)
         most = x->tally[c] > x->tally[most] ? c : most;
     }
     x->rule.background = (int32_t)(most - GX_COLOUR_MOST);
+    gx_mem_free(x->run->ctx->mem, x->tally);
 }
 
 // The first pass ----------------------------------------------------------------------------------
@@ -580,6 +585,9 @@ gx_code gx_grid_find_objects(gx_run *run, const gx_mat *A, const gx_grid_batch *
         int64_t height, width;
         gx_label_tiles(run, A, &height, &width);
         label_one(run, A, rule, height, NULL, found);
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    if (batch->count == 0) {
         return gx_ok(run) ? GX_OK : run->err.code;
     }
     finding f = {.run = run, .A = A, .batch = batch, .rule = rule, .found = found};

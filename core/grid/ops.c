@@ -98,6 +98,10 @@ gx_code gx_grid_check(const gx_grid_call *call, gx_err *err)
             if (x <= INT32_MIN || x > INT32_MAX) {
                 return gx_fail(err, GX_ARG, "%lld is no number of 32 bits", (long long)x);
             }
+            if (op->result == GX_GRID_COLOURS && A->number == GX_F32 && (int64_t)(float)x != x) {
+                return gx_fail(err, GX_ARG, "%lld is no number that %s holds", (long long)x,
+                               gx_dtype_name(A->dtype));
+            }
         }
         if ((*kind == 'M' || *kind == 'T') && gx_grid_is_of_colours(B, err) != GX_OK) {
             return err->code;
@@ -273,6 +277,9 @@ gx_code gx_grid_run(gx_run *run, const gx_grid_call *call, gx_sink *C)
               .cols = call->in[0]->cols,
               .out = {.run = run, .sink = C}};
     s.out.is_unsigned = s.op->result == GX_GRID_LABELS;
+    if (gx_ok(run) && (C->rows == 0 || C->cols == 0)) {
+        return GX_OK;
+    }
     if (!gx_ok(run) || gx_grid_check(call, &err) != GX_OK ||
         gx_grid_cut(run, &call->batch, UNIT_CELLS, &s.units) != GX_OK) {
         return gx_ok(run) ? gx_run_fail(run, &err) : run->err.code;
