@@ -139,48 +139,34 @@ gx_code gx_grid_is_of_colours(const gx_mat *A, gx_err *err)
                                  A->label, why);
 }
 
+enum { CHUNK = GX_PASS_CHUNK_BYTES / (int)sizeof(double) }; /* numbers */
+
 /* Columns to read, or to write, at a time. */
 static int64_t chunk_cols(int64_t rows, int64_t cols)
 {
-    int64_t fit = GX_PASS_CHUNK_BYTES / (int64_t)sizeof(double) / gx_max(1, rows);
-    return gx_max(1, gx_min(cols, fit));
+    return gx_max(1, gx_min(cols, CHUNK / gx_max(1, rows)));
 }
 
 size_t gx_grid_chunk_bytes(int64_t rows, int64_t cols)
 {
-    return (size_t)(rows * chunk_cols(rows, cols)) * sizeof(double);
+    int64_t numbers = gx_min(rows * cols, gx_max(CHUNK, rows)); // of fewer rows no more
+    return (size_t)numbers * (sizeof(double) + sizeof(int32_t));
 }
 
 /* Lines of a turn at a time: no more, since lines a power of two apart share a set of the cache. */
 enum { BLOCK = 8 };
 
-/*
-** m x n numbers by columns to colours that lie cols apart, and back.  The first place, by rows,
-** whose number is no colour; -1: all are.
-*/
+/* count numbers as colours; false: there is one that is none. */
 #define DEFINE_TURNS(name, real)                                                                   \
-    static int64_t colours_##name(const real *from, int64_t m, int64_t n, int64_t cols,            \
-                                  int32_t *to)                                                     \
+    static bool colours_##name(const real *from, int64_t count, int32_t *to)                       \
     {                                                                                              \
-        bool is_good = true;                                                                       \
-        for (int64_t j0 = 0; j0 < n; j0 += BLOCK) {                                                \
-            for (int64_t i = 0; i < m; i++) {                                                      \
-                for (int64_t j = j0; j < gx_min(j0 + BLOCK, n); j++) {                             \
-                    real x = from[i + j * m];                                                      \
-                    bool is_near = x > -2147483648.0f && x < 2147483648.0f;                        \
-                    int32_t colour = (int32_t)(is_near ? x : 0);                                   \
-                    is_good &= (real)colour == x;                                                  \
-                    to[i * cols + j] = colour;                                                     \
-                }                                                                                  \
-            }                                                                                      \
+        int is_good = 1;                                                                           \
+        for (int64_t k = 0; k < count; k++) {                                                      \
+            real x = from[k], near = x > -2147483648.0f && x < 2147483648.0f ? x : (real)0.5;      \
+            to[k] = (int32_t)near;                                                                 \
+            is_good &= (real)to[k] == x;                                                           \
         }                                                                                          \
-        for (int64_t k = 0; k < m * n && !is_good; k++) {                                          \
-            real x = from[k / n + k % n * m];                                                      \
-            if (!(x > -2147483648.0f && x < 2147483648.0f) || (real)(int32_t)x != x) {             \
-                return k;                                                                          \
-            }                                                                                      \
-        }                                                                                          \
-        return -1;                                                                                 \
+        return is_good;                                                                            \
     }                                                                                              \
     static void numbers_##name(const int32_t *from, int64_t m, int64_t n, int64_t cols,            \
                                bool is_unsigned, real *to)                                         \
@@ -198,43 +184,59 @@ enum { BLOCK = 8 };
 DEFINE_TURNS(f64, double)
 DEFINE_TURNS(f32, float)
 
-/* The same of bytes, each of which is a colour, or a truth. */
-static void colours_u8(const uint8_t *from, int64_t m, int64_t n, int64_t cols, bool is_truth,
-                       int32_t *to)
+/* m x n colours by columns to rows that are cols apart. */
+#define DEFINE_SPREAD(name, type)                                                                  \
+    static void spread_##name(const type *from, int64_t m, int64_t n, int64_t cols, int32_t *to)   \
+    {                                                                                              \
+        for (int64_t j0 = 0; j0 < n; j0 += BLOCK) {                                                \
+            for (int64_t i = 0; i < m; i++) {                                                      \
+                for (int64_t j = j0; j < gx_min(j0 + BLOCK, n); j++) {                             \
+                    to[i * cols + j] = from[i + j * m];                                            \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+DEFINE_SPREAD(u8, uint8_t)
+DEFINE_SPREAD(i32, int32_t)
+
+/* GX_ARG names the first one that is no colour. */
+static gx_code refuse(const gx_mat *A, const void *x, int64_t i0, int64_t j0, int64_t m, int64_t n,
+                      gx_err *err)
 {
-    for (int64_t j0 = 0; j0 < n; j0 += BLOCK) {
-        for (int64_t i = 0; i < m; i++) {
-            for (int64_t j = j0; j < gx_min(j0 + BLOCK, n); j++) {
-                to[i * cols + j] = is_truth ? from[i + j * m] != 0 : from[i + j * m];
-            }
+    for (int64_t k = 0; k < m * n; k++) {
+        int64_t i = k / n, j = k % n;
+        double value = gx_number_is_double(A->number) ? ((const double *)x)[i + j * m]
+                                                      : ((const float *)x)[i + j * m];
+        if (!(fabs(value) < 0x1p31) || floor(value) != value) {
+            return gx_fail(err, GX_ARG,
+                           "%s has %.17g at (%lld, %lld): a colour is a whole number of 32 bits",
+                           A->label, value, (long long)(i0 + i), (long long)(j0 + j));
         }
     }
+    return GX_OK;
 }
 
 gx_code gx_grid_read(gx_pass_thread *thread, const gx_mat *A, int64_t i0, int64_t m, void *chunk,
                      int32_t *to, gx_err *err)
 {
     int64_t most = chunk_cols(m, A->cols);
-    gx_dtype as = gx_mat_narrow(A, A->number);
-    bool are_bytes = as == GX_DTYPE_U8 || as == GX_DTYPE_BOOL;
-    bool is_double = gx_number_is_double(A->number);
-    as = are_bytes ? as : gx_dtype_of(A->number);
+    bool are_bytes = gx_mat_narrow(A, A->number) == GX_DTYPE_U8;
+    gx_dtype as = are_bytes ? GX_DTYPE_U8 : gx_dtype_of(A->number);
+    int32_t *whole = (int32_t *)((double *)chunk + m * most);
     for (int64_t j = 0; j < A->cols; j += most) {
-        int64_t n = gx_min(most, A->cols - j), bad = -1;
+        int64_t n = gx_min(most, A->cols - j);
         GX_TRY(gx_pass_read_as(thread, A, i0, j, m, n, as, chunk, m, err));
         if (are_bytes) {
-            colours_u8(chunk, m, n, A->cols, as == GX_DTYPE_BOOL, to + j);
-        } else {
-            bad = is_double ? colours_f64(chunk, m, n, A->cols, to + j)
-                            : colours_f32(chunk, m, n, A->cols, to + j);
+            spread_u8(chunk, m, n, A->cols, to + j);
+            continue;
         }
-        if (bad >= 0) {
-            int64_t at = bad / n + bad % n * m;
-            return gx_fail(err, GX_ARG,
-                           "%s has %.17g at (%lld, %lld): a colour is a whole number of 32 bits",
-                           A->label, is_double ? ((double *)chunk)[at] : ((float *)chunk)[at],
-                           (long long)(i0 + bad / n), (long long)(j + bad % n));
+        bool is_good = gx_number_is_double(A->number) ? colours_f64(chunk, m * n, whole)
+                                                      : colours_f32(chunk, m * n, whole);
+        if (!is_good) {
+            return refuse(A, chunk, i0, j, m, n, err);
         }
+        spread_i32(whole, m, n, A->cols, to + j);
     }
     return GX_OK;
 }
@@ -398,7 +400,9 @@ static void cut(const gx_grid_batch *batch, int64_t target, gx_grid_units *u)
 
 gx_code gx_grid_cut(gx_run *run, const gx_grid_batch *batch, int64_t cells, gx_grid_units *units)
 {
-    int64_t target = gx_max(1, cells / gx_max(1, batch->cols));
+    enum { UNITS = 8, LEAST = 1 << 12 }; // of little: enough for a team, none too small
+    int64_t least = gx_max(LEAST / gx_max(1, batch->cols), batch->rows / UNITS);
+    int64_t target = gx_max(1, gx_min(cells / gx_max(1, batch->cols), least));
     *units = (gx_grid_units){0};
     cut(batch, target, units);
     if (units->most_cells >= INT32_MAX ||

@@ -13,8 +13,11 @@
 
 #include "../mat/mat.h"
 
-/* Most and least frequent colours are looked for from -GX_COLOUR_MOST to GX_COLOUR_MOST. */
-enum { GX_COLOUR_MOST = 65536 };
+/*
+** Where a grid of more cells is labelled alone, its most frequent colour is looked for from
+** -GX_COLOUR_MOST to GX_COLOUR_MOST.
+*/
+enum { GX_COLOUR_MOST = 65536, GX_GRID_SMALL = 1 << 16 };
 
 // Batches -----------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ static const int32_t GX_NO_COLOUR = INT32_MIN;
 
 // Reading and writing (cells.c) -------------------------------------------------------------------
 
-/* Bytes for gx_grid_read() and gx_grid_give() of so many rows to work in. */
+/* Bytes for gx_grid_read() and gx_grid_give() of so many rows, or fewer, to work in. */
 size_t gx_grid_chunk_bytes(int64_t rows, int64_t cols);
 
 /*
@@ -79,7 +79,7 @@ void gx_grid_return(const gx_grid_place *place, int64_t i0, int64_t cols, const 
 /* Entries of a table of colours: colour c's is number c + GX_COLOUR_MOST. */
 enum { GX_TALLY = 2 * GX_COLOUR_MOST + 1 };
 
-/* Adds the cells of each colour to tally.  GX_ARG: a colour it has no entry for. */
+/* Adds the cells of each colour to tally; only for grids in strips.  GX_ARG: it has no entry. */
 gx_code gx_grid_tally(const int32_t *g, int64_t cells, int32_t *tally, gx_err *err);
 
 // Components (components.c) -----------------------------------------------------------------------
@@ -100,6 +100,9 @@ int32_t gx_grid_components(const gx_component_rule *rule, const int32_t *g, int6
 
 // Kernels (kernels.c, masks.c) --------------------------------------------------------------------
 
+/* Numbers that a kernel works in, for a grid of so many cells. */
+#define GX_GRID_WORK(cells) (2 * (cells) + 1)
+
 /* One grid, and what is to be made of it. */
 typedef struct gx_grid_piece {
     gx_grid_id id;
@@ -109,16 +112,12 @@ typedef struct gx_grid_piece {
     int64_t m_rows, m_cols; /* of T                                           */
     const int64_t *number;
     const gx_label_rule *rule;
-    int32_t *out;   /* zeros                                                  */
-    double value;   /* the result of a NUMBER                                 */
-    int32_t *work;  /* rows * cols + 1 numbers                                */
-    int32_t *tally; /* GX_TALLY zeros, and zeros again in the end             */
+    int32_t *out;  /* zeros                                                  */
+    double value;  /* the result of a NUMBER                                 */
+    int32_t *work; /* GX_GRID_WORK(rows * cols) numbers, undefined           */
 } gx_grid_piece;
 
 typedef gx_code (*gx_grid_kernel)(gx_grid_piece *p, gx_err *err);
-
-/* The most and the least frequent colour of the grid. */
-gx_code gx_grid_frequent_of(const gx_grid_piece *p, int32_t *most, int32_t *least, gx_err *err);
 
 /* The box of a mask; empty where that is. */
 gx_grid_window gx_grid_window_of(const int32_t *m, int64_t rows, int64_t cols);
@@ -130,9 +129,10 @@ gx_code gx_grid_labelled(gx_grid_piece *p, gx_err *err);
     KERNEL(frequent)                                                                               \
     KERNEL(count)                                                                                  \
     KERNEL(flood)                                                                                  \
-    KERNEL(cover) KERNEL(shift) KERNEL(turn) KERNEL(line) KERNEL(gravitate) KERNEL(box)            \
-        KERNEL(beside) KERNEL(frontiers) KERNEL(occurrences) KERNEL(period) KERNEL(manhattan)      \
-            KERNEL(bordering)
+    KERNEL(cover)                                                                                  \
+    KERNEL(shift)                                                                                  \
+    KERNEL(turn) KERNEL(line) KERNEL(gravitate) KERNEL(box) KERNEL(beside) KERNEL(frontiers)       \
+        KERNEL(occurrences) KERNEL(period) KERNEL(manhattan) KERNEL(bordering)
 #define GX_GRID_DECLARE(NAME) gx_code gx_grid_##NAME(gx_grid_piece *p, gx_err *err);
 GX_GRID_KERNELS(GX_GRID_DECLARE)
 #undef GX_GRID_DECLARE

@@ -11,44 +11,90 @@ gx_code gx_grid_tally(const int32_t *g, int64_t cells, int32_t *tally, gx_err *e
 {
     for (int64_t k = 0; k < cells; k++) {
         if (g[k] < -GX_COLOUR_MOST || g[k] > GX_COLOUR_MOST) {
-            return gx_fail(err, GX_ARG, "there is colour %d: colours are counted from %d to %d",
-                           (int)g[k], -GX_COLOUR_MOST, GX_COLOUR_MOST);
+            return gx_fail(err, GX_ARG,
+                           "there is colour %d: in a grid of more than %d cells colours are "
+                           "counted from %d to %d",
+                           (int)g[k], GX_GRID_SMALL, -GX_COLOUR_MOST, GX_COLOUR_MOST);
         }
         tally[g[k] + GX_COLOUR_MOST]++;
     }
     return GX_OK;
 }
 
-/* The entries of the grid's colours are zeros again. */
-static void clear_tally(const gx_grid_piece *p)
+/* Ascending, by their bytes; spare: room for as many. */
+static void sort_colours(int32_t *x, int64_t count, int32_t *spare)
 {
-    for (int64_t k = 0; k < p->rows * p->cols; k++) {
-        if (p->g[k] >= -GX_COLOUR_MOST && p->g[k] <= GX_COLOUR_MOST) {
-            p->tally[p->g[k] + GX_COLOUR_MOST] = 0;
+    for (int shift = 0; shift < 32; shift += 8) {
+        int64_t begin[257] = {0};
+        const uint32_t sign = 1u << 31; // so that negative ones come first
+        for (int64_t k = 0; k < count; k++) {
+            begin[(((uint32_t)x[k] ^ sign) >> shift & 255) + 1]++;
+        }
+        for (int d = 0; d < 256; d++) {
+            begin[d + 1] += begin[d];
+        }
+        for (int64_t k = 0; k < count; k++) {
+            spare[begin[((uint32_t)x[k] ^ sign) >> shift & 255]++] = x[k];
+        }
+        memcpy(x, spare, (size_t)count * sizeof *x);
+    }
+}
+
+/* The least and the largest colour, and whether a table of those between has room in p->work. */
+static bool has_table(const gx_grid_piece *p, int32_t *low, int32_t *high)
+{
+    *low = *high = p->g[0];
+    for (int64_t k = 1; k < p->rows * p->cols; k++) {
+        *low = p->g[k] < *low ? p->g[k] : *low;
+        *high = p->g[k] > *high ? p->g[k] : *high;
+    }
+    return (int64_t)*high - *low < GX_GRID_WORK(p->rows * p->cols);
+}
+
+/* One colour after the other, ascending, and the cells of each. */
+static void compare_counts(int32_t colour, int64_t count, int64_t best[2], int32_t found[2])
+{
+    if (count > best[0]) {
+        best[0] = count;
+        found[0] = colour;
+    }
+    if (count > 0 && count < best[1]) {
+        best[1] = count;
+        found[1] = colour;
+    }
+}
+
+/* The most and the least frequent colour of the grid. */
+static void frequent_of(const gx_grid_piece *p, int32_t found[2])
+{
+    int64_t cells = p->rows * p->cols, best[2] = {0, INT64_MAX};
+    int32_t low, high;
+    if (has_table(p, &low, &high)) {
+        memset(p->work, 0, ((size_t)(high - low) + 1) * sizeof *p->work);
+        for (int64_t k = 0; k < cells; k++) {
+            p->work[p->g[k] - low]++;
+        }
+        for (int64_t c = low; c <= high; c++) {
+            compare_counts((int32_t)c, p->work[c - low], best, found);
+        }
+        return;
+    }
+    memcpy(p->work, p->g, (size_t)cells * sizeof *p->work);
+    sort_colours(p->work, cells, p->work + cells);
+    for (int64_t k = 0, first = 0; k < cells; k++) {
+        if (k + 1 == cells || p->work[k + 1] != p->work[k]) {
+            compare_counts(p->work[k], k + 1 - first, best, found);
+            first = k + 1;
         }
     }
 }
 
-gx_code gx_grid_frequent_of(const gx_grid_piece *p, int32_t *most, int32_t *least, gx_err *err)
-{
-    int64_t cells = p->rows * p->cols;
-    *most = *least = p->g[0];
-    gx_code code = gx_grid_tally(p->g, cells, p->tally, err);
-    for (int64_t k = 0; k < cells && code == GX_OK; k++) {
-        int32_t c = p->g[k], count = p->tally[c + GX_COLOUR_MOST];
-        int32_t high = p->tally[*most + GX_COLOUR_MOST], low = p->tally[*least + GX_COLOUR_MOST];
-        *most = count > high || (count == high && c < *most) ? c : *most;
-        *least = count < low || (count == low && c < *least) ? c : *least;
-    }
-    clear_tally(p);
-    return code;
-}
-
 gx_code gx_grid_frequent(gx_grid_piece *p, gx_err *err)
 {
-    int32_t most, least;
-    GX_TRY(gx_grid_frequent_of(p, &most, &least, err));
-    p->value = p->id == GX_GRID_MOST_COLOUR ? most : least;
+    int32_t found[2];
+    (void)err;
+    frequent_of(p, found);
+    p->value = found[p->id == GX_GRID_LEAST_COLOUR];
     return GX_OK;
 }
 
@@ -66,8 +112,10 @@ gx_code gx_grid_count(gx_grid_piece *p, gx_err *err)
 /* Cover, or underfill where the grid is of the most frequent colour itself. */
 gx_code gx_grid_cover(gx_grid_piece *p, gx_err *err)
 {
-    int32_t most, least;
-    GX_TRY(gx_grid_frequent_of(p, &most, &least, err));
+    int32_t found[2];
+    (void)err;
+    frequent_of(p, found);
+    int32_t most = found[0];
     for (int64_t k = 0; k < p->rows * p->cols; k++) {
         bool is_cover = p->id == GX_GRID_COVER;
         bool is_taken = p->m[k] != 0 && (is_cover || p->g[k] == most);
@@ -80,34 +128,56 @@ gx_code gx_grid_cover(gx_grid_piece *p, gx_err *err)
 
 gx_code gx_grid_labelled(gx_grid_piece *p, gx_err *err)
 {
-    int32_t most = 0, least;
+    int32_t found[2] = {0, 0};
+    (void)err;
     if (p->rule->by == GX_BY_NOT_BACKGROUND || p->rule->by == GX_BY_COLOUR_NOT_BACKGROUND) {
-        GX_TRY(gx_grid_frequent_of(p, &most, &least, err));
+        frequent_of(p, found);
     }
-    gx_component_rule rule = gx_component_rule_of(p->rule, most);
+    gx_component_rule rule = gx_component_rule_of(p->rule, found[0]);
     gx_grid_components(&rule, p->g, p->rows, p->cols, p->out, p->work);
     return GX_OK;
 }
 
-/* The tally holds the label of each colour. */
+/* The place of a colour among count ascending ones, which it is one of. */
+static int64_t place_of(const int32_t *colours, int64_t count, int32_t colour)
+{
+    int64_t low = 0;
+    while (count > 1) {
+        int64_t half = count / 2;
+        low += colours[low + half] <= colour ? half : 0;
+        count -= half;
+    }
+    return low;
+}
+
+/* work holds the label of each colour, behind the colours where they are too far apart. */
 gx_code gx_grid_partition(gx_grid_piece *p, gx_err *err)
 {
-    int32_t most = GX_NO_COLOUR, least, labels = 0;
-    gx_code code = GX_OK;
+    int64_t cells = p->rows * p->cols, colours = 0;
+    int32_t found[2] = {GX_NO_COLOUR, 0}, labels = 0, low, high, *label = p->work;
+    (void)err;
     if (p->id == GX_GRID_FGPARTITION) {
-        GX_TRY(gx_grid_frequent_of(p, &most, &least, err));
+        frequent_of(p, found);
     }
-    for (int64_t k = 0; k < p->rows * p->cols && code == GX_OK; k++) {
-        if (p->g[k] < -GX_COLOUR_MOST || p->g[k] > GX_COLOUR_MOST) {
-            code = gx_grid_tally(p->g + k, 1, p->tally, err); // which refuses it
-        } else if (p->g[k] != most) {
-            int32_t *label = &p->tally[p->g[k] + GX_COLOUR_MOST];
-            *label = *label == 0 ? ++labels : *label;
-            p->out[k] = *label;
+    bool is_table = has_table(p, &low, &high);
+    if (!is_table) {
+        memcpy(p->work, p->g, (size_t)cells * sizeof *p->work);
+        sort_colours(p->work, cells, p->work + cells);
+        for (int64_t k = 0; k < cells; k++) {
+            colours += k == 0 || p->work[k] != p->work[colours - 1];
+            p->work[colours - 1] = p->work[k];
+        }
+        label = p->work + colours;
+    }
+    memset(label, 0, (size_t)(is_table ? (int64_t)high - low + 1 : colours) * sizeof *label);
+    for (int64_t k = 0; k < cells; k++) {
+        int32_t *at = label + (is_table ? p->g[k] - low : place_of(p->work, colours, p->g[k]));
+        if (p->g[k] != found[0]) {
+            *at = *at == 0 ? ++labels : *at;
+            p->out[k] = *at;
         }
     }
-    clear_tally(p);
-    return code;
+    return GX_OK;
 }
 
 gx_code gx_grid_sizes(gx_grid_piece *p, gx_err *err)

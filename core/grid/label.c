@@ -106,7 +106,7 @@ static gx_code add_tally(void *arg, int64_t unit, void *part, gx_err *err)
 static void find_background(labelling *x)
 {
     int64_t most = 0;
-    gx_pass pass = pass_of(x, 1);
+    gx_pass pass = pass_of(x, 4);
     x->tally = gx_run_calloc(x->run, GX_TALLY * sizeof *x->tally, "counts of colours");
     if (x->tally == NULL) {
         return;
@@ -443,7 +443,7 @@ static void run_passes(labelling *x)
 {
     int64_t cols = x->A->cols;
     bool is_direct = x->objects == NULL && gx_grid_is_direct(&x->out);
-    gx_pass first = pass_of(x, 10), second = pass_of(x, 12);
+    gx_pass first = pass_of(x, 40), second = pass_of(x, 40);
     first.part_bytes = edge_bytes(x);
     first.work = find_edges;
     first.fold = join_strip;
@@ -510,7 +510,13 @@ gx_code gx_grid_label(gx_run *run, const gx_mat *A, const gx_label_rule *rule, g
 {
     int64_t height, width;
     gx_label_tiles(run, A, &height, &width);
-    if (gx_ok(run)) {
+    if (gx_ok(run) && A->rows <= GX_GRID_SMALL / gx_max(1, A->cols)) {
+        gx_grid_call call = {.id = GX_GRID_LABEL, .in = {A}, .rule = *rule};
+        if (gx_grid_batch_one(run, A, &call.batch) == GX_OK) {
+            gx_grid_run(run, &call, C);
+        }
+        gx_mem_free(run->ctx->mem, call.batch.place);
+    } else if (gx_ok(run)) {
         label_one(run, A, rule, C->is_stored ? C->tile_rows : height, C, NULL);
     }
     return gx_ok(run) ? GX_OK : run->err.code;
@@ -534,12 +540,10 @@ static gx_code find_in_unit(void *arg, int64_t unit, gx_pass_thread *thread, voi
     const finding *f = arg;
     const gx_grid_units *u = &f->units;
     int64_t i0 = u->row[unit], rows = u->row[unit + 1] - i0, cols = f->A->cols;
-    int64_t cells = u->most_cells + 1;
-    char *after = (char *)work + gx_grid_chunk_bytes(u->most_rows, cols);
-    int32_t *tally = (int32_t *)after, *wide = tally + GX_TALLY;
-    int32_t *made = wide + cells, *parent = made + cells;
+    int64_t cells = u->most_cells;
+    int32_t *wide = (int32_t *)((char *)work + gx_grid_chunk_bytes(u->most_rows, cols));
+    int32_t *made = wide + cells;
     int32_t *colour = part, *label = colour + rows * cols;
-    memset(tally, 0, GX_TALLY * sizeof *tally);
     if (u->grid[unit] < u->grid[unit + 1]) {
         GX_TRY(gx_grid_read(thread, f->A, i0, rows, work, colour, err));
     }
@@ -550,8 +554,7 @@ static gx_code find_in_unit(void *arg, int64_t unit, gx_pass_thread *thread, voi
                            .g = gx_grid_take(place, i0, cols, colour, wide),
                            .rule = f->rule,
                            .out = made,
-                           .work = parent,
-                           .tally = tally};
+                           .work = made + cells};
         GX_TRY(gx_grid_labelled(&p, err));
         gx_grid_return(place, i0, cols, made, label);
     }
@@ -598,7 +601,7 @@ gx_code gx_grid_find_objects(gx_run *run, const gx_mat *A, const gx_grid_batch *
                     .source_count = 1,
                     .units = f.units.count,
                     .bytes = cells * (double)gx_number_bytes(A->number),
-                    .flops = 20 * cells,
+                    .flops = 60 * cells,
                     .work_bytes =
                         (3 * ((size_t)f.units.most_cells + 1) + GX_TALLY) * sizeof(int32_t) +
                         gx_grid_chunk_bytes(f.units.most_rows, A->cols),

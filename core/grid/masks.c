@@ -128,14 +128,16 @@ gx_code gx_grid_frontiers(gx_grid_piece *p, gx_err *err)
 gx_code gx_grid_beside(gx_grid_piece *p, gx_err *err)
 {
     bool is_eight = p->number[0] == 8;
+    int64_t n = p->cols;
     (void)err;
-    for (int64_t k = 0; k < p->rows * p->cols; k++) {
-        int64_t i = k / p->cols, j = k % p->cols;
-        for (int64_t u = gx_max(0, i - 1); u <= gx_min(p->rows - 1, i + 1) && p->g[k] == 0; u++) {
-            for (int64_t v = gx_max(0, j - 1); v <= gx_min(p->cols - 1, j + 1); v++) {
-                bool is_near = is_eight || u == i || v == j;
-                p->out[k] |= is_near && p->g[u * p->cols + v] != 0;
-            }
+    for (int64_t i = 0; i < p->rows; i++) {
+        const int32_t *row = p->g + i * n, *up = i > 0 ? row - n : row;
+        const int32_t *down = i + 1 < p->rows ? row + n : row;
+        for (int64_t j = 0; j < n; j++) {
+            int64_t left = j > 0 ? j - 1 : j, right = j + 1 < n ? j + 1 : j;
+            int32_t near = up[j] | down[j] | row[left] | row[right];
+            near |= is_eight ? up[left] | up[right] | down[left] | down[right] : 0;
+            p->out[i * n + j] = row[j] == 0 && near != 0;
         }
     }
     return GX_OK;

@@ -141,7 +141,7 @@ typedef struct scan {
 typedef struct room {
     int32_t *g, *m, *out;        /* of a unit's rows                  */
     int32_t *grid, *mask, *made; /* of a grid, where it is not as wide */
-    int32_t *work, *tally;
+    int32_t *work;
     void *chunk;
 } room;
 
@@ -162,8 +162,7 @@ static size_t lay_out(const scan *s, char *memory, room *r)
         {&r->grid, cells * sizeof(int32_t)},
         {&r->mask, is_masked ? cells * sizeof(int32_t) : 0},
         {&r->made, is_grid ? cells * sizeof(int32_t) : 0},
-        {&r->work, (cells + 1) * sizeof(int32_t)},
-        {&r->tally, GX_TALLY * sizeof(int32_t)},
+        {&r->work, (size_t)GX_GRID_WORK(cells) * sizeof(int32_t)},
         {&r->chunk, gx_grid_chunk_bytes(s->units.most_rows, s->cols)},
     };
     size_t used = 0;
@@ -186,8 +185,7 @@ static gx_code work_on(const scan *s, int64_t k, int64_t i0, const room *r, gx_e
                        .g = gx_grid_take(place, i0, s->cols, r->g, r->grid),
                        .number = call->number,
                        .rule = &call->rule,
-                       .work = r->work,
-                       .tally = r->tally};
+                       .work = r->work};
     if (s->pattern != NULL) {
         p.m = s->pattern;
         p.m_rows = call->in[1]->rows;
@@ -223,7 +221,6 @@ static gx_code work_on_unit(void *arg, int64_t unit, gx_pass_thread *thread, voi
     room r;
     lay_out(s, work, &r);
     bool has_grids = u->grid[unit] < u->grid[unit + 1], is_masked = r.m != r.out;
-    memset(r.tally, 0, GX_TALLY * sizeof *r.tally);
     if (s->value == NULL) {
         memset(r.out, 0, (size_t)(rows * s->cols) * sizeof *r.out);
     }
@@ -247,6 +244,7 @@ static gx_code put_unit(void *arg, int64_t unit, void *part, gx_err *err)
 
 static void run_pass(scan *s, gx_sink *C)
 {
+    const double FLOPS = 60; // of a cell, by the time it takes
     gx_run *run = s->run;
     room r;
     double cells = (double)s->call->in[0]->rows * (double)s->cols;
@@ -256,7 +254,7 @@ static void run_pass(scan *s, gx_sink *C)
                     .source_count = 2,
                     .units = s->units.count,
                     .bytes = cells * (double)gx_number_bytes(s->call->in[0]->number),
-                    .flops = 10 * cells,
+                    .flops = FLOPS * cells,
                     .work_bytes = lay_out(s, NULL, &r),
                     .part_bytes = is_direct ? 0 : part,
                     .work = work_on_unit,
