@@ -406,6 +406,9 @@ void gx_look_json(gx_fn *fn);
 void gx_look_show(gx_fn *fn);
 void gx_look_heatmap(gx_fn *fn);
 
+/* A as a picture of cells with ANSI's colours (show_colours.c), which has its text so far. */
+bool gx_show_colours(gx_fn *fn, const gx_mat *A, gx_text *text);
+
 // Several results (outputs.c) ---------------------------------------------------------------------
 
 /*

@@ -156,15 +156,20 @@ size_t gx_grid_chunk_bytes(int64_t rows, int64_t cols)
 /* Lines of a turn at a time: no more, since lines a power of two apart share a set of the cache. */
 enum { BLOCK = 8 };
 
-/* count numbers as colours; false: there is one that is none. */
+/*
+** count numbers as colours; false: there is one that is none.  A whole number below 2^51 that is
+** added to 3 2^51 stands in the sum's last bits; of what is none, they are another number.
+*/
 #define DEFINE_TURNS(name, real)                                                                   \
     static bool colours_##name(const real *from, int64_t count, int32_t *to)                       \
     {                                                                                              \
         int is_good = 1;                                                                           \
         for (int64_t k = 0; k < count; k++) {                                                      \
-            real x = from[k], near = x > -2147483648.0f && x < 2147483648.0f ? x : (real)0.5;      \
-            to[k] = (int32_t)near;                                                                 \
-            is_good &= (real)to[k] == x;                                                           \
+            double x = (double)from[k], sum = x + 0x1.8p52;                                        \
+            uint64_t bits;                                                                         \
+            memcpy(&bits, &sum, sizeof bits);                                                      \
+            to[k] = (int32_t)(uint32_t)bits;                                                       \
+            is_good &= ((double)to[k] == x) & (to[k] != INT32_MIN);                                \
         }                                                                                          \
         return is_good;                                                                            \
     }                                                                                              \
