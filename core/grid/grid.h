@@ -107,8 +107,8 @@ enum { GX_GRID_NUMBERS = 5 };
 **   ROW(X, ID, name, arguments, kinds, result, kernel, help)
 **
 ** arguments are named as kinds says, a letter each: G the grid; M another one of its shape; T a
-** matrix of any shape; i a whole number.  The kernel is gx_grid_KERNEL() of kernels_int.h.
-** gx_grid_NAME in SQL, NAME in programs; X is handed on.
+** matrix of any shape; i a whole number.  KERNEL is one of GX_GRID_KERNELS (grid_int.h).  The
+** operation is gx_grid_NAME in SQL and NAME in programs; X is handed on.
 */
 /* clang-format off */
 #define GX_GRID_OPS(ROW, X)                                                                        \

@@ -2,16 +2,16 @@
 ** Labels of one grid of any size, and tables of objects: see grid.h.
 **
 ** The grid is cut into strips of rows.  A first pass labels each strip alone and keeps of it the
-** colours and labels of its first and last row, where components may go on in the next strip: those
-** that reach them are *nodes*, numbered through the strips.  Folding joins the nodes of neighbouring
-** strips (union-find; the smaller number, which is the earlier first cell, is the root).  Labels of
-** a strip ascend with the first cells, so a component's number is known from the strips before it
-** and from how many of its strip's were joined to earlier ones.  A second pass labels each strip
-** again, which costs less than keeping it, and renumbers; where labels lie in memory as they are, the first
-** pass writes them there and the second renumbers them.
+** colours and labels of its first and last row, where components may go on in the next strip: the
+** components that reach these rows are *nodes*, numbered through the strips.  Folding joins nodes
+** of neighbouring strips (union-find; the smaller number, which has the earlier first cell, is the
+** root).  Labels of a strip ascend with the first cells, so a component's number is known from the
+** strips before it and from how many of its strip's were joined to earlier ones.  A second pass
+** labels each strip again, which costs less than keeping it, and renumbers; where labels lie in
+** memory as they are, the first pass writes them there, and the second changes them there.
 **
 ** Memory: of a thread 12 bytes for each cell of a strip, and 8 more where the result is stored; of
-** the call 24 bytes for each node, at most two for each column of a strip.
+** the call 16 bytes for each node, at most two for each column of a strip.
 */
 #include "grid_int.h"
 

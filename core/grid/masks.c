@@ -180,7 +180,7 @@ typedef struct way {
     int64_t di, dj, steps;
 } way;
 
-/* Down or up where the masks have a column in common, else right or left, by their boxes' middles */
+/* Down or up where the masks have a column in common, else right or left; by the boxes' middles. */
 static way way_of(const gx_grid_piece *p, gx_grid_window a, gx_grid_window b)
 {
     bool is_upright = false;

@@ -120,7 +120,7 @@ enum { GX_EINSUM_MOST = 12 }; /* operands of einsum */
         grid, "connected components")                                                              \
     GX_GRID_OPS(GX_GRID_OP, OP)
 
-/* A row of core/grid's table as one of this: behind its arguments may stand the grids of a batch. */
+/* A row of core/grid's table as one of this; the grids of a batch may be one argument more. */
 #define GX_GRID_OP(OP, ID, NAME, ARGUMENTS, KINDS, RESULT, KERNEL, HELP)                           \
     OP(GRID_##ID, NAME, NAME "(" ARGUMENTS ", grids)", sizeof(KINDS) - 1, sizeof(KINDS), 1, grid,  \
         grid, HELP)

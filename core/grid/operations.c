@@ -3,8 +3,8 @@
 **
 ** A unit of the pass is some grids that stand below each other.  A thread reads its rows as
 ** colours, hands each grid to the operation's kernel, and gives the results' rows to the sink.
-** Memory of a thread: four to six numbers of 32 bits for each cell of a unit, and 8 bytes more where
-** the result is stored.
+** Memory of a thread: five to seven numbers of 32 bits for each cell of a unit, and 8 bytes more
+** where the result is stored.
 */
 #include "grid_int.h"
 
