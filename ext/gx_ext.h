@@ -46,8 +46,8 @@ enum {
     GX_DEST_LATE = 8, /* the body finds its destination: arguments before it may be left out    */
     GX_EXACT = 128,   /* its arguments may be of m31 (field.h); else they are refused           */
 };
-#define GX_SPARSE(k) (16u << (k))          /* argument k, at most 2, may be sparse              */
-#define GX_DEST(k) (((k) + 1u) << 8)         /* argument k is the destination                     */
+#define GX_SPARSE(k) (16u << (k))    /* argument k, at most 2, may be sparse              */
+#define GX_DEST(k) (((k) + 1u) << 8) /* argument k is the destination                     */
 #define GX_MADE(k) (GX_DEST(k) | GX_DEST_KEYS) /* a new matrix, stored as argument k says       */
 
 /* One SQL function.  Registered with any number of arguments; the dispatcher checks the count. */
@@ -83,11 +83,11 @@ struct gx_fn {
     struct gx_lent *lent[GX_FN_LENT]; /* arrays that arguments stand for, until the call ends */
     int lent_index[GX_FN_LENT];       /* which argument                                       */
     int lent_count;
-    int dest_at;                      /* which argument is the destination: the latest; or -1 */
-    gx_landing place;          /* of the destination, where that is one of them            */
-    bool has_place, is_placed; /* there is such a destination, and the result is in it */
+    int dest_at;                /* which argument is the destination: the latest; or -1 */
+    gx_landing place;           /* of the destination, where that is one of them            */
+    bool has_place, is_placed;  /* there is such a destination, and the result is in it */
     bool has_field, has_sparse; /* an argument is of m31, is sparse: never both */
-    bool is_locked;            /* the dispatcher ends a gx_store_begin() after the body */
+    bool is_locked;             /* the dispatcher ends a gx_store_begin() after the body */
 };
 
 /*
@@ -220,8 +220,8 @@ bool gx_fn_is_free(gx_fn *fn, const char *name, bool replace, char schema[GX_NAM
 */
 bool gx_fn_changes(gx_fn *fn, int index);
 
-bool gx_fn_has(const gx_fn *fn, int index);                            /* present and not NULL */
-bool gx_fn_int(gx_fn *fn, int index, const char *label, int64_t *out); /* an integer, exactly */
+bool gx_fn_has(const gx_fn *fn, int index);                             /* present and not NULL */
+bool gx_fn_int(gx_fn *fn, int index, const char *label, int64_t *out);  /* an integer, exactly */
 bool gx_fn_size(gx_fn *fn, int index, const char *label, int64_t *out); /* that, not negative */
 bool gx_fn_axis(gx_fn *fn, int index, int64_t *out); /* 0 or 1; where it is not given, as it was */
 
@@ -278,7 +278,7 @@ typedef struct gx_row_wish {
     gx_number number; /* what comes out                                         */
     bool is_stated;   /* raw elements are of dtype, the statement says          */
     int64_t cols;     /* of the rows; -1: not known                             */
-    const char *how; /* the end of a refusal: what states the dtype of raw ones */
+    const char *how;  /* the end of a refusal: what states the dtype of raw ones */
 } gx_row_wish;
 
 gx_code gx_arg_row(gx_ctx *ctx, sqlite3_value *value, const char *label, const gx_row_wish *wish,
@@ -292,7 +292,7 @@ gx_code gx_arg_row(gx_ctx *ctx, sqlite3_value *value, const char *label, const g
 typedef struct gx_raw {
     const char *label;
     size_t bytes;
-    int64_t cols;     /* -1: not known, which no reading fits */
+    int64_t cols; /* -1: not known, which no reading fits */
     bool is_one_row;
     bool may_complex; /* c64 and c128 are readings as well    */
     gx_dtype own;     /* a reading as well, where it is no number: of one row */
@@ -406,6 +406,9 @@ void gx_look_json(gx_fn *fn);
 void gx_look_show(gx_fn *fn);
 void gx_look_heatmap(gx_fn *fn);
 
+/* A as a picture of cells with ANSI's colours (show_colours.c), which has its text so far. */
+bool gx_show_colours(gx_fn *fn, const gx_mat *A, gx_text *text);
+
 // Several results (outputs.c) ---------------------------------------------------------------------
 
 /*
@@ -482,10 +485,11 @@ bool gx_eval_prepare_text(gx_fn *fn, const char *text, int first, bool is_plain,
     TABLE(algebra)                                                                                 \
     TABLE(map)                                                                                     \
     TABLE(store)                                                                                   \
-    TABLE(make) TABLE(look) TABLE(files) TABLE(control) TABLE(property) TABLE(solve) TABLE(chol)   \
-        TABLE(factor) TABLE(lstsq) TABLE(eig) TABLE(pca) TABLE(det) TABLE(help) TABLE(similar)     \
-            TABLE(sparse) TABLE(graph) TABLE(volumes) TABLE(program) TABLE(from) TABLE(composite)  \
-                TABLE(exact) TABLE(lattice) TABLE(quantize) TABLE(tables) /* table_fn.c */
+    TABLE(make)                                                                                    \
+    TABLE(look) TABLE(files) TABLE(control) TABLE(property) TABLE(solve) TABLE(chol) TABLE(factor) \
+        TABLE(lstsq) TABLE(eig) TABLE(pca) TABLE(det) TABLE(help) TABLE(similar) TABLE(sparse)     \
+            TABLE(graph) TABLE(volumes) TABLE(program) TABLE(from) TABLE(composite) TABLE(exact)   \
+                TABLE(lattice) TABLE(quantize) TABLE(grid) TABLE(tables) /* table_fn.c */
 
 #define GX_FUNCTIONS_DECLARE(name) extern const gx_function gx_functions_##name[];
 GX_FUNCTION_TABLES(GX_FUNCTIONS_DECLARE)

@@ -29,6 +29,7 @@ enum { WORD_MAX = 64 }; /* bytes of one printed part: sign, 9 digits, point, fra
 
 typedef struct options {
     int64_t edgeitems, precision, threshold, linewidth;
+    bool has_colours; /* show_colours.c */
 } options;
 
 /* How the numbers of one part (real, imaginary) are printed. */
@@ -377,6 +378,7 @@ void gx_look_show(gx_fn *fn)
         {"precision=[0,17]", GX_OPT_INT, offsetof(options, precision), 0},
         {"threshold=[0,inf]", GX_OPT_INT, offsetof(options, threshold), 0},
         {"linewidth=[1,1000000]", GX_OPT_INT, offsetof(options, linewidth), 0},
+        {"colours", GX_OPT_BOOL, offsetof(options, has_colours), 0},
         {.type = GX_OPT_END},
     };
     options opt = {.edgeitems = 3, .precision = 8, .threshold = 1000, .linewidth = 75};
@@ -386,6 +388,10 @@ void gx_look_show(gx_fn *fn)
     }
     gx_text text;
     gx_text_begin(&text, &fn->run);
-    show(fn, &A, &opt, &text);
+    if (opt.has_colours) {
+        gx_show_colours(fn, &A, &text);
+    } else {
+        show(fn, &A, &opt, &text);
+    }
     gx_fn_result_text(fn, &text);
 }

@@ -121,10 +121,11 @@ static gx_ref name(gx_compiler *c, const gx_item *item)
 
 enum { ARGUMENTS_MOST = 100 };
 
-/* Whose second argument may be a word: norm(A, 'fro'), var(A, 'all', 1). */
-static bool takes_word(gx_op_id id)
+/* May argument k be a word: norm(A, 'fro'), var(A, 'all', 1), label(A, 4, 'colour')? */
+static bool takes_word(gx_op_id id, int k)
 {
-    return id == GX_OP_NORM || id == GX_OP_VAR || id == GX_OP_STD;
+    bool is_second = id == GX_OP_NORM || id == GX_OP_VAR || id == GX_OP_STD;
+    return (is_second && k == 1) || (id == GX_OP_GRID_LABEL && k == 2);
 }
 
 /* The arguments of a call; false: failed. */
@@ -132,7 +133,7 @@ static bool arguments(gx_compiler *c, const gx_item *item, const gx_op *op, gx_r
 {
     int k = 0;
     for (const gx_item *arg = item->first; arg != NULL; arg = arg->next, k++) {
-        if (arg->form == GX_FORM_TEXT && op != NULL && takes_word(op->id) && k == 1) {
+        if (arg->form == GX_FORM_TEXT && op != NULL && takes_word(op->id, k)) {
             gx_node text = {.op = gx_op_row(GX_OP_LITERAL), .label = arg->text};
             text.type = (gx_type){1, 1, GX_F64, 0, false};
             in[k] = gx_graph_add(c->g, &text, NULL, 0);

@@ -12,6 +12,7 @@
 #ifndef GX_OPS_H
 #define GX_OPS_H
 
+#include "../grid/grid.h"
 #include "graph.h"
 
 struct gx_exec;
@@ -114,7 +115,15 @@ enum { GX_EINSUM_MOST = 12 }; /* operands of einsum */
     OP(SQRTM,     "sqrtm", "sqrtm(A)", 1, 1, 1, square, funm, "square root of a matrix")           \
     OP(POWM,      "powm", "powm(A, p)", 2, 2, 1, powm, funm, "power of a matrix")                  \
     OP(COV,       "cov", "cov(A, ddof = 1)", 1, 2, 1, cov, cov, "covariance of the columns")       \
-    OP(CORR,      "corr", "corr(A)", 1, 1, 1, cov, cov, "correlation of the columns")
+    OP(CORR,      "corr", "corr(A)", 1, 1, 1, cov, cov, "correlation of the columns")              \
+    OP(GRID_LABEL, "label", "label(G, neighbours = 4, by = 'nonzero', grids)", 1, 4, 1, grid,      \
+        grid, "connected components")                                                              \
+    GX_GRID_OPS(GX_GRID_OP, OP)
+
+/* A row of core/grid's table as one of this; the grids of a batch may be one argument more. */
+#define GX_GRID_OP(OP, ID, NAME, ARGUMENTS, KINDS, RESULT, KERNEL, HELP)                           \
+    OP(GRID_##ID, NAME, NAME "(" ARGUMENTS ", grids)", sizeof(KINDS) - 1, sizeof(KINDS), 1, grid,  \
+        grid, HELP)
 /* clang-format on */
 
 typedef enum gx_op_id {

@@ -196,6 +196,24 @@ const fault_script fault_scripts[] = {
      "gx_m31_inverse(gx_m31_mul('[[1,2]]', '[[3,4]]'))"},
     {"lattice", HELPERS "SELECT gx_randn(3000, 8, 'V');",
      "SELECT gx_lattice_nearest('V', 'e8', 'P')"},
+    {"label",
+     HELPERS "SELECT gx_config('tile_bytes', 65536), "
+             "gx_eval('G := floor(random(300, 300, 1) * 3)'), gx_cast('G', 'u8', 'U');",
+     "SELECT gx_label('U', 'L', '{\"by\":\"colour_not_background\",\"neighbours\":8}')"},
+    {"grids",
+     SMALL "SELECT gx_eval('G := floor(random(60, 9, 1) * 3)'), "
+           "gx_store('T', '[[0,9,9],[10,20,4],[31,1,1]]');",
+     "SELECT gx_label('G', 'L', '{\"grid_rows\":6}'), length(gx_label('G')), "
+     "gx_grid_box('G', 'M', '{\"grids\":\"T\"}'), gx_json(gx_grid_most_colour('G', "
+     "'{\"grid_rows\":6}')), gx_grid_subgrid('G', 'G', 'N'), length(gx_grid_compress('G')), "
+     "gx_json(gx_grid_occurrences('[[1,2]]', '[[2]]')), gx_show('T', '{\"colours\":true}')"},
+    {"grid-objects",
+     SMALL "SELECT gx_config('tile_bytes', 65536), gx_eval('G := floor(random(300, 300, 1) * 3)');",
+     "SELECT sum(cells) FROM gx_objects('G'); "
+     "SELECT count(*) FROM gx_objects('G', '{\"grid_rows\":30}')"},
+    {"grid-program", SMALL "SELECT gx_eval('G := floor(random(60, 9, 1) * 3)');",
+     "SELECT gx_eval('L := label(G, 8, ''colour'', 6); M := cover(G, sizes(L, 6) == 2, 6); "
+     "sum(manhattan(L, M, 20))')"},
     {"composite-rename", SMALL "SELECT gx_block('M', '[[\"A\"],[\"-A\"]]');",
      "SELECT gx_rename('A', 'R'), gx_norm('M')"},
     {"check-all", SMALL, "SELECT gx_check()"},

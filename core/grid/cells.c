@@ -1,0 +1,450 @@
+/*
+** Batches, and cells in and out of memory: see grid.h, grid_int.h.
+**
+** Matrices lie by columns, grids are worked on by rows: both turns are made in pieces that fit in
+** a core's cache.
+*/
+#include "grid_int.h"
+
+#include <math.h>
+#include <string.h>
+
+// Batches -----------------------------------------------------------------------------------------
+
+static gx_code make_batch(gx_run *run, const gx_mat *A, int64_t count, gx_grid_batch *batch)
+{
+    gx_err err = {0};
+    *batch = (gx_grid_batch){.label = A->label, .rows = A->rows, .cols = A->cols};
+    if (gx_grid_is_of_colours(A, &err) != GX_OK) {
+        return gx_run_fail(run, &err);
+    }
+    size_t bytes;
+    if (!gx_dtype_matrix_bytes(count, (int64_t)sizeof *batch->place, GX_DTYPE_U8, &bytes)) {
+        return gx_run_failf(run, GX_TOOBIG, "%lld grids are too many", (long long)count);
+    }
+    batch->place = gx_run_alloc(run, bytes, "a batch of grids");
+    batch->count = batch->place == NULL ? 0 : count;
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+gx_code gx_grid_batch_one(gx_run *run, const gx_mat *A, gx_grid_batch *batch)
+{
+    GX_TRY(make_batch(run, A, A->rows > 0 && A->cols > 0 ? 1 : 0, batch));
+    if (batch->count == 1) {
+        batch->place[0] = (gx_grid_place){0, A->rows, A->cols};
+    }
+    return GX_OK;
+}
+
+gx_code gx_grid_batch_even(gx_run *run, const gx_mat *A, int64_t height, gx_grid_batch *batch)
+{
+    *batch = (gx_grid_batch){0};
+    if (height < 1) {
+        return gx_run_failf(run, GX_ARG, "grids have a row or more, not %lld", (long long)height);
+    }
+    if (A->rows % height != 0) {
+        return gx_run_failf(run, GX_ARG,
+                            "%s has %lld rows, which are no whole number of grids of %lld",
+                            A->label, (long long)A->rows, (long long)height);
+    }
+    GX_TRY(make_batch(run, A, A->cols > 0 ? A->rows / height : 0, batch));
+    for (int64_t k = 0; k < batch->count; k++) {
+        batch->place[k] = (gx_grid_place){k * height, height, A->cols};
+    }
+    return GX_OK;
+}
+
+/* Rows k .. k + count - 1 of the table, by columns in x, as places. */
+static gx_code take_places(gx_grid_batch *batch, int64_t k, int64_t count, const double *x,
+                           gx_err *err)
+{
+    for (int64_t r = 0; r < count; r++) {
+        const double row = x[r], rows = x[r + count], cols = x[r + 2 * count];
+        const gx_grid_place *last = k + r == 0 ? NULL : &batch->place[k + r - 1];
+        double free = last == NULL ? 0 : (double)(last->row + last->rows);
+        bool is_whole = floor(row) == row && floor(rows) == rows && floor(cols) == cols;
+        bool is_inside = rows >= 1 && cols >= 1 && row >= 0 && cols <= (double)batch->cols &&
+                         row <= (double)batch->rows && rows <= (double)batch->rows - row;
+        if (!is_whole || !is_inside || row < free) {
+            return gx_fail(
+                err, GX_ARG, "row %lld of the grids is (%g, %g, %g): %s (first row, rows, cols) %s",
+                (long long)(k + r), row, rows, cols, is_whole && is_inside ? "each grid" : "a grid",
+                !is_whole    ? "is of whole numbers"
+                : !is_inside ? "has a cell or more, all of them in the matrix"
+                             : "begins behind the one before it");
+        }
+        batch->place[k + r] = (gx_grid_place){(int64_t)row, (int64_t)rows, (int64_t)cols};
+    }
+    return GX_OK;
+}
+
+typedef struct table_scan {
+    const gx_mat *table;
+    gx_grid_batch *batch;
+} table_scan;
+
+enum { TABLE_ROWS = 1 << 14 }; /* of a unit */
+
+static gx_code read_places(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
+                           gx_err *err)
+{
+    const table_scan *s = arg;
+    int64_t k = unit * TABLE_ROWS, count = gx_min(TABLE_ROWS, s->table->rows - k);
+    (void)work;
+    return gx_pass_read(thread, s->table, k, 0, count, 3, GX_F64, part, count, err);
+}
+
+static gx_code fold_places(void *arg, int64_t unit, void *part, gx_err *err)
+{
+    const table_scan *s = arg;
+    int64_t k = unit * TABLE_ROWS;
+    return take_places(s->batch, k, gx_min(TABLE_ROWS, s->table->rows - k), part, err);
+}
+
+gx_code gx_grid_batch_table(gx_run *run, const gx_mat *A, const gx_mat *table, gx_grid_batch *batch)
+{
+    *batch = (gx_grid_batch){0};
+    if (table->cols != 3 || table->is_sparse || gx_number_is_complex(table->number) ||
+        table->number == GX_M31) {
+        return gx_run_failf(run, GX_ARG,
+                            "the grids are %lldx%lld %s, but must be a dense matrix of real "
+                            "numbers with 3 columns: first row, rows, cols",
+                            (long long)table->rows, (long long)table->cols,
+                            gx_dtype_name(table->dtype));
+    }
+    GX_TRY(make_batch(run, A, table->rows, batch));
+    table_scan s = {.table = table, .batch = batch};
+    gx_pass pass = {.sources = &s.table,
+                    .source_count = 1,
+                    .units = gx_ceil_div(table->rows, TABLE_ROWS),
+                    .bytes = 3.0 * sizeof(double) * (double)table->rows,
+                    .flops = 10.0 * (double)table->rows,
+                    .part_bytes = 3 * sizeof(double) * TABLE_ROWS,
+                    .work = read_places,
+                    .fold = fold_places,
+                    .arg = &s};
+    return table->rows == 0 ? GX_OK : gx_pass_run(run, &pass);
+}
+
+// Reading -----------------------------------------------------------------------------------------
+
+gx_code gx_grid_is_of_colours(const gx_mat *A, gx_err *err)
+{
+    const char *why = A->is_sparse                      ? "sparse (gx_dense makes it dense)"
+                      : gx_number_is_complex(A->number) ? "complex"
+                      : A->number == GX_M31             ? "of m31"
+                                                        : NULL;
+    return why == NULL ? GX_OK
+                       : gx_fail(err, GX_ARG, "%s is %s: grids are of whole numbers of 32 bits",
+                                 A->label, why);
+}
+
+enum { CHUNK = GX_PASS_CHUNK_BYTES / (int)sizeof(double) }; /* numbers */
+
+/* Columns to read, or to write, at a time. */
+static int64_t chunk_cols(int64_t rows, int64_t cols)
+{
+    return gx_max(1, gx_min(cols, CHUNK / gx_max(1, rows)));
+}
+
+size_t gx_grid_chunk_bytes(int64_t rows, int64_t cols)
+{
+    int64_t numbers = gx_min(rows * cols, gx_max(CHUNK, rows)); // of fewer rows no more
+    return (size_t)numbers * (sizeof(double) + sizeof(int32_t));
+}
+
+/* Lines of a turn at a time: no more, since lines a power of two apart share a set of the cache. */
+enum { BLOCK = 8 };
+
+/*
+** count numbers as colours; false: there is one that is none.  A whole number below 2^51 that is
+** added to 3 2^51 stands in the sum's last bits; of what is none, they are another number.
+*/
+#define DEFINE_TURNS(name, real)                                                                   \
+    static bool colours_##name(const real *from, int64_t count, int32_t *to)                       \
+    {                                                                                              \
+        int is_good = 1;                                                                           \
+        for (int64_t k = 0; k < count; k++) {                                                      \
+            double x = (double)from[k], sum = x + 0x1.8p52;                                        \
+            uint64_t bits;                                                                         \
+            memcpy(&bits, &sum, sizeof bits);                                                      \
+            to[k] = (int32_t)(uint32_t)bits;                                                       \
+            is_good &= ((double)to[k] == x) & (to[k] != INT32_MIN);                                \
+        }                                                                                          \
+        return is_good;                                                                            \
+    }                                                                                              \
+    static void numbers_##name(const int32_t *from, int64_t m, int64_t n, int64_t cols,            \
+                               bool is_unsigned, real *to)                                         \
+    {                                                                                              \
+        for (int64_t i0 = 0; i0 < m; i0 += BLOCK) {                                                \
+            for (int64_t j = 0; j < n; j++) {                                                      \
+                for (int64_t i = i0; i < gx_min(i0 + BLOCK, m); i++) {                             \
+                    int32_t x = from[i * cols + j];                                                \
+                    to[i + j * m] = is_unsigned ? (real)(uint32_t)x : (real)x;                     \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+DEFINE_TURNS(f64, double)
+DEFINE_TURNS(f32, float)
+
+/* m x n colours by columns to rows that are cols apart. */
+#define DEFINE_SPREAD(name, type)                                                                  \
+    static void spread_##name(const type *from, int64_t m, int64_t n, int64_t cols, int32_t *to)   \
+    {                                                                                              \
+        for (int64_t j0 = 0; j0 < n; j0 += BLOCK) {                                                \
+            for (int64_t i = 0; i < m; i++) {                                                      \
+                for (int64_t j = j0; j < gx_min(j0 + BLOCK, n); j++) {                             \
+                    to[i * cols + j] = from[i + j * m];                                            \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+DEFINE_SPREAD(u8, uint8_t)
+DEFINE_SPREAD(i32, int32_t)
+
+/* GX_ARG names the first one that is no colour. */
+static gx_code refuse(const gx_mat *A, const void *x, int64_t i0, int64_t j0, int64_t m, int64_t n,
+                      gx_err *err)
+{
+    for (int64_t k = 0; k < m * n; k++) {
+        int64_t i = k / n, j = k % n;
+        double value = gx_number_is_double(A->number) ? ((const double *)x)[i + j * m]
+                                                      : ((const float *)x)[i + j * m];
+        if (!(fabs(value) < 0x1p31) || floor(value) != value) {
+            return gx_fail(err, GX_ARG,
+                           "%s has %.17g at (%lld, %lld): a colour is a whole number of 32 bits",
+                           A->label, value, (long long)(i0 + i), (long long)(j0 + j));
+        }
+    }
+    return GX_OK;
+}
+
+gx_code gx_grid_read(gx_pass_thread *thread, const gx_mat *A, int64_t i0, int64_t m, void *chunk,
+                     int32_t *to, gx_err *err)
+{
+    int64_t most = chunk_cols(m, A->cols);
+    bool are_bytes = gx_mat_narrow(A, A->number) == GX_DTYPE_U8;
+    gx_dtype as = are_bytes ? GX_DTYPE_U8 : gx_dtype_of(A->number);
+    int32_t *whole = (int32_t *)((double *)chunk + m * most);
+    for (int64_t j = 0; j < A->cols; j += most) {
+        int64_t n = gx_min(most, A->cols - j);
+        GX_TRY(gx_pass_read_as(thread, A, i0, j, m, n, as, chunk, m, err));
+        if (are_bytes) {
+            spread_u8(chunk, m, n, A->cols, to + j);
+            continue;
+        }
+        bool is_good = gx_number_is_double(A->number) ? colours_f64(chunk, m * n, whole)
+                                                      : colours_f32(chunk, m * n, whole);
+        if (!is_good) {
+            return refuse(A, chunk, i0, j, m, n, err);
+        }
+        spread_i32(whole, m, n, A->cols, to + j);
+    }
+    return GX_OK;
+}
+
+typedef struct load_scan {
+    const gx_mat *A;
+    int64_t strip;
+    int32_t *to;
+} load_scan;
+
+static gx_code load_strip(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
+                          gx_err *err)
+{
+    const load_scan *s = arg;
+    int64_t i = unit * s->strip;
+    (void)part;
+    return gx_grid_read(thread, s->A, i, gx_min(s->strip, s->A->rows - i), work,
+                        s->to + i * s->A->cols, err);
+}
+
+int32_t *gx_grid_load(gx_run *run, const gx_mat *A)
+{
+    enum { STRIP_CELLS = 1 << 18 };
+    gx_err err = {0};
+    size_t bytes;
+    if (gx_grid_is_of_colours(A, &err) != GX_OK ||
+        !gx_dtype_matrix_bytes(A->rows, A->cols, GX_DTYPE_I32, &bytes)) {
+        gx_fail(&err, err.code == GX_OK ? GX_TOOBIG : err.code, "%s",
+                err.code == GX_OK ? "the grid is too large" : err.text);
+        gx_run_fail(run, &err);
+        return NULL;
+    }
+    load_scan s = {.A = A, .strip = gx_max(1, gx_min(A->rows, STRIP_CELLS / gx_max(1, A->cols)))};
+    s.to = gx_run_alloc(run, bytes, "a grid");
+    if (s.to == NULL || bytes == 0) {
+        return s.to;
+    }
+    gx_pass pass = {.sources = &s.A,
+                    .source_count = 1,
+                    .units = gx_ceil_div(A->rows, s.strip),
+                    .bytes = (double)bytes,
+                    .flops = (double)bytes,
+                    .work_bytes = gx_grid_chunk_bytes(s.strip, A->cols),
+                    .work = load_strip,
+                    .arg = &s};
+    if (gx_pass_run(run, &pass) != GX_OK) {
+        gx_mem_free(run->ctx->mem, s.to);
+        return NULL;
+    }
+    return s.to;
+}
+
+// Writing -----------------------------------------------------------------------------------------
+
+/* m x n labels by rows to a matrix of theirs, ld apart. */
+static void labels_u32(const int32_t *from, int64_t m, int64_t n, uint32_t *to, int64_t ld)
+{
+    for (int64_t i0 = 0; i0 < m; i0 += BLOCK) {
+        for (int64_t j = 0; j < n; j++) {
+            for (int64_t i = i0; i < gx_min(i0 + BLOCK, m); i++) {
+                to[i + j * ld] = (uint32_t)from[i * n + j];
+            }
+        }
+    }
+}
+
+uint32_t *gx_grid_labels_in(const gx_grid_out *out)
+{
+    const gx_sink *sink = out->sink;
+    bool is_there = !sink->is_stored && sink->narrow != NULL && sink->dtype == GX_DTYPE_U32;
+    return out->is_unsigned && is_there ? sink->narrow : NULL;
+}
+
+gx_code gx_grid_give(const gx_grid_out *out, int64_t i0, int64_t m, const int32_t *cells,
+                     void *chunk, void *part, gx_err *err)
+{
+    gx_sink *sink = out->sink;
+    bool is_direct = gx_grid_is_direct(out), is_double = gx_number_is_double(sink->number);
+    int64_t most = chunk_cols(m, sink->cols);
+    uint32_t *labels = gx_grid_labels_in(out);
+    if (labels != NULL) {
+        labels_u32(cells, m, sink->cols, labels + i0, sink->rows);
+        return GX_OK;
+    }
+    for (int64_t j = 0; j < sink->cols; j += most) {
+        int64_t n = gx_min(most, sink->cols - j);
+        void *to = is_direct ? chunk : gx_at(part, sink->number, m, 0, j);
+        if (is_double) {
+            numbers_f64(cells + j, m, n, sink->cols, out->is_unsigned, to);
+        } else {
+            numbers_f32(cells + j, m, n, sink->cols, out->is_unsigned, to);
+        }
+        if (is_direct) {
+            GX_TRY(gx_sink_write(sink, i0, j, m, n, to, m, err));
+        }
+    }
+    return GX_OK;
+}
+
+gx_code gx_grid_put(gx_grid_out *out, int64_t m, const void *part, gx_err *err)
+{
+    gx_sink *sink = out->sink;
+    int64_t height = sink->tile_rows;
+    if (out->filled == 0 && (m % height == 0 || out->written + m == sink->rows)) {
+        out->written += m;
+        return gx_sink_write(sink, out->written - m, 0, m, sink->cols, part, m, err);
+    }
+    if (out->rows == NULL) {
+        size_t bytes = 0;
+        gx_matrix_bytes(height, sink->cols, sink->number, &bytes);
+        GX_TRY(gx_mem_alloc(out->run->ctx->mem, bytes, "a row of tiles", &out->rows, err));
+    }
+    for (int64_t done = 0; done < m;) {
+        int64_t take = gx_min(height - out->filled, m - done);
+        gx_convert(sink->number, gx_at(part, sink->number, m, done, 0), m, sink->number,
+                   gx_at(out->rows, sink->number, height, out->filled, 0), height, take,
+                   sink->cols);
+        done += take;
+        out->filled += take;
+        if (out->filled == height || out->written + out->filled == sink->rows) {
+            GX_TRY(gx_sink_write(sink, out->written, 0, out->filled, sink->cols, out->rows, height,
+                                 err));
+            out->written += out->filled;
+            out->filled = 0;
+        }
+    }
+    return GX_OK;
+}
+
+// Units -------------------------------------------------------------------------------------------
+
+/* Counts them; where row is there, notes them. */
+static void cut(const gx_grid_batch *batch, int64_t target, gx_grid_units *u)
+{
+    int64_t begin = 0, k = 0;
+    u->count = u->most_rows = u->most_cells = 0;
+    while (begin < batch->rows) {
+        int64_t end = begin, first = k;
+        for (; k < batch->count; k++) { // grids that end in time, and one that stands alone
+            const gx_grid_place *p = &batch->place[k];
+            bool is_first = end == begin && p->row == begin;
+            if (!is_first && p->row + p->rows - begin > target) {
+                break;
+            }
+            end = p->row + p->rows;
+            u->most_cells = gx_max(u->most_cells, p->rows * p->cols);
+        }
+        int64_t next = k < batch->count ? batch->place[k].row : batch->rows;
+        end = gx_max(end, gx_min(next, begin + target)); // what lies between grids
+        if (u->row != NULL) {
+            u->row[u->count] = begin;
+            u->grid[u->count] = first;
+            u->row[u->count + 1] = end;
+            u->grid[u->count + 1] = k;
+        }
+        u->count++;
+        u->most_rows = gx_max(u->most_rows, end - begin);
+        begin = end;
+    }
+}
+
+gx_code gx_grid_cut(gx_run *run, const gx_grid_batch *batch, int64_t cells, gx_grid_units *units)
+{
+    enum { UNITS = 8, LEAST = 1 << 12 }; // of little: enough for a team, none too small
+    int64_t least = gx_max(LEAST / gx_max(1, batch->cols), batch->rows / UNITS);
+    int64_t target = gx_max(1, gx_min(cells / gx_max(1, batch->cols), least));
+    *units = (gx_grid_units){0};
+    cut(batch, target, units);
+    if (units->most_cells >= INT32_MAX ||
+        (batch->cols > 0 && units->most_rows > INT64_MAX / 64 / batch->cols)) {
+        return gx_run_failf(run, GX_TOOBIG, "a grid of %s has %lld cells, more than 2^31 - 2",
+                            batch->label, (long long)units->most_cells);
+    }
+    int64_t *memory =
+        gx_run_alloc(run, (size_t)(2 * (units->count + 1)) * sizeof *memory, "a batch of grids");
+    if (memory == NULL) {
+        return run->err.code;
+    }
+    units->row = memory;
+    units->grid = memory + units->count + 1;
+    memory[0] = units->grid[0] = 0;
+    cut(batch, target, units);
+    return GX_OK;
+}
+
+int32_t *gx_grid_take(const gx_grid_place *p, int64_t i0, int64_t cols, int32_t *rows,
+                      int32_t *room)
+{
+    int32_t *from = rows + (p->row - i0) * cols;
+    if (p->cols == cols) {
+        return from;
+    }
+    for (int64_t i = 0; i < p->rows; i++) {
+        memcpy(room + i * p->cols, from + i * cols, (size_t)p->cols * sizeof *room);
+    }
+    return room;
+}
+
+void gx_grid_return(const gx_grid_place *p, int64_t i0, int64_t cols, const int32_t *grid,
+                    int32_t *rows)
+{
+    int32_t *to = rows + (p->row - i0) * cols;
+    for (int64_t i = 0; i < p->rows && to != grid; i++) {
+        memcpy(to + i * cols, grid + i * p->cols, (size_t)p->cols * sizeof *to);
+    }
+}

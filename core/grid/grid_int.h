@@ -1,0 +1,142 @@
+/*
+** Private to core/grid: reading grids, their components, and the kernels of operations.
+**
+** In here a grid is an array of 32-bit colours by rows, without gaps.
+*/
+#ifndef GX_GRID_INT_H
+#define GX_GRID_INT_H
+
+#include "../exec/pass.h"
+#include "grid.h"
+
+/* No colour: what no cell is equal to. */
+static const int32_t GX_NO_COLOUR = INT32_MIN;
+
+// Reading and writing (cells.c) -------------------------------------------------------------------
+
+/* Bytes for gx_grid_read() and gx_grid_give() of so many rows, or fewer, to work in. */
+size_t gx_grid_chunk_bytes(int64_t rows, int64_t cols);
+
+/*
+** Rows i0 .. i0 + m - 1 of A as colours, by rows.  GX_ARG names an element that is none.  chunk:
+** gx_grid_chunk_bytes().
+*/
+gx_code gx_grid_read(gx_pass_thread *thread, const gx_mat *A, int64_t i0, int64_t m, void *chunk,
+                     int32_t *to, gx_err *err);
+
+/* A sink that rows are given to in their order; all zero but for run, sink and is_unsigned. */
+typedef struct gx_grid_out {
+    gx_run *run;
+    gx_sink *sink;
+    bool is_unsigned; /* cells are uint32_t: labels                               */
+    void *rows;       /* a row of tiles that is not full; gx_mem_free()           */
+    int64_t filled;   /* ... rows of it are, and ...                              */
+    int64_t written;  /* ... so many have been written                            */
+} gx_grid_out;
+
+/* Does any thread write?  Else units make parts of rows x cols numbers, which the caller folds. */
+static inline bool gx_grid_is_direct(const gx_grid_out *out)
+{
+    return !out->sink->is_stored;
+}
+
+/* In a unit's work: m rows from i0 on, written where that is direct, else into the part. */
+gx_code gx_grid_give(const gx_grid_out *out, int64_t i0, int64_t m, const int32_t *cells,
+                     void *chunk, void *part, gx_err *err);
+
+/* Where labels lie as they are, in a matrix of u32 in memory; NULL: they do not. */
+uint32_t *gx_grid_labels_in(const gx_grid_out *out);
+
+/* In its fold: the part of the rows that come next. */
+gx_code gx_grid_put(gx_grid_out *out, int64_t m, const void *part, gx_err *err);
+
+/* All of a matrix, by rows, in memory that is the caller's, of run->ctx->mem; NULL: failed. */
+int32_t *gx_grid_load(gx_run *run, const gx_mat *A);
+
+// Units (cells.c) ---------------------------------------------------------------------------------
+
+/*
+** A batch cut into units of about `cells` cells: unit k has rows [row[k], row[k + 1]) and the grids
+** [grid[k], grid[k + 1]), which are whole.
+*/
+typedef struct gx_grid_units {
+    int64_t count, most_rows, most_cells; /* of a unit: rows; of a grid: cells    */
+    int64_t *row, *grid;                  /* count + 1 each; one gx_mem_free(row) */
+} gx_grid_units;
+
+gx_code gx_grid_cut(gx_run *run, const gx_grid_batch *batch, int64_t cells, gx_grid_units *units);
+
+/* A grid in rows that begin at row i0: itself where it is as wide as they, else copied to room. */
+int32_t *gx_grid_take(const gx_grid_place *place, int64_t i0, int64_t cols, int32_t *rows,
+                      int32_t *room);
+
+/* Such a copy back to its place; nothing where it is no copy. */
+void gx_grid_return(const gx_grid_place *place, int64_t i0, int64_t cols, const int32_t *grid,
+                    int32_t *rows);
+
+// Colours (kernels.c) -----------------------------------------------------------------------------
+
+/* Entries of a table of colours: colour c's is number c + GX_COLOUR_MOST. */
+enum { GX_TALLY = 2 * GX_COLOUR_MOST + 1 };
+
+/* Adds the cells of each colour to tally; only for grids in strips.  GX_ARG: it has no entry. */
+gx_code gx_grid_tally(const int32_t *g, int64_t cells, int32_t *tally, gx_err *err);
+
+// Components (components.c) -----------------------------------------------------------------------
+
+typedef struct gx_component_rule {
+    bool is_eight, is_of_colour;
+    int32_t background; /* GX_NO_COLOUR: none */
+} gx_component_rule;
+
+gx_component_rule gx_component_rule_of(const gx_label_rule *rule, int32_t most_frequent);
+
+/*
+** label[k] = the component of cell k, from 1 on in the order of first cells, 0 of the background;
+** how many there are.  parent: room for rows * cols + 1.
+*/
+int32_t gx_grid_components(const gx_component_rule *rule, const int32_t *g, int64_t rows,
+                           int64_t cols, int32_t *label, int32_t *parent);
+
+// Kernels (kernels.c, masks.c) --------------------------------------------------------------------
+
+/* Numbers that a kernel works in, for a grid of so many cells. */
+#define GX_GRID_WORK(cells) (2 * (cells) + 1)
+
+/* One grid, and what is to be made of it. */
+typedef struct gx_grid_piece {
+    gx_grid_id id;
+    int64_t rows, cols;
+    const int32_t *g;
+    const int32_t *m;       /* M, of the same shape, or T                     */
+    int64_t m_rows, m_cols; /* of T                                           */
+    const int64_t *number;
+    const gx_label_rule *rule;
+    int32_t *out;  /* zeros                                                  */
+    double value;  /* the result of a NUMBER                                 */
+    int32_t *work; /* GX_GRID_WORK(rows * cols) numbers, undefined           */
+} gx_grid_piece;
+
+typedef gx_code (*gx_grid_kernel)(gx_grid_piece *p, gx_err *err);
+
+/* The box of a mask; empty where that is. */
+gx_grid_window gx_grid_window_of(const int32_t *m, int64_t rows, int64_t cols);
+
+gx_code gx_grid_labelled(gx_grid_piece *p, gx_err *err);
+#define GX_GRID_KERNELS(KERNEL)                                                                    \
+    KERNEL(partition)                                                                              \
+    KERNEL(sizes)                                                                                  \
+    KERNEL(frequent)                                                                               \
+    KERNEL(count)                                                                                  \
+    KERNEL(flood)                                                                                  \
+    KERNEL(cover)                                                                                  \
+    KERNEL(shift)                                                                                  \
+    KERNEL(turn)                                                                                   \
+    KERNEL(line)                                                                                   \
+    KERNEL(gravitate) KERNEL(box) KERNEL(beside) KERNEL(frontiers) KERNEL(occurrences)             \
+        KERNEL(period) KERNEL(manhattan) KERNEL(bordering)
+#define GX_GRID_DECLARE(NAME) gx_code gx_grid_##NAME(gx_grid_piece *p, gx_err *err);
+GX_GRID_KERNELS(GX_GRID_DECLARE)
+#undef GX_GRID_DECLARE
+
+#endif

@@ -1,0 +1,305 @@
+/*
+** The operations on grids, of all grids of a batch in one pass: see grid.h.
+**
+** A unit of the pass is some grids that stand below each other.  A thread reads its rows as
+** colours, hands each grid to the operation's kernel, and gives the results' rows to the sink.
+** Memory of a thread: five to seven numbers of 32 bits for each cell of a unit, and 8 bytes more
+** where the result is stored.
+*/
+#include "grid_int.h"
+
+#include <assert.h>
+#include <string.h>
+
+typedef struct grid_op {
+    const char *name, *kinds;
+    gx_grid_result result;
+    gx_grid_kernel kernel;
+} grid_op;
+
+static const grid_op ops[GX_GRID_COUNT] = {{"label", "G", GX_GRID_LABELS, gx_grid_labelled},
+#define ROW(X, ID, NAME, ARGUMENTS, KINDS, RESULT, KERNEL, HELP)                                   \
+    {NAME, KINDS, GX_GRID_##RESULT, gx_grid_##KERNEL},
+                                           GX_GRID_OPS(ROW, )
+#undef ROW
+};
+
+const char *gx_grid_kinds(gx_grid_id id)
+{
+    return ops[id].kinds;
+}
+
+gx_grid_result gx_grid_result_of(gx_grid_id id)
+{
+    return ops[id].result;
+}
+
+// What is taken -----------------------------------------------------------------------------------
+
+static gx_code check_numbers(const gx_grid_call *call, gx_err *err)
+{
+    const int64_t *n = call->number;
+    const gx_mat *A = call->in[0];
+    bool is_step = n[2] >= -1 && n[2] <= 1 && n[3] >= -1 && n[3] <= 1 && (n[2] != 0 || n[3] != 0);
+    int64_t down = n[2] - n[0], right = n[3] - n[1];
+    int64_t neighbours = call->id == GX_GRID_FLOOD ? n[3] : n[0];
+    switch (call->id) {
+    case GX_GRID_FLOOD:
+    case GX_GRID_BESIDE:
+        if (neighbours != 4 && neighbours != 8) {
+            return gx_fail(err, GX_ARG, "a cell has 4 or 8 neighbours, not %lld",
+                           (long long)neighbours);
+        }
+        break;
+    case GX_GRID_TURN:
+        if (n[0] != 90 && n[0] != 180 && n[0] != 270) {
+            return gx_fail(err, GX_ARG, "degrees must be 90, 180 or 270 (clockwise), not %lld",
+                           (long long)n[0]);
+        }
+        break;
+    case GX_GRID_MIRROR:
+        if (n[0] != 0 && n[0] != 1) {
+            return gx_fail(err, GX_ARG, "axis must be 0 (rows) or 1 (columns), not %lld",
+                           (long long)n[0]);
+        }
+        break;
+    case GX_GRID_SHOOT:
+        if (!is_step) {
+            return gx_fail(err, GX_ARG, "di and dj must be -1, 0 or 1, and not both 0");
+        }
+        break;
+    case GX_GRID_CONNECT:
+        if (down != 0 && right != 0 && down != right && down != -right) {
+            return gx_fail(err, GX_ARG,
+                           "(%lld, %lld) and (%lld, %lld) are in no row, column or diagonal",
+                           (long long)n[0], (long long)n[1], (long long)n[2], (long long)n[3]);
+        }
+        break;
+    default:
+        break;
+    }
+    bool is_outside = n[0] < 0 || n[0] >= A->rows || n[1] < 0 || n[1] >= A->cols;
+    if (call->id == GX_GRID_FLOOD && is_outside) {
+        return gx_fail(err, GX_ARG, "(%lld, %lld) is not in %s, which is %lldx%lld",
+                       (long long)n[0], (long long)n[1], A->label, (long long)A->rows,
+                       (long long)A->cols);
+    }
+    return GX_OK;
+}
+
+gx_code gx_grid_check(const gx_grid_call *call, gx_err *err)
+{
+    const grid_op *op = &ops[call->id];
+    const gx_mat *A = call->in[0], *B = call->in[1];
+    int numbers = 0;
+    for (const char *kind = op->kinds; *kind != '\0'; kind++) {
+        if (*kind == 'i') {
+            int64_t x = call->number[numbers++];
+            if (x <= INT32_MIN || x > INT32_MAX) {
+                return gx_fail(err, GX_ARG, "%lld is no number of 32 bits", (long long)x);
+            }
+            if (op->result == GX_GRID_COLOURS && A->number == GX_F32 && (int64_t)(float)x != x) {
+                return gx_fail(err, GX_ARG, "%lld is no number that %s holds", (long long)x,
+                               gx_dtype_name(A->dtype));
+            }
+        }
+        if ((*kind == 'M' || *kind == 'T') && gx_grid_is_of_colours(B, err) != GX_OK) {
+            return err->code;
+        }
+        if (*kind == 'M' && (B->rows != A->rows || B->cols != A->cols)) {
+            return gx_fail(err, GX_ARG, "%s is %lldx%lld but %s %lldx%lld", A->label,
+                           (long long)A->rows, (long long)A->cols, B->label, (long long)B->rows,
+                           (long long)B->cols);
+        }
+        if (*kind == 'T' && (B->rows == 0 || B->cols == 0)) {
+            return gx_fail(err, GX_ARG, "%s is %lldx%lld and has no cell", B->label,
+                           (long long)B->rows, (long long)B->cols);
+        }
+    }
+    if (op->result == GX_GRID_NUMBER && (A->rows == 0 || A->cols == 0)) {
+        return gx_fail(err, GX_ARG, "%s is %lldx%lld and has no cell", A->label, (long long)A->rows,
+                       (long long)A->cols);
+    }
+    return check_numbers(call, err);
+}
+
+// The pass ----------------------------------------------------------------------------------------
+
+typedef struct scan {
+    gx_run *run;
+    const gx_grid_call *call;
+    const grid_op *op;
+    const gx_mat *sources[2];
+    int64_t cols;
+    gx_grid_units units;
+    gx_grid_out out;
+    double *value;    /* of NUMBER: one for each grid */
+    int32_t *pattern; /* T                            */
+} scan;
+
+/* A thread's memory. */
+typedef struct room {
+    int32_t *g, *m, *out;        /* of a unit's rows                  */
+    int32_t *grid, *mask, *made; /* of a grid, where it is not as wide */
+    int32_t *work;
+    void *chunk;
+} room;
+
+/* Cut from memory; NULL: its bytes are counted. */
+static size_t lay_out(const scan *s, char *memory, room *r)
+{
+    enum { ALIGNED = 64 };
+    bool is_masked = strchr(s->op->kinds, 'M') != NULL;
+    bool is_grid = s->op->result != GX_GRID_NUMBER;
+    size_t strip = (size_t)(s->units.most_rows * s->cols), cells = (size_t)s->units.most_cells;
+    const struct {
+        void *place;
+        size_t bytes;
+    } parts[] = {
+        {&r->g, strip * sizeof(int32_t)},
+        {&r->m, is_masked ? strip * sizeof(int32_t) : 0},
+        {&r->out, is_grid ? strip * sizeof(int32_t) : 0},
+        {&r->grid, cells * sizeof(int32_t)},
+        {&r->mask, is_masked ? cells * sizeof(int32_t) : 0},
+        {&r->made, is_grid ? cells * sizeof(int32_t) : 0},
+        {&r->work, (size_t)GX_GRID_WORK(cells) * sizeof(int32_t)},
+        {&r->chunk, gx_grid_chunk_bytes(s->units.most_rows, s->cols)},
+    };
+    size_t used = 0;
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
+        char *at = memory == NULL ? NULL : memory + used;
+        memcpy(parts[k].place, &at, sizeof at);
+        used += (parts[k].bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
+    }
+    return used;
+}
+
+static gx_code work_on(const scan *s, int64_t k, int64_t i0, const room *r, gx_err *err)
+{
+    const gx_grid_call *call = s->call;
+    const gx_grid_place *place = &call->batch.place[k];
+    bool is_grid = s->op->result != GX_GRID_NUMBER, is_wide = place->cols == s->cols;
+    gx_grid_piece p = {.id = call->id,
+                       .rows = place->rows,
+                       .cols = place->cols,
+                       .g = gx_grid_take(place, i0, s->cols, r->g, r->grid),
+                       .number = call->number,
+                       .rule = &call->rule,
+                       .work = r->work};
+    if (s->pattern != NULL) {
+        p.m = s->pattern;
+        p.m_rows = call->in[1]->rows;
+        p.m_cols = call->in[1]->cols;
+    } else if (r->m != r->out) {
+        p.m = gx_grid_take(place, i0, s->cols, r->m, r->mask);
+    }
+    if (is_grid) {
+        p.out = is_wide ? r->out + (place->row - i0) * s->cols : r->made;
+        memset(p.out, 0, (size_t)(place->rows * place->cols) * sizeof *p.out);
+    }
+    gx_err own;
+    own.code = GX_OK; // its text comes with a failure
+    if (s->op->kernel(&p, &own) != GX_OK) {
+        return call->batch.count == 1
+                   ? gx_fail(err, own.code, "%s", own.text)
+                   : gx_fail(err, own.code, "grid %lld: %s", (long long)k, own.text);
+    }
+    if (is_grid) {
+        gx_grid_return(place, i0, s->cols, p.out, r->out);
+    } else {
+        s->value[k] = p.value;
+    }
+    return GX_OK;
+}
+
+static gx_code work_on_unit(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
+                            gx_err *err)
+{
+    const scan *s = arg;
+    const gx_grid_units *u = &s->units;
+    int64_t i0 = u->row[unit], rows = u->row[unit + 1] - i0;
+    room r;
+    lay_out(s, work, &r);
+    bool has_grids = u->grid[unit] < u->grid[unit + 1], is_masked = r.m != r.out;
+    if (s->value == NULL) {
+        memset(r.out, 0, (size_t)(rows * s->cols) * sizeof *r.out);
+    }
+    if (has_grids) {
+        GX_TRY(gx_grid_read(thread, s->call->in[0], i0, rows, r.chunk, r.g, err));
+    }
+    if (has_grids && is_masked) {
+        GX_TRY(gx_grid_read(thread, s->call->in[1], i0, rows, r.chunk, r.m, err));
+    }
+    for (int64_t k = u->grid[unit]; k < u->grid[unit + 1] && gx_ok(s->run); k++) {
+        GX_TRY(work_on(s, k, i0, &r, err));
+    }
+    return s->value != NULL ? GX_OK : gx_grid_give(&s->out, i0, rows, r.out, r.chunk, part, err);
+}
+
+static gx_code put_unit(void *arg, int64_t unit, void *part, gx_err *err)
+{
+    scan *s = arg;
+    return gx_grid_put(&s->out, s->units.row[unit + 1] - s->units.row[unit], part, err);
+}
+
+static void run_pass(scan *s, gx_sink *C)
+{
+    const double FLOPS = 60; // of a cell, by the time it takes
+    gx_run *run = s->run;
+    room r;
+    double cells = (double)s->call->in[0]->rows * (double)s->cols;
+    bool is_direct = s->value != NULL || gx_grid_is_direct(&s->out);
+    size_t part = (size_t)(s->units.most_rows * s->cols) * gx_number_bytes(C->number);
+    gx_pass pass = {.sources = s->sources,
+                    .source_count = 2,
+                    .units = s->units.count,
+                    .bytes = cells * (double)gx_number_bytes(s->call->in[0]->number),
+                    .flops = FLOPS * cells,
+                    .work_bytes = lay_out(s, NULL, &r),
+                    .part_bytes = is_direct ? 0 : part,
+                    .work = work_on_unit,
+                    .fold = is_direct ? NULL : put_unit,
+                    .is_callers = !is_direct,
+                    .writes = is_direct ? NULL : C->meta.schema,
+                    .arg = s};
+    gx_pass_run(run, &pass);
+}
+
+gx_code gx_grid_run(gx_run *run, const gx_grid_call *call, gx_sink *C)
+{
+    enum { UNIT_CELLS = 1 << 16 }; // a thread's memory is then some MiB
+    gx_err err = {0};
+    scan s = {.run = run,
+              .call = call,
+              .op = &ops[call->id],
+              .cols = call->in[0]->cols,
+              .out = {.run = run, .sink = C}};
+    s.out.is_unsigned = s.op->result == GX_GRID_LABELS;
+    if (gx_ok(run) && (C->rows == 0 || C->cols == 0)) {
+        return GX_OK;
+    }
+    if (!gx_ok(run) || gx_grid_check(call, &err) != GX_OK ||
+        gx_grid_cut(run, &call->batch, UNIT_CELLS, &s.units) != GX_OK) {
+        return gx_ok(run) ? gx_run_fail(run, &err) : run->err.code;
+    }
+    bool has_pattern = strchr(s.op->kinds, 'T') != NULL;
+    s.sources[0] = call->in[0];
+    s.sources[1] = has_pattern ? NULL : call->in[1];
+    s.pattern = has_pattern ? gx_grid_load(run, call->in[1]) : NULL;
+    if (s.op->result == GX_GRID_NUMBER) {
+        s.value = gx_run_alloc(run, (size_t)gx_max(1, C->rows) * sizeof(double), "results");
+    }
+    if (gx_ok(run)) {
+        run_pass(&s, C);
+    }
+    if (gx_ok(run) && s.value != NULL && C->rows > 0) {
+        assert(C->number == GX_F64 && C->rows == call->batch.count);
+        gx_sink_write(C, 0, 0, C->rows, 1, s.value, C->rows, &err);
+        gx_run_fail(run, &err);
+    }
+    gx_mem_free(run->ctx->mem, s.value);
+    gx_mem_free(run->ctx->mem, s.pattern);
+    gx_mem_free(run->ctx->mem, s.units.row);
+    gx_mem_free(run->ctx->mem, s.out.rows);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
