@@ -448,4 +448,5 @@ const gx_function gx_functions_tables[] = {
     REFUSED(cells),   REFUSED(rows),   REFUSED(topk),     REFUSED(histogram),
     REFUSED(knn),     REFUSED(spread), REFUSED(plan),     REFUSED(volume),
     REFUSED(settings), REFUSED(stats), REFUSED(devices),  REFUSED(predictions),
+    REFUSED(objects),
     {.name = NULL}};

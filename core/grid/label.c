@@ -417,7 +417,7 @@ static gx_code take_strip(void *arg, int64_t unit, void *part, gx_err *err)
 
 void gx_label_tiles(gx_run *run, const gx_mat *A, int64_t *tile_rows, int64_t *tile_cols)
 {
-    enum { CELLS = 1 << 18, MOST = 8 << 20, THREAD_BYTES = 20, SHARES = 8 };
+    enum { CELLS = 1 << 18, MOST = 8 << 20, THREAD_BYTES = 20, SHARES = 3 };
     int64_t most_bytes = (int64_t)gx_store_max_tile_bytes(run->ctx->store);
     int64_t cols = gx_max(1, A->cols), rows = gx_max(1, A->rows), height = CELLS / cols;
     int64_t fit = (int64_t)(gx_mem_available(run->ctx->mem) / SHARES / THREAD_BYTES) / cols;

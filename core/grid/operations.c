@@ -212,6 +212,17 @@ static gx_code work_on(const scan *s, int64_t k, int64_t i0, const room *r, gx_e
     return GX_OK;
 }
 
+/* Is each cell of the unit one of a grid? */
+static bool is_covered(const scan *s, int64_t unit)
+{
+    const gx_grid_units *u = &s->units;
+    int64_t cells = (u->row[unit + 1] - u->row[unit]) * s->cols;
+    for (int64_t k = u->grid[unit]; k < u->grid[unit + 1]; k++) {
+        cells -= s->call->batch.place[k].rows * s->call->batch.place[k].cols;
+    }
+    return cells == 0;
+}
+
 static gx_code work_on_unit(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
                             gx_err *err)
 {
@@ -221,7 +232,7 @@ static gx_code work_on_unit(void *arg, int64_t unit, gx_pass_thread *thread, voi
     room r;
     lay_out(s, work, &r);
     bool has_grids = u->grid[unit] < u->grid[unit + 1], is_masked = r.m != r.out;
-    if (s->value == NULL) {
+    if (s->value == NULL && !is_covered(s, unit)) {
         memset(r.out, 0, (size_t)(rows * s->cols) * sizeof *r.out);
     }
     if (has_grids) {

@@ -203,10 +203,10 @@ const fault_script fault_scripts[] = {
     {"grids",
      SMALL "SELECT gx_eval('G := floor(random(60, 9, 1) * 3)'), "
            "gx_store('T', '[[0,9,9],[10,20,4],[31,1,1]]');",
-     "SELECT gx_label('G', 'L', '{\"grid_rows\":6}'), length(gx_label('G')), "
+     "BEGIN; SELECT gx_label('G', 'L', '{\"grid_rows\":6}'), length(gx_label('G')), "
      "gx_grid_box('G', 'M', '{\"grids\":\"T\"}'), gx_json(gx_grid_most_colour('G', "
      "'{\"grid_rows\":6}')), gx_grid_subgrid('G', 'G', 'N'), length(gx_grid_compress('G')), "
-     "gx_json(gx_grid_occurrences('[[1,2]]', '[[2]]')), gx_show('T', '{\"colours\":true}')"},
+     "gx_json(gx_grid_occurrences('[[1,2]]', '[[2]]')), gx_show('T', '{\"colours\":true}'); COMMIT"},
     {"grid-objects",
      SMALL "SELECT gx_config('tile_bytes', 65536), gx_eval('G := floor(random(300, 300, 1) * 3)');",
      "SELECT sum(cells) FROM gx_objects('G'); "

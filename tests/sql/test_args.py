@@ -389,7 +389,7 @@ INTEGERS = {
     '{"edgeitems":"3"}': 'option "edgeitems" must be an integer, not "3"',
     '{"edgeitems":1e300}': 'option "edgeitems" must be an integer, not 1e+300',
     '{"edgeitems":-1}': 'option "edgeitems" must be 1 to 1000000, not -1',
-    '{"dtype":"f32"}': 'unknown option "dtype": the known ones are "edgeitems", "precision", "threshold" and "linewidth"',
+    '{"dtype":"f32"}': 'unknown option "dtype": the known ones are "edgeitems", "precision", "threshold", "linewidth" and "colours"',
 }
 
 

@@ -580,3 +580,20 @@ def test_little_memory(filedb):
     q(db, "SELECT gx_eval('C := mod(arange(0, 1500, 1) + arange(0, 1500, 1).T, 2)')")
     assert "memory_limit" in error(db, "SELECT count(*) FROM gx_objects('C')")  # 1.1 million objects
     assert q(db, "SELECT gx_config('memory_limit', '300MB') || (SELECT count(*) FROM gx_objects('C'))").endswith("1125000")
+
+
+# ---- 6. Shown ------------------------------------------------------------------------------------
+
+
+def test_colours_are_shown(db):
+    got = q(db, "SELECT gx_show('[[0,3],[12,-4]]', '{\"colours\":true}')")
+    assert got == "\x1b[48;5;16m  \x1b[48;5;34m  \x1b[0m\n\x1b[48;5;28m12\x1b[48;5;20m-4\x1b[0m"
+    assert q(db, "SELECT gx_show(gx_cast('[[9]]', 'u8'), '{\"colours\":true}')") == "\x1b[48;5;88m  \x1b[0m"
+    assert q(db, "SELECT gx_show('[[1000000]]', '{\"colours\":true}')") == "\x1b[48;5;152m  \x1b[0m"
+    assert "\x1b" not in q(db, "SELECT gx_show('[[0,3],[12,-4]]', '{\"colours\":false}')")
+    assert q(db, "SELECT gx_show(gx_zeros(0, 3), '{\"colours\":true}')") == ""
+    for sql, text in (("'[[0.5]]'", "A has 0.5 at (0, 0), but colours are whole numbers"), ("'[[\"nan\"]]'", "but colours are whole"),
+                      ("'[[\"inf\"]]'", "but colours are whole"), ("'[[\"1i\"]]'", "of real numbers, and A is c128"),
+                      ("gx_zeros(2000, 2000)", "A is 2000x2000: colours are shown of at most 1048576 cells (gx_slice)"),
+                      ("gx_sparse(gx_eye(2))", "sparse")):
+        assert text in error(db, f"SELECT gx_show({sql}, '{{\"colours\":true}}')"), sql
