@@ -143,8 +143,9 @@ gx_code gx_grid_labelled(gx_grid_piece *p, gx_err *err);
     KERNEL(turn)                                                                                   \
     KERNEL(line)                                                                                   \
     KERNEL(gravitate)                                                                              \
-    KERNEL(box) KERNEL(beside) KERNEL(frontiers) KERNEL(occurrences) KERNEL(period)                \
-        KERNEL(manhattan) KERNEL(bordering)
+    KERNEL(box)                                                                                    \
+    KERNEL(beside) KERNEL(frontiers) KERNEL(occurrences) KERNEL(period) KERNEL(manhattan)          \
+        KERNEL(bordering)
 #define GX_GRID_DECLARE(NAME) gx_code gx_grid_##NAME(gx_grid_piece *p, gx_err *err);
 GX_GRID_KERNELS(GX_GRID_DECLARE)
 #undef GX_GRID_DECLARE
