@@ -105,6 +105,8 @@ int32_t gx_grid_components(const gx_component_rule *rule, const int32_t *g, int6
 
 /* One grid, and what is to be made of it. */
 typedef struct gx_grid_piece {
+    gx_run *run;
+    pthread_t caller; /* who may poll */
     gx_grid_id id;
     int64_t rows, cols;
     const int32_t *g;
@@ -118,6 +120,13 @@ typedef struct gx_grid_piece {
 } gx_grid_piece;
 
 typedef gx_code (*gx_grid_kernel)(gx_grid_piece *p, gx_err *err);
+
+/* Asked now and then by a kernel that may take long; false: the run has been stopped. */
+static inline bool gx_grid_goes_on(const gx_grid_piece *p)
+{
+    return pthread_equal(pthread_self(), p->caller) != 0 ? gx_run_poll(p->run) == GX_OK
+                                                         : gx_ok(p->run);
+}
 
 /* The box of a mask; empty where that is. */
 gx_grid_window gx_grid_window_of(const int32_t *m, int64_t rows, int64_t cols);
@@ -133,8 +142,10 @@ gx_code gx_grid_labelled(gx_grid_piece *p, gx_err *err);
     KERNEL(shift)                                                                                  \
     KERNEL(turn)                                                                                   \
     KERNEL(line)                                                                                   \
-    KERNEL(gravitate) KERNEL(box) KERNEL(beside) KERNEL(frontiers) KERNEL(occurrences)             \
-        KERNEL(period) KERNEL(manhattan) KERNEL(bordering)
+    KERNEL(gravitate)                                                                              \
+    KERNEL(box)                                                                                    \
+    KERNEL(beside) KERNEL(frontiers) KERNEL(occurrences) KERNEL(period) KERNEL(manhattan)          \
+        KERNEL(bordering)
 #define GX_GRID_DECLARE(NAME) gx_code gx_grid_##NAME(gx_grid_piece *p, gx_err *err);
 GX_GRID_KERNELS(GX_GRID_DECLARE)
 #undef GX_GRID_DECLARE

@@ -212,6 +212,7 @@ static void fill_cell(gx_grid_piece *p, int64_t i, int64_t j, int32_t from, int6
 
 gx_code gx_grid_flood(gx_grid_piece *p, gx_err *err)
 {
+    const int64_t OFTEN = 1 << 12;
     int64_t i = p->number[0], j = p->number[1], waiting = 0;
     bool is_eight = p->number[3] == 8;
     (void)err;
@@ -226,6 +227,9 @@ gx_code gx_grid_flood(gx_grid_piece *p, gx_err *err)
     fill_cell(p, i, j, from, &waiting);
     while (waiting > 0) {
         int64_t k = p->work[--waiting];
+        if (k % OFTEN == 0 && !gx_grid_goes_on(p)) {
+            break; // the run knows why
+        }
         i = k / p->cols;
         j = k % p->cols;
         for (int64_t di = -1; di <= 1; di++) {

@@ -549,7 +549,8 @@ static gx_code find_in_unit(void *arg, int64_t unit, gx_pass_thread *thread, voi
     }
     for (int64_t k = u->grid[unit]; k < u->grid[unit + 1] && gx_ok(f->run); k++) {
         const gx_grid_place *place = &f->batch->place[k];
-        gx_grid_piece p = {.rows = place->rows,
+        gx_grid_piece p = {.run = f->run,
+                           .rows = place->rows,
                            .cols = place->cols,
                            .g = gx_grid_take(place, i0, cols, colour, wide),
                            .rule = f->rule,

@@ -252,10 +252,14 @@ gx_code gx_grid_gravitate(gx_grid_piece *p, gx_err *err)
 gx_code gx_grid_occurrences(gx_grid_piece *p, gx_err *err)
 {
     (void)err;
-    for (int64_t i = 0; i + p->m_rows <= p->rows; i++) {
+    const int64_t OFTEN = 1 << 16;
+    for (int64_t i = 0; i + p->m_rows <= p->rows && gx_grid_goes_on(p); i++) {
         for (int64_t j = 0; j + p->m_cols <= p->cols; j++) {
             bool is_here = true;
             for (int64_t k = 0; k < p->m_rows * p->m_cols && is_here; k++) {
+                if (k % OFTEN == OFTEN - 1 && !gx_grid_goes_on(p)) {
+                    return GX_OK; // the run knows why
+                }
                 int64_t u = i + k / p->m_cols, v = j + k % p->m_cols;
                 is_here = p->m[k] < 0 || p->m[k] == p->g[u * p->cols + v];
             }

@@ -127,6 +127,7 @@ gx_code gx_grid_check(const gx_grid_call *call, gx_err *err)
 
 typedef struct scan {
     gx_run *run;
+    pthread_t caller;
     const gx_grid_call *call;
     const grid_op *op;
     const gx_mat *sources[2];
@@ -179,7 +180,9 @@ static gx_code work_on(const scan *s, int64_t k, int64_t i0, const room *r, gx_e
     const gx_grid_call *call = s->call;
     const gx_grid_place *place = &call->batch.place[k];
     bool is_grid = s->op->result != GX_GRID_NUMBER, is_wide = place->cols == s->cols;
-    gx_grid_piece p = {.id = call->id,
+    gx_grid_piece p = {.run = s->run,
+                       .caller = s->caller,
+                       .id = call->id,
                        .rows = place->rows,
                        .cols = place->cols,
                        .g = gx_grid_take(place, i0, s->cols, r->g, r->grid),
@@ -281,6 +284,7 @@ gx_code gx_grid_run(gx_run *run, const gx_grid_call *call, gx_sink *C)
     enum { UNIT_CELLS = 1 << 16 }; // a thread's memory is then some MiB
     gx_err err = {0};
     scan s = {.run = run,
+              .caller = pthread_self(),
               .call = call,
               .op = &ops[call->id],
               .cols = call->in[0]->cols,

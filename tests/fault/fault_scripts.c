@@ -206,7 +206,8 @@ const fault_script fault_scripts[] = {
      "BEGIN; SELECT gx_label('G', 'L', '{\"grid_rows\":6}'), length(gx_label('G')), "
      "gx_grid_box('G', 'M', '{\"grids\":\"T\"}'), gx_json(gx_grid_most_colour('G', "
      "'{\"grid_rows\":6}')), gx_grid_subgrid('G', 'G', 'N'), length(gx_grid_compress('G')), "
-     "gx_json(gx_grid_occurrences('[[1,2]]', '[[2]]')), gx_show('T', '{\"colours\":true}'); COMMIT"},
+     "gx_json(gx_grid_occurrences('[[1,2]]', '[[2]]')), gx_show('T', '{\"colours\":true}'); "
+     "COMMIT"},
     {"grid-objects",
      SMALL "SELECT gx_config('tile_bytes', 65536), gx_eval('G := floor(random(300, 300, 1) * 3)');",
      "SELECT sum(cells) FROM gx_objects('G'); "

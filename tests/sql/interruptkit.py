@@ -114,6 +114,7 @@ FAMILIES = {
     "label": "SELECT gx_label('B', 'N', '{\"neighbours\":8}')",
     "label of a batch": "SELECT length(gx_label(gx_eval('floor(random(3000000, 3) * 4)'), '{\"grid_rows\":3}'))",
     "objects": "SELECT sum(cells) FROM gx_objects('B')",
+    "occurrences": "SELECT gx_grid_occurrences(gx_ones(3000, 3000), gx_ones(1500, 1500), 'N')",
     "operations on grids": "SELECT gx_eval('b = B; repeat 50 { b = beside(b, 8, 25) } sum(b)')",
     "heatmap": "SELECT length(gx_heatmap('A'))",
     "show": "SELECT length(gx_show('A', '{\"threshold\":100000000}'))",

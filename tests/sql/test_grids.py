@@ -7,16 +7,15 @@ Plan:
 3. gx_objects against what the model says of each object, alone, in strips, in batches.
 4. Every operation of the list on random grids against a model in Python: in a batch by table, by rows, alone, in programs.
 5. What is refused, to the letter where it is one sentence; batch tables that are forged; memory.
-6. Colours in gx_show; interrupts.
+6. Colours in gx_show.
 """
 import json
-import random
-import threading
 
 import numpy as np
 import pytest
 import scipy.ndimage
-from conftest import error, from_numpy, gx_connect, q, to_numpy
+from conftest import error, from_numpy, q, to_numpy
+from mockkit import child
 
 RULES = ["nonzero", "colour", "not_background", "colour_not_background", "all", "colour_all"]
 EIGHT = [(di, dj) for di in (-1, 0, 1) for dj in (-1, 0, 1) if di or dj]
@@ -490,6 +489,22 @@ def test_a_program(db):
     for grid, result in zip(grids, got.reshape(-1, 9, 9)):
         n = sizes(labels_of(grid, "nonzero", 8))
         np.testing.assert_array_equal(result, np.where(outline((n == n.max()) & (n > 0)), 7, grid))
+
+
+def test_steps_beside_a_device(tmp_path):
+    """What a device computes comes to the host for an operation on grids, and goes back."""
+    result = child(tmp_path, """
+db = gx_connect(os.environ['TMP_PATH'] + '/a.db')
+program = "g = floor(?1 @ ?2 / 20); L = label(g, 8, 'colour', 20); b = box(sizes(L, 20) > 5, 20); (b * g) @ ?2 + most_colour(g)"
+rng = np.random.default_rng(1)
+given = [from_numpy(rng.random((200, 300))), from_numpy(rng.random((300, 300)))]
+answers = []
+for backend in ('cpu', 'cuda'):
+    q(db, "SELECT gx_config('backend', ?)", backend)
+    answers.append(to_numpy(q(db, "SELECT gx_eval(?3, ?1, ?2)", *given, program)))
+result = {"far": float(abs(answers[0] - answers[1]).max()), "most": float(answers[0].max()), "device": stats(db)["gpu_ops"]}
+""")
+    assert result["far"] < 1e-9 * result["most"] and result["most"] > 0 and result["device"] > 0, result
 
 
 # ---- 5. Refusals ---------------------------------------------------------------------------------
