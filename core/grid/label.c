@@ -417,9 +417,12 @@ static gx_code take_strip(void *arg, int64_t unit, void *part, gx_err *err)
 
 void gx_label_tiles(gx_run *run, const gx_mat *A, int64_t *tile_rows, int64_t *tile_cols)
 {
-    enum { CELLS = 1 << 18, MOST = 8 << 20, THREAD_BYTES = 20, SHARES = 3 };
+    // Tall strips: a column's part of one is then more than a cache line or two.
+    enum { CELLS = 1 << 21, LEAST = 1 << 18, MOST = 8 << 20, THREAD_BYTES = 20, SHARES = 3 };
+    enum { STRIPS = 8 }; // of little, so that all threads have some
     int64_t most_bytes = (int64_t)gx_store_max_tile_bytes(run->ctx->store);
-    int64_t cols = gx_max(1, A->cols), rows = gx_max(1, A->rows), height = CELLS / cols;
+    int64_t cols = gx_max(1, A->cols), rows = gx_max(1, A->rows);
+    int64_t height = gx_min(CELLS / cols, gx_max(LEAST / cols, rows / STRIPS));
     int64_t fit = (int64_t)(gx_mem_available(run->ctx->mem) / SHARES / THREAD_BYTES) / cols;
     if (gx_mat_base_stored(A) != NULL && A->tile_rows > height) {
         // All of a tile is read for a part of it: as large a part as memory allows.
