@@ -465,6 +465,13 @@ static void run_passes(labelling *x)
         second.source_count = 0;
     }
     second.writes = second.is_callers ? x->out.sink->meta.schema : NULL;
+    if (second.is_callers) { // the sink takes a tile beside the threads
+        const gx_sink *C = x->out.sink;
+        size_t tile = (size_t)(C->tile_rows * C->tile_cols) * sizeof(double);
+        size_t left = gx_mem_available(x->run->ctx->mem);
+        size_t fit = left > tile ? (left - tile) / gx_pass_thread_bytes(&second) : 0;
+        second.threads = fit > 0 ? (int64_t)fit : 1;
+    }
     if (gx_ok(x->run)) {
         gx_pass_run(x->run, &second);
     }
