@@ -66,8 +66,8 @@ typedef struct gx_profile {
 /* What a device does per second.  Every figure is positive in a profile that is valid. */
 enum { GX_DEVICE_SIZES = 5 };
 
-/* An n that no product has. */
-#define GX_RESIDUES_NEVER 1e18
+/* An n that no product has, and a figure that the file may have (below 1e18). */
+#define GX_RESIDUES_NEVER 1e15
 
 typedef struct gx_device_profile {
     /* First all that is one number, as in gx_profile. */
