@@ -8,29 +8,16 @@ import argparse
 import json
 import pathlib
 import random
-import statistics
 import sys
 import tempfile
-import time
+
+from timing import median, report
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "sql"))
 from conftest import gx_connect, q  # noqa: E402
 
 P = 2**31 - 1
-
-
-def median(call, rounds):
-    times = []
-    for _ in range(rounds + 1):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[1:])
-
-
-def report(what, seconds, **beside):
-    print(f"{what:44s} {seconds:9.4f} s" + "".join(f"  {name} {t:.4f} ({seconds / t:.2f})" for name, t in beside.items()), flush=True)
 
 
 def flint_of(threads):

@@ -9,30 +9,17 @@ import argparse
 import collections
 import os
 import pathlib
-import statistics
 import sys
-import time
 
 import numpy as np
+
+from timing import median, report
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "sql"))
 from conftest import from_numpy, gx_connect, q, to_numpy  # noqa: E402
 
 SIDE, ROUNDS = 30, 50  # of a grid; of the program's 13 operations
-
-
-def median(call, rounds=3):
-    times = []
-    for _ in range(rounds + 1):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[1:])
-
-
-def report(what, seconds, **beside):
-    print(f"{what:44s} {seconds:9.4f} s" + "".join(f"  {name} {t:.4f} ({seconds / t:.2f})" for name, t in beside.items()), flush=True)
 
 
 def large(db, side, rounds):
