@@ -47,6 +47,7 @@ typedef struct kmeans {
     double *sum;          /* d x k, k counts, and the sum of squares */
     int64_t strip;        /* rows of a unit                         */
     double squares;       /* the sum of all numbers' squares        */
+    double noise;         /* what the sum of squares may be off by  */
 } kmeans;
 
 static int64_t numbers_of_part(const kmeans *x)
@@ -322,6 +323,9 @@ static void pass_over(kmeans *x, gx_pass_work work, bool adds)
 static const int64_t DEVICE_BYTES = 64 << 20;
 enum { SHARED_SUMS = 4 };
 
+/* Of a sum of squares that is a difference of larger ones, relative to these. */
+static const double ROUNDING = 0x1p-44;
+
 /* A pass there: what goes up, and what comes down of it. */
 typedef struct device_round {
     kmeans *x;
@@ -417,6 +421,7 @@ static bool take_sums(device_round *r)
         all += count[c] * r->square[c] - 2 * along;
     }
     *left = fmax(all, 0);
+    x->noise = ROUNDING * x->squares;
     return isfinite(all);
 }
 
@@ -475,11 +480,13 @@ static void iterate(kmeans *x)
     double before = (double)INFINITY;
     for (int64_t pass = 0; pass < x->args->iterations && gx_ok(x->run); pass++) {
         if (!pass_on_device(x) && gx_ok(x->run)) {
+            x->noise = 0;
             memset(x->sum, 0, (size_t)numbers_of_part(x) * sizeof(double));
             pass_over(x, assign_rows, true);
         }
         double now = x->sum[x->d * x->k + x->k];
-        if (!gx_ok(x->run) || !move_centres(x) || before - now < x->args->tolerance * before) {
+        bool is_level = before - now < x->args->tolerance * before - x->noise;
+        if (!gx_ok(x->run) || !move_centres(x) || is_level) {
             break;
         }
         before = now;
