@@ -457,6 +457,10 @@ static void constraints(gx_fn *fn)
         gx_fn_fail(fn, "T must be of m31, whole numbers modulo 2^31 - 1 (gx_cast)");
         return;
     }
+    if (T.cols == 0) {
+        gx_fn_fail(fn, "T has no columns");
+        return;
+    }
     if (gx_constraints_compile(&fn->run, text, strlen(text), T.cols, width, coefficient, &p) !=
         GX_OK) {
         return;

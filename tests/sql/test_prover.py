@@ -214,6 +214,7 @@ def test_constraints_refusals(db):
     for coefficient, word in {"[1,2,3]": "1, 2 or 4", "[[1,2],[3,4]]": "1, 2 or 4", "[]": "1, 2 or 4", "[0.5]": "0.5", "nobody": "nobody"}.items():
         assert word in error(db, "SELECT gx_constraints(?, 'row[0]', ?)", value, coefficient), coefficient
     assert "m31" in error(db, "SELECT gx_constraints('[[1,2]]', 'row[0]', 3)")
+    assert "no columns" in error(db, "SELECT gx_constraints(gx_cast(gx_zeros(3, 0), 'm31'), '5', 3)")
     assert "step" in error(db, "SELECT gx_constraints(?, 'row[0]', 3, '{\"step\":0}')", value)
     assert q(db, "SELECT gx_shape(gx_constraints(gx_cast(gx_zeros(0, 3), 'm31'), 'row[0]', '[1,2]'))") == "[0,2]"
 
