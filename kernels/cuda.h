@@ -369,6 +369,12 @@ GX_SLOT_PROTOTYPE(gx_cuda_one_hot, f64);
 size_t gx_cuda_field_bytes(const gx_args *args);
 size_t gx_cuda_combine_bytes(const gx_args *args);
 
+/* Sides of products of bytes are multiples of 16. */
+static inline int64_t gx_cuda_grains(int64_t count)
+{
+    return (count + 15) / 16 * 16;
+}
+
 /* c, m x n of 32-bit sums, = a^T b of bytes: a k x m, b k x n, without gaps (cuda_residues.c). */
 gx_code gx_cuda_gemm_i8(gx_dev *dev, gx_queue *queue, int64_t m, int64_t n, int64_t k,
                         const int8_t *a, const int8_t *b, int32_t *c, gx_err *err);

@@ -10,12 +10,7 @@
 #include "../core/base/circle.h"
 
 /* Sides of a panel; what tensor cores like sides to be multiples of. */
-enum { SIDE = 4096, DEPTH = 8192, GRAIN = 16, THREADS = 256, TILE = 32, BLOCKS = 65535 };
-
-static int64_t grains(int64_t count)
-{
-    return gx_ceil_div(count, GRAIN) * GRAIN;
-}
+enum { SIDE = 4096, DEPTH = 8192, THREADS = 256, TILE = 32, BLOCKS = 65535 };
 
 /* The planes of a panel: bytes of a and b, 32-bit sums. */
 typedef struct planes {
@@ -26,9 +21,9 @@ typedef struct planes {
 
 static size_t take_planes(const gx_args *p, char *work, planes *s)
 {
-    s->m = grains(gx_min(p->m, SIDE));
-    s->n = grains(gx_min(p->n, SIDE));
-    s->k = grains(gx_min(p->k, DEPTH));
+    s->m = gx_cuda_grains(gx_min(p->m, SIDE));
+    s->n = gx_cuda_grains(gx_min(p->n, SIDE));
+    s->k = gx_cuda_grains(gx_min(p->k, DEPTH));
     size_t a = gx_cuda_round((size_t)(GX_CUDA_PLANES * s->k * s->m));
     size_t b = gx_cuda_round((size_t)(GX_CUDA_PLANES * s->k * s->n));
     size_t sums = gx_cuda_round((size_t)(GX_CUDA_PLANES * s->m * s->n) * sizeof(int32_t));
@@ -135,16 +130,16 @@ static gx_code pack(gx_dev *dev, gx_queue *queue, uint32_t p, uint32_t alpha, bo
     gx_cuda_field call = {.is_turned = is_turned,
                           .p = p,
                           .alpha = alpha,
-                          .m = grains(rows),
-                          .n = grains(cols),
-                          .k = grains(rows),
+                          .m = gx_cuda_grains(rows),
+                          .n = gx_cuda_grains(cols),
+                          .k = gx_cuda_grains(rows),
                           .rows = rows,
                           .cols = cols,
                           .a = x,
                           .lda = ld,
                           .planes = to,
-                          .ldp = grains(rows),
-                          .plane = grains(rows) * grains(cols)};
+                          .ldp = gx_cuda_grains(rows),
+                          .plane = gx_cuda_grains(rows) * gx_cuda_grains(cols)};
     return launch(dev, queue, GX_CUDA_FIELD_PACK, &call, err);
 }
 
@@ -152,7 +147,7 @@ static gx_code pack(gx_dev *dev, gx_queue *queue, uint32_t p, uint32_t alpha, bo
 static gx_code multiply(gx_dev *dev, gx_queue *queue, const planes *s, uint32_t p, uint32_t beta,
                         int64_t m, int64_t n, int64_t k, uint32_t *c, int64_t ldc, gx_err *err)
 {
-    int64_t mp = grains(m), np = grains(n), kp = grains(k);
+    int64_t mp = gx_cuda_grains(m), np = gx_cuda_grains(n), kp = gx_cuda_grains(k);
     for (int q = 0; q < GX_CUDA_PLANES; q++) {
         GX_TRY(gx_cuda_gemm_i8(dev, queue, mp, np, kp, s->a + q * kp * mp, s->b + q * kp * np,
                                s->sums + q * mp * np, err));

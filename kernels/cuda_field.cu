@@ -82,7 +82,7 @@ extern "C" __global__ void gx_field_transpose(const __grid_constant__ gx_cuda_fi
 
 // Residues ----------------------------------------------------------------------------------------
 
-constexpr int MODULI[GX_CUDA_PLANES] = {GX_CUDA_MODULI_LIST};
+constexpr int MODULI[GX_CUDA_RESIDUES] = {GX_CUDA_MODULI_LIST};
 
 /* To the nearest to 0: from -m/2 to (m - 1)/2. */
 template <int M> __device__ inline uint32_t residue(int32_t x)
@@ -189,7 +189,7 @@ extern "C" __global__ void gx_field_join(const __grid_constant__ gx_cuda_field p
     if (thread <= GX_CUDA_PLANES) {
         uint64_t product = 1;
         for (int q = 0; q < GX_CUDA_PLANES; q++) {
-            const int moduli[GX_CUDA_PLANES] = {GX_CUDA_MODULI_LIST};
+            const int moduli[GX_CUDA_RESIDUES] = {GX_CUDA_MODULI_LIST};
             product = q == thread ? product : product * (uint64_t)moduli[q] % p.p;
         }
         product %= p.p;

@@ -150,16 +150,18 @@ typedef struct gx_cuda_narrow {
 **   gx_field_transpose  c = a^T, m x n
 **   gx_field_pack       plane q, k x n of bytes, of which rows and columns beyond `rows` and `cols`
 **                       are zeros, = alpha a (is_turned: alpha a^T) between -p/2 and p/2,
-**                       modulo GX_CUDA_MODULI[q], to the nearest to 0.  Columns are ldp apart,
-**                       planes `plane` bytes
+**                       modulo number q of GX_CUDA_MODULI_LIST, to the nearest to 0.  Columns are
+**                       ldp apart, planes `plane` bytes
 **   gx_field_join       of planes of 32-bit numbers, ldp and `plane` apart: the whole number
 **                       that has these residues and is nearest to 0, modulo p; c = that + beta c
 **
-** The moduli are pairwise coprime; their product is above 2^79, so sums of 2^18 products of numbers
-** below 2^30 are known by their residues (Ozaki scheme II, arXiv 2504.08009).
+** The moduli are pairwise coprime; the product of the first GX_CUDA_PLANES is above 2^79, so sums of
+** 2^18 products of numbers below 2^30 are known by their residues (Ozaki scheme II, arXiv
+** 2504.08009).  Products of doubles have all GX_CUDA_RESIDUES.
 */
-enum { GX_CUDA_PLANES = 10 };
-#define GX_CUDA_MODULI_LIST 256, 255, 253, 251, 247, 241, 239, 233, 229, 227
+enum { GX_CUDA_PLANES = 10, GX_CUDA_RESIDUES = 16 };
+#define GX_CUDA_MODULI_LIST                                                                        \
+    256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193
 
 typedef struct gx_cuda_field {
     int32_t kernel, kind, is_turned;
@@ -189,14 +191,12 @@ typedef struct gx_cuda_field {
 **   gx_residues_scan   is_inner: the operand's (is_b: op(b)'s) exponents of steps; else, these
 **                      taken into account, of its columns; the largest of what is there and they
 **   gx_residues_pack   plane q, rows x cols of bytes with zeros beyond k x n, = the operand modulo
-**                      GX_CUDA_RESIDUES_LIST[q], to the nearest to 0.  Columns ldp, planes `plane`
+**                      number q of GX_CUDA_MODULI_LIST, to the nearest to 0.  Columns are ldp apart,
+**                      planes `plane` bytes
 **   gx_residues_join   c = alpha (the product) + beta c, m x n, of planes of 32-bit sums; outer: of
 **                      op(a), then, `cols` further on, of op(b); x and y, turned for is_turned
 **                      and is_b: the operands, for rows and columns with what is not finite
 */
-enum { GX_CUDA_RESIDUES = 16 };
-#define GX_CUDA_RESIDUES_LIST                                                                      \
-    256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193
 
 typedef struct gx_cuda_residues {
     int32_t is_inner, is_turned, is_b, unused;

@@ -9,7 +9,7 @@
 #include "cuda.h"
 
 /* Sides of a panel; what tensor cores like sides to be multiples of; threads. */
-enum { SIDE = 4096, DEPTH = 4096, GRAIN = 16, TILE = 32, DOWN = 4 * TILE, ROWS = 8 };
+enum { SIDE = 4096, DEPTH = 4096, TILE = 32, DOWN = 4 * TILE, ROWS = 8 };
 enum { BLOCKS = 65535, SCAN_BLOCKS = 1024 };
 
 gx_code gx_cuda_gemm_i8(gx_dev *dev, gx_queue *queue, int64_t m, int64_t n, int64_t k,
@@ -23,11 +23,6 @@ gx_code gx_cuda_gemm_i8(gx_dev *dev, gx_queue *queue, int64_t m, int64_t n, int6
     return gx_cublas_check(dev, status, "gemm", err);
 }
 
-static int64_t grains(int64_t count)
-{
-    return gx_ceil_div(count, GRAIN) * GRAIN;
-}
-
 /* What the workspace is cut into. */
 typedef struct rooms {
     int64_t m, n, k; /* sides of a panel, of whole grains */
@@ -38,9 +33,9 @@ typedef struct rooms {
 
 static size_t take_rooms(const gx_args *p, char *work, rooms *r)
 {
-    r->m = grains(gx_min(p->m, SIDE));
-    r->n = grains(gx_min(p->n, SIDE));
-    r->k = grains(gx_min(p->k, DEPTH));
+    r->m = gx_cuda_grains(gx_min(p->m, SIDE));
+    r->n = gx_cuda_grains(gx_min(p->n, SIDE));
+    r->k = gx_cuda_grains(gx_min(p->k, DEPTH));
     size_t inner = gx_cuda_round((size_t)(2 * r->k) * sizeof(int));
     size_t outer = gx_cuda_round((size_t)(r->m + r->n) * sizeof(int));
     size_t a = gx_cuda_round((size_t)(GX_CUDA_RESIDUES * r->k * r->m));
@@ -114,8 +109,8 @@ static gx_code pack(gx_dev *dev, gx_queue *queue, const gx_args *p, const rooms 
     call.n = n;
     call.outer = r->outer + (is_b ? r->m : 0);
     call.planes = is_b ? r->b : r->a;
-    call.rows = call.ldp = grains(call.k);
-    call.cols = grains(n);
+    call.rows = call.ldp = gx_cuda_grains(call.k);
+    call.cols = gx_cuda_grains(n);
     call.plane = call.rows * call.cols;
     GX_TRY(begin(dev, queue, call.outer, n, err));
     GX_TRY(scan(dev, queue, &call, err));
@@ -130,7 +125,7 @@ static gx_code multiply(gx_dev *dev, gx_queue *queue, const gx_args *p, const ro
     gx_cuda_residues call = operand(p, r, false, l, i), b = operand(p, r, true, l, j);
     call.m = gx_min(SIDE, p->m - i);
     call.n = gx_min(SIDE, p->n - j);
-    int64_t m = grains(call.m), n = grains(call.n), k = grains(call.k);
+    int64_t m = gx_cuda_grains(call.m), n = gx_cuda_grains(call.n), k = gx_cuda_grains(call.k);
     for (int q = 0; q < GX_CUDA_RESIDUES; q++) {
         GX_TRY(gx_cuda_gemm_i8(dev, queue, m, n, k, r->a + q * k * m, r->b + q * k * n,
                                r->sums + q * m * n, err));

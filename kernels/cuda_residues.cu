@@ -85,7 +85,7 @@ extern "C" __global__ void gx_residues_scan(const __grid_constant__ gx_cuda_resi
 
 // Planes ------------------------------------------------------------------------------------------
 
-constexpr int MODULI[PLANES] = {GX_CUDA_RESIDUES_LIST};
+constexpr int MODULI[PLANES] = {GX_CUDA_MODULI_LIST};
 
 /* hi 2^28 + lo, lo below 2^28 and not negative, to the nearest to 0: -m/2 to (m - 1)/2. */
 template <int M> __device__ inline uint32_t residue(int32_t hi, int32_t lo)

@@ -11,7 +11,7 @@
 
 __extension__ typedef __int128 wide;
 
-static const int moduli[GX_CUDA_PLANES] = {GX_CUDA_MODULI_LIST};
+static const int moduli[GX_CUDA_RESIDUES] = {GX_CUDA_MODULI_LIST};
 
 void mock_field_map(const gx_cuda_field *p)
 {
@@ -95,8 +95,6 @@ void mock_bytes_product(const gx_args *p)
 
 enum { NOTHING = -(1 << 20), INFINITE = 1 << 20, MOST = 55 };
 
-static const int residues[GX_CUDA_RESIDUES] = {GX_CUDA_RESIDUES_LIST};
-
 static int exponent_of(double x)
 {
     return !isfinite(x) ? INFINITE : x == 0 ? NOTHING : ilogb(x);
@@ -144,8 +142,8 @@ void mock_residues_pack(const gx_cuda_residues *p)
                 x = llrint(scalbn(y, MOST - p->outer[j] + balance(p, l)));
             }
             for (int q = 0; q < GX_CUDA_RESIDUES; q++) {
-                int64_t r = (x % residues[q] + residues[q]) % residues[q];
-                r -= r > (residues[q] - 1) / 2 ? residues[q] : 0;
+                int64_t r = (x % moduli[q] + moduli[q]) % moduli[q];
+                r -= r > (moduli[q] - 1) / 2 ? moduli[q] : 0;
                 ((int8_t *)p->planes)[l + j * p->ldp + q * p->plane] = (int8_t)r;
             }
         }
@@ -171,11 +169,11 @@ void mock_residues_join(const gx_cuda_residues *p)
         wide sum = 0, product = 1;
         for (int q = 0; q < GX_CUDA_RESIDUES; q++) { // sum is right modulo product
             int64_t r = ((const int32_t *)p->planes)[i + j * p->ldp + q * p->plane];
-            r = (r % residues[q] + residues[q]) % residues[q];
-            while (sum % residues[q] != r) {
+            r = (r % moduli[q] + moduli[q]) % moduli[q];
+            while (sum % moduli[q] != r) {
                 sum += product;
             }
-            product *= residues[q];
+            product *= moduli[q];
         }
         sum -= sum > product / 2 ? product : 0;
         x = scalbn((double)sum, of_rows[i] + of_cols[j] - 2 * MOST);
