@@ -160,6 +160,7 @@ typedef enum gx_kernel_id {
                      not scaled.  c: n columns of 2^(pivot_last - pivot_first) runs of k elements,
                      ldb from one run to the next.  a: twiddles, layer i's from element
                      2^row_offset - 2^(row_offset - i) on.
+                     What follows the reference and devices have.
                      a NULL: the kernel makes them in `work`; c is block pivot_first, of
                      2^pivot_last elements a column, of a transform of 2^row_offset, k = ldb = 1,
                      all of whose layers are done; in the end everything is scaled by alpha.

@@ -67,28 +67,18 @@ static gx_code multiply_panel(void *arg, int64_t piece, int member, gx_err *err)
 
 static void multiply(product *p, const int64_t *a, const int64_t *b)
 {
-    gx_err err = {0};
-    gx_team *team = p->run->ctx->config.number[GX_SET_THREADS] > 1 ? gx_run_team(p->run) : NULL;
-    int members = gx_team_threads(team);
+    double work = 2 * (double)p->m * (double)p->n * (double)p->k;
     size_t panel = (size_t)(ROWS * COLUMNS) * sizeof *p->sums;
     p->a = gx_run_alloc(p->run, (size_t)(p->m * p->k) + 1, "a matrix of bytes");
     p->b = gx_run_alloc(p->run, (size_t)(p->k * p->n) * sizeof *p->b + 1, "a matrix of 16 bits");
-    p->sums = gx_run_alloc(p->run, (size_t)members * panel, "sums");
+    p->sums = gx_run_alloc(p->run, (size_t)gx_run_members(p->run, work) * panel, "sums");
     for (int64_t e = 0; e < p->m * p->k && gx_ok(p->run); e++) {
         p->a[e] = (uint8_t)a[e];
     }
     for (int64_t e = 0; e < p->k * p->n && gx_ok(p->run); e++) {
         p->b[e] = (int16_t)b[e];
     }
-    int64_t panels = p->down * gx_ceil_div(p->n, COLUMNS);
-    for (int64_t piece = 0; piece < panels && team == NULL && gx_run_poll(p->run) == GX_OK;
-         piece++) {
-        multiply_panel(p, piece, 0, &err);
-    }
-    if (team != NULL && gx_ok(p->run)) {
-        gx_team_run(team, panels, multiply_panel, p, &err);
-    }
-    gx_run_fail(p->run, &err);
+    gx_run_pieces(p->run, work, p->down * gx_ceil_div(p->n, COLUMNS), multiply_panel, p);
     gx_mem_free(p->run->ctx->mem, p->a);
     gx_mem_free(p->run->ctx->mem, p->b);
     gx_mem_free(p->run->ctx->mem, p->sums);

@@ -79,8 +79,8 @@ static inline gx_number gx_meta_number(const gx_meta *meta)
 }
 
 /*
-** A quantised matrix (mat/quantized.h) is stored as bytes: of each row its codes, and behind these
-** GX_ROW_FACTS bytes about it.  Bits of a code, 8, 4 or 1, and 0 of a matrix that is not quantised;
+** A quantised matrix (mat/quantized.h) is stored as bytes: of each row GX_ROW_FACTS bytes about it,
+** and behind these its codes.  Bits of a code, 8, 4 or 1, and 0 of a matrix that is not quantised;
 ** the columns of the matrix that the codes stand for, -1: there can be none of these.
 */
 enum { GX_ROW_FACTS = 12 };
