@@ -33,6 +33,7 @@ ROOMS = {
     "core/spectra": "core/base core/store core/run core/mat core/device core/exec core/alg",
     "core/exact": "core/base core/store core/run core/mat core/device core/exec core/alg",
     "core/grid": "core/base core/store core/run core/mat core/device core/exec",
+    "core/stat": "core/base core/store core/run core/mat core/device core/exec core/alg",
     "core/program": "core/base core/store core/run core/mat core/device core/exec core/alg core/spectra core/exact core/grid",
     "core/file": "core/base core/store core/run core/mat",
     "core": "core/base core/store core/run core/mat core/device",
