@@ -319,32 +319,46 @@ static void put_model(sqlite3_context *sql, gx_mem *mem, void *blob, size_t byte
     sqlite3_result_blob64(sql, blob, bytes, gx_value_release);
 }
 
+/* The model; of rows that are kept within a run, which notices interrupts. */
+static gx_code make_model(gx_ctx *ctx, lm_state *s, void **blob, size_t *bytes, gx_err *err)
+{
+    const char **names = NULL;
+    char *text = NULL;
+    gx_run run;
+    if (s->lm.keeps_rows) {
+        gx_run_begin(&run, ctx, "gx_lm");
+        s->lm.run = &run;
+    }
+    s->lm.missing = s->skipped;
+    gx_code rc = GX_OK;
+    if (s->names != NULL) { // split a copy: another window may follow
+        size_t length = strlen(s->names) + 1;
+        rc = gx_mem_alloc(ctx->mem, length, "names", &text, err);
+        if (rc == GX_OK) {
+            memcpy(text, s->names, length);
+            rc = split_names(ctx->mem, text, s->count, &names, err);
+        }
+    }
+    rc = rc == GX_OK ? gx_lm_finish(&s->lm, names, blob, bytes, err) : rc;
+    gx_mem_free(ctx->mem, names);
+    gx_mem_free(ctx->mem, text);
+    if (s->lm.run != NULL) {
+        gx_run_end(&run);
+        s->lm.run = NULL;
+    }
+    return rc;
+}
+
 static gx_code finish(gx_ctx *ctx, void *state, sqlite3_context *sql, gx_err *err)
 {
     lm_state *s = state;
     void *blob = NULL;
     size_t bytes = 0;
-    gx_code rc = GX_OK;
     if (s != NULL && s->has_begun) {
-        char *text = NULL;
-        const char **names = NULL;
-        s->lm.missing = s->skipped;
-        if (s->names != NULL) { // split a copy: another window may follow
-            size_t length = strlen(s->names) + 1;
-            rc = gx_mem_alloc(ctx->mem, length, "names", &text, err);
-            if (rc == GX_OK) {
-                memcpy(text, s->names, length);
-                rc = split_names(ctx->mem, text, s->count, &names, err);
-            }
-        }
-        rc = rc == GX_OK ? gx_lm_finish(&s->lm, names, &blob, &bytes, err) : rc;
-        gx_mem_free(ctx->mem, names);
-        gx_mem_free(ctx->mem, text);
+        GX_TRY(make_model(ctx, s, &blob, &bytes, err));
     }
-    if (rc == GX_OK) {
-        put_model(sql, ctx->mem, blob, bytes);
-    }
-    return rc;
+    put_model(sql, ctx->mem, blob, bytes);
+    return GX_OK;
 }
 
 static void clear(gx_ctx *ctx, void *state)
@@ -552,7 +566,9 @@ static void predict(gx_fn *fn)
                     break;
                 }
             }
-            eta += is_sound && !isnan(f.estimate[column]) ? x * f.estimate[column] : 0;
+            eta += is_sound && column < f.columns && !isnan(f.estimate[column])
+                       ? x * f.estimate[column]
+                       : 0;
         }
     }
     if (is_sound) {

@@ -60,6 +60,7 @@ typedef struct gx_lm {
     int64_t block_cols;        /* that it has room for                                          */
     bool has_triangle;         /* r is the triangle of all rows                                 */
     double log_weights;        /* the sum of their logarithms                                   */
+    gx_run *run;         /* asked after each block of kept rows, for interrupts; or NULL  */
     const struct gx_lm_stored *stored; /* the rows are in matrices; NULL: they come       */
 } gx_lm;
 

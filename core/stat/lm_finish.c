@@ -244,17 +244,26 @@ static gx_code add_robust(gx_lm *lm, const order *o, const parts *made, gx_err *
 
 // Generalised models ------------------------------------------------------------------------------
 
+/* Of the mean of y alone. */
 static double null_deviance(const gx_lm *lm, const gx_lm_sums *s)
 {
     double mean = s->weighted_y / s->weight, y = s->weighted_y, rest = s->weight - y;
-    bool has_mean = !lm->spec.no_intercept;
+    double up = y == 0 ? 0 : y * log(mean);
     if (lm->spec.family == GX_POISSON) {
-        mean = has_mean ? mean : 1;
-        return 2 * (s->saturated - ((y == 0 ? 0 : y * log(mean)) - s->weight * mean));
+        return 2 * (s->saturated - (up - y));
     }
-    mean = has_mean ? mean : 0.5;
-    double up = y == 0 ? 0 : y * log(mean), down = rest == 0 ? 0 : rest * log1p(-mean);
-    return 2 * (s->saturated - up - down);
+    return 2 * (s->saturated - up - (rest == 0 ? 0 : rest * log1p(-mean)));
+}
+
+/* Does a step change the estimates by rounding alone? */
+static bool is_still(const double *from, const double *to, size_t count)
+{
+    double change = 0, most = 0;
+    for (size_t j = 0; j < count; j++) {
+        change = fmax(change, fabs(to[j] - from[j]));
+        most = fmax(most, fabs(to[j]));
+    }
+    return change <= 1e-11 * most;
 }
 
 /* One step from the estimates (by columns of R; NULL: from y) to those in next. */
@@ -300,7 +309,9 @@ static gx_code iterate(gx_lm *lm, const order *o, const parts *made, gx_err *err
             continue;
         }
         halvings = 0;
-        head->has_converged = fabs(sums.deviance - before) <= 1e-11 * (fabs(sums.deviance) + 0.1);
+        head->has_converged =
+            fabs(sums.deviance - before) <= 1e-11 * (fabs(sums.deviance) + 0.1) &&
+            is_still(at, next, cols);
         before = sums.deviance;
     }
     gx_mem_free(lm->mem, at);

@@ -320,6 +320,9 @@ gx_code gx_lm_all(gx_lm *lm, const gx_lm_job *job, double *out, int64_t ld, gx_l
         int64_t count = gx_min(GX_LM_BLOCK, lm->fill - i);
         gx_lm_expand(lm, lm->rows + i * (lm->count + 1), count, lm->block);
         gx_lm_block(job, lm->block, count, out, ld, sums);
+        if (lm->run != NULL && gx_run_poll(lm->run) != GX_OK) {
+            return gx_fail(err, lm->run->err.code, "%s", lm->run->err.text);
+        }
     }
     return GX_OK;
 }

@@ -22,7 +22,8 @@ static bool head_is_sound(const gx_model_head *h)
     return memcmp(h->magic, GX_MODEL_MAGIC, sizeof h->magic) == 0 && h->family >= 0 &&
            h->family < GX_FAMILIES && h->robust >= 0 && h->robust <= GX_CLUSTERED && h->args >= 0 &&
            h->args <= 1 << 20 && h->columns >= 0 && h->columns <= 1 << 15 && h->name_bytes >= 0 &&
-           h->name_bytes < INT32_MAX;
+           h->name_bytes < INT32_MAX && (h->has_intercept == 0 || h->has_intercept == 1) &&
+           h->n >= 0 && h->n < 0x1p53 && h->missing >= 0 && h->missing < 0x1p53 && h->ridge >= 0;
 }
 
 int32_t gx_model_levels(const gx_model *model, int64_t arg)
@@ -321,7 +322,16 @@ static bool rotate(double *a, double *b, int64_t n)
     return true;
 }
 
-double gx_fit_condition(gx_fit *fit)
+static double length_of(const double *x, int64_t n)
+{
+    double squares = 0;
+    for (int64_t i = 0; i < n; i++) {
+        squares += x[i] * x[i];
+    }
+    return sqrt(squares);
+}
+
+double gx_fit_condition(gx_fit *fit, bool is_scaled)
 {
     enum { SWEEPS = 40 };
     int64_t n = fit->rank, q = fit->columns + 1;
@@ -329,6 +339,10 @@ double gx_fit_condition(gx_fit *fit)
     for (int64_t k = 0; k < n; k++) {
         memcpy(a + k * n, fit->r + fit->kept[k] * q, (size_t)n * sizeof *a);
         memset(a + k * n + k + 1, 0, (size_t)(n - k - 1) * sizeof *a);
+        double length = is_scaled ? length_of(a + k * n, n) : 1;
+        for (int64_t i = 0; i < n; i++) {
+            a[i + k * n] /= length;
+        }
     }
     bool turns = true;
     for (int sweep = 0; sweep < SWEEPS && turns; sweep++) {
@@ -341,12 +355,8 @@ double gx_fit_condition(gx_fit *fit)
     }
     double least = HUGE_VAL, most = 0;
     for (int64_t k = 0; k < n; k++) {
-        double squares = 0;
-        for (int64_t i = 0; i < n; i++) {
-            squares += a[i + k * n] * a[i + k * n];
-        }
-        least = fmin(least, sqrt(squares));
-        most = fmax(most, sqrt(squares));
+        least = fmin(least, length_of(a + k * n, n));
+        most = fmax(most, length_of(a + k * n, n));
     }
     return n == 0 ? NAN : most / least;
 }

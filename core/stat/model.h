@@ -80,8 +80,11 @@ typedef struct gx_fit {
 gx_code gx_fit_make(const gx_model *model, gx_mem *mem, gx_fit *fit, gx_err *err);
 void gx_fit_clear(gx_fit *fit);
 
-/* The condition number of X's columns that have estimates (2-norm, one-sided Jacobi). */
-double gx_fit_condition(gx_fit *fit);
+/*
+** The condition number of X's columns that have estimates (2-norm, one-sided Jacobi); is_scaled: of
+** these columns divided by their lengths, which tells how far rounding has grown.
+*/
+double gx_fit_condition(gx_fit *fit, bool is_scaled);
 
 /* Wald's F statistic of all terms but the intercept, and its first degrees of freedom. */
 double gx_fit_f(const gx_fit *fit, const gx_model *model, double *df);
