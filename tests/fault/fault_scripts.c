@@ -211,6 +211,13 @@ const fault_script fault_scripts[] = {
      "SELECT gx_predict(gx_glm(value > 0, i, j, '{\"names\":[\"i\",\"j\"]}'), 1, 2), "
      "gx_coef(gx_glm(i, j, '{\"family\":\"poisson\"}')), "
      "gx_coef(gx_glm_fit('[[1],[2],[3],[4]]', '[1,0,1,0]'), 'x1') FROM plain"},
+    {"multivariate", SMALL,
+     "SELECT count(*), gx_mahalanobis('A', 'A', 'D') FROM gx_cca('A', gx_transpose(gx_slice('B', "
+     "0, 2, 0, 40)))"},
+    {"factor", SMALL, "SELECT count(*) FROM gx_factor(gx_slice('A', 0, 40, 0, 6), 1)"},
+    {"lda", SMALL,
+     "SELECT (SELECT count(*) FROM gx_lda_axes(m)), (SELECT count(*) FROM gx_lda_groups(m)), "
+     "gx_predict(m, 1) FROM (SELECT gx_lda(j, value) AS m FROM plain)"},
     {"lm-fit", SMALL,
      "SELECT r2, note FROM gx_lm_model(gx_lm_fit('A', gx_slice('A', 0, 40, 3, 4), "
      "'{\"robust\":\"HC1\"}'))"},
