@@ -288,8 +288,9 @@ static bool reaches(const search *s, double x)
 }
 
 /* The least whole number that reaches, from a first value: bracketed by doubled steps, halved. */
-static double search_whole(const search *s, double x, double step)
+static double search_whole(const search *s, double x)
 {
+    double step = 1;
     bool is_up = !reaches(s, x);
     double low = is_up ? x : -1, high = x; // low does not reach, high does
     for (; is_up; step *= 2) {
@@ -317,6 +318,23 @@ static double search_whole(const search *s, double x, double step)
     return high;
 }
 
+/* A whole number near the one sought: Newton's steps for the logarithm of the smaller tail. */
+static double nearer(const search *s, double x, gx_tails tails)
+{
+    bool is_lower = tails.lower < tails.upper;
+    for (int k = 0; k < 8; k++) {
+        gx_tails t = s->d->tails(s->with, x);
+        long double tail = is_lower ? t.lower : t.upper, aim = is_lower ? tails.lower : tails.upper;
+        long double step = tail / s->d->density(s->with, x) * logl(aim / tail);
+        double next = fmax(0, (double)roundl(is_lower ? x + step : x - step));
+        if (!(fabs(next - x) > 2) || !isfinite(next)) {
+            break;
+        }
+        x = next;
+    }
+    return x;
+}
+
 static double whole_quantile(gx_dist_kind kind, const search *s, gx_tails tails)
 {
     bool is_binomial = kind == GX_DIST_BINOMIAL;
@@ -329,8 +347,8 @@ static double whole_quantile(gx_dist_kind kind, const search *s, gx_tails tails)
         return 0;
     }
     // the normal deviate, with the skewness of Cornish and Fisher's expansion
-    double x = floor(mean + sd * z + (1 - 2 * p) * (z * z - 1) / 6 + 0.5);
-    return search_whole(s, fmax(x, 0), fmax(1, floor(sd * z * z * 0.01)));
+    double x = fmax(0, floor(mean + sd * z + (1 - 2 * p) * (z * z - 1) / 6 + 0.5));
+    return search_whole(s, nearer(s, is_binomial ? fmin(x, s->with[0]) : x, tails));
 }
 
 static double quantile(gx_dist_kind kind, bool is_upper, double p, const double *with)

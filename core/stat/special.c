@@ -99,20 +99,20 @@ long double gx_poisson_mass(long double k, long double x)
     return expl(-log_stirling(k) - deviance(k, x, k - x));
 }
 
-static long double binomial_mass(long double a, long double b, long double deviance)
+static long double binomial_factor(long double a, long double b)
 {
-    return expl(log_stirling(a + b) - log_stirling(a) - log_stirling(b) - deviance);
+    return expl(log_stirling(a + b) - log_stirling(a) - log_stirling(b));
 }
 
 long double gx_binomial_mass(long double a, long double b, long double x, long double y)
 {
-    return binomial_mass(a, b, beta_deviance(a, b, x, y));
+    return binomial_factor(a, b) * expl(-beta_deviance(a, b, x, y));
 }
 
 // Large shapes ------------------------------------------------------------------------------------
 
-/* From this shape on, up to this |zeta|. */
-static const long double LARGE = 30, MOST_ZETA = 1;
+/* From these shapes on; those of beta_coefficients() cost more than a fraction below. */
+static const long double LARGE_GAMMA = 30, LARGE_BETA = 500;
 
 enum { MOST_TERMS = 40 };
 
@@ -124,27 +124,40 @@ static int terms_needed(long double m, long double zeta)
     return count < MOST_TERMS ? count : MOST_TERMS;
 }
 
+/* The lower tail as a function of w = log x (gamma) or log(x / y) (beta), a <= b. */
+typedef struct curve {
+    long double a, b;    /* b == 0: gamma */
+    long double factor;  /* of exp(-deviance) in the density; 0: not computed yet */
+    gx_tails tails;      /* where it was asked for last */
+    long double density; /* there, in w */
+    long double slope;   /* there, of the density's logarithm */
+} curve;
+
 static gx_tails swapped(gx_tails t)
 {
     return (gx_tails){t.upper, t.lower};
 }
 
-/* The tails at the side of the mean that is_above says, of a deviance. */
-static gx_tails large_shape(long double m, long double deviance, bool is_above,
-                            const long double *f, long double zeta, int count)
+static void put_tail(curve *c, bool is_upper, long double tail)
 {
-    long double b[MOST_TERMS + 2] = {0}, sum = 0;
+    gx_tails t = {1 - tail, tail};
+    c->tails = is_upper ? t : swapped(t);
+}
+
+static void large_shape(curve *c, long double deviance, long double zeta, const long double *f,
+                        int count)
+{
+    long double m = c->a, b[MOST_TERMS + 2] = {0}, sum = 0;
     for (int k = count - 1; k > 0; k--) {
         b[k - 1] = f[k] + (long double)(k + 1) * b[k + 1] / m;
     }
     for (int k = count - 2; k >= 0; k--) {
         sum = sum * zeta + b[k];
     }
-    long double series = expl(-deviance) / (SQRT_2PI * sqrtl(m)) * sum / (1 + b[1] / m);
+    long double over = expl(-deviance) / (SQRT_2PI * sqrtl(m) * (1 + b[1] / m));
     long double half = 0.5L * erfcl(sqrtl(deviance));
-    long double tail = is_above ? half + series : half - series;
-    gx_tails above = {1 - tail, tail};
-    return is_above ? above : swapped(above);
+    c->density = over * m * (c->b == 0 ? 1 : sqrtl(c->b / (m + c->b)));
+    put_tail(c, zeta > 0, zeta > 0 ? half + over * sum : half - over * sum);
 }
 
 // Incomplete gamma function -----------------------------------------------------------------------
@@ -211,7 +224,7 @@ static long double gamma_series(long double a, long double x)
     return sum;
 }
 
-/* Q(a, x) over the Poisson mass, by Lentz's algorithm. */
+/* Q(a, x) over x^a e^-x / Gamma(a), by Lentz's algorithm. */
 static long double gamma_fraction(long double a, long double x)
 {
     long double b = x + 1 - a, c = LDBL_MAX, d = 1 / b, h = d, change = 0;
@@ -223,26 +236,32 @@ static long double gamma_fraction(long double a, long double x)
         change = c * d;
         h *= change;
     }
-    return a * h;
+    return h;
+}
+
+static void gamma_at(curve *c, long double x)
+{
+    long double a = c->a, D = deviance(a, x, a - x), zeta = sqrtl(2 * D / a);
+    c->slope = a - x;
+    if (a >= LARGE_GAMMA && zeta < 1) {
+        zeta = x > a ? zeta : -zeta;
+        large_shape(c, D, zeta, gamma_f, terms_needed(a, zeta));
+        return;
+    }
+    c->factor = c->factor == 0 ? a * expl(-log_stirling(a)) : c->factor;
+    c->density = c->factor * expl(-D);
+    bool is_upper = x >= a && x >= 1.5L;
+    put_tail(c, is_upper, c->density * (is_upper ? gamma_fraction(a, x) : gamma_series(a, x) / a));
 }
 
 gx_tails gx_gamma_tails(long double a, long double x)
 {
+    curve c = {.a = a};
     if (x <= 0) {
         return (gx_tails){0, 1};
     }
-    long double less = a - x, D = deviance(a, x, less), zeta = sqrtl(2 * D / a);
-    if (a >= LARGE && zeta < MOST_ZETA) {
-        zeta = less < 0 ? zeta : -zeta;
-        return large_shape(a, D, less < 0, gamma_f, zeta, terms_needed(a, zeta));
-    }
-    long double mass = expl(-log_stirling(a) - D);
-    if (x < a || x < 1.5L) {
-        long double lower = mass * gamma_series(a, x);
-        return (gx_tails){lower, 1 - lower};
-    }
-    long double upper = mass * gamma_fraction(a, x);
-    return (gx_tails){1 - upper, upper};
+    gamma_at(&c, x);
+    return c.tails;
 }
 
 // Incomplete beta function ------------------------------------------------------------------------
@@ -292,36 +311,37 @@ static long double beta_fraction(long double a, long double b, long double x, lo
     return 1 / h;
 }
 
-/* For a <= b. */
-static gx_tails beta_tails(long double a, long double b, long double x, long double y)
+static void beta_at(curve *c, long double x, long double y)
 {
-    long double D = beta_deviance(a, b, x, y), zeta = sqrtl(2 * D / a), n = a + b;
-    if (a >= LARGE && zeta < MOST_ZETA) {
-        bool is_above = b * x > a * y;
+    long double a = c->a, b = c->b, n = a + b;
+    long double D = beta_deviance(a, b, x, y), zeta = sqrtl(2 * D / a);
+    c->slope = a * y - b * x;
+    if (a >= LARGE_BETA && zeta < 0.15L) {
         long double f[MOST_TERMS];
-        zeta = is_above ? zeta : -zeta;
+        zeta = c->slope < 0 ? zeta : -zeta;
         int count = terms_needed(a, zeta);
         beta_coefficients(a / n, b / n, count, f);
-        return large_shape(a, D, is_above, f, zeta, count);
+        large_shape(c, D, zeta, f, count);
+        return;
     }
-    long double power = a / n * b * binomial_mass(a, b, D);
-    if (x * (n + 2) < a + 1) {
-        long double lower = power * beta_fraction(a, b, x, y);
-        return (gx_tails){lower, 1 - lower};
-    }
-    long double upper = power * beta_fraction(b, a, y, x);
-    return (gx_tails){1 - upper, upper};
+    c->factor = c->factor == 0 ? a / n * b * binomial_factor(a, b) : c->factor;
+    c->density = c->factor * expl(-D);
+    bool is_upper = x * (n + 2) >= a + 1;
+    put_tail(c, is_upper,
+             c->density * (is_upper ? beta_fraction(b, a, y, x) : beta_fraction(a, b, x, y)));
 }
 
 gx_tails gx_beta_tails(long double a, long double b, long double x, long double y)
 {
-    if (x <= 0) {
-        return (gx_tails){0, 1};
+    if (a > b) {
+        return swapped(gx_beta_tails(b, a, y, x));
     }
-    if (y <= 0) {
-        return (gx_tails){1, 0};
+    curve c = {.a = a, .b = b};
+    if (x <= 0 || y <= 0) {
+        return x <= 0 ? (gx_tails){0, 1} : (gx_tails){1, 0};
     }
-    return a <= b ? beta_tails(a, b, x, y) : swapped(beta_tails(b, a, y, x));
+    beta_at(&c, x, y);
+    return c.tails;
 }
 
 // Inverses ----------------------------------------------------------------------------------------
@@ -355,27 +375,22 @@ long double gx_normal_inverse(gx_tails tails)
     return is_above ? z : -z;
 }
 
-/* Tails as functions of w = log x (b == 0: gamma) or log(x / y). */
-typedef struct curve {
-    long double a, b;
-    gx_tails tails;
-    long double density, slope; /* of the lower tail; of the density's logarithm */
-} curve;
+/* x and y = 1 - x of log(x / y), the digits of both. */
+static long double from_odds(long double w, long double *y)
+{
+    long double odds = expl(-fabsl(w)), small = odds / (1 + odds), large = 1 / (1 + odds);
+    *y = w < 0 ? large : small;
+    return w < 0 ? small : large;
+}
 
 static void curve_at(curve *c, long double w)
 {
     if (c->b == 0) {
-        long double x = expl(w);
-        c->tails = gx_gamma_tails(c->a, x);
-        c->density = c->a * gx_poisson_mass(c->a, x);
-        c->slope = c->a - x;
-        return;
+        gamma_at(c, expl(w));
+    } else {
+        long double y, x = from_odds(w, &y);
+        beta_at(c, x, y);
     }
-    long double odds = expl(-fabsl(w)), small = odds / (1 + odds), large = 1 / (1 + odds);
-    long double x = w < 0 ? small : large, y = w < 0 ? large : small;
-    c->tails = gx_beta_tails(c->a, c->b, x, y);
-    c->density = c->a / (c->a + c->b) * c->b * gx_binomial_mass(c->a, c->b, x, y);
-    c->slope = c->a * y - c->b * x;
 }
 
 /* Beyond, exp is 0 or infinite. */
@@ -482,7 +497,5 @@ long double gx_beta_inverse(long double a, long double b, gx_tails tails, long d
     curve c = {.a = a, .b = b};
     long double w = rough_beta(a, b, tails);
     w = fabsl(w) > MOST_LOG ? w : solve(&c, tails, w);
-    long double odds = expl(-fabsl(w)), small = odds / (1 + odds), large = 1 / (1 + odds);
-    *y = w < 0 ? large : small;
-    return w < 0 ? small : large;
+    return from_odds(w, y);
 }
