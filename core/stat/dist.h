@@ -43,4 +43,7 @@ typedef enum gx_dist_of {
 /* parameters: all of the distribution's, in the order of its row. */
 double gx_dist(gx_dist_kind kind, gx_dist_of of, double x, const double *parameters);
 
+/* NULL where the distribution allows them; else what parameter *which must be: "from 0 to 1". */
+const char *gx_dist_refuses(gx_dist_kind kind, const double *parameters, int *which);
+
 #endif

@@ -23,6 +23,9 @@ long double gx_binomial_mass(long double a, long double b, long double x, long d
 /* P(Z <= z), P(Z > z). */
 gx_tails gx_normal_tails(long double z);
 
+/* Where P(Z <= z) is p, in [0, 1], to about 1e-15 of z. */
+double gx_normal_quantile(double p);
+
 /* P(a, x) and Q(a, x): a > 0, x >= 0. */
 gx_tails gx_gamma_tails(long double a, long double x);
 
