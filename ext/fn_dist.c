@@ -1,5 +1,5 @@
 /*
-** Probability distributions in SQL: gx_pdf, gx_cdf, gx_sf, gx_quantile, gx_isf of a distribution's
+** Probability distributions in SQL: gx_pdf, gx_cdf, gx_sf, gx_ppf, gx_isf of a distribution's
 ** name, a number or a matrix, and the distribution's parameters.
 **
 ** They depend on their values alone, so that a schema may use them: a matrix is a value or written
@@ -144,6 +144,6 @@ const gx_function gx_functions_dist[] = {
     {"gx_pdf", 2, 5, GX_PURE, distribution, GX_DIST_PDF},
     {"gx_cdf", 2, 5, GX_PURE, distribution, GX_DIST_CDF},
     {"gx_sf", 2, 5, GX_PURE, distribution, GX_DIST_SF},
-    {"gx_quantile", 2, 5, GX_PURE, distribution, GX_DIST_QUANTILE},
+    {"gx_ppf", 2, 5, GX_PURE, distribution, GX_DIST_QUANTILE},
     {"gx_isf", 2, 5, GX_PURE, distribution, GX_DIST_ISF},
     {.name = NULL}};
