@@ -231,7 +231,7 @@ GX_CALLED double incomplete_beta(double a, double b, double x)
     if (is_first || is_last) {
         return is_first ? (x > 0 ? 1 : GX_NAN) : (x < 1 ? 0 : GX_NAN);
     }
-    return x == 0 || x == 1 ? x : beta_lower(a, b, x);
+    return x == 0 ? 0 : x == 1 ? 1 : beta_lower(a, b, x);
 }
 
 /* e^z - 1 without cancellation where z is small. */
