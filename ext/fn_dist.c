@@ -140,10 +140,9 @@ static void distribution(gx_fn *fn)
     }
 }
 
-const gx_function gx_functions_dist[] = {
-    {"gx_pdf", 2, 5, GX_PURE, distribution, GX_DIST_PDF},
-    {"gx_cdf", 2, 5, GX_PURE, distribution, GX_DIST_CDF},
-    {"gx_sf", 2, 5, GX_PURE, distribution, GX_DIST_SF},
-    {"gx_ppf", 2, 5, GX_PURE, distribution, GX_DIST_QUANTILE},
-    {"gx_isf", 2, 5, GX_PURE, distribution, GX_DIST_ISF},
-    {.name = NULL}};
+const gx_function gx_functions_dist[] = {{"gx_pdf", 2, 5, GX_PURE, distribution, GX_DIST_PDF},
+                                         {"gx_cdf", 2, 5, GX_PURE, distribution, GX_DIST_CDF},
+                                         {"gx_sf", 2, 5, GX_PURE, distribution, GX_DIST_SF},
+                                         {"gx_ppf", 2, 5, GX_PURE, distribution, GX_DIST_QUANTILE},
+                                         {"gx_isf", 2, 5, GX_PURE, distribution, GX_DIST_ISF},
+                                         {.name = NULL}};

@@ -147,6 +147,7 @@ static int register_all(sqlite3 *db, gx_ctx *ctx)
 #undef TABLE
     static int (*const modules[])(sqlite3 *, gx_ctx *) = {
         gx_register_aggregates,
+        gx_register_agg_fns,
         gx_register_catalog,
         gx_register_cells,
         gx_register_table_fns,

@@ -489,7 +489,8 @@ bool gx_eval_prepare_text(gx_fn *fn, const char *text, int first, bool is_plain,
     TABLE(look) TABLE(files) TABLE(control) TABLE(property) TABLE(solve) TABLE(chol) TABLE(factor) \
         TABLE(lstsq) TABLE(eig) TABLE(pca) TABLE(det) TABLE(help) TABLE(similar) TABLE(sparse)     \
             TABLE(graph) TABLE(volumes) TABLE(program) TABLE(from) TABLE(composite) TABLE(exact)   \
-                TABLE(lattice) TABLE(dist) TABLE(quantize) TABLE(grid) TABLE(tables) /* table_fn.c */
+                TABLE(lattice) TABLE(dist) TABLE(quantize) TABLE(grid) TABLE(lm)                   \
+                    TABLE(tables) /* table_fn.c */
 
 #define GX_FUNCTIONS_DECLARE(name) extern const gx_function gx_functions_##name[];
 GX_FUNCTION_TABLES(GX_FUNCTIONS_DECLARE)
@@ -498,6 +499,7 @@ GX_FUNCTION_TABLES(GX_FUNCTIONS_DECLARE)
 /* Files that register modules or aggregates themselves.  Return SQLITE_*. */
 int gx_register_functions(sqlite3 *db, gx_ctx *ctx, const gx_function *table);
 int gx_register_aggregates(sqlite3 *db, gx_ctx *ctx); /* agg.c: from_cells, store_rows, ... */
+int gx_register_agg_fns(sqlite3 *db, gx_ctx *ctx);    /* agg_fn.c: gx_lm, ...                    */
 int gx_register_catalog(sqlite3 *db, gx_ctx *ctx);    /* vtab_catalog.c: gx                       */
 int gx_register_cells(sqlite3 *db, gx_ctx *ctx);      /* vtab_cells.c: gx_cells, gx_rows          */
 int gx_register_table_fns(sqlite3 *db, gx_ctx *ctx);  /* table_fn.c: gx_eig, gx_topk, ...        */

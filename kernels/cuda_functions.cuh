@@ -264,9 +264,9 @@ GX_CALLED number z_cos(number z)
 // Incomplete gamma and beta functions -------------------------------------------------------------
 
 /*
-** The formulas of core/base/special.c in double, which say more: some 1e-12 from the truth where
-** shapes are neither near 0 nor above 1e4, else 1e-10.  Series and fractions take at most MOST_STEPS:
-** beyond LARGE near the mean, the uniform expansion takes the place of P's and Q's.
+** The formulas of core/base/special.c in double: some 1e-12 from the truth where shapes are neither
+** near 0 nor above 1e4, else 1e-10.  Series and fractions take at most MOST_STEPS: beyond LARGE near
+** the mean, the uniform expansion takes the place of P's and Q's.
 */
 constexpr int MOST_STEPS = 20000;
 constexpr double LARGE = 1e6, NEGLIGIBLE = 1e-17;

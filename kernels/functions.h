@@ -200,7 +200,7 @@ GX_FN double gelu_of(double a)
     return 0.5 * x * LIBM(erfc)(-x * 0.70710678118654752440);
 }
 
-/* erfc(-a / sqrt(2)) / 2, where a far a keeps the digits that the quotient's rounding would take. */
+/* erfc(-a / sqrt(2)) / 2; a far a keeps the digits that the quotient's rounding would take. */
 GX_FN double normal_cdf(double a)
 {
     double x = a < -40 ? -40 : a > 40 ? 40 : a, head = (double)(float)x, rest = x - head;

@@ -24,10 +24,10 @@
 ** has one table of f; of the beta function they come from the equation that the deviance
 ** obeys, see beta_coefficients().
 **
-** The normal quantile: M. Wichura's algorithm AS241, and a step of Newton's where long double is
-** meant.  Other inverses: Halley's iteration for the logarithm of the smaller tail as a function of log x (gamma)
-** or log(x / y) (beta), where it is concave: Newton's iteration then converges from any place
-** on the side of the small values, and never leaves it.
+** The normal quantile: M. Wichura's algorithm AS241 (Applied Statistics 37, 1988), and a step of
+** Newton's where long double is meant.  Other inverses: Halley's iteration for the logarithm of the
+** smaller tail as a function of log x (gamma) or log(x / y) (beta), where it is concave: Newton's
+** iteration would converge from any place on the side of the small values, and never leave it.
 */
 #include "special.h"
 
@@ -290,8 +290,8 @@ static long double gamma_fraction(long double a, long double x)
 }
 
 /*
-** Tails of a small shape near 0, from those of x^a / Gamma(a + 1) = exp(power) <= 1 and a correction
-** of the order of a.
+** Tails of a small shape near 0: the lower one is exp(power) (1 + correction), the power and the
+** correction being of the order of the shape.
 */
 static void small_shape(curve *c, long double power, long double correction)
 {

@@ -1,8 +1,8 @@
 /*
 ** Probability distributions: see dist.h.
 **
-** Everything is computed in long double (special.h) and rounded once.  Each distribution is a change
-** of variable to the normal integral, the incomplete gamma or the incomplete beta function:
+** Everything is computed in long double (special.h) and rounded once.  Each distribution is a
+** change of variable to the normal integral, the incomplete gamma or the incomplete beta function:
 **
 **     t        of t^2 / (df + t^2): beta(1/2, df / 2), half of it in each tail
 **     chi2     gamma(df / 2) of x / 2
@@ -10,8 +10,9 @@
 **     binomial P(X <= k) = 1 - I_p(k + 1, n - k)
 **     poisson  P(X <= k) = Q(k + 1, mean)
 **
-** Arguments of the beta function come as a pair x, 1 - x, of which neither loses digits.  A quantile
-** is sought on the side of the smaller tail, whose probability is exact: 1 - p is, for p >= 1/2.
+** Arguments of the beta function come as a pair x, 1 - x, of which neither loses digits.  A
+** quantile is sought on the side of the smaller tail, whose probability is exact: 1 - p is, for
+** p >= 1/2.
 ** Quantiles of whole numbers are found by search, comparing what gx_dist() itself gives, so that
 ** they are exactly the inverse of it.
 */
