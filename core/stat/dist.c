@@ -1,8 +1,8 @@
 /*
 ** Probability distributions: see dist.h.
 **
-** Everything is computed in long double (special.h) and rounded once.  Each distribution is a change
-** of variable to the normal integral, the incomplete gamma or the incomplete beta function:
+** Everything is computed in long double (special.h) and rounded once.  Each distribution is a
+** change of variable to the normal integral, the incomplete gamma or the incomplete beta function:
 **
 **     t        of t^2 / (df + t^2): beta(1/2, df / 2), half of it in each tail
 **     chi2     gamma(df / 2) of x / 2
@@ -10,38 +10,32 @@
 **     binomial P(X <= k) = 1 - I_p(k + 1, n - k)
 **     poisson  P(X <= k) = Q(k + 1, mean)
 **
-** Arguments of the beta function come as a pair x, 1 - x, of which neither loses digits.  A quantile
-** is sought on the side of the smaller tail, whose probability is exact: 1 - p is, for p >= 1/2.
+** Arguments of the beta function come as a pair x, 1 - x, of which neither loses digits.  A
+** quantile is sought on the side of the smaller tail, whose probability is exact: 1 - p is, for
+** p >= 1/2.
 ** Quantiles of whole numbers are found by search, comparing what gx_dist() itself gives, so that
 ** they are exactly the inverse of it.
 */
 #include "dist.h"
 
-#include "special.h"
+#include "../base/special.h"
 
 #include <math.h>
 #include <stdbool.h>
 
+/* What a parameter may be; up to 2^53 a double has all whole numbers. */
+typedef enum domain { NONE, FINITE, POSITIVE, MEAN, COUNT, PART } domain;
+
 /* What a distribution offers; x is finite and inside the support. */
 typedef struct dist {
-    bool (*allows)(const double *with);
+    domain domain[3];   /* of each parameter */
     double least, most; /* of the support */
     long double (*density)(const double *with, long double x);
     gx_tails (*tails)(const double *with, long double x);
     long double (*inverse)(const double *with, gx_tails tails); /* NULL: whole numbers */
 } dist;
 
-static bool is_positive(double x)
-{
-    return x > 0 && isfinite(x);
-}
-
 // Normal ------------------------------------------------------------------------------------------
-
-static bool normal_allows(const double *with)
-{
-    return isfinite(with[0]) && is_positive(with[1]);
-}
 
 static long double normal_deviate(const double *with, long double x)
 {
@@ -66,11 +60,6 @@ static long double normal_inverse(const double *with, gx_tails tails)
 }
 
 // t -----------------------------------------------------------------------------------------------
-
-static bool df_allows(const double *with)
-{
-    return is_positive(with[0]);
-}
 
 /* y^a x^b / B(a, b): the density of log(x / y). */
 static long double beta_density(long double a, long double b, long double x, long double y)
@@ -98,17 +87,12 @@ static long double t_inverse(const double *with, gx_tails tails)
     bool is_above = tails.upper < tails.lower;
     long double tail = is_above ? tails.upper : tails.lower, y;
     gx_tails both = {1 - 2 * tail, 2 * tail}; // exact
-    long double x = gx_beta_inverse(0.5L, with[0] / 2, both, &y);
+    long double x = gx_beta_inverse(0.5L, with[0] / 2.0L, both, &y);
     long double t = sqrtl(with[0] * (x / y));
     return t == 0 || is_above ? t : -t;
 }
 
 // Gamma and chi2 ----------------------------------------------------------------------------------
-
-static bool two_allow(const double *with)
-{
-    return is_positive(with[0]) && is_positive(with[1]);
-}
 
 /* The density of x at the lower end, over the scale: what x^(shape - 1) is times a factor there. */
 static long double at_end(long double shape, long double factor)
@@ -208,12 +192,6 @@ static long double f_inverse(const double *with, gx_tails tails)
 
 // Binomial and Poisson ----------------------------------------------------------------------------
 
-static bool binomial_allows(const double *with)
-{
-    return with[0] >= 0 && isfinite(with[0]) && floor(with[0]) == with[0] && with[1] >= 0 &&
-           with[1] <= 1;
-}
-
 static long double binomial_density(const double *with, long double k)
 {
     long double n = with[0], p = with[1];
@@ -237,11 +215,6 @@ static gx_tails binomial_tails(const double *with, long double k)
     return (gx_tails){t.upper, t.lower};
 }
 
-static bool poisson_allows(const double *with)
-{
-    return with[0] >= 0 && isfinite(with[0]);
-}
-
 static long double poisson_density(const double *with, long double k)
 {
     if (k != floorl(k)) {
@@ -259,15 +232,16 @@ static gx_tails poisson_tails(const double *with, long double k)
 // All of them -------------------------------------------------------------------------------------
 
 static const dist dists[GX_DIST_COUNT] = {
-    [GX_DIST_NORMAL] = {normal_allows, -HUGE_VAL, HUGE_VAL, normal_density, normal_tails,
-                        normal_inverse},
-    [GX_DIST_T] = {df_allows, -HUGE_VAL, HUGE_VAL, t_density, t_tails, t_inverse},
-    [GX_DIST_CHI2] = {df_allows, 0, HUGE_VAL, chi2_density, chi2_tails, chi2_inverse},
-    [GX_DIST_F] = {two_allow, 0, HUGE_VAL, f_density, f_tails, f_inverse},
-    [GX_DIST_BETA] = {two_allow, 0, 1, beta_pdf, beta_tails, beta_inverse},
-    [GX_DIST_GAMMA] = {two_allow, 0, HUGE_VAL, gamma_density, gamma_tails, gamma_inverse},
-    [GX_DIST_BINOMIAL] = {binomial_allows, 0, HUGE_VAL, binomial_density, binomial_tails, NULL},
-    [GX_DIST_POISSON] = {poisson_allows, 0, HUGE_VAL, poisson_density, poisson_tails, NULL},
+    [GX_DIST_NORMAL] =
+        {{FINITE, POSITIVE}, -HUGE_VAL, HUGE_VAL, normal_density, normal_tails, normal_inverse},
+    [GX_DIST_T] = {{POSITIVE}, -HUGE_VAL, HUGE_VAL, t_density, t_tails, t_inverse},
+    [GX_DIST_CHI2] = {{POSITIVE}, 0, HUGE_VAL, chi2_density, chi2_tails, chi2_inverse},
+    [GX_DIST_F] = {{POSITIVE, POSITIVE}, 0, HUGE_VAL, f_density, f_tails, f_inverse},
+    [GX_DIST_BETA] = {{POSITIVE, POSITIVE}, 0, 1, beta_pdf, beta_tails, beta_inverse},
+    [GX_DIST_GAMMA] =
+        {{POSITIVE, POSITIVE}, 0, HUGE_VAL, gamma_density, gamma_tails, gamma_inverse},
+    [GX_DIST_BINOMIAL] = {{COUNT, PART}, 0, HUGE_VAL, binomial_density, binomial_tails, NULL},
+    [GX_DIST_POISSON] = {{MEAN}, 0, HUGE_VAL, poisson_density, poisson_tails, NULL},
 };
 
 /* Whether x is as far as the quantile asked for. */
@@ -288,8 +262,9 @@ static bool reaches(const search *s, double x)
 }
 
 /* The least whole number that reaches, from a first value: bracketed by doubled steps, halved. */
-static double search_whole(const search *s, double x, double step)
+static double search_whole(const search *s, double x)
 {
+    double step = 1;
     bool is_up = !reaches(s, x);
     double low = is_up ? x : -1, high = x; // low does not reach, high does
     for (; is_up; step *= 2) {
@@ -317,6 +292,23 @@ static double search_whole(const search *s, double x, double step)
     return high;
 }
 
+/* A whole number near the one sought: Newton's steps for the logarithm of the smaller tail. */
+static double nearer(const search *s, double x, gx_tails tails)
+{
+    bool is_lower = tails.lower < tails.upper;
+    for (int k = 0; k < 8; k++) {
+        gx_tails t = s->d->tails(s->with, x);
+        long double tail = is_lower ? t.lower : t.upper, aim = is_lower ? tails.lower : tails.upper;
+        long double step = tail / s->d->density(s->with, x) * logl(aim / tail);
+        double next = fmax(0, (double)roundl(is_lower ? x + step : x - step));
+        if (!(fabs(next - x) > 2) || !isfinite(next)) {
+            break;
+        }
+        x = next;
+    }
+    return x;
+}
+
 static double whole_quantile(gx_dist_kind kind, const search *s, gx_tails tails)
 {
     bool is_binomial = kind == GX_DIST_BINOMIAL;
@@ -329,8 +321,8 @@ static double whole_quantile(gx_dist_kind kind, const search *s, gx_tails tails)
         return 0;
     }
     // the normal deviate, with the skewness of Cornish and Fisher's expansion
-    double x = floor(mean + sd * z + (1 - 2 * p) * (z * z - 1) / 6 + 0.5);
-    return search_whole(s, fmax(x, 0), fmax(1, floor(sd * z * z * 0.01)));
+    double x = fmax(0, floor(mean + sd * z + (1 - 2 * p) * (z * z - 1) / 6 + 0.5));
+    return search_whole(s, nearer(s, is_binomial ? fmin(x, s->with[0]) : x, tails));
 }
 
 static double quantile(gx_dist_kind kind, bool is_upper, double p, const double *with)
@@ -345,16 +337,53 @@ static double quantile(gx_dist_kind kind, bool is_upper, double p, const double 
     return d->inverse != NULL ? (double)d->inverse(with, tails) : whole_quantile(kind, &s, tails);
 }
 
+static bool is_inside(domain of, double p)
+{
+    switch (of) {
+    case FINITE:
+        return isfinite(p);
+    case POSITIVE:
+        return p > 0 && isfinite(p);
+    case MEAN:
+        return p >= 0 && p <= 0x1p53;
+    case COUNT:
+        return p >= 0 && p <= 0x1p53 && floor(p) == p;
+    case PART:
+        return p >= 0 && p <= 1;
+    case NONE:
+        break;
+    }
+    return true;
+}
+
+const char *gx_dist_refuses(gx_dist_kind kind, const double *parameters, int *which)
+{
+    static const char *const words[] = {[FINITE] = "finite",
+                                        [POSITIVE] = "positive and finite",
+                                        [MEAN] = "from 0 to 2^53",
+                                        [COUNT] = "a whole number from 0 to 2^53",
+                                        [PART] = "from 0 to 1"};
+    for (int k = 0; k < 3 && dists[kind].domain[k] != NONE; k++) {
+        if (!is_inside(dists[kind].domain[k], parameters[k])) {
+            *which = k;
+            return words[dists[kind].domain[k]];
+        }
+    }
+    return NULL;
+}
+
 double gx_dist(gx_dist_kind kind, gx_dist_of of, double x, const double *parameters)
 {
     const dist *d = &dists[kind];
-    if (isnan(x) || !d->allows(parameters)) {
+    int which;
+    if (isnan(x) || gx_dist_refuses(kind, parameters, &which) != NULL) {
         return NAN;
     }
     if (of == GX_DIST_QUANTILE || of == GX_DIST_ISF) {
         return quantile(kind, of == GX_DIST_ISF, x, parameters);
     }
-    bool is_below = x<d->least, is_above = x> d->most;
+    bool is_below = x < d->least || x == -HUGE_VAL;
+    bool is_above = x > d->most || x == HUGE_VAL;
     if (is_below || is_above) {
         return of == GX_DIST_PDF ? 0 : (of == GX_DIST_CDF) == is_above;
     }

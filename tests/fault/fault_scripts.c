@@ -193,6 +193,8 @@ const fault_script fault_scripts[] = {
      HELPERS "SELECT gx_cast(gx_eval('floor(random(3000, 8, 1) * 2000000000)'), 'm31', 'V');",
      "SELECT gx_constraints('V', 'a = row[0] * next[1]; a ** 3 - row[2]; next[7]', '[1,2]', 'P'), "
      "gx_m31_inverse(gx_m31_mul('[[1,2]]', '[[3,4]]'))"},
+    {"distributions", SMALL,
+     "SELECT gx_cdf('t', 2.5, 12), gx_isf('f', '[[0.1,0.2]]', 3, 4), gx_betainc(2, 3, '[0.5]')"},
     {"lattice", HELPERS "SELECT gx_randn(3000, 8, 'V');",
      "SELECT gx_lattice_nearest('V', 'e8', 'P')"},
     {"label",

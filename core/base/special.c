@@ -24,11 +24,14 @@
 ** has one table of f; of the beta function they come from the equation that the deviance
 ** obeys, see beta_coefficients().
 **
-** Inverses: Halley's iteration for the logarithm of the smaller tail as a function of log x (gamma)
-** or log(x / y) (beta), where it is concave: Newton's iteration then converges from any place
-** on the side of the small values, and never leaves it.
+** The normal quantile: M. Wichura's algorithm AS241 (Applied Statistics 37, 1988), and a step of
+** Newton's where long double is meant.  Other inverses: Halley's iteration for the logarithm of the
+** smaller tail as a function of log x (gamma) or log(x / y) (beta), where it is concave: Newton's
+** iteration would converge from any place on the side of the small values, and never leave it.
 */
 #include "special.h"
+
+#include "random_tables.h"
 
 #include <float.h>
 #include <math.h>
@@ -99,20 +102,67 @@ long double gx_poisson_mass(long double k, long double x)
     return expl(-log_stirling(k) - deviance(k, x, k - x));
 }
 
-static long double binomial_mass(long double a, long double b, long double deviance)
+static long double binomial_factor(long double a, long double b)
 {
-    return expl(log_stirling(a + b) - log_stirling(a) - log_stirling(b) - deviance);
+    return expl(log_stirling(a + b) - log_stirling(a) - log_stirling(b));
 }
 
 long double gx_binomial_mass(long double a, long double b, long double x, long double y)
 {
-    return binomial_mass(a, b, beta_deviance(a, b, x, y));
+    return binomial_factor(a, b) * expl(-beta_deviance(a, b, x, y));
+}
+
+// Small shapes ------------------------------------------------------------------------------------
+
+/* log Gamma(1 + a) for a >= 0, with all its digits near 0. */
+static long double log_gamma1p(long double a)
+{
+    static const long double by[] = {-0.5772156649015328606065L, 0.8224670334241132182362L,
+                                     -0.4006856343865314284666L, 0.2705808084277845478790L,
+                                     -0.2073855510286739852663L, 0.1695571769974081899524L};
+    int sign;
+    if (a > 1e-3L) {
+        return lgammal_r(1 + a, &sign);
+    }
+    long double sum = 0;
+    for (int i = COUNT(by) - 1; i >= 0; i--) {
+        sum = (sum + by[i]) * a;
+    }
+    return sum;
+}
+
+static long double digamma(long double b)
+{
+    long double shift = 0;
+    for (; b < 10; b += 1) {
+        shift -= 1 / b;
+    }
+    static const long double over[] = {
+        1.0L / 12,       -1.0L / 120, 1.0L / 252,      -1.0L / 240,      1.0L / 132,
+        -691.0L / 32760, 1.0L / 12,   -3617.0L / 8160, 43867.0L / 14364, -174611.0L / 6600};
+    long double square = 1 / (b * b), sum = 0;
+    for (int i = COUNT(over) - 1; i >= 0; i--) {
+        sum = (sum + over[i]) * square;
+    }
+    return shift + logl(b) - 0.5L / b - sum;
+}
+
+/* log(Gamma(a + b) / Gamma(b)) for small a: the integral of digamma by Gauss's rule of 3 points. */
+static long double log_gamma_ratio(long double a, long double b)
+{
+    static const long double outer = 0.3872983346207416885180L; // sqrt(3 / 5) / 2
+    if (a > 1e-3L * b) {
+        return log_gamma1p(a + b) - log_gamma1p(b) - log1pl(a / b);
+    }
+    return a / 18 *
+           (8 * digamma(b + a / 2) +
+            5 * (digamma(b + a * (0.5L - outer)) + digamma(b + a * (0.5L + outer))));
 }
 
 // Large shapes ------------------------------------------------------------------------------------
 
-/* From this shape on, up to this |zeta|. */
-static const long double LARGE = 30, MOST_ZETA = 1;
+/* From these shapes on; those of beta_coefficients() cost more than a fraction below. */
+static const long double LARGE_GAMMA = 30, LARGE_BETA = 500;
 
 enum { MOST_TERMS = 40 };
 
@@ -124,27 +174,40 @@ static int terms_needed(long double m, long double zeta)
     return count < MOST_TERMS ? count : MOST_TERMS;
 }
 
+/* The lower tail as a function of w = log x (gamma) or log(x / y) (beta), a <= b. */
+typedef struct curve {
+    long double a, b;    /* b == 0: gamma */
+    long double factor;  /* of exp(-deviance) in the density; 0: not computed yet */
+    gx_tails tails;      /* where it was asked for last */
+    long double density; /* there, in w */
+    long double slope;   /* there, of the density's logarithm */
+} curve;
+
 static gx_tails swapped(gx_tails t)
 {
     return (gx_tails){t.upper, t.lower};
 }
 
-/* The tails at the side of the mean that is_above says, of a deviance. */
-static gx_tails large_shape(long double m, long double deviance, bool is_above,
-                            const long double *f, long double zeta, int count)
+static void put_tail(curve *c, bool is_upper, long double tail)
 {
-    long double b[MOST_TERMS + 2] = {0}, sum = 0;
+    gx_tails t = {1 - tail, tail};
+    c->tails = is_upper ? t : swapped(t);
+}
+
+static void large_shape(curve *c, long double deviance, long double zeta, const long double *f,
+                        int count)
+{
+    long double m = c->a, b[MOST_TERMS + 2] = {0}, sum = 0;
     for (int k = count - 1; k > 0; k--) {
         b[k - 1] = f[k] + (long double)(k + 1) * b[k + 1] / m;
     }
     for (int k = count - 2; k >= 0; k--) {
         sum = sum * zeta + b[k];
     }
-    long double series = expl(-deviance) / (SQRT_2PI * sqrtl(m)) * sum / (1 + b[1] / m);
+    long double over = expl(-deviance) / (SQRT_2PI * sqrtl(m) * (1 + b[1] / m));
     long double half = 0.5L * erfcl(sqrtl(deviance));
-    long double tail = is_above ? half + series : half - series;
-    gx_tails above = {1 - tail, tail};
-    return is_above ? above : swapped(above);
+    c->density = over * m * (c->b == 0 ? 1 : sqrtl(c->b / (m + c->b)));
+    put_tail(c, zeta > 0, zeta > 0 ? half + over * sum : half - over * sum);
 }
 
 // Incomplete gamma function -----------------------------------------------------------------------
@@ -211,7 +274,7 @@ static long double gamma_series(long double a, long double x)
     return sum;
 }
 
-/* Q(a, x) over the Poisson mass, by Lentz's algorithm. */
+/* Q(a, x) over x^a e^-x / Gamma(a), by Lentz's algorithm. */
 static long double gamma_fraction(long double a, long double x)
 {
     long double b = x + 1 - a, c = LDBL_MAX, d = 1 / b, h = d, change = 0;
@@ -223,26 +286,59 @@ static long double gamma_fraction(long double a, long double x)
         change = c * d;
         h *= change;
     }
-    return a * h;
+    return h;
+}
+
+/*
+** Tails of a small shape near 0: the lower one is exp(power) (1 + correction), the power and the
+** correction being of the order of the shape.
+*/
+static void small_shape(curve *c, long double power, long double correction)
+{
+    long double factor = expl(power);
+    c->tails.lower = factor + factor * correction;
+    c->tails.upper = -expm1l(power) - factor * correction;
+}
+
+/* P(a, x) = x^a / Gamma(a + 1) (1 + a sum of (-x)^n / (n! (a + n))), n > 0. */
+static void small_gamma(curve *c, long double x)
+{
+    long double a = c->a, power = a * logl(x) - log_gamma1p(a), term = 1, sum = 0;
+    for (int n = 1; fabsl(term) > SMALL; n++) {
+        term *= -x / n;
+        sum += term / (a + n);
+    }
+    c->density = a * expl(power - x);
+    small_shape(c, power, a * sum);
+}
+
+static void gamma_at(curve *c, long double x)
+{
+    long double a = c->a, D = deviance(a, x, a - x), zeta = sqrtl(2 * D / a);
+    c->slope = a - x;
+    if (a >= LARGE_GAMMA && zeta < 1) {
+        zeta = x > a ? zeta : -zeta;
+        large_shape(c, D, zeta, gamma_f, terms_needed(a, zeta));
+        return;
+    }
+    if (a < 1 && x < 1.5L) {
+        small_gamma(c, x);
+        return;
+    }
+    c->factor = c->factor == 0 ? a * expl(-log_stirling(a)) : c->factor;
+    c->density = c->factor * expl(-D);
+    bool is_upper = x >= a;
+    put_tail(c, is_upper, c->density * (is_upper ? gamma_fraction(a, x) : gamma_series(a, x) / a));
 }
 
 gx_tails gx_gamma_tails(long double a, long double x)
 {
+    curve c = {.a = a};
     if (x <= 0) {
         return (gx_tails){0, 1};
     }
-    long double less = a - x, D = deviance(a, x, less), zeta = sqrtl(2 * D / a);
-    if (a >= LARGE && zeta < MOST_ZETA) {
-        zeta = less < 0 ? zeta : -zeta;
-        return large_shape(a, D, less < 0, gamma_f, zeta, terms_needed(a, zeta));
-    }
-    long double mass = expl(-log_stirling(a) - D);
-    if (x < a || x < 1.5L) {
-        long double lower = mass * gamma_series(a, x);
-        return (gx_tails){lower, 1 - lower};
-    }
-    long double upper = mass * gamma_fraction(a, x);
-    return (gx_tails){1 - upper, upper};
+    gamma_at(&c, x);
+    return c.tails;
 }
 
 // Incomplete beta function ------------------------------------------------------------------------
@@ -292,90 +388,102 @@ static long double beta_fraction(long double a, long double b, long double x, lo
     return 1 / h;
 }
 
-/* For a <= b. */
-static gx_tails beta_tails(long double a, long double b, long double x, long double y)
+/* I_x(a, b) = x^a / (a B(a, b)) (1 + a sum of (1 - b) ... (n - b) x^n / (n! (a + n))), n > 0. */
+static void small_beta(curve *c, long double x, long double y)
 {
-    long double D = beta_deviance(a, b, x, y), zeta = sqrtl(2 * D / a), n = a + b;
-    if (a >= LARGE && zeta < MOST_ZETA) {
-        bool is_above = b * x > a * y;
+    long double a = c->a, b = c->b, power = a * logl(x) - log_gamma1p(a) + log_gamma_ratio(a, b);
+    long double term = 1, sum = 0;
+    for (int n = 1; fabsl(term) > SMALL; n++) {
+        term *= (n - b) * x / n;
+        sum += term / (a + n);
+    }
+    c->density = a * expl(power + b * (y > 0.5L ? log1pl(-x) : logl(y)));
+    small_shape(c, power, a * sum);
+}
+
+static void beta_at(curve *c, long double x, long double y)
+{
+    long double a = c->a, b = c->b, n = a + b;
+    long double D = beta_deviance(a, b, x, y), zeta = sqrtl(2 * D / a);
+    c->slope = a * y - b * x;
+    if (a >= LARGE_BETA && zeta < 0.15L) {
         long double f[MOST_TERMS];
-        zeta = is_above ? zeta : -zeta;
+        zeta = c->slope < 0 ? zeta : -zeta;
         int count = terms_needed(a, zeta);
         beta_coefficients(a / n, b / n, count, f);
-        return large_shape(a, D, is_above, f, zeta, count);
+        large_shape(c, D, zeta, f, count);
+        return;
     }
-    long double power = a / n * b * binomial_mass(a, b, D);
-    if (x * (n + 2) < a + 1) {
-        long double lower = power * beta_fraction(a, b, x, y);
-        return (gx_tails){lower, 1 - lower};
+    if (a < 1e-3L && x * (n + 2) < a + 1) {
+        small_beta(c, x, y);
+        return;
     }
-    long double upper = power * beta_fraction(b, a, y, x);
-    return (gx_tails){1 - upper, upper};
+    c->factor = c->factor == 0 ? a / n * b * binomial_factor(a, b) : c->factor;
+    c->density = c->factor * expl(-D);
+    bool is_upper = x * (n + 2) >= a + 1;
+    put_tail(c, is_upper,
+             c->density * (is_upper ? beta_fraction(b, a, y, x) : beta_fraction(a, b, x, y)));
 }
 
 gx_tails gx_beta_tails(long double a, long double b, long double x, long double y)
 {
-    if (x <= 0) {
-        return (gx_tails){0, 1};
+    if (a > b) {
+        return swapped(gx_beta_tails(b, a, y, x));
     }
-    if (y <= 0) {
-        return (gx_tails){1, 0};
+    curve c = {.a = a, .b = b};
+    if (x <= 0 || y <= 0) {
+        return x <= 0 ? (gx_tails){0, 1} : (gx_tails){1, 0};
     }
-    return a <= b ? beta_tails(a, b, x, y) : swapped(beta_tails(b, a, y, x));
+    beta_at(&c, x, y);
+    return c.tails;
 }
 
 // Inverses ----------------------------------------------------------------------------------------
 
-/* The z > 0 of an upper tail <= 1/2, to 4.5e-4 (Abramowitz and Stegun 26.2.23). */
-static long double rough_normal(long double tail)
+double gx_normal_quantile(double p)
 {
-    long double t = sqrtl(-2 * logl(tail));
-    return t - (2.515517L + t * (0.802853L + t * 0.010328L)) /
-                   (1 + t * (1.432788L + t * (0.189269L + t * 0.001308L)));
+    double q = p - 0.5, tail = q < 0 ? p : 1 - p;
+    if (fabs(q) <= 0.425) {
+        double r = 0.180625 - q * q;
+        return q * horner(central_a, r) / horner(central_b, r);
+    }
+    double r = sqrt(-log(tail));
+    double z = tail == 0 ? HUGE_VAL
+               : r <= 5  ? horner(middle_c, r - 1.6) / horner(middle_d, r - 1.6)
+                         : horner(far_e, r - 5) / horner(far_f, r - 5);
+    return q < 0 ? -z : z;
 }
 
 long double gx_normal_inverse(gx_tails tails)
 {
     bool is_above = tails.upper < tails.lower;
-    long double tail = is_above ? tails.upper : tails.lower;
-    if (tail <= 0) {
-        return is_above ? HUGE_VALL : -HUGE_VALL;
+    long double tail = is_above ? tails.upper : tails.lower, middle = 0.5L - tail;
+    if (tail <= 0 || middle == 0) {
+        return middle == 0 ? 0 : is_above ? HUGE_VALL : -HUGE_VALL;
     }
-    long double z = rough_normal(tail), middle = 0.5L - tail, step = 1;
-    if (middle == 0) {
-        return 0;
-    }
-    for (int k = 0; k < 5 && fabsl(step) > 1e-7L; k++) {
-        long double over =
-            z < 0.7L ? middle - 0.5L * erfl(z * SQRT_HALF) : 0.5L * erfcl(z * SQRT_HALF) - tail;
-        step = over * SQRT_2PI * expl(z * z / 2); // Newton's, then Halley's
-        step /= 1 - step * z / 2;
-        z += step;
-    }
+    long double z = -gx_normal_quantile((double)tail);
+    long double over =
+        z < 0.7L ? middle - 0.5L * erfl(z * SQRT_HALF) : 0.5L * erfcl(z * SQRT_HALF) - tail;
+    z += over * SQRT_2PI * expl(z * z / 2); // Newton's step: that was within 1e-15
     return is_above ? z : -z;
 }
 
-/* Tails as functions of w = log x (b == 0: gamma) or log(x / y). */
-typedef struct curve {
-    long double a, b;
-    gx_tails tails;
-    long double density, slope; /* of the lower tail; of the density's logarithm */
-} curve;
+/* x and y = 1 - x of log(x / y), the digits of both. */
+static long double from_odds(long double w, long double *y)
+{
+    long double odds = expl(-fabsl(w)), small = odds / (1 + odds), large = 1 / (1 + odds);
+    *y = w < 0 ? large : small;
+    return w < 0 ? small : large;
+}
 
 static void curve_at(curve *c, long double w)
 {
     if (c->b == 0) {
-        long double x = expl(w);
-        c->tails = gx_gamma_tails(c->a, x);
-        c->density = c->a * gx_poisson_mass(c->a, x);
-        c->slope = c->a - x;
-        return;
+        gamma_at(c, expl(w));
+    } else {
+        long double y, x = from_odds(w, &y);
+        beta_at(c, x, y);
     }
-    long double odds = expl(-fabsl(w)), small = odds / (1 + odds), large = 1 / (1 + odds);
-    long double x = w < 0 ? small : large, y = w < 0 ? large : small;
-    c->tails = gx_beta_tails(c->a, c->b, x, y);
-    c->density = c->a / (c->a + c->b) * c->b * gx_binomial_mass(c->a, c->b, x, y);
-    c->slope = c->a * y - c->b * x;
 }
 
 /* Beyond, exp is 0 or infinite. */
@@ -404,8 +512,8 @@ static long double solve(curve *c, gx_tails wanted, long double w)
             low = w;
         }
         long double rate = (is_lower ? c->density : -c->density) / tail;
-        long double bent = rate - off * (c->slope - rate) / 2;
-        long double next = w - off / (bent * rate > 0 ? bent : rate);
+        long double bend = off * (c->slope - rate) / 2;
+        long double next = w - off / (fabsl(bend) < fabsl(rate) / 2 ? rate - bend : rate);
         bool is_inside = next >= low && next <= high;
         if (is_inside && fabsl(off) < 1e-6L) {
             return next;
@@ -418,10 +526,11 @@ static long double solve(curve *c, gx_tails wanted, long double w)
     return w;
 }
 
-/* The upper normal deviate of tails, roughly. */
+/* The normal deviate of tails, roughly. */
 static long double rough_deviate(gx_tails t)
 {
-    return t.upper < t.lower ? rough_normal(t.upper) : -rough_normal(t.lower);
+    return t.upper < t.lower ? -gx_normal_quantile((double)t.upper)
+                             : gx_normal_quantile((double)t.lower);
 }
 
 static long double log_gamma(long double a)
@@ -454,16 +563,28 @@ long double gx_gamma_inverse(long double a, gx_tails tails)
     return w < -MOST_LOG ? 0 : expl(solve(&c, tails, w));
 }
 
-/* log(x / y) of the beta function for a <= b, roughly: as I_x(a, b) < (x / y)^a / (a B(a, b)). */
-static long double rough_beta(long double a, long double b, gx_tails t)
+/* log(x / y) of the beta function for 2 <= a <= b, roughly (Carter; Abramowitz, Stegun 26.5.22). */
+static long double rough_odds(long double a, long double b, long double deviate)
 {
-    long double log_beta = log_gamma(a) + log_gamma(b) - log_gamma(a + b);
+    long double over_a = 1 / (2 * a - 1), over_b = 1 / (2 * b - 1), h = 2 / (over_a + over_b);
+    long double lambda = (deviate * deviate - 3) / 6;
+    long double bend = (over_b - over_a) * (lambda + 5 / 6.0L - 2 / (3 * h));
+    return logl(a / b) + 2 * (deviate * sqrtl(h + lambda) / h + bend);
+}
+
+/* For all a <= b.  I_x(a, b) < (x / y)^a / (a B(a, b)), and the same with x and y exchanged. */
+static long double rough_beta(const curve *c, gx_tails t)
+{
+    long double a = c->a, b = c->b, w;
+    long double log_beta = a * logl(a / (a + b)) - b * log1pl(a / b) - logl(c->factor);
     long double least = (logl(t.lower) + logl(a) + log_beta) / a;
-    long double most = -(logl(t.upper) + logl(b) + log_beta) / b, w;
-    if (b < 1) {
-        w = t.lower < t.upper ? least : most;
-    } else { // -log(1 - x) is nearly a gamma variate over b + (a - 1) / 2
+    long double most = -(logl(t.upper) + logl(b) + log_beta) / b;
+    if (a >= 2 && b < 20 * a) {
+        w = rough_odds(a, b, rough_deviate(t));
+    } else if (b >= 1) { // -log(1 - x) is nearly a gamma variate over b + (a - 1) / 2
         w = logl(expm1l(expl(rough_gamma(a, t)) / (b + (a - 1) / 2)));
+    } else {
+        w = t.lower < t.upper ? least : most;
     }
     return fminl(fmaxl(w, least), most);
 }
@@ -479,10 +600,8 @@ long double gx_beta_inverse(long double a, long double b, gx_tails tails, long d
         *y = tails.lower <= 0;
         return tails.lower > 0;
     }
-    curve c = {.a = a, .b = b};
-    long double w = rough_beta(a, b, tails);
+    curve c = {.a = a, .b = b, .factor = a / (a + b) * b * binomial_factor(a, b)};
+    long double w = rough_beta(&c, tails);
     w = fabsl(w) > MOST_LOG ? w : solve(&c, tails, w);
-    long double odds = expl(-fabsl(w)), small = odds / (1 + odds), large = 1 / (1 + odds);
-    *y = w < 0 ? large : small;
-    return w < 0 ? small : large;
+    return from_odds(w, y);
 }
