@@ -463,7 +463,7 @@ static bool begin(gx_fn *fn, uint32_t used, void *memory, int64_t *rows)
 {
     static const char *const keys[COLUMNS] = {"statistic", "df",      "p_value", "effect",
                                               "ci_low",    "ci_high", "n",       "method"};
-    shown *row = memory;
+    shown *one = memory;
     const char *text = NULL, *rest = NULL;
     (void)used;
     *rows = 0;
@@ -473,10 +473,10 @@ static bool begin(gx_fn *fn, uint32_t used, void *memory, int64_t *rows)
     if (!gx_fn_text(fn, 0, "result", &text)) {
         return false;
     }
-    row->object = gx_json_parse(text, strlen(text), &rest);
+    one->object = gx_json_parse(text, strlen(text), &rest);
     for (int k = 0; k < COLUMNS; k++) {
-        row->item[k] = cJSON_GetObjectItemCaseSensitive(row->object, keys[k]);
-        if (row->item[k] == NULL) {
+        one->item[k] = cJSON_GetObjectItemCaseSensitive(one->object, keys[k]);
+        if (one->item[k] == NULL) {
             return gx_fn_fail(fn, "result is not what a test of hypothesis gives: no \"%s\" in it",
                               keys[k]);
         }

@@ -11,6 +11,7 @@
 */
 #include "tests.h"
 
+#include <float.h>
 #include <math.h>
 
 // r and rho ---------------------------------------------------------------------------------------
@@ -23,9 +24,12 @@ static const char *find_fault(const gx_sample *s)
                                                         : NULL;
 }
 
+/* Of what is perfectly in line exactly 1 or -1: so one root, where the product is in range. */
 static double coefficient_of(const gx_sample *s)
 {
-    double r = s->cross / sqrt(s->all.m2) / sqrt(s->other.m2);
+    double product = s->all.m2 * s->other.m2;
+    bool is_in_range = product >= DBL_MIN && isfinite(product);
+    double r = s->cross / (is_in_range ? sqrt(product) : sqrt(s->all.m2) * sqrt(s->other.m2));
     return fmax(-1, fmin(1, r));
 }
 
@@ -73,9 +77,14 @@ static gx_code spearman(gx_sample *s, const gx_test_options *opt, gx_test *out, 
         gx_sample_rank(s);
         gx_sample_swap(s);
     }
-    for (int64_t k = 0; k < s->rows; k++) {
-        gx_sample_add_cross(s, s->row[k].x, s->row[k].y);
+    for (int64_t k = 0; k < s->rows; k++) { // multiples of 1/4, whose sums are exact
+        double mean = 0.5 * (double)(s->rows + 1), x = s->row[k].x - mean, y = s->row[k].y - mean;
+        s->all.m2 += x * x;
+        s->other.m2 += y * y;
+        s->cross += x * y;
     }
+    s->all.is_varied = s->all.m2 > 0;
+    s->other.is_varied = s->other.m2 > 0;
     const char *fault = find_fault(s);
     if (fault != NULL) {
         return gx_test_without(out, fault);
