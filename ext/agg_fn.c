@@ -55,17 +55,30 @@ static void fail(sqlite3_context *sql, head *group, const gx_err *err)
     gx_result_error(sql, bound->fn->def.name, &full);
 }
 
-/* The options of the first row, as any function's; *argc without them. */
-static gx_code take_options(sqlite3_context *sql, int *argc, sqlite3_value **argv, void *options,
-                            gx_err *err)
+/* How many arguments there are without the options is right, or said. */
+static gx_code check_count(const gx_agg_fn *fn, int argc, gx_err *err)
 {
-    const binding *bound = sqlite3_user_data(sql);
-    const gx_agg_fn *def = bound->fn;
-    gx_fn fn;
-    if (gx_fn_begin(&fn, sql, bound->ctx, &def->def, *argc, argv)) {
-        gx_fn_options(&fn, def->keys, options);
+    int most = fn->def.max_args < 0 ? INT32_MAX : fn->def.max_args - (fn->keys != NULL);
+    if (argc >= fn->def.min_args && argc <= most) {
+        return GX_OK;
     }
-    *argc = fn.argc;
+    char usage[GX_USAGE_BYTES];
+    gx_help_usage(fn->def.name, usage);
+    bool is_few = argc < fn->def.min_args;
+    return gx_fail(err, GX_ARG, "takes %s %d arguments before the options, not %d%s",
+                   is_few ? "at least" : "at most", is_few ? fn->def.min_args : most, argc, usage);
+}
+
+/* With options, which are read as any function's. */
+static gx_code start_with_options(const binding *bound, sqlite3_context *sql, head *group, int argc,
+                                  sqlite3_value **argv, void *options, gx_err *err)
+{
+    gx_fn fn;
+    if (gx_fn_begin(&fn, sql, bound->ctx, &bound->fn->def, argc, argv) &&
+        gx_fn_options(&fn, bound->fn->keys, options) &&
+        gx_fn_check(&fn, check_count(bound->fn, fn.argc, &fn.err))) {
+        gx_fn_check(&fn, bound->fn->start(bound->ctx, group->state, fn.argc, options, &fn.err));
+    }
     gx_code rc = gx_fn_end(&fn);
     if (rc != GX_OK) {
         *err = fn.run.err;
@@ -77,23 +90,16 @@ static gx_code start(sqlite3_context *sql, head *group, int argc, sqlite3_value 
 {
     const binding *bound = sqlite3_user_data(sql);
     const gx_agg_fn *fn = bound->fn;
-    _Alignas(16) char options[GX_AGG_OPTIONS_BYTES] = {0};
+    _Alignas(16) char options[GX_AGG_OPTIONS_BYTES];
+    memset(options, 0, fn->options_bytes);
     group->bound = bound;
     if (fn->defaults != NULL) {
         fn->defaults(options);
     }
-    int most = fn->def.max_args < 0 ? INT32_MAX : fn->def.max_args - (fn->keys != NULL);
-    bool has_options = argc > 0 && gx_arg_begins(argv[argc - 1], '{');
-    if (has_options || argc < fn->def.min_args || argc > most) {
-        GX_TRY(take_options(sql, &argc, argv, options, err)); // which counts the arguments
+    if (argc > 0 && gx_arg_begins(argv[argc - 1], '{')) {
+        return start_with_options(bound, sql, group, argc, argv, options, err);
     }
-    if (argc < fn->def.min_args || argc > most) {
-        char usage[GX_USAGE_BYTES];
-        gx_help_usage(fn->def.name, usage);
-        return gx_fail(err, GX_ARG, "takes %s %d arguments before the options, not %d%s",
-                       argc < fn->def.min_args ? "at least" : "at most",
-                       argc < fn->def.min_args ? fn->def.min_args : most, argc, usage);
-    }
+    GX_TRY(check_count(fn, argc, err));
     return fn->start(bound->ctx, group->state, argc, options, err);
 }
 

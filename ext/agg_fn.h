@@ -54,7 +54,9 @@ enum { GX_AGG_OPTIONS_BYTES = 512 };
     AGG(mann_whitney)                                                                              \
     AGG(wilcoxon)                                                                                  \
     AGG(kruskal)                                                                                   \
-    AGG(ks_test)
+    AGG(ks_test)                                                                                   \
+    AGG(lm) /* fn_lm.c */                                                                          \
+    AGG(glm)
 
 #define GX_AGG_DECLARE(name) extern const gx_agg_fn gx_agg_##name;
 GX_AGG_FNS(GX_AGG_DECLARE)

@@ -117,6 +117,9 @@ typedef struct gx_table_fn {
     TABLE(svd)                                                                                     \
     TABLE(lu) /* fn_factor.c */                                                                    \
     TABLE(qr)                                                                                      \
+    TABLE(lm_terms) /* vtab_lm.c   */                                                               \
+    TABLE(lm_model)                                                                                \
+    TABLE(lm_anova)                                                                                \
     TABLE(lstsq)  /* fn_lstsq.c  */                                                                \
     TABLE(logdet) /* fn_det.c    */                                                                \
     TABLE(plan)   /* vtab_plan.c */                                                                \

@@ -1,0 +1,378 @@
+/*
+** What is done with blocks of rows of a regression, and passes over all of them.  See lm_int.h.
+**
+** A generalised model is a row of least squares (McCullagh & Nelder 1989, 2.5): with the mean
+** mu(eta), its derivative mu' and the variance V(mu) of a row, a step solves for the working
+** response z = eta + (y - mu) / mu' with weights w mu'^2 / V(mu).
+*/
+#include "lm_int.h"
+
+#include "../alg/narrow.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What a row comes to at a mean. */
+typedef struct mean_of_row {
+    double eta, mu, slope, variance;
+    double loglik;    /* of y at mu, but for what no mean changes: in `constant` */
+    double saturated; /* of y at y, the same                                     */
+    double constant;
+} mean_of_row;
+
+static double y_log(double y, double x)
+{
+    return y == 0 ? 0 : y * log(x);
+}
+
+static double log_normal_tail(double z) /* log of P(Z <= z) */
+{
+    return log(0.5 * erfc(-z * 0.70710678118654752440));
+}
+
+static mean_of_row at_mean(gx_family family, double y, double eta)
+{
+    static const double root_2pi = 2.50662827463100050242;
+    mean_of_row m = {.eta = eta, .mu = gx_family_mean(family, eta)};
+    m.saturated = y_log(y, y) + (family == GX_POISSON ? -y : y_log(1 - y, 1 - y));
+    if (family == GX_POISSON) {
+        m.slope = m.variance = m.mu;
+        m.loglik = y * eta - m.mu;
+        m.constant = -lgamma(y + 1);
+    } else if (family == GX_LOGIT) {
+        double small = exp(-fabs(eta)); // mu (1 - mu) without taking mu from 1
+        m.slope = m.variance = small / ((1 + small) * (1 + small));
+        m.loglik = y * eta - (fmax(eta, 0) + log1p(small));
+    } else {
+        double up = gx_family_mean(family, -eta);
+        m.slope = exp(-0.5 * eta * eta) / root_2pi;
+        m.variance = m.mu * up;
+        m.loglik = (y == 0 ? 0 : y * log_normal_tail(eta)) +
+                   (y == 1 ? 0 : (1 - y) * log_normal_tail(-eta));
+    }
+    return m;
+}
+
+/* Where a first step begins: near y itself, inside the range. */
+static double first_eta(gx_family family, double y)
+{
+    double mu = (y + 0.5) / 2;
+    switch (family) {
+    case GX_LOGIT:
+        return log(mu / (1 - mu));
+    case GX_PROBIT: // a normal quantile, near enough to begin with
+        return 0.6 * log(mu / (1 - mu));
+    default:
+        return log(y + 0.5);
+    }
+}
+
+static void linear_predictor(const gx_lm_job *job, const double *block, int64_t rows, double *eta)
+{
+    memset(eta, 0, (size_t)rows * sizeof *eta);
+    for (int64_t j = 0; j < job->lm->cols; j++) {
+        double b = job->estimate[j];
+        for (int64_t i = 0; i < rows && b != 0; i++) {
+            eta[i] += b * block[i + j * GX_LM_LD];
+        }
+    }
+}
+
+/* z into y's column, sqrt of the step's weights into the weights'. */
+static void working_response(const gx_lm_job *job, double *block, int64_t rows, gx_lm_sums *sums)
+{
+    const gx_family family = job->lm->spec.family;
+    double eta[GX_LM_BLOCK], *y = block + job->lm->y * GX_LM_LD;
+    double *weights = block + job->lm->cols * GX_LM_LD;
+    if (job->estimate != NULL) {
+        linear_predictor(job, block, rows, eta);
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        double w = weights[i];
+        double at = job->estimate != NULL ? eta[i] : first_eta(family, y[i]);
+        mean_of_row m = at_mean(family, y[i], at);
+        sums->deviance += 2 * w * (m.saturated - m.loglik);
+        sums->loglik += w * (m.loglik + m.constant);
+        sums->weight += w;
+        sums->weighted_y += w * y[i];
+        sums->saturated += w * m.saturated;
+        sums->eta = fmax(sums->eta, fabs(at));
+        bool is_flat = !(m.slope > 1e-300) || !(m.variance > 1e-300);
+        y[i] = is_flat ? at : at + (y[i] - m.mu) / m.slope;
+        weights[i] = is_flat ? 0 : sqrt(w * (m.slope / m.variance) * m.slope);
+    }
+}
+
+/* e^2 x x' of each row into out, or e x into the sums of its cluster. */
+static void add_meat(const gx_lm_job *job, const double *block, int64_t rows, double *out,
+                     int64_t ld)
+{
+    const gx_lm *lm = job->lm;
+    const gx_fit *fit = job->fit;
+    const double *clusters = block + (lm->cols + 1) * GX_LM_LD;
+    double eta[GX_LM_BLOCK], x[GX_LM_COLUMNS];
+    linear_predictor(job, block, rows, eta);
+    for (int64_t i = 0; i < rows; i++) {
+        double e = block[i + lm->y * GX_LM_LD] - eta[i], h = 0;
+        for (int64_t j = 0; j < lm->cols; j++) {
+            if (job->final_of[j] >= 0) {
+                x[job->final_of[j]] = block[i + j * GX_LM_LD];
+            }
+        }
+        if (lm->spec.robust == GX_CLUSTERED) {
+            double *sum = job->clusters + (int64_t)clusters[i] * fit->columns;
+            for (int64_t j = 0; j < fit->columns; j++) {
+                sum[j] += e * x[j];
+            }
+            continue;
+        }
+        for (int64_t k = 0; k < fit->rank && lm->spec.robust >= GX_HC2; k++) {
+            double z = 0; // row of Q: x' R^-1
+            for (int64_t j = 0; j <= k; j++) {
+                z += x[fit->kept[j]] * fit->inverse[j + k * fit->rank];
+            }
+            h += z * z;
+        }
+        double left = 1 - h, share = e * e;
+        share /= lm->spec.robust == GX_HC2 ? left : lm->spec.robust == GX_HC3 ? left * left : 1;
+        for (int64_t j = 0; j < fit->columns; j++) {
+            for (int64_t k = 0; k <= j; k++) {
+                out[k + j * ld] += share * x[k] * x[j];
+            }
+        }
+    }
+}
+
+void gx_lm_block(const gx_lm_job *job, double *block, int64_t rows, double *out, int64_t ld,
+                 gx_lm_sums *sums)
+{
+    const gx_lm *lm = job->lm;
+    double *weights = block + lm->cols * GX_LM_LD;
+    bool is_scaled = lm->weight >= 0 || job->what == GX_LM_STEP;
+    if (job->what == GX_LM_STEP) {
+        working_response(job, block, rows, sums);
+    }
+    for (int64_t i = 0; i < rows && lm->weight >= 0 && job->what != GX_LM_STEP; i++) {
+        weights[i] = sqrt(weights[i]);
+    }
+    for (int64_t j = 0; j < lm->cols && is_scaled; j++) {
+        for (int64_t i = 0; i < rows; i++) {
+            block[i + j * GX_LM_LD] *= weights[i];
+        }
+    }
+    if (job->what == GX_LM_MEAT) {
+        add_meat(job, block, rows, out, ld);
+    } else {
+        gx_triangle_fold(out, ld, lm->cols, block, GX_LM_LD, rows);
+    }
+}
+
+// Stored matrices ---------------------------------------------------------------------------------
+
+typedef struct stored_pass {
+    const gx_lm *lm;
+    const gx_lm_job *job;
+    const gx_lm_stored *from;
+    int64_t height, size; /* rows of a unit; of what is added to, columns and leading dimension */
+    double *out;
+    int64_t ld;
+    gx_lm_sums *sums;
+} stored_pass;
+
+static void add_sums(gx_lm_sums *to, const gx_lm_sums *from)
+{
+    to->deviance += from->deviance;
+    to->loglik += from->loglik;
+    to->weight += from->weight;
+    to->weighted_y += from->weighted_y;
+    to->saturated += from->saturated;
+    to->eta = fmax(to->eta, from->eta);
+    to->rows += from->rows;
+    to->log_weights += from->log_weights;
+}
+
+/* What no row of numbers may have; which are finite. */
+static gx_code check(const gx_lm *lm, const double *block, int64_t rows, int64_t row0, gx_err *err)
+{
+    for (int64_t j = 0; j <= lm->cols; j++) {
+        for (int64_t i = 0; i < rows; i++) {
+            double x = block[i + j * GX_LM_LD];
+            if (!isfinite(x) || (j == lm->cols && x < 0)) {
+                return gx_fail(err, GX_ARG, "row %lld has %s", (long long)(row0 + i),
+                               isnan(x)        ? "NaN: there is nothing to compute with"
+                               : j == lm->cols ? "a weight that is negative or infinite"
+                                               : "an infinite number");
+            }
+        }
+    }
+    return gx_lm_response(lm->spec.family, block + lm->y * GX_LM_LD, rows, err);
+}
+
+static void count_rows(const double *weights, int64_t count, gx_lm_sums *sums)
+{
+    for (int64_t k = 0; k < count; k++) {
+        double w = weights[k];
+        sums->rows += w > 0;
+        sums->log_weights += w > 0 && w != 1 ? log(w) : 0;
+    }
+}
+
+/* count rows of a strip as the columns of [X y] and their weights. */
+static void fill_block(const stored_pass *p, const double *strip, const double *y,
+                       const double *weights, int64_t count, double *block)
+{
+    const gx_lm *lm = p->lm;
+    int64_t first = lm->spec.no_intercept ? 0 : 1;
+    for (int64_t k = 0; k < count; k++) {
+        block[k] = 1;
+        block[k + lm->cols * GX_LM_LD] = p->from->weights == NULL ? 1 : weights[k];
+    }
+    for (int64_t j = 0; j < p->from->X->cols; j++) {
+        memcpy(block + (first + j) * GX_LM_LD, strip + j * p->height,
+               (size_t)count * sizeof *block);
+    }
+    memcpy(block + lm->y * GX_LM_LD, y, (size_t)count * sizeof *block);
+}
+
+static gx_code work(void *arg, int64_t unit, gx_pass_thread *thread, void *memory, void *part,
+                    gx_err *err)
+{
+    const stored_pass *p = arg;
+    const gx_lm *lm = p->lm;
+    int64_t row0 = unit * p->height, rows = gx_min(p->height, p->from->X->rows - row0);
+    int64_t columns = p->from->X->cols;
+    double *strip = memory, *y = strip + columns * p->height, *weights = y + p->height;
+    double *block = weights + p->height, *out = part;
+    gx_lm_sums *sums = (gx_lm_sums *)(out + p->size * p->size);
+    memset(part, 0, (size_t)(p->size * p->size) * sizeof *out + sizeof *sums);
+    GX_TRY(gx_pass_read(thread, p->from->X, row0, 0, rows, columns, GX_F64, strip, p->height, err));
+    GX_TRY(gx_pass_read(thread, p->from->y, row0, 0, rows, 1, GX_F64, y, p->height, err));
+    if (p->from->weights != NULL) {
+        GX_TRY(gx_pass_read(thread, p->from->weights, row0, 0, rows, 1, GX_F64, weights, p->height,
+                            err));
+    }
+    for (int64_t i = 0; i < rows; i += GX_LM_BLOCK) {
+        int64_t count = gx_min(GX_LM_BLOCK, rows - i);
+        fill_block(p, strip + i, y + i, weights + i, count, block);
+        GX_TRY(check(lm, block, count, row0 + i, err));
+        count_rows(block + lm->cols * GX_LM_LD, count, sums);
+        gx_lm_block(p->job, block, count, out, p->size, sums);
+    }
+    return GX_OK;
+}
+
+static gx_code fold(void *arg, int64_t unit, void *part, gx_err *err)
+{
+    const stored_pass *p = arg;
+    double *out = part;
+    (void)unit, (void)err;
+    add_sums(p->sums, (const gx_lm_sums *)(out + p->size * p->size));
+    if (p->job->what != GX_LM_MEAT) {
+        gx_triangle_fold(p->out, p->ld, p->size, out, p->size, p->size);
+        return GX_OK;
+    }
+    for (int64_t j = 0; j < p->size; j++) {
+        for (int64_t i = 0; i <= j; i++) {
+            p->out[i + j * p->ld] += out[i + j * p->size];
+        }
+    }
+    return GX_OK;
+}
+
+static gx_code stored_all(gx_lm *lm, const gx_lm_job *job, double *out, int64_t ld,
+                          gx_lm_sums *sums, gx_err *err)
+{
+    enum { STRIP_BYTES = 4 << 20, VALUE_ROWS = 4096 };
+    const gx_lm_stored *from = lm->stored;
+    const gx_mat *X = from->X;
+    int64_t width = X->cols + 2, most = STRIP_BYTES / 8 / width;
+    int64_t tile = gx_mat_is_tiled(X) ? X->tile_rows : VALUE_ROWS;
+    stored_pass p = {.lm = lm, .job = job, .from = from, .out = out, .ld = ld, .sums = sums};
+    p.height = gx_max(1, gx_min(X->rows, tile > most ? tile : most / tile * tile));
+    p.size = job->what == GX_LM_MEAT ? job->fit->columns : lm->cols;
+    const gx_mat *sources[] = {X, from->y, from->weights};
+    size_t block = (size_t)(lm->cols + 2) * GX_LM_LD;
+    const gx_pass pass = {
+        .sources = sources,
+        .source_count = 3,
+        .units = (X->rows + p.height - 1) / p.height,
+        .bytes = (double)X->rows * (double)width * 8,
+        .flops = 2.0 * (double)X->rows * (double)width * (double)width,
+        .work_bytes = ((size_t)(width * p.height) + block) * sizeof(double),
+        .part_bytes = (size_t)(p.size * p.size) * sizeof(double) + sizeof(gx_lm_sums),
+        .work = work,
+        .fold = fold,
+        .arg = &p,
+    };
+    if (gx_pass_run(from->run, &pass) != GX_OK) {
+        return gx_fail(err, from->run->err.code, "%s", from->run->err.text);
+    }
+    return GX_OK;
+}
+
+gx_code gx_lm_all(gx_lm *lm, const gx_lm_job *job, double *out, int64_t ld, gx_lm_sums *sums,
+                  gx_err *err)
+{
+    if (lm->stored != NULL) {
+        return stored_all(lm, job, out, ld, sums, err);
+    }
+    for (int64_t i = lm->first; i < lm->fill; i += GX_LM_BLOCK) {
+        int64_t count = gx_min(GX_LM_BLOCK, lm->fill - i);
+        gx_lm_expand(lm, lm->rows + i * (lm->count + 1), count, lm->block);
+        gx_lm_block(job, lm->block, count, out, ld, sums);
+    }
+    return GX_OK;
+}
+
+/* Numbers alone, and no weights: the triangle of a narrow matrix, where that is planned for. */
+static gx_code fold_stored(gx_lm *lm, gx_err *err)
+{
+    const gx_lm_stored *from = lm->stored;
+    gx_mat with_ones;
+    gx_scalar *zeros; // nothing is taken off the columns
+    gx_stack plan;
+    if (lm->spec.family != GX_GAUSSIAN || from->weights != NULL) {
+        return GX_OK;
+    }
+    GX_TRY(gx_lm_room(lm, err));
+    GX_TRY(gx_mem_calloc(lm->mem, (size_t)lm->cols * sizeof *zeros, "a regression", &zeros, err));
+    gx_mat_centred(&with_ones, from->X, GX_F64, zeros, NULL, true);
+    if (gx_stack_plan(from->run, lm->spec.no_intercept ? from->X : &with_ones, from->y, GX_F64,
+                      &plan)) {
+        lm->has_triangle = gx_stack_run(from->run, &plan, lm->r) == GX_OK;
+    }
+    gx_mem_free(lm->mem, zeros);
+    return gx_ok(from->run) ? GX_OK : gx_fail(err, from->run->err.code, "%s", from->run->err.text);
+}
+
+gx_code gx_lm_matrices(gx_run *run, const gx_lm_spec *spec, const gx_mat *X, const gx_mat *y,
+                       const gx_mat *weights, const char *const *names, void **blob, size_t *bytes)
+{
+    gx_mem *mem = run->ctx->mem;
+    gx_err err = {0};
+    gx_lm lm;
+    const gx_lm_stored stored = {.run = run, .X = X, .y = y, .weights = weights};
+    int count = (int)gx_min(X->cols, GX_LM_ARGS + 1);
+    bool has_weights = weights != NULL;
+    gx_lm_role roles[GX_LM_ARGS + 2] = {GX_LM_NUMBER};
+    const gx_mat *sides[] = {y, weights};
+    for (int k = 0; k < 1 + has_weights; k++) {
+        if (sides[k]->rows != X->rows || sides[k]->cols != 1) {
+            gx_fail(&err, GX_ARG, "%s is %lldx%lld, and X has %lld rows", sides[k]->label,
+                    (long long)sides[k]->rows, (long long)sides[k]->cols, (long long)X->rows);
+            return gx_run_fail(run, &err);
+        }
+    }
+    roles[count] = GX_LM_WEIGHT;
+    gx_code rc = gx_lm_begin(&lm, mem, spec, count + has_weights, roles, &err);
+    lm.stored = &stored;
+    lm.n = X->rows;
+    if (rc == GX_OK) {
+        rc = fold_stored(&lm, &err);
+    }
+    if (rc == GX_OK) {
+        rc = gx_lm_finish(&lm, names, blob, bytes, &err);
+    }
+    gx_lm_clear(&lm);
+    return rc == GX_OK ? rc : gx_run_fail(run, &err);
+}
