@@ -98,7 +98,7 @@ static long double t_inverse(const double *with, gx_tails tails)
     bool is_above = tails.upper < tails.lower;
     long double tail = is_above ? tails.upper : tails.lower, y;
     gx_tails both = {1 - 2 * tail, 2 * tail}; // exact
-    long double x = gx_beta_inverse(0.5L, with[0] / 2, both, &y);
+    long double x = gx_beta_inverse(0.5L, with[0] / 2.0L, both, &y);
     long double t = sqrtl(with[0] * (x / y));
     return t == 0 || is_above ? t : -t;
 }
@@ -208,10 +208,13 @@ static long double f_inverse(const double *with, gx_tails tails)
 
 // Binomial and Poisson ----------------------------------------------------------------------------
 
+/* Up to here a double has all whole numbers. */
+static const double MOST_WHOLE = 0x1p53;
+
 static bool binomial_allows(const double *with)
 {
-    return with[0] >= 0 && isfinite(with[0]) && floor(with[0]) == with[0] && with[1] >= 0 &&
-           with[1] <= 1;
+    double n = with[0], p = with[1];
+    return n >= 0 && n <= MOST_WHOLE && floor(n) == n && p >= 0 && p <= 1;
 }
 
 static long double binomial_density(const double *with, long double k)
@@ -239,7 +242,7 @@ static gx_tails binomial_tails(const double *with, long double k)
 
 static bool poisson_allows(const double *with)
 {
-    return with[0] >= 0 && isfinite(with[0]);
+    return with[0] >= 0 && with[0] <= MOST_WHOLE;
 }
 
 static long double poisson_density(const double *with, long double k)
@@ -372,7 +375,8 @@ double gx_dist(gx_dist_kind kind, gx_dist_of of, double x, const double *paramet
     if (of == GX_DIST_QUANTILE || of == GX_DIST_ISF) {
         return quantile(kind, of == GX_DIST_ISF, x, parameters);
     }
-    bool is_below = x<d->least, is_above = x> d->most;
+    bool is_below = x < d->least || x == -HUGE_VAL;
+    bool is_above = x > d->most || x == HUGE_VAL;
     if (is_below || is_above) {
         return of == GX_DIST_PDF ? 0 : (of == GX_DIST_CDF) == is_above;
     }

@@ -109,6 +109,53 @@ long double gx_binomial_mass(long double a, long double b, long double x, long d
     return binomial_factor(a, b) * expl(-beta_deviance(a, b, x, y));
 }
 
+// Small shapes ------------------------------------------------------------------------------------
+
+/* log Gamma(1 + a) for a >= 0, with all its digits near 0. */
+static long double log_gamma1p(long double a)
+{
+    static const long double by[] = {-0.5772156649015328606065L, 0.8224670334241132182362L,
+                                     -0.4006856343865314284666L, 0.2705808084277845478790L,
+                                     -0.2073855510286739852663L, 0.1695571769974081899524L};
+    int sign;
+    if (a > 1e-3L) {
+        return lgammal_r(1 + a, &sign);
+    }
+    long double sum = 0;
+    for (int i = COUNT(by) - 1; i >= 0; i--) {
+        sum = (sum + by[i]) * a;
+    }
+    return sum;
+}
+
+static long double digamma(long double b)
+{
+    long double shift = 0;
+    for (; b < 10; b += 1) {
+        shift -= 1 / b;
+    }
+    static const long double over[] = {
+        1.0L / 12,       -1.0L / 120, 1.0L / 252,      -1.0L / 240,      1.0L / 132,
+        -691.0L / 32760, 1.0L / 12,   -3617.0L / 8160, 43867.0L / 14364, -174611.0L / 6600};
+    long double square = 1 / (b * b), sum = 0;
+    for (int i = COUNT(over) - 1; i >= 0; i--) {
+        sum = (sum + over[i]) * square;
+    }
+    return shift + logl(b) - 0.5L / b - sum;
+}
+
+/* log(Gamma(a + b) / Gamma(b)) for small a: the integral of digamma by Gauss's rule of 3 points. */
+static long double log_gamma_ratio(long double a, long double b)
+{
+    static const long double outer = 0.3872983346207416885180L; // sqrt(3 / 5) / 2
+    if (a > 1e-3L * b) {
+        return log_gamma1p(a + b) - log_gamma1p(b) - log1pl(a / b);
+    }
+    return a / 18 *
+           (8 * digamma(b + a / 2) +
+            5 * (digamma(b + a * (0.5L - outer)) + digamma(b + a * (0.5L + outer))));
+}
+
 // Large shapes ------------------------------------------------------------------------------------
 
 /* From these shapes on; those of beta_coefficients() cost more than a fraction below. */
@@ -239,6 +286,29 @@ static long double gamma_fraction(long double a, long double x)
     return h;
 }
 
+/*
+** Tails of a small shape near 0, from those of x^a / Gamma(a + 1) = exp(power) <= 1 and a correction
+** of the order of a.
+*/
+static void small_shape(curve *c, long double power, long double correction)
+{
+    long double factor = expl(power);
+    c->tails.lower = factor + factor * correction;
+    c->tails.upper = -expm1l(power) - factor * correction;
+}
+
+/* P(a, x) = x^a / Gamma(a + 1) (1 + a sum of (-x)^n / (n! (a + n))), n > 0. */
+static void small_gamma(curve *c, long double x)
+{
+    long double a = c->a, power = a * logl(x) - log_gamma1p(a), term = 1, sum = 0;
+    for (int n = 1; fabsl(term) > SMALL; n++) {
+        term *= -x / n;
+        sum += term / (a + n);
+    }
+    c->density = a * expl(power - x);
+    small_shape(c, power, a * sum);
+}
+
 static void gamma_at(curve *c, long double x)
 {
     long double a = c->a, D = deviance(a, x, a - x), zeta = sqrtl(2 * D / a);
@@ -248,9 +318,13 @@ static void gamma_at(curve *c, long double x)
         large_shape(c, D, zeta, gamma_f, terms_needed(a, zeta));
         return;
     }
+    if (a < 1 && x < 1.5L) {
+        small_gamma(c, x);
+        return;
+    }
     c->factor = c->factor == 0 ? a * expl(-log_stirling(a)) : c->factor;
     c->density = c->factor * expl(-D);
-    bool is_upper = x >= a && x >= 1.5L;
+    bool is_upper = x >= a;
     put_tail(c, is_upper, c->density * (is_upper ? gamma_fraction(a, x) : gamma_series(a, x) / a));
 }
 
@@ -311,6 +385,19 @@ static long double beta_fraction(long double a, long double b, long double x, lo
     return 1 / h;
 }
 
+/* I_x(a, b) = x^a / (a B(a, b)) (1 + a sum of (1 - b) ... (n - b) x^n / (n! (a + n))), n > 0. */
+static void small_beta(curve *c, long double x, long double y)
+{
+    long double a = c->a, b = c->b, power = a * logl(x) - log_gamma1p(a) + log_gamma_ratio(a, b);
+    long double term = 1, sum = 0;
+    for (int n = 1; fabsl(term) > SMALL; n++) {
+        term *= (n - b) * x / n;
+        sum += term / (a + n);
+    }
+    c->density = a * expl(power + b * (y > 0.5L ? log1pl(-x) : logl(y)));
+    small_shape(c, power, a * sum);
+}
+
 static void beta_at(curve *c, long double x, long double y)
 {
     long double a = c->a, b = c->b, n = a + b;
@@ -322,6 +409,10 @@ static void beta_at(curve *c, long double x, long double y)
         int count = terms_needed(a, zeta);
         beta_coefficients(a / n, b / n, count, f);
         large_shape(c, D, zeta, f, count);
+        return;
+    }
+    if (a < 1e-3L && x * (n + 2) < a + 1) {
+        small_beta(c, x, y);
         return;
     }
     c->factor = c->factor == 0 ? a / n * b * binomial_factor(a, b) : c->factor;
@@ -419,8 +510,8 @@ static long double solve(curve *c, gx_tails wanted, long double w)
             low = w;
         }
         long double rate = (is_lower ? c->density : -c->density) / tail;
-        long double bent = rate - off * (c->slope - rate) / 2;
-        long double next = w - off / (bent * rate > 0 ? bent : rate);
+        long double bend = off * (c->slope - rate) / 2;
+        long double next = w - off / (fabsl(bend) < fabsl(rate) / 2 ? rate - bend : rate);
         bool is_inside = next >= low && next <= high;
         if (is_inside && fabsl(off) < 1e-6L) {
             return next;
@@ -469,16 +560,28 @@ long double gx_gamma_inverse(long double a, gx_tails tails)
     return w < -MOST_LOG ? 0 : expl(solve(&c, tails, w));
 }
 
-/* log(x / y) of the beta function for a <= b, roughly: as I_x(a, b) < (x / y)^a / (a B(a, b)). */
-static long double rough_beta(long double a, long double b, gx_tails t)
+/* log(x / y) of the beta function for 2 <= a <= b, roughly (Carter; Abramowitz, Stegun 26.5.22). */
+static long double rough_odds(long double a, long double b, long double deviate)
 {
-    long double log_beta = log_gamma(a) + log_gamma(b) - log_gamma(a + b);
+    long double over_a = 1 / (2 * a - 1), over_b = 1 / (2 * b - 1), h = 2 / (over_a + over_b);
+    long double lambda = (deviate * deviate - 3) / 6;
+    long double bend = (over_b - over_a) * (lambda + 5 / 6.0L - 2 / (3 * h));
+    return logl(a / b) + 2 * (deviate * sqrtl(h + lambda) / h + bend);
+}
+
+/* For all a <= b.  I_x(a, b) < (x / y)^a / (a B(a, b)), and the same with x and y exchanged. */
+static long double rough_beta(const curve *c, gx_tails t)
+{
+    long double a = c->a, b = c->b, w;
+    long double log_beta = a * logl(a / (a + b)) - b * log1pl(a / b) - logl(c->factor);
     long double least = (logl(t.lower) + logl(a) + log_beta) / a;
-    long double most = -(logl(t.upper) + logl(b) + log_beta) / b, w;
-    if (b < 1) {
-        w = t.lower < t.upper ? least : most;
-    } else { // -log(1 - x) is nearly a gamma variate over b + (a - 1) / 2
+    long double most = -(logl(t.upper) + logl(b) + log_beta) / b;
+    if (a >= 2 && b < 20 * a) {
+        w = rough_odds(a, b, rough_deviate(t));
+    } else if (b >= 1) { // -log(1 - x) is nearly a gamma variate over b + (a - 1) / 2
         w = logl(expm1l(expl(rough_gamma(a, t)) / (b + (a - 1) / 2)));
+    } else {
+        w = t.lower < t.upper ? least : most;
     }
     return fminl(fmaxl(w, least), most);
 }
@@ -494,8 +597,8 @@ long double gx_beta_inverse(long double a, long double b, gx_tails tails, long d
         *y = tails.lower <= 0;
         return tails.lower > 0;
     }
-    curve c = {.a = a, .b = b};
-    long double w = rough_beta(a, b, tails);
+    curve c = {.a = a, .b = b, .factor = a / (a + b) * b * binomial_factor(a, b)};
+    long double w = rough_beta(&c, tails);
     w = fabsl(w) > MOST_LOG ? w : solve(&c, tails, w);
     return from_odds(w, y);
 }

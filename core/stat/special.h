@@ -2,9 +2,10 @@
 ** Incomplete gamma and beta functions, the normal integral, and their inverses, in long double.
 **
 ** Both tails come from one call, each with its own digits: the smaller one is computed as such.
-** Relative errors are some 1e-17 (x86, 64-bit mantissa) for shapes from 1e-300 to 1e15 and tails
-** down to 1e-300; 1e-15 at the worst, where shapes are near 1e7 and tails near 1e-300.
-** Arguments in range are the caller's care; no call loops for more than a few hundred steps.
+** Where long double has 64 bits or more, relative errors are 1e-16 at most for shapes from 0 to 1e6
+** and tails down to 1e-300, and 3e-15 where two shapes are near 1e7: the tail is exp(-deviance), and
+** the deviance is a difference of numbers of the size of the shapes.  Shapes may be any positive
+** numbers: past 1e15 errors grow with their root.  A call takes some 0.2 to 3 us, an inverse 10 us.
 */
 #ifndef GX_SPECIAL_H
 #define GX_SPECIAL_H
