@@ -58,7 +58,7 @@ static gx_code keep_t(state *st, const row *r, gx_err *err)
     if (st->second == NUMBER) {
         s->largest = fmax(s->largest, fmax(fabs(r->x), fabs(r->y)));
     }
-    gx_moments_add(st->second == LABEL ? &s->group.group[r->group].of : &s->all,
+    gx_moments_add(st->second == LABEL ? &s->group.of[r->group] : &s->all,
                    st->second == NUMBER ? r->x - r->y : r->x);
     return GX_OK;
 }
@@ -74,7 +74,7 @@ static gx_code keep_four(state *st, const row *r, gx_err *err)
 static gx_code keep_ranked(state *st, const row *r, gx_err *err)
 {
     if (st->second == LABEL) {
-        gx_moments_add(&st->sample.group.group[r->group].of, r->x);
+        gx_moments_add(&st->sample.group.of[r->group], r->x);
     }
     return gx_sample_keep(&st->sample, (gx_pair){.x = r->x, .tag = r->group}, err);
 }
@@ -107,12 +107,12 @@ static gx_code keep_counts(state *st, const row *r, gx_err *err)
 static gx_code keep_cell(state *st, const row *r, gx_err *err)
 {
     gx_sample *s = &st->sample;
-    const gx_label cell = {.kind = GX_LABEL_INT, .integer = r->group << 32 | r->column};
+    const int32_t cell[2] = {(int32_t)r->group, (int32_t)r->column}; // gx_levels has no more
     int64_t index = 0;
-    GX_TRY(gx_sample_label(s, &s->cells, &cell, &index, err));
-    s->cells.group[index].of.n++;
-    s->group.group[r->group].of.n++;
-    s->column.group[r->column].of.n++;
+    GX_TRY(gx_sample_label(s, &s->cells, (const char *)cell, sizeof cell, &index, err));
+    s->cells.of[index].n++;
+    s->group.of[r->group].n++;
+    s->column.of[r->column].n++;
     return GX_OK;
 }
 
@@ -153,47 +153,39 @@ KEYS(t, MISSING, ALTERNATIVE, CONFIDENCE, KEY("mu", GX_OPT_REAL, of.mu),
 
 // A row of the query ------------------------------------------------------------------------------
 
-/* The label's text is the value's own.  false: it is NULL. */
-static gx_code take_label(sqlite3_value *value, const char *what, gx_label *label, bool *is_there,
-                          gx_err *err)
+/*
+** The index of a label, which is the value's text: a REAL that is a whole number has that of the
+** INTEGER.  false: it is NULL.
+*/
+static gx_code take_label(state *st, gx_groups *set, sqlite3_value *value, const char *what,
+                          int64_t *index, gx_err *err)
 {
-    char shown[GX_SHOWN_BYTES];
-    int type = sqlite3_value_type(value);
-    *is_there = type != SQLITE_NULL;
-    if (type == SQLITE_INTEGER) {
-        *label = (gx_label){.kind = GX_LABEL_INT, .integer = sqlite3_value_int64(value)};
+    char shown[GX_SHOWN_BYTES], number[GX_DECIMAL_MAX];
+    const char *text = number;
+    size_t bytes = 0;
+    int type = sqlite3_value_type(value), most = st->opt.kind->groups;
+    double real = type == SQLITE_FLOAT ? sqlite3_value_double(value) : 0;
+    if (type == SQLITE_INTEGER || (real == floor(real) && fabs(real) < 0x1p63 && real != 0)) {
+        int64_t whole = type == SQLITE_INTEGER ? sqlite3_value_int64(value) : (int64_t)real;
+        bytes = (size_t)snprintf(number, sizeof number, "%lld", (long long)whole);
     } else if (type == SQLITE_FLOAT) {
-        double real = sqlite3_value_double(value);
-        bool is_whole = real == floor(real) && real >= -0x1p63 && real < 0x1p63;
-        *label = is_whole ? (gx_label){.kind = GX_LABEL_INT, .integer = (int64_t)real}
-                          : (gx_label){.kind = GX_LABEL_REAL, .real = real};
+        bytes = (size_t)gx_decimal_format(real, number);
     } else if (type == SQLITE_TEXT) {
-        const char *text = (const char *)sqlite3_value_text(value);
-        if (text == NULL) {
-            return gx_fail(err, GX_NOMEM, "out of memory (converting a text)");
-        }
-        *label = (gx_label){.kind = GX_LABEL_TEXT, .text = text,
-                            .bytes = sqlite3_value_bytes(value)};
-    } else if (type == SQLITE_BLOB) {
+        GX_TRY(gx_arg_text(value, what, &text, err));
+        bytes = (size_t)sqlite3_value_bytes(value);
+    } else {
         return gx_fail(err, GX_ARG, "%s must be a number or a text, not %s", what,
                        gx_arg_show(value, shown));
     }
-    return GX_OK;
-}
-
-/* The index of a label; too many of them are refused. */
-static gx_code find_label(state *st, gx_groups *set, const gx_label *label, const char *what,
-                          int64_t *index, gx_err *err)
-{
-    int most = st->opt.kind->groups;
-    GX_TRY(gx_sample_label(&st->sample, set, label, index, err));
-    return most == 0 || set->count <= most
+    GX_TRY(gx_sample_label(&st->sample, set, text, bytes, index, err));
+    return most == 0 || set->levels.count <= most
                ? GX_OK
-               : gx_fail(err, GX_ARG, "%s has a third value, where two groups are compared", what);
+               : gx_fail(err, GX_ARG, "%s has a third value, %s, where two groups are compared",
+                         what, gx_text_show(text, bytes, shown));
 }
 
 /* The distribution: the same name and parameters in every row. */
-static gx_code take_distribution(state *st, sqlite3_value **argv, bool *is_there, gx_err *err)
+static gx_code take_distribution(state *st, sqlite3_value **argv, gx_err *err)
 {
 #define WORD(kind, name, parameters, optional, names) name "|"
 #define COUNTS(kind, name, parameters, optional, names) {parameters, optional, names},
@@ -205,6 +197,7 @@ static gx_code take_distribution(state *st, sqlite3_value **argv, bool *is_there
     gx_test_options *of = &st->opt.of;
     gx_test_options now = {.parameter = {0, 1}, .parameters = st->argc - 2};
     const char *name = NULL;
+    bool is_there = true;
     GX_TRY(gx_arg_text(argv[1], "the distribution", &name, err));
     int which = gx_word_of(words, name);
     if (which < 0 || which >= GX_DIST_COUNT) {
@@ -218,10 +211,10 @@ static gx_code take_distribution(state *st, sqlite3_value **argv, bool *is_there
         now.parameters > facts[which].most) {
         return gx_fail(err, GX_ARG, "the parameters of %s are %s", name, facts[which].names);
     }
-    for (int k = 0; k < now.parameters && *is_there; k++) {
-        GX_TRY(gx_agg_real(argv[2 + k], "a parameter", &now.parameter[k], is_there, err));
+    for (int k = 0; k < now.parameters && is_there; k++) {
+        GX_TRY(gx_agg_real(argv[2 + k], "a parameter", &now.parameter[k], &is_there, err));
     }
-    if (!*is_there) {
+    if (!is_there) {
         return gx_fail(err, GX_ARG, "a parameter is NULL");
     }
     if (isnan(gx_dist(now.dist, GX_DIST_CDF, 0.5, now.parameter))) {
@@ -238,37 +231,38 @@ static gx_code take_distribution(state *st, sqlite3_value **argv, bool *is_there
     return GX_OK;
 }
 
+/* The second argument, which is not NULL. */
+static gx_code take_second(state *st, sqlite3_value **argv, row *r, gx_err *err)
+{
+    gx_sample *s = &st->sample;
+    bool is_cell = st->opt.kind->first == LABEL, is_there = true;
+    return st->second == NUMBER  ? gx_agg_real(argv[1], "y", &r->y, &is_there, err)
+           : st->second == LABEL ? take_label(st, is_cell ? &s->column : &s->group, argv[1],
+                                              is_cell ? "b" : "g",
+                                              is_cell ? &r->column : &r->group, err)
+           : st->second == DISTRIBUTION ? take_distribution(st, argv, err)
+                                        : GX_OK;
+}
+
 static gx_code add(gx_ctx *ctx, void *memory, sqlite3_value **argv, gx_err *err)
 {
     state *st = memory;
-    gx_sample *s = &st->sample;
     row r = {0};
-    gx_label label[2];
-    bool has[2] = {true, true};
-    bool is_cell = st->opt.kind->first == LABEL;
     (void)ctx;
-    GX_TRY(is_cell ? take_label(argv[0], "a", &label[0], &has[0], err)
-                   : gx_agg_real(argv[0], "x", &r.x, &has[0], err));
-    if (st->second == NUMBER) {
-        GX_TRY(gx_agg_real(argv[1], "y", &r.y, &has[1], err));
-    } else if (st->second == LABEL) {
-        GX_TRY(take_label(argv[1], is_cell ? "b" : "g", &label[1], &has[1], err));
-    } else if (st->second == DISTRIBUTION) {
-        GX_TRY(take_distribution(st, argv, &has[1], err));
+    for (int k = 0; k < (st->second == NOTHING ? 1 : 2); k++) {
+        if (sqlite3_value_type(argv[k]) == SQLITE_NULL) {
+            st->sample.missing++;
+            return st->opt.missing == 0
+                       ? GX_OK
+                       : gx_fail(err, GX_ARG, "the %s argument is NULL", k == 0 ? "first" : "second");
+        }
     }
-    if (!has[0] || !has[1]) {
-        s->missing++;
-        return st->opt.missing == 0
-                   ? GX_OK
-                   : gx_fail(err, GX_ARG, "the %s argument is NULL", has[0] ? "second" : "first");
-    }
-    if (is_cell) {
-        GX_TRY(find_label(st, &s->group, &label[0], "a", &r.group, err));
-        GX_TRY(find_label(st, &s->column, &label[1], "b", &r.column, err));
-    } else if (st->second == LABEL) {
-        GX_TRY(find_label(st, &s->group, &label[1], "g", &r.group, err));
-    }
-    s->n++;
+    bool is_there = true;
+    GX_TRY(st->opt.kind->first == LABEL
+               ? take_label(st, &st->sample.group, argv[0], "a", &r.group, err)
+               : gx_agg_real(argv[0], "x", &r.x, &is_there, err));
+    GX_TRY(take_second(st, argv, &r, err));
+    st->sample.n++;
     return st->opt.kind->keep(st, &r, err);
 }
 
@@ -277,7 +271,7 @@ static gx_code start(gx_ctx *ctx, void *memory, int argc, const void *options, g
     state *st = memory;
     memcpy(&st->opt, options, sizeof st->opt);
     gx_test_options *of = &st->opt.of;
-    st->sample.ctx = ctx;
+    gx_sample_begin(&st->sample, ctx);
     st->argc = argc;
     st->second = argc < 2 ? NOTHING : of->paired ? NUMBER : st->opt.kind->second;
     of->has_groups = st->second == LABEL;
@@ -326,33 +320,21 @@ static char *put_count(char *at, const char *key, int64_t count)
 }
 
 /* A string of JSON, which has no more than six bytes for one. */
-static char *put_text(char *at, const char *text, int64_t bytes)
+static char *put_text(char *at, const char *text)
 {
     *at++ = '"';
-    for (int64_t k = 0; k < bytes; k++) {
-        if (text[k] == '"' || text[k] == '\\') {
+    for (; *text != '\0'; text++) {
+        if (*text == '"' || *text == '\\') {
             *at++ = '\\';
-            *at++ = text[k];
-        } else if ((unsigned char)text[k] < ' ') {
-            at += snprintf(at, 8, "\\u%04x", (unsigned char)text[k]);
+            *at++ = *text;
+        } else if ((unsigned char)*text < ' ') {
+            at += snprintf(at, 8, "\\u%04x", (unsigned char)*text);
         } else {
-            *at++ = text[k];
+            *at++ = *text;
         }
     }
     *at++ = '"';
     return at;
-}
-
-static char *put_label(char *at, const gx_label *label)
-{
-    if (label->kind == GX_LABEL_TEXT) {
-        return put_text(at, label->text, label->bytes);
-    }
-    if (label->kind == GX_LABEL_INT) {
-        return at + snprintf(at, GX_DECIMAL_MAX, "%lld", (long long)label->integer);
-    }
-    return isfinite(label->real) ? at + gx_decimal_format(label->real, at)
-                                 : put(at, label->real > 0 ? "9e999" : "-9e999");
 }
 
 static char *put_test(char *at, const gx_sample *s, const gx_test *test)
@@ -367,7 +349,7 @@ static char *put_test(char *at, const gx_sample *s, const gx_test *test)
     at = put_count(at, "n", s->n);
     at = put_count(at, "n_missing", s->missing);
     at = put_key(at, "method");
-    at = put_text(at, test->method, (int64_t)strlen(test->method));
+    at = put_text(at, test->method);
     for (int k = 0; k < test->owns; k++) {
         at = test->own[k].is_count
                  ? put_count(at, test->own[k].key, (int64_t)test->own[k].value)
@@ -375,14 +357,15 @@ static char *put_test(char *at, const gx_sample *s, const gx_test *test)
     }
     if (test->note != NULL) {
         at = put_key(at, "note");
-        at = put_text(at, test->note, (int64_t)strlen(test->note));
+        at = put_text(at, test->note);
     }
     if (test->has_groups) {
         int64_t order[2];
         gx_test_order(s, order);
         at = put(put_key(at, "groups"), "[");
-        for (int64_t k = 0; k < s->group.count; k++) {
-            at = put_label(k > 0 ? put(at, ",") : at, &s->group.group[order[k]].label);
+        for (int64_t k = 0; k < s->group.levels.count; k++) {
+            const char *label = gx_levels_text(&s->group.levels, order[k]);
+            at = put_text(k > 0 ? put(at, ",") : at, label);
         }
         *at++ = ']';
     }
@@ -394,10 +377,10 @@ static gx_code result(const gx_sample *s, const gx_test *test, sqlite3_context *
 {
     enum { FIXED = 1200 }; // of all but texts of labels
     char line[2048], *text = line;
+    const gx_levels *levels = &s->group.levels;
     size_t room = FIXED;
-    for (int64_t k = 0; k < s->group.count && test->has_groups; k++) {
-        const gx_label *label = &s->group.group[k].label;
-        room += label->kind == GX_LABEL_TEXT ? 6 * (size_t)label->bytes : 0;
+    if (test->has_groups && levels->count > 0) {
+        room += 6 * levels->offset[levels->count];
     }
     if (room > sizeof line) {
         GX_TRY(gx_mem_alloc(s->ctx->mem, room, "text", &text, err));

@@ -5,17 +5,15 @@
 ** Sandia report SAND2008-6212: sums of powers of differences from the mean so far, which do not
 ** cancel when the mean is large beside the deviations.
 **
-** Labels are looked for from the latest on; from LINEAR labels on in a table of open addresses with
-** linear probing that is at most half full.  Sorting is a merge from the bottom up, of runs that
-** insertion has sorted; both count how many rows a row passes, which is Knight's way to Kendall's
-** tau (Journal of the American Statistical Association 61, 1966).
+** Sorting is a merge from the bottom up, of runs that insertion has sorted; both count how many rows
+** a row passes, which is Knight's way to Kendall's tau (Journal of the American Statistical
+** Association 61, 1966).
 */
 #include "sample.h"
 
-#include <math.h>
 #include <string.h>
 
-enum { LINEAR = 8, FIRST_ROWS = 16, RUN = 8 };
+enum { FIRST_GROUPS = 4, FIRST_ROWS = 16, RUN = 8 };
 
 void gx_moments_add(gx_moments *of, double x)
 {
@@ -45,134 +43,40 @@ void gx_sample_add_cross(gx_sample *s, double x, double y)
     s->cross += delta * (y - s->other.mean);
 }
 
-// Labels ------------------------------------------------------------------------------------------
-
-int gx_label_compare(const gx_label *a, const gx_label *b)
+gx_code gx_sample_label(gx_sample *s, gx_groups *set, const char *text, size_t bytes,
+                        int64_t *index, gx_err *err)
 {
-    if (a->kind == GX_LABEL_TEXT && b->kind == GX_LABEL_TEXT) {
-        int order = memcmp(a->text, b->text, (size_t)gx_min(a->bytes, b->bytes));
-        return order != 0 ? order : (a->bytes > b->bytes) - (a->bytes < b->bytes);
-    }
-    if (a->kind == GX_LABEL_TEXT || b->kind == GX_LABEL_TEXT) {
-        return a->kind == GX_LABEL_TEXT ? 1 : -1;
-    }
-    if (a->kind == GX_LABEL_INT && b->kind == GX_LABEL_INT) {
-        return (a->integer > b->integer) - (a->integer < b->integer);
-    }
-    // A REAL here has a fraction, or is beyond all integers: rounding to double keeps the order.
-    double x = a->kind == GX_LABEL_INT ? (double)a->integer : a->real;
-    double y = b->kind == GX_LABEL_INT ? (double)b->integer : b->real;
-    return (x > y) - (x < y);
-}
-
-static uint64_t hash_of(const gx_label *label)
-{
-    uint64_t hash = 0x9E3779B97F4A7C15ULL + (uint64_t)label->kind;
-    if (label->kind != GX_LABEL_TEXT) {
-        hash ^= (uint64_t)label->integer; // or the bits of the number
-    }
-    for (int64_t k = 0; label->kind == GX_LABEL_TEXT && k < label->bytes; k++) {
-        hash = (hash ^ (unsigned char)label->text[k]) * 0x100000001B3ULL;
-    }
-    hash = (hash ^ hash >> 32) * 0xD6E8FEB86659FD93ULL;
-    return hash ^ hash >> 32;
-}
-
-/* Where the label is, or could be put. */
-static int64_t slot_of(const gx_groups *set, const gx_label *label)
-{
-    int64_t at = (int64_t)(hash_of(label) & (uint64_t)(set->slots - 1));
-    while (set->slot[at] >= 0 &&
-           gx_label_compare(&set->group[set->slot[at]].label, label) != 0) {
-        at = (at + 1) & (set->slots - 1);
-    }
-    return at;
-}
-
-static bool find(const gx_groups *set, const gx_label *label, int64_t *index)
-{
-    *index = set->latest;
-    if (set->count > 0 && gx_label_compare(&set->group[*index].label, label) == 0) {
-        return true;
-    }
-    if (set->slots > 0) {
-        *index = set->slot[slot_of(set, label)];
-        return *index >= 0;
-    }
-    for (*index = 0; *index < set->count; ++*index) {
-        if (gx_label_compare(&set->group[*index].label, label) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Room for one label more, and from LINEAR labels on in the table. */
-static gx_code grow(gx_groups *set, gx_mem *mem, gx_err *err)
-{
-    if (set->count == set->capacity) {
-        int64_t capacity = set->capacity == 0 ? 2 : 2 * set->capacity;
-        GX_TRY(gx_mem_realloc(mem, (size_t)capacity * sizeof *set->group, "groups", &set->group,
-                              err));
-        set->capacity = capacity;
-    }
-    if (set->count < LINEAR || 2 * (set->count + 1) <= set->slots) {
+    GX_TRY(gx_levels_find(&set->levels, text, bytes, index, err));
+    if (*index < set->capacity) {
         return GX_OK;
     }
-    int64_t slots = set->slots == 0 ? 4 * LINEAR : 2 * set->slots;
-    GX_TRY(gx_mem_realloc(mem, (size_t)slots * sizeof *set->slot, "groups", &set->slot, err));
-    set->slots = slots;
-    memset(set->slot, 0xFF, (size_t)slots * sizeof *set->slot); // -1: free
-    for (int64_t k = 0; k < set->count; k++) {
-        set->slot[slot_of(set, &set->group[k].label)] = k;
-    }
+    int64_t capacity = gx_max(FIRST_GROUPS, 2 * set->capacity), old = set->capacity;
+    GX_TRY(gx_mem_realloc(s->ctx->mem, (size_t)capacity * sizeof *set->of, "groups", &set->of, err));
+    memset(set->of + old, 0, (size_t)(capacity - old) * sizeof *set->of);
+    set->capacity = capacity;
     return GX_OK;
 }
 
-gx_code gx_sample_label(gx_sample *s, gx_groups *set, const gx_label *label, int64_t *index,
-                        gx_err *err)
+void gx_sample_begin(gx_sample *s, gx_ctx *ctx)
 {
-    if (find(set, label, index)) {
-        set->latest = *index;
-        return GX_OK;
+    gx_groups *const sets[] = {&s->group, &s->column, &s->cells};
+    s->ctx = ctx;
+    for (int k = 0; k < 3; k++) {
+        gx_levels_begin(&sets[k]->levels, ctx->mem);
     }
-    GX_TRY(grow(set, s->ctx->mem, err));
-    gx_group added = {.label = *label};
-    if (label->kind == GX_LABEL_TEXT) {
-        char *copy = NULL;
-        GX_TRY(gx_mem_alloc(s->ctx->mem, (size_t)label->bytes, "groups", &copy, err));
-        memcpy(copy, label->text, (size_t)label->bytes);
-        added.label.text = copy;
-    }
-    *index = set->latest = set->count++;
-    set->group[*index] = added;
-    if (set->slots > 0) {
-        set->slot[slot_of(set, label)] = *index;
-    }
-    return GX_OK;
-}
-
-static void clear_groups(gx_groups *set, gx_mem *mem)
-{
-    for (int64_t k = 0; k < set->count; k++) {
-        if (set->group[k].label.kind == GX_LABEL_TEXT) {
-            gx_mem_free(mem, (void *)set->group[k].label.text);
-        }
-    }
-    gx_mem_free(mem, set->group);
-    gx_mem_free(mem, set->slot);
 }
 
 void gx_sample_clear(gx_sample *s)
 {
-    if (s->ctx == NULL) {
-        return; // not begun
+    gx_groups *const sets[] = {&s->group, &s->column, &s->cells};
+    for (int k = 0; k < 3 && s->ctx != NULL; k++) {
+        gx_levels_clear(&sets[k]->levels);
+        gx_mem_free(s->ctx->mem, sets[k]->of);
     }
-    clear_groups(&s->group, s->ctx->mem);
-    clear_groups(&s->column, s->ctx->mem);
-    clear_groups(&s->cells, s->ctx->mem);
-    gx_mem_free(s->ctx->mem, s->row);
-    memset(s, 0, sizeof *s);
+    if (s->ctx != NULL) {
+        gx_mem_free(s->ctx->mem, s->row);
+    }
+    *s = (gx_sample){0};
 }
 
 // Rows --------------------------------------------------------------------------------------------

@@ -9,22 +9,7 @@
 #define GX_SAMPLE_H
 
 #include "../run/run.h"
-
-/* A value of SQL that names a group.  A REAL that is a whole number is the INTEGER of that value. */
-typedef struct gx_label {
-    enum { GX_LABEL_INT, GX_LABEL_REAL, GX_LABEL_TEXT } kind;
-    union {
-        int64_t integer;
-        double real;
-        struct {
-            const char *text; /* not NUL-terminated */
-            int64_t bytes;
-        };
-    };
-} gx_label;
-
-/* As SQLite orders them: numbers, then texts by their bytes.  < 0: a comes first. */
-int gx_label_compare(const gx_label *a, const gx_label *b);
+#include "levels.h"
 
 /* Moments of numbers that come one by one; all zero: none came. */
 typedef struct gx_moments {
@@ -37,16 +22,10 @@ void gx_moments_add(gx_moments *of, double x);      /* n, mean, m2 */
 void gx_moments_add_four(gx_moments *of, double x); /* all         */
 
 /* Labels, each once, in the order in which they came, with what a test counts of each. */
-typedef struct gx_group {
-    gx_label label; /* text: owned */
-    gx_moments of;
-} gx_group;
-
 typedef struct gx_groups {
-    gx_group *group;
-    int64_t count, capacity;
-    int64_t *slot, slots; /* hashed to indexes, from a few labels on */
-    int64_t latest;       /* the index found last                    */
+    gx_levels levels;
+    gx_moments *of; /* of each; owned */
+    int64_t capacity;
 } gx_groups;
 
 /* A row that is kept, by its first number; ranks take the number's place. */
@@ -66,19 +45,21 @@ typedef struct gx_sample {
     double cross;          /* sum of (x - mean)(y - mean), pearson's */
     double largest;        /* of |x| and |y|, where differences are taken */
     gx_groups group, column; /* of the first and of the second label */
-    gx_groups cells; /* pairs of labels: integers, n counts        */
+    gx_groups cells; /* pairs of labels: their two indexes, as int32_t; n counts */
     gx_pair *row;
     int64_t rows, capacity;
 } gx_sample;
 
+/* s is all zero; cleared also where that was all. */
+void gx_sample_begin(gx_sample *s, gx_ctx *ctx);
 void gx_sample_clear(gx_sample *s);
 
 /* Moments of both into all and other, and cross. */
 void gx_sample_add_cross(gx_sample *s, double x, double y);
 
-/* The index of the label among `set`, where it is added, its text copied, if it is new. */
-gx_code gx_sample_label(gx_sample *s, gx_groups *set, const gx_label *label, int64_t *index,
-                        gx_err *err);
+/* The index of the label among `set`, where it is added if it is new. */
+gx_code gx_sample_label(gx_sample *s, gx_groups *set, const char *text, size_t bytes,
+                        int64_t *index, gx_err *err);
 gx_code gx_sample_keep(gx_sample *s, gx_pair row, gx_err *err);
 
 /*

@@ -9,29 +9,30 @@
 #include "tests.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Of the cells: (observed - expected)^2 / expected; yates: observed nearer by up to 1/2. */
 static gx_code sum_cells(const gx_sample *s, double yates, double *sum, gx_err *err)
 {
     int64_t *empty = NULL, n = s->n; // the totals of the columns that a row has no cell in
-    GX_TRY(gx_mem_alloc(s->ctx->mem, (size_t)s->group.count * sizeof *empty, "table of counts",
+    GX_TRY(gx_mem_alloc(s->ctx->mem, (size_t)s->group.levels.count * sizeof *empty, "table of counts",
                         &empty, err));
-    for (int64_t a = 0; a < s->group.count; a++) {
+    for (int64_t a = 0; a < s->group.levels.count; a++) {
         empty[a] = n;
     }
     *sum = 0;
-    for (int64_t k = 0; k < s->cells.count; k++) {
-        const gx_group *cell = &s->cells.group[k];
-        int64_t a = cell->label.integer >> 32, b = cell->label.integer & 0xFFFFFFFF;
-        int64_t column = s->column.group[b].of.n;
-        double expected = (double)s->group.group[a].of.n / (double)n * (double)column;
-        double apart = fabs((double)cell->of.n - expected);
+    for (int64_t k = 0; k < s->cells.levels.count; k++) {
+        int32_t at[2];
+        memcpy(at, gx_levels_text(&s->cells.levels, k), sizeof at);
+        int64_t a = at[0], column = s->column.of[at[1]].n;
+        double expected = (double)s->group.of[a].n / (double)n * (double)column;
+        double apart = fabs((double)s->cells.of[k].n - expected);
         apart -= fmin(yates, apart);
         *sum += apart * apart / expected;
         empty[a] -= column;
     }
-    for (int64_t a = 0; a < s->group.count; a++) {
-        double expected = (double)s->group.group[a].of.n / (double)n * (double)empty[a];
+    for (int64_t a = 0; a < s->group.levels.count; a++) {
+        double expected = (double)s->group.of[a].n / (double)n * (double)empty[a];
         double apart = expected - fmin(yates, expected); // of a 2 x 2 table one cell at most
         *sum += empty[a] == 0 ? 0 : apart * apart / expected;
     }
@@ -41,12 +42,12 @@ static gx_code sum_cells(const gx_sample *s, double yates, double *sum, gx_err *
 
 gx_code gx_test_chi2(gx_sample *s, const gx_test_options *opt, gx_test *out, gx_err *err)
 {
-    double rows = (double)s->group.count, columns = (double)s->column.count;
+    double rows = (double)s->group.levels.count, columns = (double)s->column.levels.count;
     bool is_small = rows == 2 && columns == 2, is_corrected = is_small && opt->correction;
     out->method = is_corrected ? "chi-squared of independence, Yates' correction"
                                : "chi-squared of independence";
-    gx_test_count(out, "rows", s->group.count);
-    gx_test_count(out, "columns", s->column.count);
+    gx_test_count(out, "rows", s->group.levels.count);
+    gx_test_count(out, "columns", s->column.levels.count);
     if (s->n == 0) {
         return gx_test_without(out, "there is no row");
     }

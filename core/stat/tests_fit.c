@@ -132,10 +132,10 @@ static gx_code two_samples(gx_sample *s, const gx_test_options *opt, gx_test *ou
     int64_t order[2], above = 0, below = 0;
     gx_test_order(s, order);
     out->has_groups = true;
-    if (s->group.count < 2) {
+    if (s->group.levels.count < 2) {
         return gx_test_without(out, "there are fewer than two groups");
     }
-    int64_t n = s->group.group[order[0]].of.n, m = s->group.group[order[1]].of.n;
+    int64_t n = s->group.of[order[0]].n, m = s->group.of[order[1]].n;
     int64_t divisor = common_divisor(n, m), p = m / divisor, q = n / divisor;
     GX_TRY(gx_sample_sort(s, NULL, err));
     find_steps(s, order[0], p, q, &above, &below);

@@ -42,11 +42,12 @@ gx_code gx_test_without(gx_test *out, const char *note)
 
 void gx_test_order(const gx_sample *s, int64_t order[2])
 {
-    const gx_group *group = s->group.group;
-    bool is_turned =
-        s->group.count == 2 && gx_label_compare(&group[0].label, &group[1].label) > 0;
-    order[0] = is_turned;
-    order[1] = !is_turned;
+    int32_t sorted[2] = {0, 1};
+    if (s->group.levels.count == 2) {
+        gx_levels_sort(&s->group.levels, sorted);
+    }
+    order[0] = sorted[0];
+    order[1] = sorted[1];
 }
 
 /* Squares of deviations that are there, but too small for a double, are no variance of 0. */
@@ -103,10 +104,10 @@ gx_code gx_test_t(gx_sample *s, const gx_test_options *opt, gx_test *out, gx_err
     gx_test_order(s, order);
     out->method = opt->equal_var ? "two-sample t" : "Welch's t";
     out->has_groups = true;
-    if (s->group.count < 2) {
+    if (s->group.levels.count < 2) {
         return gx_test_without(out, "there are fewer than two groups");
     }
-    const gx_moments *a = &s->group.group[order[0]].of, *b = &s->group.group[order[1]].of;
+    const gx_moments *a = &s->group.of[order[0]], *b = &s->group.of[order[1]];
     double n = (double)a->n, m = (double)b->n, estimate = a->mean - b->mean;
     gx_test_own(out, "estimate", estimate);
     if (opt->equal_var ? n + m < 3 : a->n < 2 || b->n < 2) {
@@ -136,23 +137,23 @@ gx_code gx_test_t(gx_sample *s, const gx_test_options *opt, gx_test *out, gx_err
 /* F of the means of groups against what is within them. */
 static gx_code f_of_groups(const gx_groups *set, gx_test *out, gx_err *err)
 {
-    double within = 0, between = 0, n = 0, k = (double)set->count;
+    double within = 0, between = 0, n = 0, k = (double)set->levels.count;
     gx_moments means = {0};
     bool is_varied = false;
-    for (int64_t g = 0; g < set->count; g++) { // the grand mean
-        const gx_moments *of = &set->group[g].of;
+    for (int64_t g = 0; g < set->levels.count; g++) { // the grand mean
+        const gx_moments *of = &set->of[g];
         n += (double)of->n;
         means.mean += (double)of->n / n * (of->mean - means.mean);
     }
-    for (int64_t g = 0; g < set->count; g++) {
-        const gx_moments *of = &set->group[g].of;
+    for (int64_t g = 0; g < set->levels.count; g++) {
+        const gx_moments *of = &set->of[g];
         double apart = of->mean - means.mean;
         GX_TRY(check_squares(of, err));
         within += of->m2;
         between += (double)of->n * apart * apart;
         is_varied |= of->is_varied;
     }
-    if (set->count < 2) {
+    if (set->levels.count < 2) {
         return gx_test_without(out, "there are fewer than two groups");
     }
     out->df = k - 1;
@@ -180,10 +181,10 @@ gx_code gx_test_anova(gx_sample *s, const gx_test_options *opt, gx_test *out, gx
 /* Of each group, from its sorted rows: tag says whose a row is, and work has a place a group. */
 static gx_code find_medians(const gx_sample *s, double *median, gx_err *err)
 {
-    int64_t *seen = NULL, groups = s->group.count;
+    int64_t *seen = NULL, groups = s->group.levels.count;
     GX_TRY(gx_mem_calloc(s->ctx->mem, (size_t)groups * sizeof *seen, "groups", &seen, err));
     for (int64_t k = 0; k < s->rows; k++) {
-        int64_t g = s->row[k].tag, n = s->group.group[g].of.n, at = seen[g]++;
+        int64_t g = s->row[k].tag, n = s->group.of[g].n, at = seen[g]++;
         if (at == (n - 1) / 2) {
             median[g] = s->row[k].x;
         }
@@ -198,25 +199,25 @@ static gx_code find_medians(const gx_sample *s, double *median, gx_err *err)
 gx_code gx_test_levene(gx_sample *s, const gx_test_options *opt, gx_test *out, gx_err *err)
 {
     double *center = NULL;
-    gx_group *group = s->group.group;
+    gx_moments *of = s->group.of;
     out->method = opt->from_mean ? "Levene, from the means" : "Levene, from the medians";
     GX_TRY(gx_sample_sort(s, NULL, err));
-    GX_TRY(gx_mem_alloc(s->ctx->mem, (size_t)s->group.count * sizeof *center, "groups", &center,
+    GX_TRY(gx_mem_alloc(s->ctx->mem, (size_t)s->group.levels.count * sizeof *center, "groups", &center,
                         err));
     gx_code code = opt->from_mean ? GX_OK : find_medians(s, center, err);
-    for (int64_t g = 0; g < s->group.count; g++) {
-        center[g] = opt->from_mean ? group[g].of.mean : center[g];
-        group[g].of = (gx_moments){0};
+    for (int64_t g = 0; g < s->group.levels.count; g++) {
+        center[g] = opt->from_mean ? of[g].mean : center[g];
+        of[g] = (gx_moments){0};
     }
     for (int64_t k = 0; k < s->rows; k++) {
         int64_t g = s->row[k].tag;
-        gx_moments_add(&group[g].of, fabs(s->row[k].x - center[g]));
+        gx_moments_add(&of[g], fabs(s->row[k].x - center[g]));
     }
     double largest = s->rows == 0 ? 0 : fmax(fabs(s->row[0].x), fabs(s->row[s->rows - 1].x));
-    for (int64_t g = 0; g < s->group.count; g++) {
-        gx_moments *of = &group[g].of;
-        of->is_varied = of->is_varied && sqrt(of->m2 / (double)of->n) > ROUNDING * largest;
-        of->m2 = of->is_varied ? of->m2 : 0;
+    for (int64_t g = 0; g < s->group.levels.count; g++) {
+        double spread = sqrt(of[g].m2 / (double)of[g].n);
+        of[g].is_varied = of[g].is_varied && spread > ROUNDING * largest;
+        of[g].m2 = of[g].is_varied ? of[g].m2 : 0;
     }
     gx_mem_free(s->ctx->mem, center);
     GX_TRY(code);

@@ -58,10 +58,10 @@ gx_code gx_test_mann_whitney(gx_sample *s, const gx_test_options *opt, gx_test *
     gx_test_order(s, order);
     out->method = "Mann-Whitney U";
     out->has_groups = true;
-    if (s->group.count < 2) {
+    if (s->group.levels.count < 2) {
         return gx_test_without(out, "there are fewer than two groups");
     }
-    int64_t n = s->group.group[order[0]].of.n, m = s->group.group[order[1]].of.n;
+    int64_t n = s->group.of[order[0]].n, m = s->group.of[order[1]].n;
     double N = (double)(n + m), nm = (double)n * (double)m, ranks = 0;
     GX_TRY(gx_sample_sort(s, NULL, err));
     gx_ties ties = gx_sample_rank(s);
@@ -165,10 +165,10 @@ gx_code gx_test_wilcoxon(gx_sample *s, const gx_test_options *opt, gx_test *out,
 
 gx_code gx_test_kruskal(gx_sample *s, const gx_test_options *opt, gx_test *out, gx_err *err)
 {
-    double *ranks = NULL, n = (double)s->rows, groups = (double)s->group.count, sum = 0;
+    double *ranks = NULL, n = (double)s->rows, groups = (double)s->group.levels.count, sum = 0;
     (void)opt;
     out->method = "Kruskal-Wallis H";
-    if (s->group.count < 2) {
+    if (s->group.levels.count < 2) {
         return gx_test_without(out, "there are fewer than two groups");
     }
     out->df = groups - 1;
@@ -178,13 +178,13 @@ gx_code gx_test_kruskal(gx_sample *s, const gx_test_options *opt, gx_test *out, 
     if (!(correction > 0)) {
         return gx_test_without(out, "all numbers are equal");
     }
-    GX_TRY(gx_mem_calloc(s->ctx->mem, (size_t)s->group.count * sizeof *ranks, "groups", &ranks,
+    GX_TRY(gx_mem_calloc(s->ctx->mem, (size_t)s->group.levels.count * sizeof *ranks, "groups", &ranks,
                          err));
     for (int64_t k = 0; k < s->rows; k++) {
         ranks[s->row[k].tag] += s->row[k].x - (n + 1) / 2;
     }
-    for (int64_t g = 0; g < s->group.count; g++) {
-        sum += ranks[g] * ranks[g] / (double)s->group.group[g].of.n;
+    for (int64_t g = 0; g < s->group.levels.count; g++) {
+        sum += ranks[g] * ranks[g] / (double)s->group.of[g].n;
     }
     gx_mem_free(s->ctx->mem, ranks);
     out->statistic = 12 / (n * (n + 1)) * sum / correction;
