@@ -81,6 +81,9 @@ static gx_code keep_ranked(state *st, const row *r, gx_err *err)
 
 static gx_code keep_difference(state *st, const row *r, gx_err *err)
 {
+    if (!isfinite(r->x - r->y)) {
+        return gx_fail(err, GX_ARG, "x - y is infinite");
+    }
     return gx_sample_keep(&st->sample, (gx_pair){.x = r->x - r->y}, err);
 }
 
@@ -164,8 +167,8 @@ static gx_code take_label(state *st, gx_groups *set, sqlite3_value *value, const
     const char *text = number;
     size_t bytes = 0;
     int type = sqlite3_value_type(value), most = st->opt.kind->groups;
-    double real = type == SQLITE_FLOAT ? sqlite3_value_double(value) : 0;
-    if (type == SQLITE_INTEGER || (real == floor(real) && fabs(real) < 0x1p63 && real != 0)) {
+    double real = type == SQLITE_FLOAT ? sqlite3_value_double(value) : 0.5;
+    if (type == SQLITE_INTEGER || (real == floor(real) && fabs(real) < 0x1p63)) {
         int64_t whole = type == SQLITE_INTEGER ? sqlite3_value_int64(value) : (int64_t)real;
         bytes = (size_t)snprintf(number, sizeof number, "%lld", (long long)whole);
     } else if (type == SQLITE_FLOAT) {

@@ -76,6 +76,9 @@ double gx_test_p(gx_dist_kind dist, const double *parameters, double statistic, 
 void gx_test_own(gx_test *out, const char *key, double value);
 void gx_test_count(gx_test *out, const char *key, int64_t count);
 
+/* Fails where the squares of numbers that differ vanish, or are infinite. */
+gx_code gx_test_squares(const gx_moments *of, gx_err *err);
+
 /* Without a p-value, for that reason; GX_OK. */
 gx_code gx_test_without(gx_test *out, const char *note);
 

@@ -50,10 +50,8 @@ static gx_code pearson(gx_sample *s, const gx_test_options *opt, gx_test *out, g
     double r = coefficient_of(s), half = (double)s->n / 2 - 1;
     const double parameters[2] = {half, half};
     out->method = "Pearson's r";
-    if (s->all.m2 <= 0 || s->other.m2 <= 0) {
-        return gx_fail(err, GX_NUMERIC,
-                       "the numbers differ so little that the squares are 0: scale them");
-    }
+    GX_TRY(gx_test_squares(&s->all, err));
+    GX_TRY(gx_test_squares(&s->other, err));
     out->statistic = out->effect = r;
     find_interval(s, r, opt, out);
     if (s->n == 2) {

@@ -50,13 +50,12 @@ void gx_test_order(const gx_sample *s, int64_t order[2])
     order[1] = sorted[1];
 }
 
-/* Squares of deviations that are there, but too small for a double, are no variance of 0. */
-static gx_code check_squares(const gx_moments *of, gx_err *err)
+gx_code gx_test_squares(const gx_moments *of, gx_err *err)
 {
-    bool is_lost = of->is_varied && of->m2 < DBL_MIN;
-    return !is_lost ? GX_OK
-                    : gx_fail(err, GX_NUMERIC,
-                              "the numbers differ so little that the squares are 0: scale them");
+    return !of->is_varied || (of->m2 >= DBL_MIN && of->m2 <= DBL_MAX)
+               ? GX_OK
+               : gx_fail(err, GX_NUMERIC,
+                         "squares of the numbers leave the range of a double: scale them");
 }
 
 // t -----------------------------------------------------------------------------------------------
@@ -89,7 +88,7 @@ static gx_code one_sample(const gx_moments *of, double rounding, const gx_test_o
         return gx_test_without(out, opt->paired ? "all differences are equal but for rounding"
                                                 : "all numbers are equal");
     }
-    GX_TRY(check_squares(of, err));
+    GX_TRY(gx_test_squares(of, err));
     out->effect = (of->mean - opt->mu) / sd;
     finish_t(out, opt, of->mean, sd / sqrt(n));
     return GX_OK;
@@ -116,8 +115,8 @@ gx_code gx_test_t(gx_sample *s, const gx_test_options *opt, gx_test *out, gx_err
     if (!a->is_varied && !b->is_varied) {
         return gx_test_without(out, "all numbers of each group are equal");
     }
-    GX_TRY(check_squares(a, err));
-    GX_TRY(check_squares(b, err));
+    GX_TRY(gx_test_squares(a, err));
+    GX_TRY(gx_test_squares(b, err));
     double pooled = (a->m2 + b->m2) / (n + m - 2);
     double va = a->m2 / (n - 1) / n, vb = b->m2 / (m - 1) / m, v = va + vb;
     if (opt->equal_var) {
@@ -148,7 +147,7 @@ static gx_code f_of_groups(const gx_groups *set, gx_test *out, gx_err *err)
     for (int64_t g = 0; g < set->levels.count; g++) {
         const gx_moments *of = &set->of[g];
         double apart = of->mean - means.mean;
-        GX_TRY(check_squares(of, err));
+        GX_TRY(gx_test_squares(of, err));
         within += of->m2;
         between += (double)of->n * apart * apart;
         is_varied |= of->is_varied;
@@ -239,7 +238,8 @@ gx_code gx_test_jarque_bera(gx_sample *s, const gx_test_options *opt, gx_test *o
         return gx_test_without(out, of->n < 2 ? "fewer than two rows have no variance"
                                               : "all numbers are equal");
     }
-    GX_TRY(check_squares(of, err));
+    const gx_moments squares = {.is_varied = true, .m2 = variance * variance};
+    GX_TRY(gx_test_squares(&squares, err));
     double skewness = of->m3 / n / (variance * sqrt(variance));
     double kurtosis = of->m4 / n / (variance * variance) - 3;
     gx_test_own(out, "skewness", skewness);

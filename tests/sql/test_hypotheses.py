@@ -396,3 +396,180 @@ def test_shapiro(db):
             continue
         assert abs(got["statistic"] - want["statistic"]) < 2e-6, (k, sample, got, want)
         assert abs(got["p_value"] - want["p_value"]) < 5e-5, (k, sample, got, want)
+
+
+# 3 ------------------------------------------------------------------------------------------------
+
+CONSTANT, ONE, NONE = [(5.0, "a"), (5.0, "b"), (5.0, "b")], [(1.0, "a")], [(None, "a"), (2.0, None)]
+TWO_GROUPS = ["gx_t_test(x, g)", "gx_mann_whitney(x, g)", "gx_ks_test(x, g)"]
+CALLS = TWO_GROUPS + ["gx_t_test(x)", "gx_t_test(x, x + 1, '{\"paired\":true}')", "gx_anova(x, g)", "gx_levene(x, g)", "gx_jarque_bera(x)",
+                      "gx_shapiro(x)", "gx_chi2_test(x, g)", "gx_chi2_gof(x)", "gx_corr_test(x, x * x)", "gx_wilcoxon(x - 5)",
+                      "gx_corr_test(x, -x, '{\"method\":\"spearman\"}')", "gx_corr_test(x, 2 * x, '{\"method\":\"kendall\"}')", "gx_kruskal(x, g)"]
+
+
+def test_of(db, call, rows):
+    db.execute("CREATE TEMP TABLE IF NOT EXISTS r (x, g)")
+    db.execute("DELETE FROM r")
+    db.executemany("INSERT INTO r VALUES (?,?)", rows)
+    return json.loads(q(db, f"SELECT {call} FROM r"))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_what_does_not_exist(db, call):
+    for rows in (CONSTANT, ONE, NONE):
+        exists = (call, len(rows)) in [("gx_ks_test(x, g)", 3), ("gx_chi2_gof(x)", 3), ("gx_wilcoxon(x - 5)", 1)]  # but says nothing
+        got = test_of(db, call, rows)
+        assert (got["p_value"] == 1.0) if exists and rows is not NONE else (got["p_value"] is None and got["note"]), (call, rows, got)
+        missing = sum(x is None or (g is None and "g)" in call) for x, g in rows)
+        assert (got["n"], got["n_missing"]) == (len(rows) - missing, missing), (call, rows, got)
+    assert db.execute(f"SELECT {call} FROM r WHERE 0").fetchall() == [(None,)]
+
+
+def test_one_group_and_small_samples(db):
+    for call in TWO_GROUPS + ["gx_anova(x, g)", "gx_levene(x, g)", "gx_kruskal(x, g)"]:
+        got = test_of(db, call, [(1.0, "a"), (2.0, "a"), (4.0, "a")])
+        assert got["p_value"] is None and "fewer than two groups" in got["note"], (call, got)
+    for call, rows, note in [
+        ("gx_anova(x, g)", [(1.0, 1), (2.0, 2), (3.0, 3)], "every group has one row only, and no variance"),
+        ("gx_anova(x, g)", [(1.0, 1), (1.0, 1), (3.0, 3)], "nothing varies within the groups"),
+        ("gx_levene(x, g)", [(1.1, 1), (2.3, 1), (4.7, 2), (9.1, 2)], "nothing varies within the groups"),
+        ("gx_t_test(x, g, '{\"paired\":true}')", [(0.3, 0.1), (0.5, 0.3), (0.9, 0.7)], "all differences are equal but for rounding"),
+        ("gx_shapiro(x)", [(1.0, 1), (2.0, 1)], "fewer than three rows"),
+        ("gx_corr_test(x, g, '{\"method\":\"spearman\"}')", [(1.0, 1), (2.0, 2)], "two rows are always in order, up or down"),
+        ("gx_wilcoxon(x)", [(0, 1), (0.0, 1)], "no difference is other than 0"),
+        ("gx_chi2_gof(x)", [(0, 1), (0, 1)], "nothing was counted"),
+        ("gx_chi2_gof(x, '{\"ddof\":1}')", [(1, 1), (3, 1)], "there are too few counts for a degree of freedom"),
+        ("gx_chi2_test(x, g)", [(1, 1), (3, 1)], "one of the two has a single value: nothing can depend on it"),
+    ]:
+        got = test_of(db, call, rows)
+        assert got["p_value"] is None and got["note"] == note, (call, got)
+    got = test_of(db, "gx_corr_test(x, g)", [(1.0, 1), (2.0, 5)])
+    assert (got["statistic"], got["p_value"], got["ci_low"], got["ci_high"], got["df"]) == (1.0, 1.0, -1.0, 1.0, None)
+
+
+def test_refused(db):
+    db.execute("CREATE TABLE r (x, g)")
+    db.executemany("INSERT INTO r VALUES (?,?)", [(1.0, "a"), (2.5, "b"), (4, "a"), (None, "b")])
+    for call, text in [
+        ("gx_t_test(g)", "gx_t_test: x must be a number, not 'a' (input row 1)"),
+        ("gx_t_test(x * 9e999)", "gx_t_test: x is infinite (input row 1)"),
+        ("gx_corr_test(x, iif(x = 4, -9e999, x))", "gx_corr_test: y is infinite (input row 3)"),
+        ("gx_t_test(x, x)", "gx_t_test: g has a third value, 4, where two groups are compared (input row 3)"),
+        ("gx_mann_whitney(x, x)", "gx_mann_whitney: g has a third value, 4, where two groups are compared (input row 3)"),
+        ("gx_ks_test(x, x)", "gx_ks_test: g has a third value, 4, where two groups are compared (input row 3)"),
+        ("gx_anova(x, x'00')", "gx_anova: g must be a number or a text, not a blob of 1 bytes (input row 1)"),
+        ("gx_chi2_test('a' || char(0), g)", "gx_chi2_test: a has a NUL character in it (input row 1)"),
+        ("gx_t_test(x, g, '{\"missing\":\"error\"}')", "gx_t_test: the first argument is NULL (input row 4)"),
+        ("gx_t_test(x, g, '{\"confidence\":1}')",
+         "gx_t_test: option \"confidence\" must be above 0 and below 1, not 1 (input row 1)"),
+        ("gx_t_test(x, '{\"mu\":\"inf\"}')", "gx_t_test: option \"mu\" must be finite (input row 1)"),
+        ("gx_t_test(x, '{\"paired\":true}')", "gx_t_test: option \"paired\" needs two numbers a row (input row 1)"),
+        ("gx_t_test(x, x, '{\"paired\":true,\"equal_var\":true}')",
+         "gx_t_test: options \"paired\" and \"equal_var\" exclude each other (input row 1)"),
+        ("gx_corr_test(x, x, '{\"method\":\"rank\"}')",
+         "gx_corr_test: option \"method\" must be one of pearson, spearman, kendall, not \"rank\" (input row 1)"),
+        ("gx_chi2_gof(-x)", "gx_chi2_gof: observed must be 0 or more, not -1 (input row 1)"),
+        ("gx_chi2_gof(x, x - 1)", "gx_chi2_gof: expected must be above 0, not 0 (input row 1)"),
+        ("gx_chi2_gof(x, x + 1)", "gx_chi2_gof: the observed counts add up to 7.5 but the expected ones to 10.5"),
+        ("gx_ks_test(x, 'normal', 0, 0)", "gx_ks_test: normal has no such parameters (mean, sd) (input row 1)"),
+        ("gx_ks_test(x, 'normal', 0, 1, 2)", "gx_ks_test: the parameters of normal are mean, sd (input row 1)"),
+        ("gx_ks_test(x, 'f', 1)", "gx_ks_test: the parameters of f are df1, df2 (input row 1)"),
+        ("gx_ks_test(x, 'cauchy', 1)", "gx_ks_test: there is no distribution 'cauchy' (input row 1)"),
+        ("gx_ks_test(x, '', 1)", "gx_ks_test: there is no distribution '' (input row 1)"),
+        ("gx_ks_test(x, 'poisson', 1)", "gx_ks_test: poisson is discrete: gx_chi2_gof compares counts with it (input row 1)"),
+        ("gx_ks_test(x, 'normal', NULL)", "gx_ks_test: a parameter is NULL (input row 1)"),
+        ("gx_ks_test(x, 'normal', x)", "gx_ks_test: the distribution differs from that of the first row (input row 2)"),
+        ("gx_anova(x)", None), ("gx_shapiro(x, g)", None), ("gx_wilcoxon(x, 1, 2)", None),
+    ]:
+        got = error(db, f"SELECT {call} FROM r")
+        assert got == text if text else " arguments before the options, not " in got, (call, got)
+
+
+def test_range_of_doubles(db):
+    """Squares that overflow, or vanish, are told; the same numbers scaled are tested."""
+    for call in ("gx_t_test(x * ?1)", "gx_t_test(x * ?1, g)", "gx_anova(x * ?1, g)", "gx_jarque_bera(x * ?1)", "gx_corr_test(x * ?1, g)"):
+        db.execute("CREATE TEMP TABLE IF NOT EXISTS r AS SELECT column1 AS x, column2 AS g FROM (VALUES (1, 1), (2, 1), (4, 2), (7.5, 2))")
+        want = json.loads(q(db, f"SELECT {call} FROM r", 1))
+        for scale in (1e60, 1e-60):
+            near(json.loads(q(db, f"SELECT {call} FROM r", scale))["p_value"], want["p_value"], call)
+        for scale in (1e200, 1e-200):
+            assert "scale them" in error(db, f"SELECT {call} FROM r", scale), (call, scale)
+
+
+# 4 ------------------------------------------------------------------------------------------------
+
+
+def test_labels(db):
+    x = [1.0, 2.5, 3.0, 5.5, 6.0, 7.25]
+    want = stats.ttest_ind(x[:3], x[3:], equal_var=False)
+    for first, second, shown in [("a", "b", ["a", "b"]), (2, 10, ["2", "10"]), (-0.0, 0.5, ["0", "0.5"]), (1.5, 2, ["1.5", "2"]),
+                                 ("", "é\"\\\n", ["", "é\"\\\n"]), ("B", "a", ["B", "a"]), (True, 2.0, ["1", "2"]),
+                                 (-2**63, 2**63 - 1, [str(-2**63), str(2**63 - 1)]), ("x" * 5000, "y" * 5000, ["x" * 5000, "y" * 5000])]:
+        rows = list(zip(x, [first] * 3 + [second] * 3))
+        for seed in range(3):
+            random.Random(seed).shuffle(rows)
+            got = test_of(db, "gx_t_test(x, g)", rows)
+            near(got["statistic"], want.statistic, (first, second))
+            assert got["groups"] == shown
+    assert test_of(db, "gx_anova(x, g)", zip(x, [1, 1.0, "1", 2, 2.0, "2"]))["df"] == 1.0  # a label is its text
+
+
+def test_order_of_rows(db):
+    """Every test gives the same, within rounding, whatever the order of the rows."""
+    rows = [(round(x, 1), k % 2) for k, x in enumerate(np.random.default_rng(5).standard_normal(40).tolist())]
+    for call in [c for c in CALLS if "chi2" not in c]:
+        call = call.replace("x, -x", "x, abs(x)").replace("2 * x", "abs(x)").replace("x + 1", "abs(x) + g").replace("x * x", "abs(x)")
+        rows.sort()
+        want = test_of(db, call, rows)
+        random.Random(call).shuffle(rows)
+        got = test_of(db, call, rows)
+        assert got.keys() == want.keys()
+        for key, value in want.items():
+            assert got[key] == (pytest.approx(value, rel=1e-10) if isinstance(value, float) else value), (call, key)
+
+
+def test_missing_rows(db):
+    x = np.random.default_rng(6).standard_normal(30).tolist()
+    rows = [(a, "ab"[k % 2]) for k, a in enumerate(x)]
+    holes = rows[:7] + [(None, "a"), (1e9, None)] + rows[7:] + [(None, None)]
+    for call in TWO_GROUPS + ["gx_anova(x, g)", "gx_levene(x, g)", "gx_kruskal(x, g)", "gx_chi2_test(x > 0, g)"]:
+        want, got = test_of(db, call, rows), test_of(db, call, holes)
+        assert (got.pop("n_missing"), want.pop("n_missing")) == (3, 0) and got == want
+
+
+def test_result_as_json_and_as_row(db):
+    db.execute("CREATE TABLE r (id, x, g)")
+    db.executemany("INSERT INTO r VALUES (?,?,?)", [(k % 3, k * k % 17 + k / 7, "ab"[k // 3 % 2]) for k in range(60)])
+    rows = db.execute("SELECT id, r, t.* FROM (SELECT id, gx_t_test(x, g) AS r FROM r GROUP BY id), gx_test(r) AS t").fetchall()
+    assert [row[0] for row in rows] == [0, 1, 2]
+    keys = [c[1] for c in db.execute("PRAGMA table_info(gx_test)")]
+    assert keys == ["statistic", "df", "p_value", "effect", "ci_low", "ci_high", "n", "method"]
+    for _, text, *values in rows:
+        result = json.loads(text)
+        assert values == [result[key] for key in keys] and values[6] == 20
+        assert list(result) == keys[:7] + ["n_missing", "method", "estimate", "groups"]
+    assert q(db, "SELECT typeof(json_extract(json_array(gx_t_test(x)), '$[0].n')) FROM r") == "integer"  # JSON, not a text
+    assert db.execute("SELECT * FROM gx_test(NULL)").fetchall() == []
+    assert db.execute("SELECT p_value FROM gx_test((SELECT gx_t_test(x) FROM r WHERE id = 0 AND x = 0))").fetchall() == [(None,)]
+    for bad in ("", "{}", "[1]", "nonsense", '{"statistic":1}'):
+        assert error(db, "SELECT * FROM gx_test(?)", bad).startswith("gx_test: result is not what a test of hypothesis gives: no ")
+    assert error(db, "SELECT * FROM gx_test(3)") == "gx_test: result must be a text, not 3"
+    result = "{" + ",".join(f'"{key}":"x"' for key in keys) + "}"  # texts where numbers were
+    assert db.execute("SELECT * FROM gx_test(?)", (result,)).fetchall() == [("x",) * 8]
+
+
+# 5 ------------------------------------------------------------------------------------------------
+
+
+def test_memory_limit(db):
+    db.execute("SELECT gx_config('tile_bytes', 4096)")
+    db.execute("SELECT gx_config('memory_limit', 1000000)")
+    count = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500000)"
+    for call in ("gx_t_test(i)", "gx_t_test(i % 1000, i % 2)", "gx_jarque_bera(i % 1000)", "gx_corr_test(i, i % 1000)", "gx_chi2_test(i % 9, i % 7)"):
+        assert json.loads(q(db, f"{count} SELECT {call} FROM n"))["p_value"] is not None  # moments and counts need no room
+    for call in ("gx_wilcoxon(i)", "gx_kruskal(i, i % 3)", "gx_corr_test(i, -i, '{\"method\":\"kendall\"}')", "gx_chi2_test(i, i)"):
+        assert "memory_limit" in error(db, f"{count} SELECT {call} FROM n"), call
+    used = "SELECT value FROM gx_stats WHERE name = 'memory_used'"
+    before = q(db, used)
+    assert q(db, f"{count} SELECT count(r) FROM (SELECT gx_kruskal(i, i % 3) AS r FROM n GROUP BY i / 1000)") == 501
+    assert q(db, used) == before
