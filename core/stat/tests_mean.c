@@ -84,7 +84,7 @@ static gx_code one_sample(const gx_moments *of, double rounding, const gx_test_o
     }
     out->df = n - 1;
     double sd = sqrt(of->m2 / (n - 1));
-    if (!of->is_varied || sd <= rounding) {
+    if (!of->is_varied || sd < rounding) {
         return gx_test_without(out, opt->paired ? "all differences are equal but for rounding"
                                                 : "all numbers are equal");
     }
