@@ -36,6 +36,11 @@
 
 SQLITE_EXTENSION_INIT3
 
+/* Newer than the oldest headers; older libraries ignore it. */
+#ifndef SQLITE_RESULT_SUBTYPE
+#define SQLITE_RESULT_SUBTYPE 0x001000000
+#endif
+
 typedef struct gx_fn gx_fn;
 
 /* What a function's row says of it beside its name and the number of its arguments. */

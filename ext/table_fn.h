@@ -133,6 +133,7 @@ typedef struct gx_table_fn {
     TABLE(volumes) /* fn_volumes.c: gx_volume */                                                   \
     TABLE(knn) /* fn_similar.c */                                                                  \
     TABLE(spread) /* fn_graph.c */                                                                 \
+    TABLE(test) /* fn_tests.c */                                                                   \
     TABLE(objects) /* fn_grid.c */                                                                 \
     TABLE(help) /* fn_help.c */                                                                    \
     TABLE(settings) /* vtab_control.c */                                                           \
