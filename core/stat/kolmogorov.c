@@ -102,8 +102,8 @@ static gx_code matrix_cdf(const gx_sample *s, int64_t n, double d, double *p, gx
     int64_t k = (int64_t)ceil(nd), m = 2 * k - 1, middle = (k - 1) * m + k - 1;
     size_t elements = (size_t)(m * m);
     int64_t exponent = 0, factors = 0;
-    GX_TRY(gx_mem_calloc(s->ctx->mem, 3 * elements * sizeof *work, "exact distribution", &work,
-                         err));
+    GX_TRY(
+        gx_mem_calloc(s->ctx->mem, 3 * elements * sizeof *work, "exact distribution", &work, err));
     double *factor = work, *power = work + elements, *next = power + elements;
     fill_matrix(m, (double)k - nd, factor);
     for (int64_t i = 0; i < m; i++) {
