@@ -44,7 +44,9 @@ enum { GX_AGG_OPTIONS_BYTES = 512 };
 /* All of them: gx_agg_NAME stands in the file named beside it. */
 #define GX_AGG_FNS(AGG)                                                                            \
     AGG(lm) /* fn_lm.c */                                                                          \
-    AGG(glm)
+    AGG(glm)                                                                                       \
+    AGG(vec_sum) /* agg_vec.c */                                                                   \
+    AGG(vec_mean)
 
 #define GX_AGG_DECLARE(name) extern const gx_agg_fn gx_agg_##name;
 GX_AGG_FNS(GX_AGG_DECLARE)
