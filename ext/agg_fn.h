@@ -43,8 +43,21 @@ enum { GX_AGG_OPTIONS_BYTES = 512 };
 
 /* All of them: gx_agg_NAME stands in the file named beside it. */
 #define GX_AGG_FNS(AGG)                                                                            \
+    AGG(t_test) /* fn_tests.c */                                                                   \
+    AGG(anova)                                                                                     \
+    AGG(levene)                                                                                    \
+    AGG(jarque_bera)                                                                               \
+    AGG(shapiro)                                                                                   \
+    AGG(chi2_test)                                                                                 \
+    AGG(chi2_gof)                                                                                  \
+    AGG(corr_test)                                                                                 \
+    AGG(mann_whitney)                                                                              \
+    AGG(wilcoxon)                                                                                  \
+    AGG(kruskal)                                                                                   \
+    AGG(ks_test)                                                                                   \
     AGG(lm) /* fn_lm.c */                                                                          \
     AGG(glm)                                                                                       \
+    AGG(lda)                                                                                       \
     AGG(vec_sum) /* agg_vec.c */                                                                   \
     AGG(vec_mean)
 

@@ -20,11 +20,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Newer than the oldest headers; older libraries ignore it. */
-#ifndef SQLITE_RESULT_SUBTYPE
-#define SQLITE_RESULT_SUBTYPE 0x001000000
-#endif
-
 /* What SQLite keeps for one registered function. */
 typedef struct binding {
     gx_ctx *ctx;            /* of the connection; outlives the function (gx.c) */

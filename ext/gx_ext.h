@@ -36,6 +36,11 @@
 
 SQLITE_EXTENSION_INIT3
 
+/* Newer than the oldest headers; older libraries ignore it. */
+#ifndef SQLITE_RESULT_SUBTYPE
+#define SQLITE_RESULT_SUBTYPE 0x001000000
+#endif
+
 typedef struct gx_fn gx_fn;
 
 /* What a function's row says of it beside its name and the number of its arguments. */
@@ -489,7 +494,7 @@ bool gx_eval_prepare_text(gx_fn *fn, const char *text, int first, bool is_plain,
     TABLE(look) TABLE(files) TABLE(control) TABLE(property) TABLE(solve) TABLE(chol) TABLE(factor) \
         TABLE(lstsq) TABLE(eig) TABLE(pca) TABLE(det) TABLE(help) TABLE(similar) TABLE(sparse)     \
             TABLE(graph) TABLE(volumes) TABLE(program) TABLE(from) TABLE(composite) TABLE(exact)   \
-                TABLE(lattice) TABLE(dist) TABLE(quantize) TABLE(grid) TABLE(lm)                   \
+                TABLE(lattice) TABLE(dist) TABLE(quantize) TABLE(grid) TABLE(lm) TABLE(multi)      \
                     TABLE(tables) /* table_fn.c */
 
 #define GX_FUNCTIONS_DECLARE(name) extern const gx_function gx_functions_##name[];

@@ -120,6 +120,10 @@ typedef struct gx_table_fn {
     TABLE(lm_terms) /* vtab_lm.c   */                                                               \
     TABLE(lm_model)                                                                                \
     TABLE(lm_anova)                                                                                \
+    TABLE(cca) /* vtab_multi.c */                                                                  \
+    TABLE(factor)                                                                                  \
+    TABLE(lda_axes)                                                                                \
+    TABLE(lda_groups)                                                                              \
     TABLE(lstsq)  /* fn_lstsq.c  */                                                                \
     TABLE(logdet) /* fn_det.c    */                                                                \
     TABLE(plan)   /* vtab_plan.c */                                                                \
@@ -129,6 +133,7 @@ typedef struct gx_table_fn {
     TABLE(volumes) /* fn_volumes.c: gx_volume */                                                   \
     TABLE(knn) /* fn_similar.c */                                                                  \
     TABLE(spread) /* fn_graph.c */                                                                 \
+    TABLE(test) /* fn_tests.c */                                                                   \
     TABLE(objects) /* fn_grid.c */                                                                 \
     TABLE(help) /* fn_help.c */                                                                    \
     TABLE(settings) /* vtab_control.c */                                                           \

@@ -40,7 +40,7 @@ static bool begin(gx_fn *fn, lm_table *t)
     if (bytes > 0) {
         memcpy(t->blob, sqlite3_value_blob(fn->argv[0]), bytes);
     }
-    return gx_fn_check(fn, gx_model_parse(t->blob, bytes, &t->model, &fn->err)) &&
+    return gx_fn_check(fn, gx_model_of_kind(t->blob, bytes, false, &t->model, &fn->err)) &&
            gx_fn_check(fn, gx_fit_make(&t->model, t->mem, &t->fit, &fn->err));
 }
 

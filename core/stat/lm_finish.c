@@ -6,6 +6,8 @@
 */
 #include "lm_int.h"
 
+#include "triangle.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -145,7 +147,7 @@ static gx_code make_blob(const gx_lm *lm, const order *o, const char *const *nam
     GX_TRY(gx_mem_calloc(lm->mem, out->bytes, "a model", &out->blob, err));
     *(gx_model_head *)out->blob = (gx_model_head){
         .magic = GX_MODEL_MAGIC,
-        .family = (int32_t)lm->spec.family,
+        .family = lm->spec.is_discriminant ? GX_DISCRIMINANT : (int32_t)lm->spec.family,
         .args = lm->count,
         .columns = (int32_t)o->count,
         .has_intercept = !lm->spec.no_intercept,
@@ -309,9 +311,8 @@ static gx_code iterate(gx_lm *lm, const order *o, const parts *made, gx_err *err
             continue;
         }
         halvings = 0;
-        head->has_converged =
-            fabs(sums.deviance - before) <= 1e-11 * (fabs(sums.deviance) + 0.1) &&
-            is_still(at, next, cols);
+        head->has_converged = fabs(sums.deviance - before) <= 1e-11 * (fabs(sums.deviance) + 0.1) &&
+                              is_still(at, next, cols);
         before = sums.deviance;
     }
     gx_mem_free(lm->mem, at);

@@ -215,6 +215,13 @@ const fault_script fault_scripts[] = {
      "SELECT gx_predict(gx_glm(value > 0, i, j, '{\"names\":[\"i\",\"j\"]}'), 1, 2), "
      "gx_coef(gx_glm(i, j, '{\"family\":\"poisson\"}')), "
      "gx_coef(gx_glm_fit('[[1],[2],[3],[4]]', '[1,0,1,0]'), 'x1') FROM plain"},
+    {"multivariate", SMALL,
+     "SELECT count(*), gx_mahalanobis('A', 'A', 'D') FROM gx_cca('A', gx_transpose(gx_slice('B', "
+     "0, 2, 0, 40)))"},
+    {"factor", SMALL, "SELECT count(*) FROM gx_factor(gx_slice('A', 0, 40, 0, 6), 1)"},
+    {"lda", SMALL,
+     "SELECT (SELECT count(*) FROM gx_lda_axes(m)), (SELECT count(*) FROM gx_lda_groups(m)), "
+     "gx_predict(m, 1) FROM (SELECT gx_lda(j, value) AS m FROM plain)"},
     {"lm-fit", SMALL,
      "SELECT r2, note FROM gx_lm_model(gx_lm_fit('A', gx_slice('A', 0, 40, 3, 4), "
      "'{\"robust\":\"HC1\"}'))"},
@@ -485,6 +492,14 @@ const fault_script fault_scripts[] = {
     {"store-rows-spill", SMALL "SELECT gx_config('memory_limit', 75000);",
      "SELECT gx_store_rows('N', 119 - a.i - 40 * b.j, row) FROM gx_rows('A') AS a, "
      "(SELECT DISTINCT j FROM plain) AS b"},
+    {"hypotheses", SMALL, // of groups and of moments, sorted, exact; a result as a row
+     "SELECT gx_t_test(value, 'g' || (i % 2)), gx_chi2_test('a' || i, 'b' || j), gx_anova(value, i), "
+     "gx_levene(value, i % 3), gx_corr_test(value, i, '{\"method\":\"kendall\"}'), "
+     "gx_mann_whitney(value, i < 5), gx_wilcoxon(value), gx_kruskal(value, j), "
+     "gx_ks_test(value, i % 2), gx_ks_test(value, 'normal', 0, 1), gx_shapiro(value), "
+     "gx_chi2_gof(abs(value)) FROM plain"},
+    {"hypotheses-table", SMALL,
+     "SELECT t.* FROM (SELECT gx_jarque_bera(value) AS r FROM plain GROUP BY j), gx_test(r) AS t"},
     {"from-table", SMALL, "SELECT gx_from_table('plain', 'N', '{\"dtype\":\"f32\"}')"},
     {"from-table-columns", SMALL "SELECT gx_config('memory_limit', 75000);",
      "SELECT gx_json(gx_from_table('plain', '[\"i\",\"value\"]'))"},

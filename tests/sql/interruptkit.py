@@ -130,6 +130,9 @@ FAMILIES = {
     "store_cells": f"{COUNT} SELECT gx_store_cells('N', i % 1000, i / 1000, i) FROM n",
     "store_cells, sparse": f"{COUNT} SELECT gx_store_cells('N', (i * 7919) % 100000, i / 100, i, '{{\"sparse\":true}}') FROM n",
     "store_rows": "SELECT gx_store_rows('N', i, row) FROM gx_rows('T')",
+    # Tests of hypotheses
+    "exact test": f"{COUNT} SELECT gx_ks_test((i * 7919) % 20011, i % 2) FROM n WHERE i < 20000",
+    "ranks": f"{COUNT} SELECT gx_corr_test((i * 7919) % 3000017, (i * 104729) % 3000017, '{{\"method\":\"kendall\"}}') FROM n",
     "update of cells": "UPDATE cells SET value = value + 1",
     # Files
     "export npy": "SELECT gx_export('A', 'out.npy', '{\"overwrite\":true}'), gx_export('P', 'out.npy', '{\"overwrite\":true}')",
