@@ -5,8 +5,8 @@
 ** Sandia report SAND2008-6212: sums of powers of differences from the mean so far, which do not
 ** cancel when the mean is large beside the deviations.
 **
-** Sorting is a merge from the bottom up, of runs that insertion has sorted; both count how many rows
-** a row passes, which is Knight's way to Kendall's tau (Journal of the American Statistical
+** Sorting is a merge from the bottom up, of runs that insertion has sorted; both count how many
+** rows a row passes, which is Knight's way to Kendall's tau (Journal of the American Statistical
 ** Association 61, 1966).
 */
 #include "sample.h"
@@ -51,7 +51,8 @@ gx_code gx_sample_label(gx_sample *s, gx_groups *set, const char *text, size_t b
         return GX_OK;
     }
     int64_t capacity = gx_max(FIRST_GROUPS, 2 * set->capacity), old = set->capacity;
-    GX_TRY(gx_mem_realloc(s->ctx->mem, (size_t)capacity * sizeof *set->of, "groups", &set->of, err));
+    GX_TRY(
+        gx_mem_realloc(s->ctx->mem, (size_t)capacity * sizeof *set->of, "groups", &set->of, err));
     memset(set->of + old, 0, (size_t)(capacity - old) * sizeof *set->of);
     set->capacity = capacity;
     return GX_OK;
@@ -91,8 +92,8 @@ gx_code gx_sample_keep(gx_sample *s, gx_pair row, gx_err *err)
 {
     if (s->rows == s->capacity) {
         int64_t capacity = s->capacity == 0 ? FIRST_ROWS : 2 * s->capacity;
-        GX_TRY(gx_mem_realloc(s->ctx->mem, (size_t)capacity * sizeof row, "rows of a test",
-                              &s->row, err));
+        GX_TRY(gx_mem_realloc(s->ctx->mem, (size_t)capacity * sizeof row, "rows of a test", &s->row,
+                              err));
         s->capacity = capacity;
     }
     s->row[s->rows++] = row;
@@ -145,8 +146,8 @@ gx_code gx_sample_sort(gx_sample *s, int64_t *inversions, gx_err *err)
         passed += insert(s->row + k, gx_min(RUN, n - k));
     }
     if (n > RUN) {
-        GX_TRY(gx_mem_alloc(s->ctx->mem, (size_t)s->capacity * sizeof *other, "sorting", &other,
-                            err));
+        GX_TRY(
+            gx_mem_alloc(s->ctx->mem, (size_t)s->capacity * sizeof *other, "sorting", &other, err));
     }
     gx_code code = GX_OK;
     for (int64_t run = RUN; run < n && code == GX_OK; run *= 2) {

@@ -39,13 +39,13 @@ typedef struct gx_pair {
 
 typedef struct gx_sample {
     gx_ctx *ctx;
-    int64_t missing; /* rows with NULL, which are in nothing below */
-    int64_t n;       /* the others                                 */
-    gx_moments all, other; /* of x or of differences; of y         */
-    double cross;          /* sum of (x - mean)(y - mean), pearson's */
-    double largest;        /* of |x| and |y|, where differences are taken */
+    int64_t missing;         /* rows with NULL, which are in nothing below */
+    int64_t n;               /* the others                                 */
+    gx_moments all, other;   /* of x or of differences; of y         */
+    double cross;            /* sum of (x - mean)(y - mean), pearson's */
+    double largest;          /* of |x| and |y|, where differences are taken */
     gx_groups group, column; /* of the first and of the second label */
-    gx_groups cells; /* pairs of labels: their two indexes, as int32_t; n counts */
+    gx_groups cells;         /* pairs of labels: their two indexes, as int32_t; n counts */
     gx_pair *row;
     int64_t rows, capacity;
 } gx_sample;

@@ -20,17 +20,17 @@ typedef enum gx_correlation { GX_PEARSON, GX_SPEARMAN, GX_KENDALL } gx_correlati
 
 /* What options and arguments say. */
 typedef struct gx_test_options {
-    int alternative;     /* gx_alternative: of the first group against the second, of x against y */
-    int coefficient;     /* gx_correlation                                                        */
-    int from_mean;       /* levene: deviations from the mean, not the median                      */
-    double mu;           /* of the mean, or the difference, under the hypothesis                  */
-    double confidence;   /* of the interval                                                       */
-    bool equal_var;      /* t: one variance for both groups                                       */
-    bool paired;         /* t: differences x - y                                                  */
-    bool has_groups;     /* t: of two groups, else of one sample                                  */
-    bool correction;     /* for continuity                                                        */
-    int64_t ddof;        /* chi2_gof: parameters that were estimated from the observed counts     */
-    gx_dist_kind dist;   /* ks: what x is compared with, where `parameters` is not 0              */
+    int alternative;   /* gx_alternative: of the first group against the second, of x against y */
+    int coefficient;   /* gx_correlation                                                        */
+    int from_mean;     /* levene: deviations from the mean, not the median                      */
+    double mu;         /* of the mean, or the difference, under the hypothesis                  */
+    double confidence; /* of the interval                                                       */
+    bool equal_var;    /* t: one variance for both groups                                       */
+    bool paired;       /* t: differences x - y                                                  */
+    bool has_groups;   /* t: of two groups, else of one sample                                  */
+    bool correction;   /* for continuity                                                        */
+    int64_t ddof;      /* chi2_gof: parameters that were estimated from the observed counts     */
+    gx_dist_kind dist; /* ks: what x is compared with, where `parameters` is not 0              */
     int parameters;
     double parameter[3];
 } gx_test_options;
@@ -68,7 +68,7 @@ gx_test_fn gx_test_mann_whitney, gx_test_kruskal;
 gx_test_fn gx_test_wilcoxon; /* differences                                      */
 gx_test_fn gx_test_ks, gx_test_shapiro;
 
-// Shared by the files of tests ---------------------------------------------------------------------
+// Shared by the files of tests --------------------------------------------------------------------
 
 /* The p-value of a statistic whose distribution is symmetric about 0: normal, t. */
 double gx_test_p(gx_dist_kind dist, const double *parameters, double statistic, int alternative);

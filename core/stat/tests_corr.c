@@ -19,9 +19,9 @@
 /* What both ask for first; NULL, or why there is no coefficient. */
 static const char *find_fault(const gx_sample *s)
 {
-    return s->n < 2                                     ? "fewer than two rows have no correlation"
+    return s->n < 2                                   ? "fewer than two rows have no correlation"
            : !s->all.is_varied || !s->other.is_varied ? "one of the two is constant"
-                                                        : NULL;
+                                                      : NULL;
 }
 
 /* Of what is perfectly in line exactly 1 or -1: so one root, where the product is in range. */
@@ -191,8 +191,7 @@ static gx_code kendall(gx_sample *s, const gx_test_options *opt, gx_test *out, g
     double variance = (m * (2 * n + 5) - x.x1 - y.x1) / 18 + 2 * x.pairs * y.pairs / m +
                       x.x0 * y.x0 / (9 * m * (n - 2));
     out->method = "Kendall's tau-b, normal approximation";
-    out->p_value =
-        gx_test_p(GX_DIST_NORMAL, standard, score / sqrt(variance), opt->alternative);
+    out->p_value = gx_test_p(GX_DIST_NORMAL, standard, score / sqrt(variance), opt->alternative);
     return GX_OK;
 }
 

@@ -15,8 +15,8 @@
 static gx_code sum_cells(const gx_sample *s, double yates, double *sum, gx_err *err)
 {
     int64_t *empty = NULL, n = s->n; // the totals of the columns that a row has no cell in
-    GX_TRY(gx_mem_alloc(s->ctx->mem, (size_t)s->group.levels.count * sizeof *empty, "table of counts",
-                        &empty, err));
+    GX_TRY(gx_mem_alloc(s->ctx->mem, (size_t)s->group.levels.count * sizeof *empty,
+                        "table of counts", &empty, err));
     for (int64_t a = 0; a < s->group.levels.count; a++) {
         empty[a] = n;
     }

@@ -1,15 +1,15 @@
 /*
 ** Tests of a distribution: Kolmogorov and Smirnov's, of one sample and of two, Shapiro and Wilk's.
 **
-** The statistic of two samples of n and m numbers is a whole number over their least common multiple,
-** and its distribution is that of the largest distance of a random path from (0, 0) to (n, m) from
-** the diagonal (J. L. Hodges, Arkiv foer Matematik 3, 1958).  The probability that a path has left the
-** band on its way to (i, j) is a weighted mean of those to (i - 1, j) and (i, j - 1): sums of
-** positive numbers only.  Beyond EXACT_ROWS in a sample: as if of one sample of n m / (n + m) numbers,
-** or Hodges' formula 5.3.
+** The statistic of two samples of n and m numbers is a whole number over their least common
+** multiple, and its distribution is that of the largest distance of a random path from (0, 0) to
+** (n, m) from the diagonal (J. L. Hodges, Arkiv foer Matematik 3, 1958).  The probability that a
+** path has left the band on its way to (i, j) is a weighted mean of those to (i - 1, j) and (i, j -
+** 1): sums of positive numbers only.  Beyond EXACT_ROWS in a sample: as if of one sample of n m /
+** (n + m) numbers, or Hodges' formula 5.3.
 **
-** W and its p-value: P. Royston, Applied Statistics 44 (1995), AS R94; the polynomials are fitted to
-** simulations of up to 5000 numbers.
+** W and its p-value: P. Royston, Applied Statistics 44 (1995), AS R94; the polynomials are fitted
+** to simulations of up to 5000 numbers.
 */
 #include "tests.h"
 
@@ -86,9 +86,7 @@ static gx_code leave_band(const gx_sample *s, const band *b, double *p, gx_err *
             int64_t apart = i * b->p - j * b->q;
             bool is_out = apart >= b->h || (b->is_two_sided && -apart >= b->h);
             double left = j > 0 ? out[j - 1] : 0, sum = (double)(i + j);
-            out[j] = is_out      ? 1
-                     : i + j > 0 ? ((double)i * out[j] + (double)j * left) / sum
-                                 : 0;
+            out[j] = is_out ? 1 : i + j > 0 ? ((double)i * out[j] + (double)j * left) / sum : 0;
         }
         code = i % 64 == 63 ? gx_sample_poll(s, err) : GX_OK;
     }
@@ -122,8 +120,8 @@ static gx_code approximate(const gx_sample *s, const gx_test_options *opt, doubl
         return gx_kolmogorov_sf(s, (int64_t)rint(both), d, &out->p_value, err);
     }
     double z = sqrt(both) * d;
-    out->p_value = exp(-2 * z * z - 2 * z * (most + 2 * least) /
-                                        sqrt(most * least * (most + least)) / 3);
+    out->p_value =
+        exp(-2 * z * z - 2 * z * (most + 2 * least) / sqrt(most * least * (most + least)) / 3);
     return GX_OK;
 }
 

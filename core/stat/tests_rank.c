@@ -3,9 +3,9 @@
 **
 ** Small samples without ties have exact distributions.  U of m and n numbers (H. B. Mann and D. R.
 ** Whitney, Annals of Mathematical Statistics 18, 1947) is counted by the Gaussian binomial
-** coefficient [m + n over m] = product of (1 - q^(n + i)) / (1 - q^i), a factor at a time.  The sum of
-** positive ranks is counted by the product of (1 + q^i) / 2.  Else the normal approximation, with
-** the variance corrected for ties.
+** coefficient [m + n over m] = product of (1 - q^(n + i)) / (1 - q^i), a factor at a time.  The sum
+** of positive ranks is counted by the product of (1 + q^i) / 2.  Else the normal approximation,
+** with the variance corrected for ties.
 */
 #include "tests.h"
 
@@ -23,8 +23,8 @@ static gx_code sum_tail(const gx_sample *s, int64_t m, int64_t n, int64_t k, dou
     if (k < 0) {
         return GX_OK;
     }
-    GX_TRY(gx_mem_calloc(s->ctx->mem, (size_t)(k + 1) * sizeof *count, "exact distribution",
-                         &count, err));
+    GX_TRY(gx_mem_calloc(s->ctx->mem, (size_t)(k + 1) * sizeof *count, "exact distribution", &count,
+                         err));
     count[0] = 1;
     for (int64_t i = 1; i <= m; i++) {
         for (int64_t u = k; u >= n + i; u--) {
@@ -178,8 +178,8 @@ gx_code gx_test_kruskal(gx_sample *s, const gx_test_options *opt, gx_test *out, 
     if (!(correction > 0)) {
         return gx_test_without(out, "all numbers are equal");
     }
-    GX_TRY(gx_mem_calloc(s->ctx->mem, (size_t)s->group.levels.count * sizeof *ranks, "groups", &ranks,
-                         err));
+    GX_TRY(gx_mem_calloc(s->ctx->mem, (size_t)s->group.levels.count * sizeof *ranks, "groups",
+                         &ranks, err));
     for (int64_t k = 0; k < s->rows; k++) {
         ranks[s->row[k].tag] += s->row[k].x - (n + 1) / 2;
     }
