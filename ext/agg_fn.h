@@ -56,7 +56,8 @@ enum { GX_AGG_OPTIONS_BYTES = 512 };
     AGG(kruskal)                                                                                   \
     AGG(ks_test)                                                                                   \
     AGG(lm) /* fn_lm.c */                                                                          \
-    AGG(glm)
+    AGG(glm)                                                                                       \
+    AGG(lda)
 
 #define GX_AGG_DECLARE(name) extern const gx_agg_fn gx_agg_##name;
 GX_AGG_FNS(GX_AGG_DECLARE)

@@ -11,6 +11,7 @@
 #include "agg_fn.h"
 
 #include "../core/stat/lm.h"
+#include "../core/stat/multivariate.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -140,6 +141,7 @@ typedef struct lm_state {
     gx_lm_spec spec;
     char *names; /* by lines; owned; NULL: x1, ... */
     int count;   /* columns behind y               */
+    int behind;  /* where the first of them stands: 1; 0 where there is no y */
     int missing; /* what is done with rows that have NULLs */
     bool has_begun;
     int64_t skipped;              /* such rows                              */
@@ -201,6 +203,7 @@ static gx_code start(gx_ctx *ctx, lm_state *s, int argc, const lm_options *opt, 
     if (argc - 1 > GX_LM_ARGS) {
         return gx_fail(err, GX_ARG, "there are %d columns, more than %d", argc - 1, GX_LM_ARGS);
     }
+    s->behind = 1;
     s->count = argc - 1;
     s->missing = opt->missing;
     s->spec = spec_of(opt, is_general);
@@ -217,12 +220,29 @@ static gx_code start_glm(gx_ctx *ctx, void *state, int argc, const void *options
     return start(ctx, state, argc, options, true, err);
 }
 
+/* gx_lda: a regression of nothing on the group and the columns, whose triangle has what it takes. */
+static gx_code start_lda(gx_ctx *ctx, void *state, int argc, const void *options, gx_err *err)
+{
+    lm_state *s = state;
+    const lm_options *opt = options;
+    (void)ctx;
+    if (argc > GX_LM_ARGS) {
+        return gx_fail(err, GX_ARG, "there are %d columns, more than %d", argc, GX_LM_ARGS);
+    }
+    s->count = argc;
+    s->missing = opt->missing;
+    s->spec = (gx_lm_spec){.no_intercept = true, .is_discriminant = true};
+    s->role[0] = GX_LM_CATEGORY;
+    s->is_declared[0] = true;
+    return GX_OK;
+}
+
 /* The first whole row says which columns are categories. */
 static gx_code begin(gx_ctx *ctx, lm_state *s, sqlite3_value **argv, gx_err *err)
 {
     gx_lm_role roles[GX_LM_ARGS + 1];
     for (int a = 0; a < s->count; a++) {
-        bool is_text = sqlite3_value_type(argv[1 + a]) == SQLITE_TEXT;
+        bool is_text = s->behind > 0 && sqlite3_value_type(argv[1 + a]) == SQLITE_TEXT;
         s->role[a] = s->role[a] == GX_LM_NUMBER && is_text ? GX_LM_CATEGORY : s->role[a];
         roles[a] = (gx_lm_role)s->role[a];
     }
@@ -253,7 +273,7 @@ static gx_code take_level(lm_state *s, int a, sqlite3_value *value, double *numb
 /* Does the row have a NULL? */
 static bool is_missing(const lm_state *s, sqlite3_value **argv)
 {
-    for (int a = 0; a <= s->count; a++) {
+    for (int a = 0; a < s->behind + s->count; a++) {
         if (sqlite3_value_type(argv[a]) == SQLITE_NULL) {
             return true;
         }
@@ -276,18 +296,22 @@ static gx_code add(gx_ctx *ctx, void *state, sqlite3_value **argv, gx_err *err)
     if (!s->has_begun) {
         GX_TRY(begin(ctx, s, argv, err));
     }
-    GX_TRY(gx_agg_real(argv[0], "y", &row[0], &is_there, err));
+    row[0] = 0;
+    if (s->behind > 0) {
+        GX_TRY(gx_agg_real(argv[0], "y", &row[0], &is_there, err));
+    }
     for (int a = 0; a < s->count; a++) {
+        sqlite3_value *value = argv[s->behind + a];
         if (s->role[a] == GX_LM_CATEGORY || s->role[a] == GX_LM_CLUSTER) {
-            GX_TRY(take_level(s, a, argv[1 + a], &row[1 + a], err));
+            GX_TRY(take_level(s, a, value, &row[1 + a], err));
             continue;
         }
-        int type = sqlite3_value_type(argv[1 + a]);
-        row[1 + a] = sqlite3_value_double(argv[1 + a]);
+        int type = sqlite3_value_type(value);
+        row[1 + a] = sqlite3_value_double(value);
         if ((type != SQLITE_FLOAT && type != SQLITE_INTEGER) || !isfinite(row[1 + a])) {
             char label[24];
-            snprintf(label, sizeof label, "x%d", a + 1);
-            return gx_agg_real(argv[1 + a], label, &row[1 + a], &is_there, err);
+            snprintf(label, sizeof label, "x%d", s->behind + a);
+            return gx_agg_real(value, label, &row[1 + a], &is_there, err);
         }
     }
     return gx_lm_add(&s->lm, row, err);
@@ -319,32 +343,46 @@ static void put_model(sqlite3_context *sql, gx_mem *mem, void *blob, size_t byte
     sqlite3_result_blob64(sql, blob, bytes, gx_value_release);
 }
 
+/* The model; of rows that are kept within a run, which notices interrupts. */
+static gx_code make_model(gx_ctx *ctx, lm_state *s, void **blob, size_t *bytes, gx_err *err)
+{
+    const char **names = NULL;
+    char *text = NULL;
+    gx_run run;
+    if (s->lm.keeps_rows) {
+        gx_run_begin(&run, ctx, "gx_lm");
+        s->lm.run = &run;
+    }
+    s->lm.missing = s->skipped;
+    gx_code rc = GX_OK;
+    if (s->names != NULL) { // split a copy: another window may follow
+        size_t length = strlen(s->names) + 1;
+        rc = gx_mem_alloc(ctx->mem, length, "names", &text, err);
+        if (rc == GX_OK) {
+            memcpy(text, s->names, length);
+            rc = split_names(ctx->mem, text, s->count, &names, err);
+        }
+    }
+    rc = rc == GX_OK ? gx_lm_finish(&s->lm, names, blob, bytes, err) : rc;
+    gx_mem_free(ctx->mem, names);
+    gx_mem_free(ctx->mem, text);
+    if (s->lm.run != NULL) {
+        gx_run_end(&run);
+        s->lm.run = NULL;
+    }
+    return rc;
+}
+
 static gx_code finish(gx_ctx *ctx, void *state, sqlite3_context *sql, gx_err *err)
 {
     lm_state *s = state;
     void *blob = NULL;
     size_t bytes = 0;
-    gx_code rc = GX_OK;
     if (s != NULL && s->has_begun) {
-        char *text = NULL;
-        const char **names = NULL;
-        s->lm.missing = s->skipped;
-        if (s->names != NULL) { // split a copy: another window may follow
-            size_t length = strlen(s->names) + 1;
-            rc = gx_mem_alloc(ctx->mem, length, "names", &text, err);
-            if (rc == GX_OK) {
-                memcpy(text, s->names, length);
-                rc = split_names(ctx->mem, text, s->count, &names, err);
-            }
-        }
-        rc = rc == GX_OK ? gx_lm_finish(&s->lm, names, &blob, &bytes, err) : rc;
-        gx_mem_free(ctx->mem, names);
-        gx_mem_free(ctx->mem, text);
+        GX_TRY(make_model(ctx, s, &blob, &bytes, err));
     }
-    if (rc == GX_OK) {
-        put_model(sql, ctx->mem, blob, bytes);
-    }
-    return rc;
+    put_model(sql, ctx->mem, blob, bytes);
+    return GX_OK;
 }
 
 static void clear(gx_ctx *ctx, void *state)
@@ -375,6 +413,18 @@ const gx_agg_fn gx_agg_glm = {.def = {"gx_glm", 1, -1, GX_PURE, NULL, 0},
                               .start = start_glm,
                               .add = add,
                               .drop = drop,
+                              .finish = finish,
+                              .clear = clear};
+
+static const gx_option lda_keys[] = {KEY("missing=skip|error", GX_OPT_WORD, missing),
+                                     {NULL, GX_OPT_END, 0, 0}};
+
+const gx_agg_fn gx_agg_lda = {.def = {"gx_lda", 2, -1, GX_PURE, NULL, 0},
+                              .keys = lda_keys,
+                              .options_bytes = sizeof(lm_options),
+                              .state_bytes = sizeof(lm_state),
+                              .start = start_lda,
+                              .add = add,
                               .finish = finish,
                               .clear = clear};
 
@@ -427,22 +477,19 @@ static void fit(gx_fn *fn)
 
 // Asking a model ----------------------------------------------------------------------------------
 
-/* Argument 0, a model, and its fit, which the caller clears; false: NULL, or failed. */
-static bool take_model(gx_fn *fn, gx_model *model, gx_fit *fit)
+/* The bytes of argument 0; false: NULL, or failed. */
+static bool take_blob(gx_fn *fn, const void **blob, size_t *bytes)
 {
     char shown[GX_SHOWN_BYTES];
     int type = sqlite3_value_type(fn->argv[0]);
     if (type == SQLITE_NULL) {
         return false;
     }
-    if (type != SQLITE_BLOB) {
-        return gx_fn_fail(fn, "model must be what gx_lm or its like made, not %s",
-                          gx_arg_show(fn->argv[0], shown));
-    }
-    size_t bytes = (size_t)sqlite3_value_bytes(fn->argv[0]);
-    return gx_fn_check(fn,
-                       gx_model_parse(sqlite3_value_blob(fn->argv[0]), bytes, model, &fn->err)) &&
-           gx_fn_check(fn, gx_fit_make(model, fn->ctx->mem, fit, &fn->err));
+    *blob = sqlite3_value_blob(fn->argv[0]);
+    *bytes = (size_t)sqlite3_value_bytes(fn->argv[0]);
+    return type == SQLITE_BLOB ||
+           gx_fn_fail(fn, "model must be what gx_lm or its like made, not %s",
+                      gx_arg_show(fn->argv[0], shown));
 }
 
 /* "(Intercept)", "x1" or "region=north". */
@@ -468,8 +515,12 @@ static void coef(gx_fn *fn)
     gx_model model;
     gx_fit f = {0};
     const char *term = NULL;
+    const void *blob;
+    size_t bytes;
     if (!gx_fn_options(fn, NULL, NULL) || (fn->argc > 1 && !gx_fn_text(fn, 1, "term", &term)) ||
-        !take_model(fn, &model, &f)) {
+        !take_blob(fn, &blob, &bytes) ||
+        !gx_fn_check(fn, gx_model_of_kind(blob, bytes, false, &model, &fn->err)) ||
+        !gx_fn_check(fn, gx_fit_make(&model, fn->ctx->mem, &f, &fn->err))) {
         gx_fit_clear(&f);
         return;
     }
@@ -515,47 +566,87 @@ static bool add_level(gx_fn *fn, const gx_model *model, const gx_fit *f, int64_t
                       gx_arg_show(value, shown));
 }
 
-/* gx_predict(model, x1, ..., xk): the mean of y; weights and clusters of the fit are left out */
+/* The linear predictor of the arguments. */
+static bool add_up(gx_fn *fn, const gx_model *model, const gx_fit *f, double *eta)
+{
+    int at = 1, terms = 0;
+    int64_t column = model->head.has_intercept;
+    for (int64_t a = 0; a < model->head.args; a++) {
+        terms += gx_model_levels(model, a) >= 0;
+    }
+    if (fn->argc != 1 + terms) {
+        return gx_fn_fail(fn, "the model has %d arguments behind y, not %d", terms, fn->argc - 1);
+    }
+    *eta = column > 0 && !isnan(f->estimate[0]) ? f->estimate[0] : 0;
+    for (int64_t a = 0; a < model->head.args; a++) {
+        int32_t levels = gx_model_levels(model, a);
+        double x = 0;
+        bool is_there;
+        if (levels > 0 && !add_level(fn, model, f, a, fn->argv[at++], eta)) {
+            return false;
+        }
+        if (levels != 0) {
+            continue;
+        }
+        if (!gx_fn_check(fn, gx_agg_real(fn->argv[at++], "x", &x, &is_there, &fn->err))) {
+            return false;
+        }
+        for (int64_t of, level; column < f->columns; column++) { // those before are of categories
+            gx_model_column(model, column, &of, &level);
+            if (of == a) {
+                break;
+            }
+        }
+        *eta += column < f->columns && !isnan(f->estimate[column]) ? x * f->estimate[column] : 0;
+    }
+    return true;
+}
+
+/* The name of the group that the arguments belong to. */
+static void predict_group(gx_fn *fn, const gx_model *model)
+{
+    gx_discriminant d;
+    double x[2 * GX_LM_ARGS];
+    char name[24];
+    bool is_sound =
+        gx_fn_check(fn, gx_discriminant_make(model, fn->ctx->mem, &d, &fn->err)) &&
+        (fn->argc == 1 + d.columns ||
+         gx_fn_fail(fn, "the model has %lld columns, not %d", (long long)d.columns, fn->argc - 1));
+    for (int64_t j = 0; j < d.columns && is_sound; j++) {
+        bool is_there;
+        is_sound = d.columns <= GX_LM_ARGS &&
+                   gx_fn_check(fn, gx_agg_real(fn->argv[1 + j], "x", &x[j], &is_there, &fn->err));
+    }
+    if (is_sound) {
+        int64_t group = gx_discriminant_group(&d, x, x + GX_LM_ARGS);
+        sqlite3_result_text(fn->sql, gx_model_name(model, 0, group, name), -1, SQLITE_TRANSIENT);
+    }
+    gx_discriminant_clear(&d);
+}
+
+/* gx_predict(model, x1, ..., xk): the mean of y, or of gx_lda's the group */
 static void predict(gx_fn *fn)
 {
     gx_model model;
     gx_fit f = {0};
-    int at = 1, terms = 0;
+    const void *blob;
+    size_t bytes;
+    double eta = 0;
     for (int k = 0; k < fn->argc; k++) {
         if (sqlite3_value_type(fn->argv[k]) == SQLITE_NULL) {
             return;
         }
     }
-    if (!take_model(fn, &model, &f)) {
-        gx_fit_clear(&f);
+    if (!take_blob(fn, &blob, &bytes) ||
+        !gx_fn_check(fn, gx_model_parse(blob, bytes, &model, &fn->err))) {
         return;
     }
-    for (int64_t a = 0; a < model.head.args; a++) {
-        terms += gx_model_levels(&model, a) >= 0;
+    if (model.head.family == GX_DISCRIMINANT) {
+        predict_group(fn, &model);
+        return;
     }
-    bool has_ones = model.head.has_intercept && !isnan(f.estimate[0]);
-    double eta = has_ones ? f.estimate[0] : 0, x;
-    int64_t column = model.head.has_intercept;
-    bool is_sound =
-        fn->argc == 1 + terms ||
-        gx_fn_fail(fn, "the model has %d arguments behind y, not %d", terms, fn->argc - 1);
-    for (int64_t a = 0; a < model.head.args && is_sound; a++) {
-        int32_t levels = gx_model_levels(&model, a);
-        if (levels > 0) {
-            is_sound = add_level(fn, &model, &f, a, fn->argv[at++], &eta);
-        } else if (levels == 0) {
-            bool is_there;
-            is_sound = gx_fn_check(fn, gx_agg_real(fn->argv[at++], "x", &x, &is_there, &fn->err));
-            for (int64_t of, level; column < f.columns; column++) { // of those before: categories
-                gx_model_column(&model, column, &of, &level);
-                if (of == a) {
-                    break;
-                }
-            }
-            eta += is_sound && !isnan(f.estimate[column]) ? x * f.estimate[column] : 0;
-        }
-    }
-    if (is_sound) {
+    if (gx_fn_check(fn, gx_fit_make(&model, fn->ctx->mem, &f, &fn->err)) &&
+        add_up(fn, &model, &f, &eta)) {
         sqlite3_result_double(fn->sql, gx_family_mean((gx_family)model.head.family, eta));
     }
     gx_fit_clear(&f);

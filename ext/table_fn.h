@@ -120,6 +120,10 @@ typedef struct gx_table_fn {
     TABLE(lm_terms) /* vtab_lm.c   */                                                               \
     TABLE(lm_model)                                                                                \
     TABLE(lm_anova)                                                                                \
+    TABLE(cca) /* vtab_multi.c */                                                                  \
+    TABLE(factor)                                                                                  \
+    TABLE(lda_axes)                                                                                \
+    TABLE(lda_groups)                                                                              \
     TABLE(lstsq)  /* fn_lstsq.c  */                                                                \
     TABLE(logdet) /* fn_det.c    */                                                                \
     TABLE(plan)   /* vtab_plan.c */                                                                \

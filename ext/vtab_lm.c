@@ -40,7 +40,7 @@ static bool begin(gx_fn *fn, lm_table *t)
     if (bytes > 0) {
         memcpy(t->blob, sqlite3_value_blob(fn->argv[0]), bytes);
     }
-    return gx_fn_check(fn, gx_model_parse(t->blob, bytes, &t->model, &fn->err)) &&
+    return gx_fn_check(fn, gx_model_of_kind(t->blob, bytes, false, &t->model, &fn->err)) &&
            gx_fn_check(fn, gx_fit_make(&t->model, t->mem, &t->fit, &fn->err));
 }
 
@@ -196,7 +196,7 @@ static const char *note_of(lm_table *t)
 {
     const gx_model_head *h = &t->model.head;
     gx_fit *f = &t->fit;
-    double condition = gx_fit_condition(f);
+    double condition = gx_fit_condition(f, true);
     *t->text = '\0';
     if (!h->has_converged) {
         snprintf(t->text, sizeof t->text,
@@ -226,9 +226,10 @@ static const char *note_of(lm_table *t)
     } else if (is_perfect(f) && h->family == GX_GAUSSIAN) {
         snprintf(t->text, sizeof t->text,
                  "the fit is perfect but for rounding: errors and p values mean nothing");
-    } else if (condition > 1e10) {
+    } else if (condition > 1e7) {
         snprintf(t->text, sizeof t->text,
-                 "the condition number is %.1g: about %d digits of the estimates are sure",
+                 "columns are nearly dependent (condition %.0e when scaled): about %d digits of "
+                 "the estimates are sure",
                  condition, (int)fmax(0, 16 - log10(condition)));
     }
     return *t->text == '\0' ? NULL : t->text;
@@ -305,7 +306,7 @@ static gx_cell model_cell(void *state, gx_ctx *ctx, int64_t row, int column)
     case BIC:
         return real_or_null(log(h->n) * parameters - 2 * loglik_of(t));
     case COND:
-        return real_or_null(gx_fit_condition(&t->fit));
+        return real_or_null(gx_fit_condition(&t->fit, false));
     case NOTE:
         return gx_cell_text(note_of(t), -1);
     default:
@@ -390,8 +391,9 @@ static gx_cell anova_cell(void *state, gx_ctx *ctx, int64_t row, int column)
 
 const gx_table_fn gx_table_lm_terms = {
     .def = {"gx_lm_terms", 1, 2, GX_PURE, NULL, 0},
-    .shape = "CREATE TABLE x(term TEXT, estimate REAL, std_error REAL, statistic REAL, "
-             "p_value REAL, ci_low REAL, ci_high REAL, vif REAL, model HIDDEN, options HIDDEN)",
+    .shape =
+        "CREATE TABLE x(term TEXT, estimate REAL, std_error REAL, statistic REAL, "
+        "p_value REAL, ci_low REAL, ci_high REAL, vif REAL, from_model HIDDEN, options HIDDEN)",
     .columns = TERM_COLUMNS,
     .state_bytes = sizeof(lm_table),
     .begin = terms_begin,
@@ -403,7 +405,7 @@ const gx_table_fn gx_table_lm_model = {
     .shape = "CREATE TABLE x(n INTEGER, n_missing INTEGER, df INTEGER, r2 REAL, adj_r2 REAL, "
              "sigma REAL, f REAL, p_value REAL, loglik REAL, aic REAL, bic REAL, cond REAL, "
              "deviance REAL, null_deviance REAL, pseudo_r2 REAL, iterations INTEGER, note TEXT, "
-             "model HIDDEN)",
+             "from_model HIDDEN)",
     .columns = MODEL_COLUMNS,
     .state_bytes = sizeof(lm_table),
     .begin = model_begin,
@@ -413,7 +415,7 @@ const gx_table_fn gx_table_lm_model = {
 const gx_table_fn gx_table_lm_anova = {
     .def = {"gx_lm_anova", 1, 1, GX_PURE, NULL, 0},
     .shape = "CREATE TABLE x(term TEXT, df INTEGER, sum_sq REAL, mean_sq REAL, statistic REAL, "
-             "p_value REAL, model HIDDEN)",
+             "p_value REAL, from_model HIDDEN)",
     .columns = ANOVA_COLUMNS,
     .state_bytes = sizeof(lm_table),
     .begin = anova_begin,

@@ -155,8 +155,8 @@ typedef struct gx_cuda_narrow {
 **   gx_field_join       of planes of 32-bit numbers, ldp and `plane` apart: the whole number
 **                       that has these residues and is nearest to 0, modulo p; c = that + beta c
 **
-** The moduli are pairwise coprime; the product of the first GX_CUDA_PLANES is above 2^79, so sums of
-** 2^18 products of numbers below 2^30 are known by their residues (Ozaki scheme II, arXiv
+** The moduli are pairwise coprime; the product of the first GX_CUDA_PLANES is above 2^79, so that
+** sums of 2^18 products of numbers below 2^30 are known by their residues (Ozaki scheme II, arXiv
 ** 2504.08009).  Products of doubles have all GX_CUDA_RESIDUES.
 */
 enum { GX_CUDA_PLANES = 10, GX_CUDA_RESIDUES = 16 };
@@ -191,7 +191,7 @@ typedef struct gx_cuda_field {
 **   gx_residues_scan   is_inner: the operand's (is_b: op(b)'s) exponents of steps; else, these
 **                      taken into account, of its columns; the largest of what is there and they
 **   gx_residues_pack   plane q, rows x cols of bytes with zeros beyond k x n, = the operand modulo
-**                      number q of GX_CUDA_MODULI_LIST, to the nearest to 0.  Columns are ldp apart,
+**                      number q of GX_CUDA_MODULI_LIST, nearest to 0.  Columns are ldp apart,
 **                      planes `plane` bytes
 **   gx_residues_join   c = alpha (the product) + beta c, m x n, of planes of 32-bit sums; outer: of
 **                      op(a), then, `cols` further on, of op(b); x and y, turned for is_turned

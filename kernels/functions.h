@@ -8,7 +8,8 @@
 **
 **   LIBM(f)             the function f of libm: by itself, or for a vector (cpu_block.c)
 **   z_NAME()            the function NAME of complex numbers: C's, or cuda_functions.cuh's
-**   divide_with_care(), careful_magnitude(), log_gamma()
+**   divide_with_care(), careful_magnitude(), log_gamma(), normal_quantile(), gamma_tail(),
+**   beta_lower()
 **
 ** Complex quotients and magnitudes take the short formula where every term keeps its digits, and
 ** the careful one where squares overflow, underflow, or meet Inf and NaN.
@@ -37,9 +38,13 @@ GX_COMPLEX_FUNCTIONS(DECLARE)
 #undef DECLARE
 GX_CALLED gx_scalar divide_with_care(gx_scalar x, gx_scalar y);
 GX_CALLED double careful_magnitude(gx_scalar x);
+GX_CALLED double gamma_tail(double a, double x, bool is_upper);
+GX_CALLED double beta_lower(double a, double b, double x);
 #define log_gamma(a) lgamma(a)
+#define normal_quantile(p) normcdfinv(p)
 #else
 #include "../core/base/map.h"
+#include "../core/base/special.h"
 
 #include <complex.h>
 #include <math.h>
@@ -86,6 +91,23 @@ GX_CALLED double log_gamma(double a)
 {
     int sign;
     return lgamma_r(a, &sign);
+}
+
+GX_CALLED double normal_quantile(double p)
+{
+    return p >= 0 && p <= 1 ? gx_normal_quantile(p) : GX_NAN;
+}
+
+/* Of a, x > 0 and finite, in (0, 1); so on a device too. */
+GX_CALLED double gamma_tail(double a, double x, bool is_upper)
+{
+    gx_tails t = gx_gamma_tails(a, x);
+    return (double)(is_upper ? t.upper : t.lower);
+}
+
+GX_CALLED double beta_lower(double a, double b, double x)
+{
+    return (double)gx_beta_tails(a, b, x, 1 - (long double)x).lower;
 }
 #endif
 
@@ -176,6 +198,40 @@ GX_FN double gelu_of(double a)
 {
     double x = a < -40 ? -40 : a; // where it is -0 already, so that -Inf times 0 is
     return 0.5 * x * LIBM(erfc)(-x * 0.70710678118654752440);
+}
+
+/* erfc(-a / sqrt(2)) / 2; a far a keeps the digits that the quotient's rounding would take. */
+GX_FN double normal_cdf(double a)
+{
+    double x = a < -40 ? -40 : a > 40 ? 40 : a, head = (double)(float)x, rest = x - head;
+    double exact = head * 0.7071067690849304,
+           more = rest * 0.70710678118654752440 + head * 1.2101617104478969e-8;
+    double sum = exact + more, lost = exact - sum + more;
+    return 0.5 * LIBM(erfc)(-sum) * (1 + lost * (sqrt(sum * sum + 1.3) - sum));
+}
+
+/* P(a, x), or Q; as SciPy, the limits for a = 0 and what is infinite. */
+GX_CALLED double incomplete_gamma(double a, double x, bool is_upper)
+{
+    if (!(a >= 0 && x >= 0) || (a == 0 && x == 0) || (a == GX_INF && x == GX_INF)) {
+        return GX_NAN;
+    }
+    if (a == 0 || x == 0 || a == GX_INF || x == GX_INF) {
+        return (a == 0 || x == GX_INF) != is_upper;
+    }
+    return gamma_tail(a, x, is_upper);
+}
+
+GX_CALLED double incomplete_beta(double a, double b, double x)
+{
+    bool is_first = a == 0 || b == GX_INF, is_last = b == 0 || a == GX_INF; // all is at 0, at 1
+    if (!(a >= 0 && b >= 0 && x >= 0 && x <= 1) || (is_first && is_last)) {
+        return GX_NAN;
+    }
+    if (is_first || is_last) {
+        return is_first ? (x > 0 ? 1 : GX_NAN) : (x < 1 ? 0 : GX_NAN);
+    }
+    return x == 0 ? 0 : x == 1 ? 1 : beta_lower(a, b, x);
 }
 
 /* e^z - 1 without cancellation where z is small. */
@@ -318,6 +374,11 @@ GX_FN double of_real(int kind, double alpha, double beta, double a, double b, do
         OF(SIGMOID, sigmoid_of(a))
         OF(SOFTPLUS, softplus_of(a))
         OF(GELU, gelu_of(a))
+        OF(NDTR, normal_cdf(a))
+        OF(NDTRI, normal_quantile(a))
+        OF(GAMMAINC, incomplete_gamma(a, b, false))
+        OF(GAMMAINCC, incomplete_gamma(a, b, true))
+        OF(BETAINC, incomplete_beta(a, b, c))
     }
     return GX_NAN;
 }

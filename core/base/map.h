@@ -96,7 +96,12 @@ typedef enum gx_map_dtypes { GX_MAP_ANY, GX_MAP_TO_REAL, GX_MAP_REAL_ONLY } gx_m
     MAP(RELU,  relu,  1, 0, GX_KEEPS_SHAPE,    REAL_ONLY, 1, 0, 0, true)                           \
     MAP(SIGMOID, sigmoid, 1, 0, GX_KEEPS_SYMMETRY, REAL_ONLY, 25, 0, 8, false)                     \
     MAP(SOFTPLUS, softplus, 1, 0, GX_KEEPS_SYMMETRY, REAL_ONLY, 45, 0, 8, false)                   \
-    MAP(GELU,  gelu,  1, 0, GX_KEEPS_SHAPE,    REAL_ONLY, 35, 0, 8, false) /* a Phi(a) */
+    MAP(GELU,  gelu,  1, 0, GX_KEEPS_SHAPE,    REAL_ONLY, 35, 0, 8, false) /* a Phi(a) */          \
+    MAP(NDTR,  ndtr,  1, 0, GX_KEEPS_SYMMETRY, REAL_ONLY, 40, 0, 8, false) /* Phi(a) */            \
+    MAP(NDTRI, ndtri, 1, 0, GX_KEEPS_SYMMETRY, REAL_ONLY, 60, 0, 16, false) /* where that is a */  \
+    MAP(GAMMAINC, gammainc, 2, 0, 0,           REAL_ONLY, 400, 0, 4096, false) /* P(a, b) */       \
+    MAP(GAMMAINCC, gammaincc, 2, 0, 0,         REAL_ONLY, 400, 0, 4096, false) /* Q(a, b) */       \
+    MAP(BETAINC, betainc, 3, 0, 0,             REAL_ONLY, 800, 0, 4096, false) /* I of c */
 // clang-format on
 
 typedef enum gx_map_kind {

@@ -1,8 +1,8 @@
 /*
 ** Probability distributions: see dist.h.
 **
-** Everything is computed in long double (special.h) and rounded once.  Each distribution is a change
-** of variable to the normal integral, the incomplete gamma or the incomplete beta function:
+** Everything is computed in long double (special.h) and rounded once.  Each distribution is a
+** change of variable to the normal integral, the incomplete gamma or the incomplete beta function:
 **
 **     t        of t^2 / (df + t^2): beta(1/2, df / 2), half of it in each tail
 **     chi2     gamma(df / 2) of x / 2
@@ -10,38 +10,32 @@
 **     binomial P(X <= k) = 1 - I_p(k + 1, n - k)
 **     poisson  P(X <= k) = Q(k + 1, mean)
 **
-** Arguments of the beta function come as a pair x, 1 - x, of which neither loses digits.  A quantile
-** is sought on the side of the smaller tail, whose probability is exact: 1 - p is, for p >= 1/2.
+** Arguments of the beta function come as a pair x, 1 - x, of which neither loses digits.  A
+** quantile is sought on the side of the smaller tail, whose probability is exact: 1 - p is, for
+** p >= 1/2.
 ** Quantiles of whole numbers are found by search, comparing what gx_dist() itself gives, so that
 ** they are exactly the inverse of it.
 */
 #include "dist.h"
 
-#include "special.h"
+#include "../base/special.h"
 
 #include <math.h>
 #include <stdbool.h>
 
+/* What a parameter may be; up to 2^53 a double has all whole numbers. */
+typedef enum domain { NONE, FINITE, POSITIVE, MEAN, COUNT, PART } domain;
+
 /* What a distribution offers; x is finite and inside the support. */
 typedef struct dist {
-    bool (*allows)(const double *with);
+    domain domain[3];   /* of each parameter */
     double least, most; /* of the support */
     long double (*density)(const double *with, long double x);
     gx_tails (*tails)(const double *with, long double x);
     long double (*inverse)(const double *with, gx_tails tails); /* NULL: whole numbers */
 } dist;
 
-static bool is_positive(double x)
-{
-    return x > 0 && isfinite(x);
-}
-
 // Normal ------------------------------------------------------------------------------------------
-
-static bool normal_allows(const double *with)
-{
-    return isfinite(with[0]) && is_positive(with[1]);
-}
 
 static long double normal_deviate(const double *with, long double x)
 {
@@ -66,11 +60,6 @@ static long double normal_inverse(const double *with, gx_tails tails)
 }
 
 // t -----------------------------------------------------------------------------------------------
-
-static bool df_allows(const double *with)
-{
-    return is_positive(with[0]);
-}
 
 /* y^a x^b / B(a, b): the density of log(x / y). */
 static long double beta_density(long double a, long double b, long double x, long double y)
@@ -104,11 +93,6 @@ static long double t_inverse(const double *with, gx_tails tails)
 }
 
 // Gamma and chi2 ----------------------------------------------------------------------------------
-
-static bool two_allow(const double *with)
-{
-    return is_positive(with[0]) && is_positive(with[1]);
-}
 
 /* The density of x at the lower end, over the scale: what x^(shape - 1) is times a factor there. */
 static long double at_end(long double shape, long double factor)
@@ -208,15 +192,6 @@ static long double f_inverse(const double *with, gx_tails tails)
 
 // Binomial and Poisson ----------------------------------------------------------------------------
 
-/* Up to here a double has all whole numbers. */
-static const double MOST_WHOLE = 0x1p53;
-
-static bool binomial_allows(const double *with)
-{
-    double n = with[0], p = with[1];
-    return n >= 0 && n <= MOST_WHOLE && floor(n) == n && p >= 0 && p <= 1;
-}
-
 static long double binomial_density(const double *with, long double k)
 {
     long double n = with[0], p = with[1];
@@ -240,11 +215,6 @@ static gx_tails binomial_tails(const double *with, long double k)
     return (gx_tails){t.upper, t.lower};
 }
 
-static bool poisson_allows(const double *with)
-{
-    return with[0] >= 0 && with[0] <= MOST_WHOLE;
-}
-
 static long double poisson_density(const double *with, long double k)
 {
     if (k != floorl(k)) {
@@ -262,15 +232,16 @@ static gx_tails poisson_tails(const double *with, long double k)
 // All of them -------------------------------------------------------------------------------------
 
 static const dist dists[GX_DIST_COUNT] = {
-    [GX_DIST_NORMAL] = {normal_allows, -HUGE_VAL, HUGE_VAL, normal_density, normal_tails,
-                        normal_inverse},
-    [GX_DIST_T] = {df_allows, -HUGE_VAL, HUGE_VAL, t_density, t_tails, t_inverse},
-    [GX_DIST_CHI2] = {df_allows, 0, HUGE_VAL, chi2_density, chi2_tails, chi2_inverse},
-    [GX_DIST_F] = {two_allow, 0, HUGE_VAL, f_density, f_tails, f_inverse},
-    [GX_DIST_BETA] = {two_allow, 0, 1, beta_pdf, beta_tails, beta_inverse},
-    [GX_DIST_GAMMA] = {two_allow, 0, HUGE_VAL, gamma_density, gamma_tails, gamma_inverse},
-    [GX_DIST_BINOMIAL] = {binomial_allows, 0, HUGE_VAL, binomial_density, binomial_tails, NULL},
-    [GX_DIST_POISSON] = {poisson_allows, 0, HUGE_VAL, poisson_density, poisson_tails, NULL},
+    [GX_DIST_NORMAL] =
+        {{FINITE, POSITIVE}, -HUGE_VAL, HUGE_VAL, normal_density, normal_tails, normal_inverse},
+    [GX_DIST_T] = {{POSITIVE}, -HUGE_VAL, HUGE_VAL, t_density, t_tails, t_inverse},
+    [GX_DIST_CHI2] = {{POSITIVE}, 0, HUGE_VAL, chi2_density, chi2_tails, chi2_inverse},
+    [GX_DIST_F] = {{POSITIVE, POSITIVE}, 0, HUGE_VAL, f_density, f_tails, f_inverse},
+    [GX_DIST_BETA] = {{POSITIVE, POSITIVE}, 0, 1, beta_pdf, beta_tails, beta_inverse},
+    [GX_DIST_GAMMA] =
+        {{POSITIVE, POSITIVE}, 0, HUGE_VAL, gamma_density, gamma_tails, gamma_inverse},
+    [GX_DIST_BINOMIAL] = {{COUNT, PART}, 0, HUGE_VAL, binomial_density, binomial_tails, NULL},
+    [GX_DIST_POISSON] = {{MEAN}, 0, HUGE_VAL, poisson_density, poisson_tails, NULL},
 };
 
 /* Whether x is as far as the quantile asked for. */
@@ -366,10 +337,46 @@ static double quantile(gx_dist_kind kind, bool is_upper, double p, const double 
     return d->inverse != NULL ? (double)d->inverse(with, tails) : whole_quantile(kind, &s, tails);
 }
 
+static bool is_inside(domain of, double p)
+{
+    switch (of) {
+    case FINITE:
+        return isfinite(p);
+    case POSITIVE:
+        return p > 0 && isfinite(p);
+    case MEAN:
+        return p >= 0 && p <= 0x1p53;
+    case COUNT:
+        return p >= 0 && p <= 0x1p53 && floor(p) == p;
+    case PART:
+        return p >= 0 && p <= 1;
+    case NONE:
+        break;
+    }
+    return true;
+}
+
+const char *gx_dist_refuses(gx_dist_kind kind, const double *parameters, int *which)
+{
+    static const char *const words[] = {[FINITE] = "finite",
+                                        [POSITIVE] = "positive and finite",
+                                        [MEAN] = "from 0 to 2^53",
+                                        [COUNT] = "a whole number from 0 to 2^53",
+                                        [PART] = "from 0 to 1"};
+    for (int k = 0; k < 3 && dists[kind].domain[k] != NONE; k++) {
+        if (!is_inside(dists[kind].domain[k], parameters[k])) {
+            *which = k;
+            return words[dists[kind].domain[k]];
+        }
+    }
+    return NULL;
+}
+
 double gx_dist(gx_dist_kind kind, gx_dist_of of, double x, const double *parameters)
 {
     const dist *d = &dists[kind];
-    if (isnan(x) || !d->allows(parameters)) {
+    int which;
+    if (isnan(x) || gx_dist_refuses(kind, parameters, &which) != NULL) {
         return NAN;
     }
     if (of == GX_DIST_QUANTILE || of == GX_DIST_ISF) {

@@ -38,6 +38,7 @@ typedef struct gx_lm_arg {
 typedef struct gx_lm_spec {
     gx_family family;
     bool no_intercept, is_window; /* window: rows leave again, gx_lm_drop() */
+    bool is_discriminant;         /* the model is called one of gx_lda      */
     gx_robust robust;
     double ridge; /* added to the diagonal of X'X but for the intercept's */
 } gx_lm_spec;
@@ -60,6 +61,7 @@ typedef struct gx_lm {
     int64_t block_cols;        /* that it has room for                                          */
     bool has_triangle;         /* r is the triangle of all rows                                 */
     double log_weights;        /* the sum of their logarithms                                   */
+    gx_run *run;               /* asked after each block of kept rows, for interrupts; or NULL  */
     const struct gx_lm_stored *stored; /* the rows are in matrices; NULL: they come       */
 } gx_lm;
 

@@ -6,6 +6,8 @@
 */
 #include "lm_int.h"
 
+#include "triangle.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -145,7 +147,7 @@ static gx_code make_blob(const gx_lm *lm, const order *o, const char *const *nam
     GX_TRY(gx_mem_calloc(lm->mem, out->bytes, "a model", &out->blob, err));
     *(gx_model_head *)out->blob = (gx_model_head){
         .magic = GX_MODEL_MAGIC,
-        .family = (int32_t)lm->spec.family,
+        .family = lm->spec.is_discriminant ? GX_DISCRIMINANT : (int32_t)lm->spec.family,
         .args = lm->count,
         .columns = (int32_t)o->count,
         .has_intercept = !lm->spec.no_intercept,
@@ -244,17 +246,26 @@ static gx_code add_robust(gx_lm *lm, const order *o, const parts *made, gx_err *
 
 // Generalised models ------------------------------------------------------------------------------
 
+/* Of the mean of y alone. */
 static double null_deviance(const gx_lm *lm, const gx_lm_sums *s)
 {
     double mean = s->weighted_y / s->weight, y = s->weighted_y, rest = s->weight - y;
-    bool has_mean = !lm->spec.no_intercept;
+    double up = y == 0 ? 0 : y * log(mean);
     if (lm->spec.family == GX_POISSON) {
-        mean = has_mean ? mean : 1;
-        return 2 * (s->saturated - ((y == 0 ? 0 : y * log(mean)) - s->weight * mean));
+        return 2 * (s->saturated - (up - y));
     }
-    mean = has_mean ? mean : 0.5;
-    double up = y == 0 ? 0 : y * log(mean), down = rest == 0 ? 0 : rest * log1p(-mean);
-    return 2 * (s->saturated - up - down);
+    return 2 * (s->saturated - up - (rest == 0 ? 0 : rest * log1p(-mean)));
+}
+
+/* Does a step change the estimates by rounding alone? */
+static bool is_still(const double *from, const double *to, size_t count)
+{
+    double change = 0, most = 0;
+    for (size_t j = 0; j < count; j++) {
+        change = fmax(change, fabs(to[j] - from[j]));
+        most = fmax(most, fabs(to[j]));
+    }
+    return change <= 1e-11 * most;
 }
 
 /* One step from the estimates (by columns of R; NULL: from y) to those in next. */
@@ -300,7 +311,8 @@ static gx_code iterate(gx_lm *lm, const order *o, const parts *made, gx_err *err
             continue;
         }
         halvings = 0;
-        head->has_converged = fabs(sums.deviance - before) <= 1e-11 * (fabs(sums.deviance) + 0.1);
+        head->has_converged = fabs(sums.deviance - before) <= 1e-11 * (fabs(sums.deviance) + 0.1) &&
+                              is_still(at, next, cols);
         before = sums.deviance;
     }
     gx_mem_free(lm->mem, at);

@@ -7,7 +7,9 @@
 */
 #include "lm_int.h"
 
-#include "../alg/narrow.h"
+#include "../exec/pass.h"
+#include "triangle.h"
+#include "triangle_of.h"
 
 #include <math.h>
 #include <string.h>
@@ -320,29 +322,31 @@ gx_code gx_lm_all(gx_lm *lm, const gx_lm_job *job, double *out, int64_t ld, gx_l
         int64_t count = gx_min(GX_LM_BLOCK, lm->fill - i);
         gx_lm_expand(lm, lm->rows + i * (lm->count + 1), count, lm->block);
         gx_lm_block(job, lm->block, count, out, ld, sums);
+        if (lm->run != NULL && gx_run_poll(lm->run) != GX_OK) {
+            return gx_fail(err, lm->run->err.code, "%s", lm->run->err.text);
+        }
     }
     return GX_OK;
 }
 
-/* Numbers alone, and no weights: the triangle of a narrow matrix, where that is planned for. */
+/* Numbers alone, and no weights: the triangle as it is. */
 static gx_code fold_stored(gx_lm *lm, gx_err *err)
 {
     const gx_lm_stored *from = lm->stored;
-    gx_mat with_ones;
-    gx_scalar *zeros; // nothing is taken off the columns
-    gx_stack plan;
+    int64_t cols;
+    double *r;
     if (lm->spec.family != GX_GAUSSIAN || from->weights != NULL) {
         return GX_OK;
     }
-    GX_TRY(gx_lm_room(lm, err));
-    GX_TRY(gx_mem_calloc(lm->mem, (size_t)lm->cols * sizeof *zeros, "a regression", &zeros, err));
-    gx_mat_centred(&with_ones, from->X, GX_F64, zeros, NULL, true);
-    if (gx_stack_plan(from->run, lm->spec.no_intercept ? from->X : &with_ones, from->y, GX_F64,
-                      &plan)) {
-        lm->has_triangle = gx_stack_run(from->run, &plan, lm->r) == GX_OK;
+    gx_code rc = gx_triangle_of(from->run, from->X, from->y, !lm->spec.no_intercept, &r, &cols);
+    if (rc != GX_OK) {
+        gx_mem_free(lm->mem, r);
+        return gx_fail(err, rc, "%s", from->run->err.text);
     }
-    gx_mem_free(lm->mem, zeros);
-    return gx_ok(from->run) ? GX_OK : gx_fail(err, from->run->err.code, "%s", from->run->err.text);
+    lm->r = r;
+    lm->cap = cols;
+    lm->has_triangle = true;
+    return GX_OK;
 }
 
 gx_code gx_lm_matrices(gx_run *run, const gx_lm_spec *spec, const gx_mat *X, const gx_mat *y,

@@ -11,6 +11,8 @@
 */
 #include "model.h"
 
+#include "triangle.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +24,8 @@ static bool head_is_sound(const gx_model_head *h)
     return memcmp(h->magic, GX_MODEL_MAGIC, sizeof h->magic) == 0 && h->family >= 0 &&
            h->family < GX_FAMILIES && h->robust >= 0 && h->robust <= GX_CLUSTERED && h->args >= 0 &&
            h->args <= 1 << 20 && h->columns >= 0 && h->columns <= 1 << 15 && h->name_bytes >= 0 &&
-           h->name_bytes < INT32_MAX;
+           h->name_bytes < INT32_MAX && (h->has_intercept == 0 || h->has_intercept == 1) &&
+           h->n >= 0 && h->n < 0x1p53 && h->missing >= 0 && h->missing < 0x1p53 && h->ridge >= 0;
 }
 
 int32_t gx_model_levels(const gx_model *model, int64_t arg)
@@ -58,6 +61,10 @@ static bool names_are_sound(const gx_model *m)
         found += *at == '\0';
     }
     bool ends = m->names == m->names_end || m->names_end[-1] == '\0';
+    if (m->head.family == GX_DISCRIMINANT &&
+        (m->head.args < 2 || gx_model_levels(m, 0) < 1 || m->head.has_intercept)) {
+        return false;
+    }
     return columns == m->head.columns && ends &&
            (found == names || (found == 0 && names == m->head.args));
 }
@@ -114,6 +121,19 @@ const char *gx_model_name(const gx_model *model, int64_t arg, int64_t level, cha
         at += strlen(at) + 1;
     }
     return at;
+}
+
+gx_code gx_model_of_kind(const void *blob, size_t bytes, bool is_discriminant, gx_model *model,
+                         gx_err *err)
+{
+    GX_TRY(gx_model_parse(blob, bytes, model, err));
+    if ((model->head.family == GX_DISCRIMINANT) == is_discriminant) {
+        return GX_OK;
+    }
+    return gx_fail(err, GX_ARG,
+                   is_discriminant ? "this is a model of a regression: gx_lda makes discriminants"
+                                   : "this is a model of gx_lda: gx_lda_axes, gx_lda_groups and "
+                                     "gx_predict say what is in it");
 }
 
 // The fit -----------------------------------------------------------------------------------------
@@ -299,56 +319,22 @@ void gx_fit_clear(gx_fit *fit)
 
 // What is asked of it -----------------------------------------------------------------------------
 
-/* Rotate columns a and b until they are orthogonal; whether they were not. */
-static bool rotate(double *a, double *b, int64_t n)
+double gx_fit_condition(gx_fit *fit, bool is_scaled)
 {
-    double aa = 0, bb = 0, ab = 0;
-    for (int64_t i = 0; i < n; i++) {
-        aa += a[i] * a[i];
-        bb += b[i] * b[i];
-        ab += a[i] * b[i];
-    }
-    if (!(fabs(ab) > 1e-15 * sqrt(aa) * sqrt(bb))) {
-        return false;
-    }
-    double zeta = (bb - aa) / (2 * ab);
-    double t = copysign(1, zeta) / (fabs(zeta) + hypot(1, zeta)), c = 1 / hypot(1, t), s = c * t;
-    for (int64_t i = 0; i < n; i++) {
-        double x = a[i];
-        a[i] = c * x - s * b[i];
-        b[i] = s * x + c * b[i];
-    }
-    return true;
-}
-
-double gx_fit_condition(gx_fit *fit)
-{
-    enum { SWEEPS = 40 };
     int64_t n = fit->rank, q = fit->columns + 1;
-    double *a = fit->r + q * q; // the room behind r
-    for (int64_t k = 0; k < n; k++) {
-        memcpy(a + k * n, fit->r + fit->kept[k] * q, (size_t)n * sizeof *a);
-        memset(a + k * n + k + 1, 0, (size_t)(n - k - 1) * sizeof *a);
-    }
-    bool turns = true;
-    for (int sweep = 0; sweep < SWEEPS && turns; sweep++) {
-        turns = false;
-        for (int64_t i = 0; i < n; i++) {
-            for (int64_t j = i + 1; j < n; j++) {
-                turns = rotate(a + i * n, a + j * n, n) || turns;
-            }
-        }
-    }
-    double least = HUGE_VAL, most = 0;
+    double *a = fit->r + q * q, *s = a + n * n; // the room behind r
     for (int64_t k = 0; k < n; k++) {
         double squares = 0;
         for (int64_t i = 0; i < n; i++) {
+            a[i + k * n] = i <= k ? fit->r[i + fit->kept[k] * q] : 0;
             squares += a[i + k * n] * a[i + k * n];
         }
-        least = fmin(least, sqrt(squares));
-        most = fmax(most, sqrt(squares));
+        for (int64_t i = 0; i < n && is_scaled; i++) {
+            a[i + k * n] /= sqrt(squares);
+        }
     }
-    return n == 0 ? NAN : most / least;
+    gx_small_svd(a, n, n, s, NULL);
+    return n == 0 ? NAN : s[0] / s[n - 1];
 }
 
 double gx_fit_f(const gx_fit *fit, const gx_model *model, double *df)

@@ -18,8 +18,15 @@
 
 #include "../base/mem.h"
 
-typedef enum gx_family { GX_GAUSSIAN, GX_LOGIT, GX_PROBIT, GX_POISSON, GX_FAMILIES } gx_family;
-#define GX_FAMILY_WORDS "gaussian|logit|probit|poisson"
+/* GX_DISCRIMINANT: the triangle of a regression, of which gx_lda's discriminants are made. */
+typedef enum gx_family {
+    GX_GAUSSIAN,
+    GX_LOGIT,
+    GX_PROBIT,
+    GX_POISSON,
+    GX_DISCRIMINANT,
+    GX_FAMILIES
+} gx_family;
 
 /* Standard errors that hold where variances differ (MacKinnon & White 1985), or within clusters. */
 typedef enum gx_robust { GX_CLASSIC, GX_HC0, GX_HC1, GX_HC2, GX_HC3, GX_CLUSTERED } gx_robust;
@@ -53,6 +60,10 @@ typedef struct gx_model {
 /* GX_ARG: no model, or a damaged one. */
 gx_code gx_model_parse(const void *blob, size_t bytes, gx_model *model, gx_err *err);
 
+/* The same, but GX_ARG where whether it is one of gx_lda is not as said. */
+gx_code gx_model_of_kind(const void *blob, size_t bytes, bool is_discriminant, gx_model *model,
+                         gx_err *err);
+
 /* levels[args]; the names begin at model->names. */
 int32_t gx_model_levels(const gx_model *model, int64_t arg);
 
@@ -80,8 +91,11 @@ typedef struct gx_fit {
 gx_code gx_fit_make(const gx_model *model, gx_mem *mem, gx_fit *fit, gx_err *err);
 void gx_fit_clear(gx_fit *fit);
 
-/* The condition number of X's columns that have estimates (2-norm, one-sided Jacobi). */
-double gx_fit_condition(gx_fit *fit);
+/*
+** The condition number of X's columns that have estimates (2-norm, one-sided Jacobi); is_scaled: of
+** these columns divided by their lengths, which tells how far rounding has grown.
+*/
+double gx_fit_condition(gx_fit *fit, bool is_scaled);
 
 /* Wald's F statistic of all terms but the intercept, and its first degrees of freedom. */
 double gx_fit_f(const gx_fit *fit, const gx_model *model, double *df);
@@ -95,18 +109,5 @@ const char *gx_model_name(const gx_model *model, int64_t arg, int64_t level, cha
 
 /* mu of eta, the linear predictor. */
 double gx_family_mean(gx_family family, double eta);
-
-/*
-** The dense triangle's part of both: fold rows (a block of them, columns one after the other,
-** overwritten) into the upper triangle r of cols columns.
-*/
-void gx_triangle_fold(double *r, int64_t ldr, int64_t cols, double *block, int64_t ld,
-                      int64_t rows);
-
-/*
-** Solve min |X b - y| by a triangle of columns + 1 columns, ldr apart: columns that depend on those
-** before are left out, the triangle is repaired.  kept, estimate: columns; returns the rank.
-*/
-int64_t gx_triangle_solve(double *r, int64_t ldr, int64_t columns, int64_t *kept, double *estimate);
 
 #endif

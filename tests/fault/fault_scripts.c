@@ -26,8 +26,7 @@ const char *const fault_base =
 
 #define SMALL "SELECT gx_config('tile_bytes', 2048), gx_config('threads', 1);"
 /* A database that has not had a matrix. */
-#define EMPTY                                                                                      \
-    "DROP TABLE cells; DROP TABLE gx_meta; DROP TABLE gx_tile; DROP TABLE gx_state;"
+#define EMPTY "DROP TABLE cells; DROP TABLE gx_meta; DROP TABLE gx_tile; DROP TABLE gx_state;"
 /* Tiles so small that matrices of the base are large enough for volumes. */
 #define VOLUMES(n)                                                                                 \
     "SELECT gx_config('tile_bytes', 1024), gx_config('threads', 1);"                               \
@@ -194,12 +193,36 @@ const fault_script fault_scripts[] = {
      HELPERS "SELECT gx_cast(gx_eval('floor(random(3000, 8, 1) * 2000000000)'), 'm31', 'V');",
      "SELECT gx_constraints('V', 'a = row[0] * next[1]; a ** 3 - row[2]; next[7]', '[1,2]', 'P'), "
      "gx_m31_inverse(gx_m31_mul('[[1,2]]', '[[3,4]]'))"},
+    {"distributions", SMALL,
+     "SELECT gx_cdf('t', 2.5, 12), gx_isf('f', '[[0.1,0.2]]', 3, 4), gx_betainc(2, 3, '[0.5]')"},
     {"lattice", HELPERS "SELECT gx_randn(3000, 8, 'V');",
      "SELECT gx_lattice_nearest('V', 'e8', 'P')"},
     {"label",
      HELPERS "SELECT gx_config('tile_bytes', 65536), "
              "gx_eval('G := floor(random(300, 300, 1) * 3)'), gx_cast('G', 'u8', 'U');",
      "SELECT gx_label('U', 'L', '{\"by\":\"colour_not_background\",\"neighbours\":8}')"},
+    {"lm",
+     SMALL
+     "CREATE TABLE t(y, x, c, w); INSERT INTO t SELECT i, i * i % 7, char(97 + i % 5), i "
+     "% 3 FROM (WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 300) "
+     "SELECT i FROM r);",
+     "SELECT count(*), sum(estimate) FROM (SELECT gx_lm(y, x, c, w, "
+     "'{\"names\":[\"x\",\"c\",\"w\"],\"weights\":\"w\",\"robust\":\"HC3\"}') AS m FROM t), "
+     "gx_lm_terms(m)"},
+    {"glm", SMALL,
+     "SELECT gx_predict(gx_glm(value > 0, i, j, '{\"names\":[\"i\",\"j\"]}'), 1, 2), "
+     "gx_coef(gx_glm(i, j, '{\"family\":\"poisson\"}')), "
+     "gx_coef(gx_glm_fit('[[1],[2],[3],[4]]', '[1,0,1,0]'), 'x1') FROM plain"},
+    {"multivariate", SMALL,
+     "SELECT count(*), gx_mahalanobis('A', 'A', 'D') FROM gx_cca('A', gx_transpose(gx_slice('B', "
+     "0, 2, 0, 40)))"},
+    {"factor", SMALL, "SELECT count(*) FROM gx_factor(gx_slice('A', 0, 40, 0, 6), 1)"},
+    {"lda", SMALL,
+     "SELECT (SELECT count(*) FROM gx_lda_axes(m)), (SELECT count(*) FROM gx_lda_groups(m)), "
+     "gx_predict(m, 1) FROM (SELECT gx_lda(j, value) AS m FROM plain)"},
+    {"lm-fit", SMALL,
+     "SELECT r2, note FROM gx_lm_model(gx_lm_fit('A', gx_slice('A', 0, 40, 3, 4), "
+     "'{\"robust\":\"HC1\"}'))"},
     {"grids",
      SMALL "SELECT gx_eval('G := floor(random(60, 9, 1) * 3)'), "
            "gx_store('T', '[[0,9,9],[10,20,4],[31,1,1]]');",

@@ -1,6 +1,6 @@
 """The pages about Python: their examples run, in order, and say what they say.
 
-Plan: each block of Python of docs/python.md, docs/dask.md (where Dask is installed), of the package's README and of
+Plan: each block of Python of docs/python.md, docs/statistics.md (where matplotlib is), docs/dask.md (where Dask is), of the package's README and of
 the section of the repository's README, in one namespace a page and a folder of its own; the tour in cells, with its pictures where matplotlib is installed.
 """
 import os
@@ -11,7 +11,7 @@ import sys
 import pytest
 from conftest import ROOT
 
-PAGES = ["docs/python.md", "docs/dask.md", "ext/python/README.md", "README.md"]
+PAGES = ["docs/python.md", "docs/statistics.md", "docs/dask.md", "ext/python/README.md", "README.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -22,6 +22,8 @@ def test_a_page(page, tmp_path, monkeypatch):
     assert blocks
     if "dask" in page:
         pytest.importorskip("dask.array")
+    if "statistics" in page:
+        pytest.importorskip("matplotlib")
     names = {"__name__": "page"}
     for block in blocks:
         exec(compile(block, page, "exec"), names)

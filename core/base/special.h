@@ -2,10 +2,10 @@
 ** Incomplete gamma and beta functions, the normal integral, and their inverses, in long double.
 **
 ** Both tails come from one call, each with its own digits: the smaller one is computed as such.
-** Where long double has 64 bits or more, relative errors are 1e-16 at most for shapes from 0 to 1e6
-** and tails down to 1e-300, and 3e-15 where two shapes are near 1e7: the tail is exp(-deviance), and
+** Where long double has 64 bits or more, relative errors are some 1e-16 for shapes from 0 to 1e5
+** and tails down to 1e-300, and at most 3e-15 for shapes to 1e7: the tail is exp(-deviance), and
 ** the deviance is a difference of numbers of the size of the shapes.  Shapes may be any positive
-** numbers: past 1e15 errors grow with their root.  A call takes some 0.2 to 3 us, an inverse 10 us.
+** numbers: errors grow with their root.  A call takes some 0.2 to 3 us, an inverse 10 us.
 */
 #ifndef GX_SPECIAL_H
 #define GX_SPECIAL_H
@@ -22,6 +22,9 @@ long double gx_binomial_mass(long double a, long double b, long double x, long d
 
 /* P(Z <= z), P(Z > z). */
 gx_tails gx_normal_tails(long double z);
+
+/* Where P(Z <= z) is p, in [0, 1], to about 1e-15 of z. */
+double gx_normal_quantile(double p);
 
 /* P(a, x) and Q(a, x): a > 0, x >= 0. */
 gx_tails gx_gamma_tails(long double a, long double x);

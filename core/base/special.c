@@ -24,11 +24,14 @@
 ** has one table of f; of the beta function they come from the equation that the deviance
 ** obeys, see beta_coefficients().
 **
-** Inverses: Halley's iteration for the logarithm of the smaller tail as a function of log x (gamma)
-** or log(x / y) (beta), where it is concave: Newton's iteration then converges from any place
-** on the side of the small values, and never leaves it.
+** The normal quantile: M. Wichura's algorithm AS241 (Applied Statistics 37, 1988), and a step of
+** Newton's where long double is meant.  Other inverses: Halley's iteration for the logarithm of the
+** smaller tail as a function of log x (gamma) or log(x / y) (beta), where it is concave: Newton's
+** iteration would converge from any place on the side of the small values, and never leave it.
 */
 #include "special.h"
+
+#include "random_tables.h"
 
 #include <float.h>
 #include <math.h>
@@ -287,8 +290,8 @@ static long double gamma_fraction(long double a, long double x)
 }
 
 /*
-** Tails of a small shape near 0, from those of x^a / Gamma(a + 1) = exp(power) <= 1 and a correction
-** of the order of a.
+** Tails of a small shape near 0: the lower one is exp(power) (1 + correction), the power and the
+** correction being of the order of the shape.
 */
 static void small_shape(curve *c, long double power, long double correction)
 {
@@ -437,32 +440,31 @@ gx_tails gx_beta_tails(long double a, long double b, long double x, long double 
 
 // Inverses ----------------------------------------------------------------------------------------
 
-/* The z > 0 of an upper tail <= 1/2, to 4.5e-4 (Abramowitz and Stegun 26.2.23). */
-static long double rough_normal(long double tail)
+double gx_normal_quantile(double p)
 {
-    long double t = sqrtl(-2 * logl(tail));
-    return t - (2.515517L + t * (0.802853L + t * 0.010328L)) /
-                   (1 + t * (1.432788L + t * (0.189269L + t * 0.001308L)));
+    double q = p - 0.5, tail = q < 0 ? p : 1 - p;
+    if (fabs(q) <= 0.425) {
+        double r = 0.180625 - q * q;
+        return q * horner(central_a, r) / horner(central_b, r);
+    }
+    double r = sqrt(-log(tail));
+    double z = tail == 0 ? HUGE_VAL
+               : r <= 5  ? horner(middle_c, r - 1.6) / horner(middle_d, r - 1.6)
+                         : horner(far_e, r - 5) / horner(far_f, r - 5);
+    return q < 0 ? -z : z;
 }
 
 long double gx_normal_inverse(gx_tails tails)
 {
     bool is_above = tails.upper < tails.lower;
-    long double tail = is_above ? tails.upper : tails.lower;
-    if (tail <= 0) {
-        return is_above ? HUGE_VALL : -HUGE_VALL;
+    long double tail = is_above ? tails.upper : tails.lower, middle = 0.5L - tail;
+    if (tail <= 0 || middle == 0) {
+        return middle == 0 ? 0 : is_above ? HUGE_VALL : -HUGE_VALL;
     }
-    long double z = rough_normal(tail), middle = 0.5L - tail, step = 1;
-    if (middle == 0) {
-        return 0;
-    }
-    for (int k = 0; k < 5 && fabsl(step) > 1e-7L; k++) {
-        long double over =
-            z < 0.7L ? middle - 0.5L * erfl(z * SQRT_HALF) : 0.5L * erfcl(z * SQRT_HALF) - tail;
-        step = over * SQRT_2PI * expl(z * z / 2); // Newton's, then Halley's
-        step /= 1 - step * z / 2;
-        z += step;
-    }
+    long double z = -gx_normal_quantile((double)tail);
+    long double over =
+        z < 0.7L ? middle - 0.5L * erfl(z * SQRT_HALF) : 0.5L * erfcl(z * SQRT_HALF) - tail;
+    z += over * SQRT_2PI * expl(z * z / 2); // Newton's step: that was within 1e-15
     return is_above ? z : -z;
 }
 
@@ -524,10 +526,11 @@ static long double solve(curve *c, gx_tails wanted, long double w)
     return w;
 }
 
-/* The upper normal deviate of tails, roughly. */
+/* The normal deviate of tails, roughly. */
 static long double rough_deviate(gx_tails t)
 {
-    return t.upper < t.lower ? rough_normal(t.upper) : -rough_normal(t.lower);
+    return t.upper < t.lower ? -gx_normal_quantile((double)t.upper)
+                             : gx_normal_quantile((double)t.lower);
 }
 
 static long double log_gamma(long double a)
