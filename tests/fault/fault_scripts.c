@@ -493,8 +493,9 @@ const fault_script fault_scripts[] = {
     {"hypotheses", SMALL, // of groups and of moments, sorted, exact; a result as a row
      "SELECT gx_t_test(value, 'g' || (i % 2)), gx_chi2_test('a' || i, 'b' || j), "
      "gx_anova(value, i), gx_levene(value, i % 3), "
-     "gx_corr_test(value, i, '{\"method\":\"kendall\"}'), gx_mann_whitney(value, i < 5), gx_wilcoxon(value), gx_kruskal(value, j), "
-     "gx_ks_test(value, i % 2), gx_ks_test(value, 'normal', 0, 1), gx_shapiro(value), "
+     "gx_corr_test(value, i, '{\"method\":\"kendall\"}'), gx_mann_whitney(value, i < 5), "
+     "gx_wilcoxon(value), gx_kruskal(value, j), gx_ks_test(value, i % 2), "
+     "gx_ks_test(value, 'normal', 0, 1), gx_shapiro(value), "
      "gx_chi2_gof(abs(value)) FROM plain"},
     {"hypotheses-table", SMALL,
      "SELECT t.* FROM (SELECT gx_jarque_bera(value) AS r FROM plain GROUP BY j), gx_test(r) AS t"},
