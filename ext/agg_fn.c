@@ -173,9 +173,9 @@ int gx_register_agg_fns(sqlite3 *db, gx_ctx *ctx)
         bool has_window = all[k]->drop != NULL;
         const int flags =
             SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS | SQLITE_RESULT_SUBTYPE;
-        int rc = sqlite3_create_window_function(
-            db, all[k]->def.name, -1, flags, bound, step, final, has_window ? value : NULL,
-            has_window ? inverse : NULL, sqlite3_free);
+        int rc = sqlite3_create_window_function(db, all[k]->def.name, -1, flags, bound, step, final,
+                                                has_window ? value : NULL,
+                                                has_window ? inverse : NULL, sqlite3_free);
         if (rc != SQLITE_OK) {
             return rc; // and bound is freed
         }

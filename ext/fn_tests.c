@@ -1,9 +1,9 @@
 /*
 ** Tests of hypotheses as aggregates: gx_t_test(x, g), gx_chi2_test(a, b), ..., and gx_test(result).
 **
-** A test is a row of TESTS: its name, how many arguments it takes, what a row of the query is to it,
-** how its sample keeps that, its options, and its mathematics (core/stat/tests.h).  The result is an
-** object of JSON, the same for all; gx_test() shows one as a row.
+** A test is a row of TESTS: its name, how many arguments it takes, what a row of the query is to
+** it, how its sample keeps that, its options, and its mathematics (core/stat/tests.h).  The result
+** is an object of JSON, the same for all; gx_test() shows one as a row.
 **
 ** A row with NULL in it is counted, and is in no test.  Which group a label stands for does not
 ** depend on the order of the rows: groups are in the order of their labels.
@@ -100,9 +100,8 @@ static gx_code keep_counts(state *st, const row *r, gx_err *err)
 {
     double expected = st->second == NUMBER ? r->y : (double)NAN;
     if (r->x < 0 || expected <= 0) {
-        return gx_fail(err, GX_ARG, "%s must be %s, not %.10g",
-                       r->x < 0 ? "observed" : "expected", r->x < 0 ? "0 or more" : "above 0",
-                       r->x < 0 ? r->x : expected);
+        return gx_fail(err, GX_ARG, "%s must be %s, not %.10g", r->x < 0 ? "observed" : "expected",
+                       r->x < 0 ? "0 or more" : "above 0", r->x < 0 ? r->x : expected);
     }
     return gx_sample_keep(&st->sample, (gx_pair){.x = r->x, .y = expected}, err);
 }
@@ -121,12 +120,16 @@ static gx_code keep_cell(state *st, const row *r, gx_err *err)
 
 // The table ---------------------------------------------------------------------------------------
 
-#define KEY(key, type, field) {key, type, offsetof(test_options, field), 0}
+#define KEY(key, type, field)                                                                      \
+    {                                                                                              \
+        key, type, offsetof(test_options, field), 0                                                \
+    }
 #define MISSING KEY("missing=skip|error", GX_OPT_WORD, missing)
 #define ALTERNATIVE KEY("alternative=two-sided|less|greater", GX_OPT_WORD, of.alternative)
 #define CONFIDENCE KEY("confidence=(0,1)", GX_OPT_REAL, of.confidence)
 #define CORRECTION KEY("correction", GX_OPT_BOOL, of.correction)
-#define KEYS(name, ...) static const gx_option name##_keys[] = {__VA_ARGS__, {NULL, GX_OPT_END, 0, 0}}
+#define KEYS(name, ...)                                                                            \
+    static const gx_option name##_keys[] = {__VA_ARGS__, {NULL, GX_OPT_END, 0, 0}}
 
 KEYS(plain, MISSING);
 KEYS(sided, MISSING, ALTERNATIVE);
@@ -223,8 +226,8 @@ static gx_code take_distribution(state *st, sqlite3_value **argv, gx_err *err)
     if (isnan(gx_dist(now.dist, GX_DIST_CDF, 0.5, now.parameter))) {
         return gx_fail(err, GX_ARG, "%s has no such parameters (%s)", name, facts[which].names);
     }
-    bool is_same = of->dist == now.dist &&
-                   memcmp(of->parameter, now.parameter, sizeof now.parameter) == 0;
+    bool is_same =
+        of->dist == now.dist && memcmp(of->parameter, now.parameter, sizeof now.parameter) == 0;
     if (of->parameters > 0 && !is_same) {
         return gx_fail(err, GX_ARG, "the distribution differs from that of the first row");
     }
@@ -239,10 +242,10 @@ static gx_code take_second(state *st, sqlite3_value **argv, row *r, gx_err *err)
 {
     gx_sample *s = &st->sample;
     bool is_cell = st->opt.kind->first == LABEL, is_there = true;
-    return st->second == NUMBER  ? gx_agg_real(argv[1], "y", &r->y, &is_there, err)
-           : st->second == LABEL ? take_label(st, is_cell ? &s->column : &s->group, argv[1],
-                                              is_cell ? "b" : "g",
-                                              is_cell ? &r->column : &r->group, err)
+    return st->second == NUMBER ? gx_agg_real(argv[1], "y", &r->y, &is_there, err)
+           : st->second == LABEL
+               ? take_label(st, is_cell ? &s->column : &s->group, argv[1], is_cell ? "b" : "g",
+                            is_cell ? &r->column : &r->group, err)
            : st->second == DISTRIBUTION ? take_distribution(st, argv, err)
                                         : GX_OK;
 }
@@ -255,9 +258,9 @@ static gx_code add(gx_ctx *ctx, void *memory, sqlite3_value **argv, gx_err *err)
     for (int k = 0; k < (st->second == NOTHING ? 1 : 2); k++) {
         if (sqlite3_value_type(argv[k]) == SQLITE_NULL) {
             st->sample.missing++;
-            return st->opt.missing == 0
-                       ? GX_OK
-                       : gx_fail(err, GX_ARG, "the %s argument is NULL", k == 0 ? "first" : "second");
+            return st->opt.missing == 0 ? GX_OK
+                                        : gx_fail(err, GX_ARG, "the %s argument is NULL",
+                                                  k == 0 ? "first" : "second");
         }
     }
     bool is_there = true;
@@ -279,9 +282,10 @@ static gx_code start(gx_ctx *ctx, void *memory, int argc, const void *options, g
     st->second = argc < 2 ? NOTHING : of->paired ? NUMBER : st->opt.kind->second;
     of->has_groups = st->second == LABEL;
     if (of->paired && (argc < 2 || of->equal_var)) {
-        return gx_fail(err, GX_ARG, argc < 2 ? "option \"paired\" needs two numbers a row"
-                                             : "options \"paired\" and \"equal_var\" exclude "
-                                               "each other");
+        return gx_fail(err, GX_ARG,
+                       argc < 2 ? "option \"paired\" needs two numbers a row"
+                                : "options \"paired\" and \"equal_var\" exclude "
+                                  "each other");
     }
     if (argc > 2 && st->opt.kind->test == gx_test_ks) {
         st->second = DISTRIBUTION;
@@ -354,9 +358,8 @@ static char *put_test(char *at, const gx_sample *s, const gx_test *test)
     at = put_key(at, "method");
     at = put_text(at, test->method);
     for (int k = 0; k < test->owns; k++) {
-        at = test->own[k].is_count
-                 ? put_count(at, test->own[k].key, (int64_t)test->own[k].value)
-                 : put_number(at, test->own[k].key, test->own[k].value);
+        at = test->own[k].is_count ? put_count(at, test->own[k].key, (int64_t)test->own[k].value)
+                                   : put_number(at, test->own[k].key, test->own[k].value);
     }
     if (test->note != NULL) {
         at = put_key(at, "note");

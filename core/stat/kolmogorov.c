@@ -2,17 +2,17 @@
 ** Distributions of Kolmogorov's and Smirnov's statistics of n numbers.
 **
 ** One-sided, P(D+ > d) is exact (Z. W. Birnbaum and F. H. Tingey, Annals of Mathematical Statistics
-** 22, 1951): d sum over j of C(n, j) (d + j/n)^(j - 1) (1 - d - j/n)^(n - j), whose terms are binomial
-** probabilities of j by d + j/n.  Past SMIRNOV_ROWS numbers the sum is left to its first asymptotic
-** term (U. R. Maag and G. Dicaire, Biometrika 58, 1971).
+** 22, 1951): d sum over j of C(n, j) (d + j/n)^(j - 1) (1 - d - j/n)^(n - j), whose terms are
+** binomial probabilities of j by d + j/n.  Past SMIRNOV_ROWS numbers the sum is left to its first
+** asymptotic term (U. R. Maag and G. Dicaire, Biometrika 58, 1971).
 **
-** Two-sided, the choice is that of R. Simard and P. L'Ecuyer, Journal of Statistical Software 39(11),
-** 2011: the ends in closed form (H. Ruben and J. Gambino, Annals of the Institute of Statistical
-** Mathematics 34, 1982), twice the one-sided probability for large d (R. G. Miller, JASA 51, 1956),
-** else the matrix of J. Durbin by G. Marsaglia, W. W. Tsang and J. Wang, Journal of Statistical
-** Software 8(18), 2003, and for many numbers the expansion of W. Pelz and I. J. Good, Journal of the
-** Royal Statistical Society B 38, 1976.  Pomeranz's recursion, theirs for small n and middle d, is as
-** exact as the matrix, which stands in its place.
+** Two-sided, the choice is that of R. Simard and P. L'Ecuyer, Journal of Statistical Software
+** 39(11), 2011: the ends in closed form (H. Ruben and J. Gambino, Annals of the Institute of
+** Statistical Mathematics 34, 1982), twice the one-sided probability for large d (R. G. Miller,
+** JASA 51, 1956), else the matrix of J. Durbin by G. Marsaglia, W. W. Tsang and J. Wang, Journal of
+** Statistical Software 8(18), 2003, and for many numbers the expansion of W. Pelz and I. J. Good,
+** Journal of the Royal Statistical Society B 38, 1976.  Pomeranz's recursion, theirs for small n
+** and middle d, is as exact as the matrix, which stands in its place.
 */
 #include "tests.h"
 

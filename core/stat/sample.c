@@ -5,8 +5,8 @@
 ** Sandia report SAND2008-6212: sums of powers of differences from the mean so far, which do not
 ** cancel when the mean is large beside the deviations.
 **
-** Sorting is a merge from the bottom up, of runs that insertion has sorted; both count how many rows
-** a row passes, which is Knight's way to Kendall's tau (Journal of the American Statistical
+** Sorting is a merge from the bottom up, of runs that insertion has sorted; both count how many
+** rows a row passes, which is Knight's way to Kendall's tau (Journal of the American Statistical
 ** Association 61, 1966).
 */
 #include "sample.h"

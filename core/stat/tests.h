@@ -68,7 +68,7 @@ gx_test_fn gx_test_mann_whitney, gx_test_kruskal;
 gx_test_fn gx_test_wilcoxon; /* differences                                      */
 gx_test_fn gx_test_ks, gx_test_shapiro;
 
-// Shared by the files of tests ---------------------------------------------------------------------
+// Shared by the files of tests --------------------------------------------------------------------
 
 /* The p-value of a statistic whose distribution is symmetric about 0: normal, t. */
 double gx_test_p(gx_dist_kind dist, const double *parameters, double statistic, int alternative);

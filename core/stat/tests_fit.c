@@ -1,15 +1,15 @@
 /*
 ** Tests of a distribution: Kolmogorov and Smirnov's, of one sample and of two, Shapiro and Wilk's.
 **
-** The statistic of two samples of n and m numbers is a whole number over their least common multiple,
-** and its distribution is that of the largest distance of a random path from (0, 0) to (n, m) from
-** the diagonal (J. L. Hodges, Arkiv foer Matematik 3, 1958).  The probability that a path has left the
-** band on its way to (i, j) is a weighted mean of those to (i - 1, j) and (i, j - 1): sums of
-** positive numbers only.  Beyond EXACT_ROWS in a sample: as if of one sample of n m / (n + m) numbers,
-** or Hodges' formula 5.3.
+** The statistic of two samples of n and m numbers is a whole number over their least common
+** multiple, and its distribution is that of the largest distance of a random path from (0, 0) to
+** (n, m) from the diagonal (J. L. Hodges, Arkiv foer Matematik 3, 1958).  The probability that a
+** path has left the band on its way to (i, j) is a weighted mean of those to (i - 1, j) and (i, j -
+** 1): sums of positive numbers only.  Beyond EXACT_ROWS in a sample: as if of one sample of n m /
+** (n + m) numbers, or Hodges' formula 5.3.
 **
-** W and its p-value: P. Royston, Applied Statistics 44 (1995), AS R94; the polynomials are fitted to
-** simulations of up to 5000 numbers.
+** W and its p-value: P. Royston, Applied Statistics 44 (1995), AS R94; the polynomials are fitted
+** to simulations of up to 5000 numbers.
 */
 #include "tests.h"
 

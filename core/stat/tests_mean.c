@@ -3,8 +3,9 @@
 ** Jarque and Bera's test of a normal distribution.
 **
 ** All work on moments (Welford's, sample.c), Levene's on the moments of distances from each group's
-** median (Brown and Forsythe, JASA 69, 1974) or mean.  C. M. Jarque and A. K. Bera, Economics Letters
-** 6 (1980): n / 6 (skewness^2 + kurtosis^2 / 4) is about chi-squared with 2 degrees of freedom.
+** median (Brown and Forsythe, JASA 69, 1974) or mean.  C. M. Jarque and A. K. Bera, Economics
+** Letters 6 (1980): n / 6 (skewness^2 + kurtosis^2 / 4) is about chi-squared with 2 degrees of
+** freedom.
 */
 #include "tests.h"
 
@@ -201,8 +202,8 @@ gx_code gx_test_levene(gx_sample *s, const gx_test_options *opt, gx_test *out, g
     gx_moments *of = s->group.of;
     out->method = opt->from_mean ? "Levene, from the means" : "Levene, from the medians";
     GX_TRY(gx_sample_sort(s, NULL, err));
-    GX_TRY(gx_mem_alloc(s->ctx->mem, (size_t)s->group.levels.count * sizeof *center, "groups",
-                        &center, err));
+    GX_TRY(gx_mem_calloc(s->ctx->mem, (size_t)s->group.levels.count * sizeof *center, "groups",
+                         &center, err));
     gx_code code = opt->from_mean ? GX_OK : find_medians(s, center, err);
     for (int64_t g = 0; g < s->group.levels.count; g++) {
         center[g] = opt->from_mean ? of[g].mean : center[g];

@@ -3,9 +3,9 @@
 **
 ** Small samples without ties have exact distributions.  U of m and n numbers (H. B. Mann and D. R.
 ** Whitney, Annals of Mathematical Statistics 18, 1947) is counted by the Gaussian binomial
-** coefficient [m + n over m] = product of (1 - q^(n + i)) / (1 - q^i), a factor at a time.  The sum of
-** positive ranks is counted by the product of (1 + q^i) / 2.  Else the normal approximation, with
-** the variance corrected for ties.
+** coefficient [m + n over m] = product of (1 - q^(n + i)) / (1 - q^i), a factor at a time.  The sum
+** of positive ranks is counted by the product of (1 + q^i) / 2.  Else the normal approximation,
+** with the variance corrected for ties.
 */
 #include "tests.h"
 

@@ -493,10 +493,11 @@ const fault_script fault_scripts[] = {
      "SELECT gx_store_rows('N', 119 - a.i - 40 * b.j, row) FROM gx_rows('A') AS a, "
      "(SELECT DISTINCT j FROM plain) AS b"},
     {"hypotheses", SMALL, // of groups and of moments, sorted, exact; a result as a row
-     "SELECT gx_t_test(value, 'g' || (i % 2)), gx_chi2_test('a' || i, 'b' || j), gx_anova(value, i), "
-     "gx_levene(value, i % 3), gx_corr_test(value, i, '{\"method\":\"kendall\"}'), "
-     "gx_mann_whitney(value, i < 5), gx_wilcoxon(value), gx_kruskal(value, j), "
-     "gx_ks_test(value, i % 2), gx_ks_test(value, 'normal', 0, 1), gx_shapiro(value), "
+     "SELECT gx_t_test(value, 'g' || (i % 2)), gx_chi2_test('a' || i, 'b' || j), "
+     "gx_anova(value, i), gx_levene(value, i % 3), "
+     "gx_corr_test(value, i, '{\"method\":\"kendall\"}'), gx_mann_whitney(value, i < 5), "
+     "gx_wilcoxon(value), gx_kruskal(value, j), gx_ks_test(value, i % 2), "
+     "gx_ks_test(value, 'normal', 0, 1), gx_shapiro(value), "
      "gx_chi2_gof(abs(value)) FROM plain"},
     {"hypotheses-table", SMALL,
      "SELECT t.* FROM (SELECT gx_jarque_bera(value) AS r FROM plain GROUP BY j), gx_test(r) AS t"},
