@@ -57,7 +57,9 @@ enum { GX_AGG_OPTIONS_BYTES = 512 };
     AGG(ks_test)                                                                                   \
     AGG(lm) /* fn_lm.c */                                                                          \
     AGG(glm)                                                                                       \
-    AGG(lda)
+    AGG(lda)                                                                                       \
+    AGG(vec_sum) /* agg_vec.c */                                                                   \
+    AGG(vec_mean)
 
 #define GX_AGG_DECLARE(name) extern const gx_agg_fn gx_agg_##name;
 GX_AGG_FNS(GX_AGG_DECLARE)

@@ -265,8 +265,8 @@ GX_CALLED number z_cos(number z)
 
 /*
 ** The formulas of core/base/special.c in double: some 1e-12 from the truth where shapes are neither
-** near 0 nor above 1e4, else 1e-10.  Series and fractions take at most MOST_STEPS: beyond LARGE near
-** the mean, the uniform expansion takes the place of P's and Q's.
+** near 0 nor above 1e4, else 1e-10.  Series and fractions take at most MOST_STEPS: beyond LARGE,
+** near the mean, the uniform expansion takes the place of those of P and Q.
 */
 constexpr int MOST_STEPS = 20000;
 constexpr double LARGE = 1e6, NEGLIGIBLE = 1e-17;

@@ -4,9 +4,9 @@
 ** Every result is within 1e-13 of the exact one, relatively, in the tails too (measured: 3e-15 for
 ** shapes up to 1e7 and probabilities down to 1e-300).  There are two exceptions.  Below 2.2e-308 a
 ** double has fewer digits.  And a quantile of the normal distribution that is near 0 though the
-** mean is not is a difference, exact to 1e-19 of the mean.  Quantiles of whole numbers are the exact
-** inverse of what GX_DIST_CDF and GX_DIST_SF give.  All of it holds where long double has 64 bits,
-** not in valgrind.
+** mean is not is a difference, exact to 1e-19 of the mean.  Quantiles of whole numbers are the
+** exact inverse of what GX_DIST_CDF and GX_DIST_SF give.  All of it holds where long double has 64
+** bits, not in valgrind.
 **
 ** A parameter that the distribution does not allow, or an argument that is NaN, gives NaN, and so
 ** does a probability outside [0, 1] of which a quantile is asked.

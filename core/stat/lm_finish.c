@@ -16,7 +16,6 @@
 typedef struct order {
     int64_t count;    /* columns of the model, y behind them */
     int64_t *of;      /* column of the model -> column of R  */
-    int64_t *back;    /* the other way; -1: none             */
     int32_t *sorted;  /* levels of all categories, one after the other */
     int32_t *levels;  /* [args] as in the BLOB               */
     bool is_identity; /* R is the model's as it is           */
@@ -29,15 +28,11 @@ static gx_code put_in_order(const gx_lm *lm, order *o, gx_err *err)
         levels += lm->arg[a].role == GX_LM_CATEGORY ? lm->arg[a].levels.count : 0;
     }
     size_t columns = (size_t)lm->cols, args = (size_t)lm->count;
-    GX_TRY(gx_mem_alloc(lm->mem, 2 * columns * sizeof *o->of + ((size_t)levels + args) * 4,
+    GX_TRY(gx_mem_alloc(lm->mem, columns * sizeof *o->of + ((size_t)levels + args) * 4,
                         "a regression", &o->of, err));
-    o->back = o->of + columns;
-    o->sorted = (int32_t *)(o->back + columns);
+    o->sorted = (int32_t *)(o->of + columns);
     o->levels = o->sorted + levels;
     o->is_identity = true;
-    for (int64_t j = 0; j < lm->cols; j++) {
-        o->back[j] = -1;
-    }
     if (!lm->spec.no_intercept) {
         o->of[at++] = 0;
     }
@@ -61,9 +56,6 @@ static gx_code put_in_order(const gx_lm *lm, order *o, gx_err *err)
     }
     o->count = at;
     o->of[at] = lm->y; // a column of R is left out, or there is room: y is one of its columns
-    for (int64_t j = 0; j < at; j++) {
-        o->back[o->of[j]] = j;
-    }
     return GX_OK;
 }
 
@@ -223,7 +215,7 @@ static gx_code add_robust(gx_lm *lm, const order *o, const parts *made, gx_err *
                                .lm = lm,
                                .estimate = estimate,
                                .fit = &fit,
-                               .final_of = o->back,
+                               .of = o->of,
                                .clusters = estimate + lm->cols};
         rc = gx_lm_all(lm, &job, meat, p, &sums, err);
         if (lm->spec.robust == GX_CLUSTERED) {

@@ -33,10 +33,10 @@ typedef struct gx_lm_stored {
 typedef struct gx_lm_job {
     gx_lm_what what;
     const struct gx_lm *lm;
-    const double *estimate;  /* NULL: a step begins from y itself                       */
-    const gx_fit *fit;       /* MEAT                                                    */
-    const int64_t *final_of; /* MEAT: column of R -> column of the model, -1: none      */
-    double *clusters;        /* MEAT, clustered: columns of the model for each cluster  */
+    const double *estimate; /* NULL: a step begins from y itself                       */
+    const gx_fit *fit;      /* MEAT                                                    */
+    const int64_t *of;      /* MEAT: column of the model -> column of R                */
+    double *clusters;       /* MEAT, clustered: columns of the model for each cluster  */
 } gx_lm_job;
 
 /*

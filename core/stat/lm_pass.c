@@ -105,42 +105,70 @@ static void working_response(const gx_lm_job *job, double *block, int64_t rows, 
     }
 }
 
+/* Each row's e x into the sums of its cluster. */
+static void add_to_clusters(const gx_lm_job *job, const double *block, int64_t rows,
+                            const double *e)
+{
+    const double *clusters = block + (job->lm->cols + 1) * GX_LM_LD;
+    int64_t columns = job->fit->columns;
+    for (int64_t j = 0; j < columns; j++) {
+        const double *x = block + job->of[j] * GX_LM_LD;
+        for (int64_t i = 0; i < rows; i++) {
+            job->clusters[(int64_t)clusters[i] * columns + j] += e[i] * x[i];
+        }
+    }
+}
+
+/* The rows' leverages, squared lengths of Q's rows, Q = X R^-1. */
+static void find_leverages(const gx_lm_job *job, const double *block, int64_t rows, double *h)
+{
+    const gx_fit *fit = job->fit;
+    memset(h, 0, (size_t)rows * sizeof *h);
+    for (int64_t k = 0; k < fit->rank; k++) {
+        double q[GX_LM_BLOCK] = {0};
+        for (int64_t j = 0; j <= k; j++) {
+            const double *x = block + job->of[fit->kept[j]] * GX_LM_LD;
+            double b = fit->inverse[j + k * fit->rank];
+            for (int64_t i = 0; i < rows; i++) {
+                q[i] += b * x[i];
+            }
+        }
+        for (int64_t i = 0; i < rows; i++) {
+            h[i] += q[i] * q[i];
+        }
+    }
+}
+
 /* e^2 x x' of each row into out, or e x into the sums of its cluster. */
 static void add_meat(const gx_lm_job *job, const double *block, int64_t rows, double *out,
                      int64_t ld)
 {
     const gx_lm *lm = job->lm;
-    const gx_fit *fit = job->fit;
-    const double *clusters = block + (lm->cols + 1) * GX_LM_LD;
-    double eta[GX_LM_BLOCK], x[GX_LM_COLUMNS];
-    linear_predictor(job, block, rows, eta);
+    gx_robust robust = lm->spec.robust;
+    double e[GX_LM_BLOCK], h[GX_LM_BLOCK], share[GX_LM_BLOCK];
+    linear_predictor(job, block, rows, e);
     for (int64_t i = 0; i < rows; i++) {
-        double e = block[i + lm->y * GX_LM_LD] - eta[i], h = 0;
-        for (int64_t j = 0; j < lm->cols; j++) {
-            if (job->final_of[j] >= 0) {
-                x[job->final_of[j]] = block[i + j * GX_LM_LD];
-            }
+        e[i] = block[i + lm->y * GX_LM_LD] - e[i];
+    }
+    if (robust == GX_CLUSTERED) {
+        add_to_clusters(job, block, rows, e);
+        return;
+    }
+    if (robust >= GX_HC2) {
+        find_leverages(job, block, rows, h);
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        double left = robust >= GX_HC2 ? 1 - h[i] : 1;
+        share[i] = e[i] * e[i] / (robust == GX_HC3 ? left * left : left);
+    }
+    for (int64_t j = 0; j < job->fit->columns; j++) {
+        const double *x = block + job->of[j] * GX_LM_LD;
+        double scaled[GX_LM_BLOCK];
+        for (int64_t i = 0; i < rows; i++) {
+            scaled[i] = share[i] * x[i];
         }
-        if (lm->spec.robust == GX_CLUSTERED) {
-            double *sum = job->clusters + (int64_t)clusters[i] * fit->columns;
-            for (int64_t j = 0; j < fit->columns; j++) {
-                sum[j] += e * x[j];
-            }
-            continue;
-        }
-        for (int64_t k = 0; k < fit->rank && lm->spec.robust >= GX_HC2; k++) {
-            double z = 0; // row of Q: x' R^-1
-            for (int64_t j = 0; j <= k; j++) {
-                z += x[fit->kept[j]] * fit->inverse[j + k * fit->rank];
-            }
-            h += z * z;
-        }
-        double left = 1 - h, share = e * e;
-        share /= lm->spec.robust == GX_HC2 ? left : lm->spec.robust == GX_HC3 ? left * left : 1;
-        for (int64_t j = 0; j < fit->columns; j++) {
-            for (int64_t k = 0; k <= j; k++) {
-                out[k + j * ld] += share * x[k] * x[j];
-            }
+        for (int64_t k = 0; k <= j; k++) {
+            out[k + j * ld] += gx_small_dot(scaled, block + job->of[k] * GX_LM_LD, rows);
         }
     }
 }

@@ -17,15 +17,6 @@
 #include <math.h>
 #include <string.h>
 
-static double dot(const double *a, const double *b, int64_t n)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++) {
-        sum += a[i] * b[i];
-    }
-    return sum;
-}
-
 // Discriminants -----------------------------------------------------------------------------------
 
 static double packed_at(const gx_model *model, int64_t i, int64_t j)
@@ -135,7 +126,7 @@ int64_t gx_discriminant_group(const gx_discriminant *d, const double *x, double 
             work[j] = x[j] - d->mean[j + g * p];
         }
         for (int64_t k = 0; k < p; k++) {
-            double z = dot(work, d->whiten + k * p, k + 1);
+            double z = gx_small_dot(work, d->whiten + k * p, k + 1);
             score -= 0.5 * z * z;
         }
         best = score > most ? g : best;

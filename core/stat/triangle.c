@@ -14,7 +14,7 @@
 /* What is left of a column, relatively, once those before it have explained the rest. */
 static const double DEPENDENT = 1e-13;
 
-static double dot(const double *a, const double *b, int64_t n)
+double gx_small_dot(const double *a, const double *b, int64_t n)
 {
     enum { LANES = 8 };
     double lane[LANES] = {0}, sum = 0;
@@ -36,7 +36,7 @@ static double dot(const double *a, const double *b, int64_t n)
 /* The Euclidean norm, of numbers near the ends of the range too. */
 static double norm(const double *x, int64_t n)
 {
-    double squares = dot(x, x, n), most = 0;
+    double squares = gx_small_dot(x, x, n), most = 0;
     if (squares > 1e-280 && squares < 1e300) {
         return sqrt(squares);
     }
@@ -67,7 +67,7 @@ static double reflector(double *head, double *v, int64_t n)
 
 static void reflect(double tau, const double *v, int64_t n, double *head, double *x)
 {
-    double share = tau * (*head + dot(v, x, n));
+    double share = tau * (*head + gx_small_dot(v, x, n));
     *head -= share;
     for (int64_t i = 0; i < n; i++) {
         x[i] -= share * v[i];
@@ -158,7 +158,7 @@ static void swap(double *a, double *b, int64_t n)
 static bool make_orthogonal(double *a, int64_t m, double *v, int64_t n, int64_t i, int64_t j)
 {
     double *x = a + i * m, *y = a + j * m;
-    double xx = dot(x, x, m), yy = dot(y, y, m), xy = dot(x, y, m);
+    double xx = gx_small_dot(x, x, m), yy = gx_small_dot(y, y, m), xy = gx_small_dot(x, y, m);
     if (!(fabs(xy) > 1e-15 * sqrt(xx) * sqrt(yy))) {
         return false;
     }
@@ -187,7 +187,7 @@ void gx_small_svd(double *a, int64_t m, int64_t n, double *s, double *v)
         }
     }
     for (int64_t k = 0; k < n; k++) {
-        s[k] = sqrt(dot(a + k * m, a + k * m, m));
+        s[k] = sqrt(gx_small_dot(a + k * m, a + k * m, m));
     }
     for (int64_t k = 0; k < n; k++) {
         int64_t most = k;

@@ -195,6 +195,8 @@ const fault_script fault_scripts[] = {
      "gx_m31_inverse(gx_m31_mul('[[1,2]]', '[[3,4]]'))"},
     {"distributions", SMALL,
      "SELECT gx_cdf('t', 2.5, 12), gx_isf('f', '[[0.1,0.2]]', 3, 4), gx_betainc(2, 3, '[0.5]')"},
+    {"vec-sums", SMALL "CREATE TABLE v AS SELECT row AS x FROM gx_rows('A');",
+     "SELECT gx_vec_mean(x), gx_vec_sum('[1,2]') FROM v"},
     {"lattice", HELPERS "SELECT gx_randn(3000, 8, 'V');",
      "SELECT gx_lattice_nearest('V', 'e8', 'P')"},
     {"label",
