@@ -585,28 +585,28 @@ static bool text_is_special(const char *text, size_t bytes, double *out)
            !isfinite(*out);
 }
 
-bool gx_fn_real(gx_fn *fn, int index, const char *label, double *out)
+gx_code gx_arg_number(sqlite3_value *value, const char *label, double *out, gx_err *err)
 {
-    if (!has_argument(fn, index, label)) {
-        return false;
-    }
-    sqlite3_value *value = fn->argv[index];
     int type = sqlite3_value_type(value);
     if (type == SQLITE_INTEGER || type == SQLITE_FLOAT) {
-        return gx_fn_check(fn, gx_arg_real(value, label, out, &fn->err));
+        return gx_arg_real(value, label, out, err);
     }
     if (type == SQLITE_TEXT) {
         const char *text;
         size_t bytes;
-        if (!gx_fn_check(fn, text_of(value, &text, &bytes, &fn->err))) {
-            return false;
-        }
+        GX_TRY(text_of(value, &text, &bytes, err));
         if (text_is_special(text, bytes, out)) {
-            return true;
+            return GX_OK;
         }
     }
     char shown[GX_SHOWN_BYTES];
-    return gx_fn_fail(fn, "%s must be a number, not %s", label, gx_arg_show(value, shown));
+    return gx_fail(err, GX_ARG, "%s must be a number, not %s", label, gx_arg_show(value, shown));
+}
+
+bool gx_fn_real(gx_fn *fn, int index, const char *label, double *out)
+{
+    return has_argument(fn, index, label) &&
+           gx_fn_check(fn, gx_arg_number(fn->argv[index], label, out, &fn->err));
 }
 
 /* '[re,im]'. */

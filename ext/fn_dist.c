@@ -7,8 +7,6 @@
 */
 #include "gx_ext.h"
 
-#include "../core/stat/dist.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,29 +38,37 @@ static void parameter_name(gx_dist_kind kind, int k, char name[GX_NAME_MAX])
     snprintf(name, GX_NAME_MAX, "%.*s", (int)strcspn(from, ","), from);
 }
 
-static bool take_parameters(gx_fn *fn, request *r)
+gx_code gx_arg_dist(sqlite3_value *name, int count, sqlite3_value **values, gx_dist_kind *kind,
+                    double parameters[3], gx_err *err)
 {
-    int most = most_of[r->kind], least = most - optional_of[r->kind], count = fn->argc - 2, which;
-    char name[GX_NAME_MAX], shown[GX_SHOWN_BYTES], few[24] = "";
+    static const double left_out[3] = {0, 1, 1};
+    char label[GX_NAME_MAX], shown[GX_SHOWN_BYTES], few[24] = "", list[GX_WORDS_BYTES];
+    const char *text = (const char *)sqlite3_value_text(name);
+    int which = text == NULL ? -1 : gx_word_of(words + 1, text);
+    if (which < 0) {
+        return gx_fail(err, GX_ARG, "the distribution must be %s, not %s",
+                       gx_words_list(words + 1, list), gx_arg_show(name, shown));
+    }
+    *kind = (gx_dist_kind)which;
+    memcpy(parameters, left_out, sizeof left_out);
+    int most = most_of[*kind], least = most - optional_of[*kind];
     if (count < least || count > most) {
         snprintf(few, sizeof few, "%d to ", least);
-        return gx_fn_fail(fn, "%s takes %s%d parameter%s (%s), not %d", name_of[r->kind],
-                          least < most ? few : "", most, most == 1 ? "" : "s",
-                          parameters_of[r->kind], count);
+        return gx_fail(err, GX_ARG, "%s takes %s%d parameter%s (%s), not %d", name_of[*kind],
+                       least < most ? few : "", most, most == 1 ? "" : "s", parameters_of[*kind],
+                       count);
     }
     for (int k = 0; k < count; k++) {
-        parameter_name(r->kind, k, name);
-        if (!gx_fn_real(fn, k + 2, name, &r->with[k])) {
-            return false;
-        }
+        parameter_name(*kind, k, label);
+        GX_TRY(gx_arg_number(values[k], label, &parameters[k], err));
     }
-    const char *must = gx_dist_refuses(r->kind, r->with, &which);
+    const char *must = gx_dist_refuses(*kind, parameters, &which);
     if (must != NULL) {
-        parameter_name(r->kind, which, name);
-        return gx_fn_fail(fn, "%s of %s is %s but must be %s", name, name_of[r->kind],
-                          gx_arg_show(fn->argv[which + 2], shown), must);
+        parameter_name(*kind, which, label);
+        return gx_fail(err, GX_ARG, "%s of %s is %s but must be %s", label, name_of[*kind],
+                       gx_arg_show(values[which], shown), must);
     }
-    return true;
+    return GX_OK;
 }
 
 static void of_number(gx_fn *fn, const request *r)
@@ -116,21 +122,18 @@ static void of_matrix(gx_fn *fn, const request *r)
 
 static void distribution(gx_fn *fn)
 {
-    int kind = -1;
-    if (!gx_fn_word(fn, 0, "the distribution", words + 1, &kind)) {
-        return;
-    }
-    if (kind < 0) {
+    request r = {.of = (gx_dist_of)fn->def->variant};
+    if (!gx_fn_has(fn, 0)) {
         gx_fn_fail(fn, "the distribution is NULL");
         return;
     }
-    request r = {(gx_dist_kind)kind, (gx_dist_of)fn->def->variant, {0, 1, 1}};
     for (int k = 1; k < fn->argc; k++) {
         if (!gx_fn_has(fn, k)) {
             return; // of NULL, NULL
         }
     }
-    if (!take_parameters(fn, &r)) {
+    if (!gx_fn_check(
+            fn, gx_arg_dist(fn->argv[0], fn->argc - 2, fn->argv + 2, &r.kind, r.with, &fn->err))) {
         return;
     }
     if (sqlite3_value_type(fn->argv[1]) == SQLITE_BLOB || gx_arg_begins(fn->argv[1], '[')) {

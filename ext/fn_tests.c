@@ -161,7 +161,7 @@ KEYS(t, MISSING, ALTERNATIVE, CONFIDENCE, KEY("mu", GX_OPT_REAL, of.mu),
 
 /*
 ** The index of a label, which is the value's text: a REAL that is a whole number has that of the
-** INTEGER.  false: it is NULL.
+** INTEGER.  The value is not NULL.
 */
 static gx_code take_label(state *st, gx_groups *set, sqlite3_value *value, const char *what,
                           int64_t *index, gx_err *err)
@@ -190,41 +190,15 @@ static gx_code take_label(state *st, gx_groups *set, sqlite3_value *value, const
                          what, gx_text_show(text, bytes, shown));
 }
 
-/* The distribution: the same name and parameters in every row. */
+/* The distribution: the same in every row. */
 static gx_code take_distribution(state *st, sqlite3_value **argv, gx_err *err)
 {
-#define WORD(kind, name, parameters, optional, names) name "|"
-#define COUNTS(kind, name, parameters, optional, names) {parameters, optional, names},
-    static const char words[] = GX_DISTS(WORD) "";
-    static const struct {
-        int most, optional;
-        const char *names;
-    } facts[] = {GX_DISTS(COUNTS)};
-    gx_test_options *of = &st->opt.of;
-    gx_test_options now = {.parameter = {0, 1}, .parameters = st->argc - 2};
-    const char *name = NULL;
-    bool is_there = true;
-    GX_TRY(gx_arg_text(argv[1], "the distribution", &name, err));
-    int which = gx_word_of(words, name);
-    if (which < 0 || which >= GX_DIST_COUNT) {
-        return gx_fail(err, GX_ARG, "there is no distribution '%.40s'", name);
-    }
-    now.dist = (gx_dist_kind)which;
+    gx_test_options *of = &st->opt.of, now = {.parameters = st->argc - 2};
+    GX_TRY(gx_arg_dist(argv[1], now.parameters, argv + 2, &now.dist, now.parameter, err));
     if (now.dist == GX_DIST_BINOMIAL || now.dist == GX_DIST_POISSON) {
-        return gx_fail(err, GX_ARG, "%s is discrete: gx_chi2_gof compares counts with it", name);
-    }
-    if (now.parameters < facts[which].most - facts[which].optional ||
-        now.parameters > facts[which].most) {
-        return gx_fail(err, GX_ARG, "the parameters of %s are %s", name, facts[which].names);
-    }
-    for (int k = 0; k < now.parameters && is_there; k++) {
-        GX_TRY(gx_agg_real(argv[2 + k], "a parameter", &now.parameter[k], &is_there, err));
-    }
-    if (!is_there) {
-        return gx_fail(err, GX_ARG, "a parameter is NULL");
-    }
-    if (isnan(gx_dist(now.dist, GX_DIST_CDF, 0.5, now.parameter))) {
-        return gx_fail(err, GX_ARG, "%s has no such parameters (%s)", name, facts[which].names);
+        return gx_fail(err, GX_ARG,
+                       "numbers are compared with a continuous distribution; "
+                       "gx_chi2_gof compares counts");
     }
     bool is_same =
         of->dist == now.dist && memcmp(of->parameter, now.parameter, sizeof now.parameter) == 0;

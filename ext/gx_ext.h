@@ -29,6 +29,7 @@
 #include "../core/mat/mat.h"
 #include "../core/program/program.h"
 #include "../core/run/run.h"
+#include "../core/stat/dist.h"
 
 #include "gx.h"
 
@@ -247,6 +248,13 @@ gx_code gx_arg_int(sqlite3_value *value, const char *label, int64_t *out, gx_err
 
 /* A number as a double; GX_ARG where it is an INTEGER that a double does not hold. */
 gx_code gx_arg_real(sqlite3_value *value, const char *label, double *out, gx_err *err);
+
+/* The same of any value, as gx_fn_real() takes it. */
+gx_code gx_arg_number(sqlite3_value *value, const char *label, double *out, gx_err *err);
+
+/* A distribution by its name, with its parameters, all of them (fn_dist.c). */
+gx_code gx_arg_dist(sqlite3_value *name, int count, sqlite3_value **values, gx_dist_kind *kind,
+                    double parameters[3], gx_err *err);
 
 /* Give the call a block of ctx->mem to free at its end; on failure it is freed at once. */
 bool gx_fn_own(gx_fn *fn, void *block);

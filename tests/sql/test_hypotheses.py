@@ -408,7 +408,7 @@ CALLS = TWO_GROUPS + ["gx_t_test(x)", "gx_t_test(x, x + 1, '{\"paired\":true}')"
                       "gx_corr_test(x, -x, '{\"method\":\"spearman\"}')", "gx_corr_test(x, 2 * x, '{\"method\":\"kendall\"}')", "gx_kruskal(x, g)"]
 
 
-def test_of(db, call, rows):
+def told(db, call, rows):
     db.execute("CREATE TEMP TABLE IF NOT EXISTS r (x, g)")
     db.execute("DELETE FROM r")
     db.executemany("INSERT INTO r VALUES (?,?)", rows)
@@ -419,7 +419,7 @@ def test_of(db, call, rows):
 def test_what_does_not_exist(db, call):
     for rows in (CONSTANT, ONE, NONE):
         exists = (call, len(rows)) in [("gx_ks_test(x, g)", 3), ("gx_chi2_gof(x)", 3), ("gx_wilcoxon(x - 5)", 1), ("gx_wilcoxon(x - 5)", 2)]
-        got = test_of(db, call, rows)  # p-values of 1 say nothing, but exist
+        got = told(db, call, rows)  # p-values of 1 say nothing, but exist
         assert (got["p_value"] == 1.0) if exists else (got["p_value"] is None and got["note"]), (call, rows, got)
         missing = sum(x is None or (g is None and "g)" in call) for x, g in rows)
         assert (got["n"], got["n_missing"]) == (len(rows) - missing, missing), (call, rows, got)
@@ -428,7 +428,7 @@ def test_what_does_not_exist(db, call):
 
 def test_one_group_and_small_samples(db):
     for call in TWO_GROUPS + ["gx_anova(x, g)", "gx_levene(x, g)", "gx_kruskal(x, g)"]:
-        got = test_of(db, call, [(1.0, "a"), (2.0, "a"), (4.0, "a")])
+        got = told(db, call, [(1.0, "a"), (2.0, "a"), (4.0, "a")])
         assert got["p_value"] is None and "fewer than two groups" in got["note"], (call, got)
     for call, rows, note in [
         ("gx_anova(x, g)", [(1.0, 1), (2.0, 2), (3.0, 3)], "every group has one row only, and no variance"),
@@ -442,9 +442,9 @@ def test_one_group_and_small_samples(db):
         ("gx_chi2_gof(x, '{\"ddof\":1}')", [(1, 1), (3, 1)], "there are too few counts for a degree of freedom"),
         ("gx_chi2_test(x, g)", [(1, 1), (3, 1)], "one of the two has a single value: nothing can depend on it"),
     ]:
-        got = test_of(db, call, rows)
+        got = told(db, call, rows)
         assert got["p_value"] is None and got["note"] == note, (call, got)
-    got = test_of(db, "gx_corr_test(x, g)", [(1.0, 1), (2.0, 5)])
+    got = told(db, "gx_corr_test(x, g)", [(1.0, 1), (2.0, 5)])
     assert (got["statistic"], got["p_value"], got["ci_low"], got["ci_high"], got["df"]) == (1.0, 1.0, -1.0, 1.0, None)
 
 
@@ -472,13 +472,13 @@ def test_refused(db):
         ("gx_chi2_gof(-x)", "gx_chi2_gof: observed must be 0 or more, not -1 (input row 1)"),
         ("gx_chi2_gof(x, x - 1)", "gx_chi2_gof: expected must be above 0, not 0 (input row 1)"),
         ("gx_chi2_gof(x, x + 1)", "gx_chi2_gof: the observed counts add up to 7.5 but the expected ones to 10.5"),
-        ("gx_ks_test(x, 'normal', 0, 0)", "gx_ks_test: normal has no such parameters (mean, sd) (input row 1)"),
-        ("gx_ks_test(x, 'normal', 0, 1, 2)", "gx_ks_test: the parameters of normal are mean, sd (input row 1)"),
-        ("gx_ks_test(x, 'f', 1)", "gx_ks_test: the parameters of f are df1, df2 (input row 1)"),
-        ("gx_ks_test(x, 'cauchy', 1)", "gx_ks_test: there is no distribution 'cauchy' (input row 1)"),
-        ("gx_ks_test(x, '', 1)", "gx_ks_test: there is no distribution '' (input row 1)"),
-        ("gx_ks_test(x, 'poisson', 1)", "gx_ks_test: poisson is discrete: gx_chi2_gof compares counts with it (input row 1)"),
-        ("gx_ks_test(x, 'normal', NULL)", "gx_ks_test: a parameter is NULL (input row 1)"),
+        ("gx_ks_test(x, 'normal', 0, 0)", "gx_ks_test: sd of normal is 0 but must be positive and finite (input row 1)"),
+        ("gx_ks_test(x, 'normal', 0, 1, 2)", "gx_ks_test: normal takes 0 to 2 parameters (mean, sd), not 3 (input row 1)"),
+        ("gx_ks_test(x, 'f', 1)", "gx_ks_test: f takes 2 parameters (df1, df2), not 1 (input row 1)"),
+        ("gx_ks_test(x, 'cauchy', 1)", "gx_ks_test: the distribution must be one of normal, t, chi2, f, beta, gamma, binomial, poisson, not 'cauchy' (input row 1)"),
+        ("gx_ks_test(x, 5, 1)", "gx_ks_test: the distribution must be one of normal, t, chi2, f, beta, gamma, binomial, poisson, not 5 (input row 1)"),
+        ("gx_ks_test(x, 'poisson', 1)", "gx_ks_test: numbers are compared with a continuous distribution; gx_chi2_gof compares counts (input row 1)"),
+        ("gx_ks_test(x, 'normal', NULL)", "gx_ks_test: mean must be a number, not NULL (input row 1)"),
         ("gx_ks_test(x, 'normal', x)", "gx_ks_test: the distribution differs from that of the first row (input row 2)"),
         ("gx_anova(x)", None), ("gx_shapiro(x, g)", None), ("gx_wilcoxon(x, 1, 2)", None),
     ]:
@@ -509,10 +509,10 @@ def test_labels(db):
         rows = list(zip(x, [first] * 3 + [second] * 3))
         for seed in range(3):
             random.Random(seed).shuffle(rows)
-            got = test_of(db, "gx_t_test(x, g)", rows)
+            got = told(db, "gx_t_test(x, g)", rows)
             near(got["statistic"], want.statistic, (first, second))
             assert got["groups"] == shown
-    assert test_of(db, "gx_anova(x, g)", zip(x, [1, 1.0, "1", 2, 2.0, "2"]))["df"] == 1.0  # a label is its text
+    assert told(db, "gx_anova(x, g)", zip(x, [1, 1.0, "1", 2, 2.0, "2"]))["df"] == 1.0  # a label is its text
 
 
 def test_order_of_rows(db):
@@ -521,9 +521,9 @@ def test_order_of_rows(db):
     for call in [c for c in CALLS if "chi2" not in c]:
         call = call.replace("x, -x", "x, abs(x)").replace("2 * x", "abs(x)").replace("x + 1", "abs(x) + g").replace("x * x", "abs(x)")
         rows.sort()
-        want = test_of(db, call, rows)
+        want = told(db, call, rows)
         random.Random(call).shuffle(rows)
-        got = test_of(db, call, rows)
+        got = told(db, call, rows)
         assert got.keys() == want.keys()
         for key, value in want.items():
             assert got[key] == (pytest.approx(value, rel=1e-10) if isinstance(value, float) else value), (call, key)
@@ -534,7 +534,7 @@ def test_missing_rows(db):
     rows = [(a, "ab"[k % 2]) for k, a in enumerate(x)]
     holes = rows[:7] + [(None, "a"), (1e9, None)] + rows[7:] + [(None, None)]
     for call in TWO_GROUPS + ["gx_anova(x, g)", "gx_levene(x, g)", "gx_kruskal(x, g)", "gx_chi2_test(x > 0, g)"]:
-        want, got = test_of(db, call, rows), test_of(db, call, holes)
+        want, got = told(db, call, rows), told(db, call, holes)
         assert (got.pop("n_missing"), want.pop("n_missing")) == (3, 0) and got == want
 
 
