@@ -1,11 +1,11 @@
 /*
 ** Connected components of one grid in memory: see grid_int.h.
 **
-** One scan by rows gives each cell, or each run of cells where colours do not matter, the label of
-** a neighbour that came before it, and joins labels that meet (union-find; the smaller label is the
-** root).  Neighbours that are joined already are not looked at (Wu, Otoo and Suzuki, Optimizing
-** two-pass connected-component labeling algorithms, 2009).  New labels ascend with the first cells
-** of components, so roots do, and a last walk over the labels numbers them.
+** One scan by rows gives each run of equal cells a label, and joins it with the runs above that it
+** touches (union-find; the smaller label is the root).  Which cells equal their neighbours is found
+** for 64 of them at a time, as bits: what has to be joined are then the few bits where two runs
+** begin to touch (He, Chao and Suzuki, A run-based two-scan labeling algorithm, 2008).  Labels
+** ascend with the first cells of runs, so roots do, and a last walk numbers the components.
 */
 #include "grid_int.h"
 
@@ -45,163 +45,189 @@ static inline int32_t unite(int32_t *parent, int32_t a, int32_t b)
     return root;
 }
 
-enum { WIDE = 8 };
+// Bits of a row -----------------------------------------------------------------------------------
 
-/* Is each of WIDE cells equal to the one before it? */
-static inline bool repeats(const int32_t *x)
+enum { WORD = 64 };
+
+/* Bit k: byte k of eight that are 0 or 1. */
+static inline uint64_t pack(const uint8_t bytes[8])
 {
-    uint64_t own[WIDE / 2], before[WIDE / 2], differing = 0;
-    memcpy(own, x, sizeof own);
-    memcpy(before, x - 1, sizeof before);
-    for (int k = 0; k < WIDE / 2; k++) {
-        differing |= own[k] ^ before[k];
+    uint64_t eight; // byte k goes to bit 56 + k: times 2^(56 - 7 k)
+    memcpy(&eight, bytes, sizeof eight);
+    return (eight * 0x0102040810204080u) >> 56;
+}
+
+/* Bit k: a[k] == b[k], of n <= WORD cells. */
+static inline uint64_t equal_bits(const int32_t *a, const int32_t *b, int64_t n)
+{
+    uint64_t bits = 0;
+    int64_t k = 0;
+    for (; k + 8 <= n; k += 8) {
+        uint8_t is_equal[8];
+        for (int l = 0; l < 8; l++) {
+            is_equal[l] = a[k + l] == b[k + l];
+        }
+        bits |= pack(is_equal) << k;
     }
-    return differing == 0;
+    for (; k < n; k++) {
+        bits |= (uint64_t)(a[k] == b[k]) << k;
+    }
+    return bits;
+}
+
+/* Bit k: x[k] is not of the background, of n <= WORD cells. */
+static inline uint64_t object_bits(int32_t background, const int32_t *x, int64_t n)
+{
+    uint64_t bits = 0;
+    int64_t k = 0;
+    for (; k + 8 <= n; k += 8) {
+        uint8_t is_object[8];
+        for (int l = 0; l < 8; l++) {
+            is_object[l] = x[k + l] != background;
+        }
+        bits |= pack(is_object) << k;
+    }
+    for (; k < n; k++) {
+        bits |= (uint64_t)(x[k] != background) << k;
+    }
+    return bits;
 }
 
 /*
-** One row, of cells that are joined where they are of one colour.  *next: the label that a new
-** component gets.
+** Up to WORD cells of a row, from column j on.  Bits of cells outside the grid are 0.
+**   goes_on      equal to the cell before it       goes_on_up  the same of the row above
+**   is_object    not of the background
+**   is_up        an object, equal to the cell above it; is_up_left, is_up_right: to those beside that
 */
-static inline __attribute__((always_inline)) void scan_row(bool is_eight, bool is_first,
-                                                           int32_t background, const int32_t *row,
-                                                           int64_t cols, int32_t *label,
-                                                           int32_t *parent, int32_t *next)
+typedef struct word {
+    int64_t j, n;
+    uint64_t goes_on, goes_on_up, is_object, is_up, is_up_left, is_up_right;
+} word;
+
+/* Objects alone: whatever is not of the background is equal. */
+static inline word look_at_objects(bool is_first, int32_t background, const int32_t *row,
+                                   int64_t cols, word w)
 {
-    const int32_t *up = row - (is_first ? 0 : cols), *up_label = label - (is_first ? 0 : cols);
-    for (int64_t j = 0; j < cols; j++) {
-        int32_t c = row[j], l;
-        // Where this row and the one above go on as they were, nothing new can meet.
-        if (!is_first && j > 0 && j + WIDE < cols && c == row[j - 1] && up[j] == up[j - 1] &&
-            repeats(row + j) && repeats(up + j + is_eight)) {
-            for (int k = 0; k < WIDE; k++) {
-                label[j + k] = label[j - 1];
-            }
-            j += WIDE - 1;
-            continue;
+    const int32_t *x = row + w.j, *up = x - cols;
+    bool is_edge = w.j == 0, is_last = w.j + w.n == cols;
+    uint64_t before = w.is_object << 1 | (!is_edge && x[-1] != background);
+    uint64_t all = w.n == WORD ? UINT64_MAX : ((uint64_t)1 << w.n) - 1;
+    w.goes_on = ~(w.is_object ^ before) & ~(uint64_t)is_edge & all;
+    if (!is_first) {
+        uint64_t above = object_bits(background, up, w.n);
+        before = above << 1 | (!is_edge && up[-1] != background);
+        w.goes_on_up = ~(above ^ before) & ~(uint64_t)is_edge;
+        w.is_up = w.is_object & above;
+        w.is_up_left = w.is_object & before;
+        w.is_up_right = w.is_object &
+                        (above >> 1 | (uint64_t)(!is_last && up[w.n] != background) << (WORD - 1));
+    }
+    return w;
+}
+
+static inline __attribute__((always_inline)) word look_at(const gx_component_rule *rule,
+                                                          bool is_eight, bool is_first,
+                                                          const int32_t *row, int64_t cols,
+                                                          int64_t j)
+{
+    word w = {.j = j, .n = gx_min(WORD, cols - j)};
+    const int32_t *x = row + j, *up = x - cols;
+    int64_t edge = j == 0; // of which there is no cell before
+    w.is_object = object_bits(rule->background, x, w.n);
+    if (!rule->is_of_colour) {
+        return look_at_objects(is_first, rule->background, row, cols, w);
+    }
+    w.goes_on = equal_bits(x + edge, x + edge - 1, w.n - edge) << edge;
+    if (!is_first) {
+        w.goes_on_up = equal_bits(up + edge, up + edge - 1, w.n - edge) << edge;
+        w.is_up = equal_bits(x, up, w.n) & w.is_object;
+    }
+    if (!is_first && is_eight) {
+        int64_t last = w.j + w.n == cols;
+        w.is_up_left = equal_bits(x + edge, up + edge - 1, w.n - edge) << edge & w.is_object;
+        w.is_up_right = equal_bits(x, up + 1, w.n - last) & w.is_object;
+    }
+    return w;
+}
+
+/* Each run of equal cells of an object gets a label: run, and those after it. */
+static inline int32_t label_runs(const word *w, const int32_t *row, int32_t background, int32_t run,
+                                 int32_t *label)
+{
+    int64_t j = w->j;
+    if (w->goes_on == UINT64_MAX) { // all of them are of the run before
+        for (int k = 0; k < WORD; k++) {
+            label[j + k] = label[j - 1];
         }
-        if (c == background) {
-            label[j] = 0;
-            continue;
-        }
-        bool is_left = j > 0 && row[j - 1] == c;
-        bool is_up = !is_first && up[j] == c;
-        bool is_up_left = !is_first && j > 0 && up[j - 1] == c;
-        bool is_up_right = is_eight && !is_first && j + 1 < cols && up[j + 1] == c;
-        if (is_up) {
-            bool is_new_meeting = !is_eight && is_left && !is_up_left;
-            l = is_new_meeting ? unite(parent, up_label[j], label[j - 1]) : up_label[j];
-        } else if (is_left || (is_eight && is_up_left)) {
-            l = is_left ? label[j - 1] : up_label[j - 1];
-            l = is_up_right ? unite(parent, l, up_label[j + 1]) : l;
-        } else if (is_up_right) {
-            l = up_label[j + 1];
-        } else {
-            l = *next;
-            parent[l] = l;
-            (*next)++;
-        }
-        label[j] = l;
+        return run;
+    }
+    for (int64_t k = 0; k < w->n; k++) {
+        int32_t is_object = row[j + k] != background;
+        run += is_object & ~(int32_t)(w->goes_on >> k);
+        label[j + k] = run & -is_object;
+    }
+    return run;
+}
+
+/* Runs that touch those of the row above: each pair at the first of the cells that touch. */
+static inline __attribute__((always_inline)) void join(bool is_eight, const word *w, bool was_up,
+                                                       const int32_t *up_label,
+                                                       const int32_t *label, int32_t *parent)
+{
+    uint64_t before = w->is_up << 1 | was_up; // the cell before touches the one above it
+    uint64_t bits = w->is_up & ~(before & w->goes_on & w->goes_on_up);
+    for (; bits != 0; bits &= bits - 1) {
+        int64_t j = w->j + __builtin_ctzll(bits);
+        unite(parent, up_label[j], label[j]);
+    }
+    if (!is_eight) {
+        return;
+    }
+    bits = w->is_up_left & ~(w->is_up & w->goes_on_up) & ~(before & w->goes_on);
+    for (; bits != 0; bits &= bits - 1) {
+        int64_t j = w->j + __builtin_ctzll(bits);
+        unite(parent, up_label[j - 1], label[j]);
+    }
+    bits = w->is_up_right & ~(w->is_up & w->goes_on_up >> 1);
+    for (; bits != 0; bits &= bits - 1) {
+        int64_t j = w->j + __builtin_ctzll(bits);
+        unite(parent, up_label[j + 1], label[j]);
     }
 }
 
-static inline __attribute__((always_inline)) int32_t scan(bool is_eight, int32_t background,
-                                                          const int32_t *g, int64_t rows,
-                                                          int64_t cols, int32_t *label,
-                                                          int32_t *parent)
+/* The first label that no run has. */
+static inline __attribute__((always_inline)) int32_t scan(const gx_component_rule *rule,
+                                                          bool is_eight, const int32_t *g,
+                                                          int64_t rows, int64_t cols,
+                                                          int32_t *label, int32_t *parent)
 {
-    int32_t next = 1;
-    scan_row(is_eight, true, background, g, cols, label, parent, &next);
-    for (int64_t i = 1; i < rows; i++) {
-        scan_row(is_eight, false, background, g + i * cols, cols, label + i * cols, parent, &next);
-    }
-    return next;
-}
-
-// Runs --------------------------------------------------------------------------------------------
-
-/* Where cells of a row begin or end to be of the background, ascending; how many places. */
-static int64_t find_ends(int32_t background, const int32_t *row, int64_t cols, int32_t *ends)
-{
-    int64_t count = 0;
-    int before = 0;
-    for (int64_t j = 0; j < cols; j++) {
-        int is_object = row[j] != background;
-        ends[count] = (int32_t)j; // which stays where the next line counts it
-        count += is_object ^ before;
-        before = is_object;
-    }
-    return count;
-}
-
-/* A row's runs, which are numbered from `first` on: run k lies in [ends[2 k], ends[2 k + 1]). */
-typedef struct runs {
-    const int32_t *ends;
-    int64_t places;
-    int32_t first;
-} runs;
-
-/* Joins runs of two rows, one below the other, that touch. */
-static void join_runs(bool is_eight, const runs *a, const runs *b, int64_t cols, int32_t *parent)
-{
-    for (int64_t p = 0, q = 0; p < a->places && q < b->places;) {
-        int64_t a_end = p + 1 < a->places ? a->ends[p + 1] : cols;
-        int64_t b_end = q + 1 < b->places ? b->ends[q + 1] : cols;
-        if (a->ends[p] < b_end + is_eight && b->ends[q] < a_end + is_eight) {
-            unite(parent, a->first + (int32_t)(p / 2), b->first + (int32_t)(q / 2));
-        }
-        bool is_a_first = a_end < b_end;
-        p += is_a_first ? 2 : 0;
-        q += is_a_first ? 0 : 2;
-    }
-}
-
-/*
-** The same scan where colours do not matter: runs of cells are labelled in the place of cells.  A
-** row's ends stand in its labels until all rows have been joined, then each run's number does.
-*/
-static int32_t scan_runs(bool is_eight, int32_t background, const int32_t *g, int64_t rows,
-                         int64_t cols, int32_t *label, int32_t *parent)
-{
-    int32_t next = 1;
-    runs above = {label, 0, 1};
-    for (int64_t i = 0; i < rows; i++) {
-        int32_t *ends = label + i * cols;
-        runs own = {ends, find_ends(background, g + i * cols, cols, ends), next};
-        for (int64_t k = 0; k < own.places; k += 2) {
-            parent[next] = next;
-            next++;
-        }
-        join_runs(is_eight, &above, &own, cols, parent);
-        above = own;
-    }
     int32_t run = 0;
     for (int64_t i = 0; i < rows; i++) {
-        int before = 0;
-        for (int64_t j = 0; j < cols; j++) {
-            int is_object = g[i * cols + j] != background;
-            run += is_object & ~before;
-            label[i * cols + j] = run & -is_object;
-            before = is_object;
+        const int32_t *row = g + i * cols;
+        int32_t *own = label + i * cols;
+        bool was_up = false;
+        for (int64_t j = 0; j < cols; j += WORD) {
+            word w = look_at(rule, is_eight, i == 0, row, cols, j);
+            int32_t first = run + 1;
+            run = label_runs(&w, row, rule->background, run, own);
+            for (int32_t l = first; l <= run; l++) {
+                parent[l] = l;
+            }
+            if (i > 0) {
+                join(is_eight, &w, was_up, own - cols, own, parent);
+            }
+            was_up = w.is_up >> (WORD - 1);
         }
     }
-    return next;
+    return run + 1;
 }
 
 int32_t gx_grid_components(const gx_component_rule *rule, const int32_t *g, int64_t rows,
                            int64_t cols, int32_t *label, int32_t *parent)
 {
-    int32_t next = 1, count = 0, background = rule->background;
-    if (rows == 0) {
-        return 0;
-    }
-    if (rule->is_eight && rule->is_of_colour) {
-        next = scan(true, background, g, rows, cols, label, parent);
-    } else if (rule->is_of_colour) {
-        next = scan(false, background, g, rows, cols, label, parent);
-    } else {
-        next = scan_runs(rule->is_eight, background, g, rows, cols, label, parent);
-    }
+    int32_t count = 0;
+    int32_t next = rule->is_eight ? scan(rule, true, g, rows, cols, label, parent)
+                                  : scan(rule, false, g, rows, cols, label, parent);
     parent[0] = 0;
     for (int32_t l = 1; l < next; l++) { // a parent is smaller, and has its number already
         parent[l] = parent[l] == l ? ++count : parent[parent[l]];
