@@ -220,7 +220,7 @@ static gx_code start_glm(gx_ctx *ctx, void *state, int argc, const void *options
     return start(ctx, state, argc, options, true, err);
 }
 
-/* gx_lda: a regression of nothing on the group and the columns, whose triangle has what it takes. */
+/* gx_lda: a regression of nothing on the group and the columns: its triangle has all it takes. */
 static gx_code start_lda(gx_ctx *ctx, void *state, int argc, const void *options, gx_err *err)
 {
     lm_state *s = state;

@@ -117,7 +117,7 @@ typedef struct gx_table_fn {
     TABLE(svd)                                                                                     \
     TABLE(lu) /* fn_factor.c */                                                                    \
     TABLE(qr)                                                                                      \
-    TABLE(lm_terms) /* vtab_lm.c   */                                                               \
+    TABLE(lm_terms) /* vtab_lm.c   */                                                             \
     TABLE(lm_model)                                                                                \
     TABLE(lm_anova)                                                                                \
     TABLE(cca) /* vtab_multi.c */                                                                  \

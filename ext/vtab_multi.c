@@ -1,6 +1,7 @@
 /*
-** Several variables at once: gx_cca(X, Y), gx_factor(X, k), gx_lda_axes(model), gx_lda_groups(model)
-** as tables, and gx_mahalanobis(X, Y).  The mathematics is in core/stat/multivariate.h.
+** Several variables at once: the tables gx_cca(X, Y), gx_factor(X, k), gx_lda_axes(model) and
+** gx_lda_groups(model), and gx_mahalanobis(X, Y).  The mathematics is in
+** core/stat/multivariate.h.
 */
 #include "table_fn.h"
 

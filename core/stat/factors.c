@@ -13,7 +13,7 @@
 */
 #include "multivariate.h"
 
-#include "triangle.h"
+#include "small_triangle.h"
 
 #include <math.h>
 #include <string.h>
@@ -133,7 +133,7 @@ static bool search_on(search *f, double *sum)
 
 // Turning -----------------------------------------------------------------------------------------
 
-/* Varimax (Kaiser 1958): pairs of factors are turned until none turns; rows of length 1 meanwhile. */
+/* Varimax (Kaiser 1958): pairs of factors are turned until none turns; rows have length 1. */
 static void varimax(double *loading, int64_t p, int64_t k, double *length)
 {
     enum { SWEEPS = 1000 };

@@ -75,57 +75,6 @@ gx_code gx_lm_level(gx_lm *lm, int a, const char *text, size_t bytes, double *nu
 
 // Rows --------------------------------------------------------------------------------------------
 
-gx_code gx_lm_room(gx_lm *lm, gx_err *err)
-{
-    if (lm->cols > lm->cap) {
-        int64_t cap = lm->cap == 0 ? lm->cols : lm->cols + lm->cols / 2;
-        double *fresh;
-        GX_TRY(gx_mem_calloc(lm->mem, (size_t)(cap * cap) * sizeof *fresh, "a regression", &fresh,
-                             err));
-        for (int64_t j = 0; j < lm->cap; j++) {
-            memcpy(fresh + j * cap, lm->r + j * lm->cap, (size_t)lm->cap * sizeof *fresh);
-        }
-        gx_mem_free(lm->mem, lm->r);
-        lm->r = fresh;
-        lm->cap = cap;
-    }
-    if (lm->cap + 2 > lm->block_cols) {
-        gx_mem_free(lm->mem, lm->block);
-        lm->block = NULL;
-        GX_TRY(gx_mem_alloc(lm->mem, (size_t)(lm->cap + 2) * GX_LM_LD * sizeof *lm->block,
-                            "a regression", &lm->block, err));
-        lm->block_cols = lm->cap + 2;
-    }
-    return GX_OK;
-}
-
-void gx_lm_expand(const gx_lm *lm, const double *rows, int64_t count, double *block)
-{
-    const int64_t width = lm->count + 1;
-    double *weights = block + lm->cols * GX_LM_LD, *clusters = weights + GX_LM_LD;
-    for (int64_t i = 0; i < count; i++) {
-        block[i] = 1; // the intercept, or to be overwritten
-        block[i + lm->y * GX_LM_LD] = rows[i * width];
-        weights[i] = 1;
-    }
-    for (int64_t j = lm->y + 1; j < lm->cols; j++) {
-        memset(block + j * GX_LM_LD, 0, (size_t)count * sizeof *block);
-    }
-    for (int a = 0; a < lm->count; a++) {
-        const gx_lm_arg *arg = &lm->arg[a];
-        const double *from = rows + 1 + a;
-        double *to = arg->role == GX_LM_NUMBER   ? block + arg->place * GX_LM_LD
-                     : arg->role == GX_LM_WEIGHT ? weights
-                                                 : clusters;
-        for (int64_t i = 0; i < count && arg->role != GX_LM_CATEGORY; i++) {
-            to[i] = from[i * width];
-        }
-        for (int64_t i = 0; i < count && arg->role == GX_LM_CATEGORY; i++) {
-            block[i + arg->places[(int64_t)from[i * width]] * GX_LM_LD] = 1;
-        }
-    }
-}
-
 /* Rows that wait, under the triangle. */
 static gx_code fold_rows(gx_lm *lm, gx_err *err)
 {
@@ -156,17 +105,6 @@ static gx_code make_room(gx_lm *lm, gx_err *err)
                                             : lm->room + lm->room / 2;
     GX_TRY(gx_mem_realloc(lm->mem, (size_t)room * row, "the rows of a regression", &lm->rows, err));
     lm->room = room;
-    return GX_OK;
-}
-
-gx_code gx_lm_response(gx_family family, const double *y, int64_t count, gx_err *err)
-{
-    for (int64_t i = 0; i < count && family != GX_GAUSSIAN; i++) {
-        if (!(y[i] >= 0) || (family != GX_POISSON && y[i] > 1)) {
-            return gx_fail(err, GX_ARG, "y must be %s here, not %g",
-                           family == GX_POISSON ? "at least 0" : "between 0 and 1", y[i]);
-        }
-    }
     return GX_OK;
 }
 

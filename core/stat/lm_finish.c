@@ -6,7 +6,7 @@
 */
 #include "lm_int.h"
 
-#include "triangle.h"
+#include "small_triangle.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -8,8 +8,7 @@
 #include "lm_int.h"
 
 #include "../exec/pass.h"
-#include "triangle.h"
-#include "triangle_of.h"
+#include "small_triangle.h"
 
 #include <math.h>
 #include <string.h>
@@ -197,6 +196,70 @@ void gx_lm_block(const gx_lm_job *job, double *block, int64_t rows, double *out,
     }
 }
 
+// Rows into blocks --------------------------------------------------------------------------------
+
+gx_code gx_lm_room(gx_lm *lm, gx_err *err)
+{
+    if (lm->cols > lm->cap) {
+        int64_t cap = lm->cap == 0 ? lm->cols : lm->cols + lm->cols / 2;
+        double *fresh;
+        GX_TRY(gx_mem_calloc(lm->mem, (size_t)(cap * cap) * sizeof *fresh, "a regression", &fresh,
+                             err));
+        for (int64_t j = 0; j < lm->cap; j++) {
+            memcpy(fresh + j * cap, lm->r + j * lm->cap, (size_t)lm->cap * sizeof *fresh);
+        }
+        gx_mem_free(lm->mem, lm->r);
+        lm->r = fresh;
+        lm->cap = cap;
+    }
+    if (lm->cap + 2 > lm->block_cols) {
+        gx_mem_free(lm->mem, lm->block);
+        lm->block = NULL;
+        GX_TRY(gx_mem_alloc(lm->mem, (size_t)(lm->cap + 2) * GX_LM_LD * sizeof *lm->block,
+                            "a regression", &lm->block, err));
+        lm->block_cols = lm->cap + 2;
+    }
+    return GX_OK;
+}
+
+void gx_lm_expand(const gx_lm *lm, const double *rows, int64_t count, double *block)
+{
+    const int64_t width = lm->count + 1;
+    double *weights = block + lm->cols * GX_LM_LD, *clusters = weights + GX_LM_LD;
+    for (int64_t i = 0; i < count; i++) {
+        block[i] = 1; // the intercept, or to be overwritten
+        block[i + lm->y * GX_LM_LD] = rows[i * width];
+        weights[i] = 1;
+    }
+    for (int64_t j = lm->y + 1; j < lm->cols; j++) {
+        memset(block + j * GX_LM_LD, 0, (size_t)count * sizeof *block);
+    }
+    for (int a = 0; a < lm->count; a++) {
+        const gx_lm_arg *arg = &lm->arg[a];
+        const double *from = rows + 1 + a;
+        double *to = arg->role == GX_LM_NUMBER   ? block + arg->place * GX_LM_LD
+                     : arg->role == GX_LM_WEIGHT ? weights
+                                                 : clusters;
+        for (int64_t i = 0; i < count && arg->role != GX_LM_CATEGORY; i++) {
+            to[i] = from[i * width];
+        }
+        for (int64_t i = 0; i < count && arg->role == GX_LM_CATEGORY; i++) {
+            block[i + arg->places[(int64_t)from[i * width]] * GX_LM_LD] = 1;
+        }
+    }
+}
+
+gx_code gx_lm_response(gx_family family, const double *y, int64_t count, gx_err *err)
+{
+    for (int64_t i = 0; i < count && family != GX_GAUSSIAN; i++) {
+        if (!(y[i] >= 0) || (family != GX_POISSON && y[i] > 1)) {
+            return gx_fail(err, GX_ARG, "y must be %s here, not %g",
+                           family == GX_POISSON ? "at least 0" : "between 0 and 1", y[i]);
+        }
+    }
+    return GX_OK;
+}
+
 // Stored matrices ---------------------------------------------------------------------------------
 
 typedef struct stored_pass {
@@ -355,56 +418,4 @@ gx_code gx_lm_all(gx_lm *lm, const gx_lm_job *job, double *out, int64_t ld, gx_l
         }
     }
     return GX_OK;
-}
-
-/* Numbers alone, and no weights: the triangle as it is. */
-static gx_code fold_stored(gx_lm *lm, gx_err *err)
-{
-    const gx_lm_stored *from = lm->stored;
-    int64_t cols;
-    double *r;
-    if (lm->spec.family != GX_GAUSSIAN || from->weights != NULL) {
-        return GX_OK;
-    }
-    gx_code rc = gx_triangle_of(from->run, from->X, from->y, !lm->spec.no_intercept, &r, &cols);
-    if (rc != GX_OK) {
-        gx_mem_free(lm->mem, r);
-        return gx_fail(err, rc, "%s", from->run->err.text);
-    }
-    lm->r = r;
-    lm->cap = cols;
-    lm->has_triangle = true;
-    return GX_OK;
-}
-
-gx_code gx_lm_matrices(gx_run *run, const gx_lm_spec *spec, const gx_mat *X, const gx_mat *y,
-                       const gx_mat *weights, const char *const *names, void **blob, size_t *bytes)
-{
-    gx_mem *mem = run->ctx->mem;
-    gx_err err = {0};
-    gx_lm lm;
-    const gx_lm_stored stored = {.run = run, .X = X, .y = y, .weights = weights};
-    int count = (int)gx_min(X->cols, GX_LM_ARGS + 1);
-    bool has_weights = weights != NULL;
-    gx_lm_role roles[GX_LM_ARGS + 2] = {GX_LM_NUMBER};
-    const gx_mat *sides[] = {y, weights};
-    for (int k = 0; k < 1 + has_weights; k++) {
-        if (sides[k]->rows != X->rows || sides[k]->cols != 1) {
-            gx_fail(&err, GX_ARG, "%s is %lldx%lld, and X has %lld rows", sides[k]->label,
-                    (long long)sides[k]->rows, (long long)sides[k]->cols, (long long)X->rows);
-            return gx_run_fail(run, &err);
-        }
-    }
-    roles[count] = GX_LM_WEIGHT;
-    gx_code rc = gx_lm_begin(&lm, mem, spec, count + has_weights, roles, &err);
-    lm.stored = &stored;
-    lm.n = X->rows;
-    if (rc == GX_OK) {
-        rc = fold_stored(&lm, &err);
-    }
-    if (rc == GX_OK) {
-        rc = gx_lm_finish(&lm, names, blob, bytes, &err);
-    }
-    gx_lm_clear(&lm);
-    return rc == GX_OK ? rc : gx_run_fail(run, &err);
 }

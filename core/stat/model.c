@@ -11,7 +11,7 @@
 */
 #include "model.h"
 
-#include "triangle.h"
+#include "small_triangle.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@
 #include "multivariate.h"
 
 #include "../exec/pass.h"
-#include "triangle.h"
+#include "small_triangle.h"
 #include "triangle_of.h"
 
 #include <math.h>

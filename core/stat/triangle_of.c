@@ -5,7 +5,7 @@
 #include "triangle_of.h"
 
 #include "../alg/narrow.h"
-#include "triangle.h"
+#include "small_triangle.h"
 
 #include <math.h>
 #include <string.h>

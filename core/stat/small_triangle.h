@@ -2,8 +2,8 @@
 ** Small triangles, columns one after the other: what a regression is solved by.  Plain loops, for
 ** sizes where a call of LAPACK costs more than the work.
 */
-#ifndef GX_TRIANGLE_H
-#define GX_TRIANGLE_H
+#ifndef GX_SMALL_TRIANGLE_H
+#define GX_SMALL_TRIANGLE_H
 
 #include "../base/types.h"
 

@@ -1,12 +1,12 @@
 /*
 ** Triangles: rows folded under one, what solves it, its inverse and singular values.  See
-** triangle.h.
+** small_triangle.h.
 **
 ** A reflector H = I - tau [1; v] [1; v]' takes [R_jj; block column j] to [beta; 0] (Golub & Van
 ** Loan, 5.1; LAPACK's dlarfg).  R is zero below its diagonal, so rows of R but j have no part in
 ** it.
 */
-#include "triangle.h"
+#include "small_triangle.h"
 
 #include <math.h>
 #include <string.h>
