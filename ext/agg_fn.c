@@ -20,10 +20,10 @@ typedef struct binding {
 } binding;
 
 typedef struct head {
-    const binding *bound; /* NULL before the first row   */
-    bool is_failed;       /* the error has been reported */
-    int64_t row;          /* rows so far, for messages   */
-    _Alignas(16) char state[];
+    const binding *bound;     /* NULL before the first row   */
+    bool is_failed;           /* the error has been reported */
+    int64_t row;              /* rows so far, for messages   */
+    _Alignas(8) char state[]; // as SQLite aligns it
 } head;
 
 gx_code gx_agg_real(sqlite3_value *value, const char *label, double *number, bool *is_there,

@@ -3,20 +3,19 @@
 Plan:
   1  Random samples, many in one GROUP BY: small, tied, skewed, far from 0; every alternative; statistic, df, p-value, effect,
      interval; exact distributions where SciPy takes them.  Large samples, where it takes approximations.
-  2  Where this SciPy is known to be wrong or coarse: signed ranks with ties, W in single precision, against numbers of a later one.
+  2  Where SciPy is coarse: W, in single precision until 1.12, and with normal scores of nine digits since.
   3  Numbers that do not exist: NULL with a reason.  Numbers that no p-value could be true of: refused to the letter.
   4  Labels of every type; NULL rows; options; the result as JSON and as a row; the order of rows does not matter.
-  5  Memory within its limit; a long group can be interrupted.
+  5  Memory within its limit (interruptkit.py interrupts long groups).
 """
 import json
 import math
 import os
 import random
-import threading
-import time
 
 import numpy as np
 import pytest
+import scipy
 from scipy import stats
 
 from conftest import error, q
@@ -381,7 +380,10 @@ def test_large(db):
 
 
 def test_shapiro(db):
-    """SciPy 1.10 computes W in single precision."""
+    """See 2."""
+    is_single = tuple(map(int, scipy.__version__.split(".")[:2])) < (1, 12)
+    most_w, most_p = (2e-6, 5e-5) if is_single else (2e-9, 1e-7)
+
     def oracle(x, y, g, h):
         if len(x) < 3 or is_constant(x):
             return None
@@ -395,8 +397,8 @@ def test_shapiro(db):
         if want is None:
             assert got["p_value"] is None and got["note"]
             continue
-        assert abs(got["statistic"] - want["statistic"]) < 2e-6, (k, sample, got, want)
-        assert abs(got["p_value"] - want["p_value"]) < 5e-5, (k, sample, got, want)
+        assert abs(got["statistic"] - want["statistic"]) < most_w, (k, sample, got, want)
+        assert abs(got["p_value"] - want["p_value"]) < most_p, (k, sample, got, want)
 
 
 # 3 ------------------------------------------------------------------------------------------------
