@@ -520,7 +520,7 @@ static void coef(gx_fn *fn)
     if (!gx_fn_options(fn, NULL, NULL) || (fn->argc > 1 && !gx_fn_text(fn, 1, "term", &term)) ||
         !take_blob(fn, &blob, &bytes) ||
         !gx_fn_check(fn, gx_model_of_kind(blob, bytes, false, &model, &fn->err)) ||
-        !gx_fn_check(fn, gx_fit_make(&model, fn->ctx->mem, &f, &fn->err))) {
+        !gx_fn_check(fn, gx_fit_estimates(&model, fn->ctx->mem, &f, &fn->err))) {
         gx_fit_clear(&f);
         return;
     }
@@ -645,7 +645,7 @@ static void predict(gx_fn *fn)
         predict_group(fn, &model);
         return;
     }
-    if (gx_fn_check(fn, gx_fit_make(&model, fn->ctx->mem, &f, &fn->err)) &&
+    if (gx_fn_check(fn, gx_fit_estimates(&model, fn->ctx->mem, &f, &fn->err)) &&
         add_up(fn, &model, &f, &eta)) {
         sqlite3_result_double(fn->sql, gx_family_mean((gx_family)model.head.family, eta));
     }

@@ -44,6 +44,9 @@ static bool cca_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
         return false;
     }
     t->n = (double)X.rows;
+    if (X.cols == 0 || Y.cols == 0) {
+        return gx_fn_fail(fn, "%s has no columns", X.cols == 0 ? "X" : "Y");
+    }
     if (X.rows <= X.cols + Y.cols) {
         return gx_fn_fail(fn, "there are %lld rows for %lld columns: every correlation would be 1",
                           (long long)X.rows, (long long)(X.cols + Y.cols));
@@ -131,6 +134,10 @@ static bool factor_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
     if (!gx_fn_options(fn, factor_keys, t) || !gx_fn_matrix(fn, 0, "X", &X) ||
         !gx_fn_is_ordered(fn, &X) || !gx_fn_int(fn, 1, "k", &k)) {
         return false;
+    }
+    if (k < 1 || k > X.cols || gx_factors_df(X.cols, k) < 0) {
+        return gx_fn_fail(fn, "%lld columns do not tell %lld factors", (long long)X.cols,
+                          (long long)k);
     }
     if (gx_triangle_of(&fn->run, &X, NULL, true, &r, &cols) == GX_OK) {
         gx_fn_check(fn, gx_factors_make(t->mem, r, X.cols, k, (double)X.rows,

@@ -198,16 +198,18 @@ static void arrange(double *loading, int64_t p, int64_t k)
     }
 }
 
+double gx_factors_df(int64_t columns, int64_t factors)
+{
+    double p = (double)columns, k = (double)factors;
+    return ((p - k) * (p - k) - p - k) / 2;
+}
+
 gx_code gx_factors_make(gx_mem *mem, const double *r, int64_t columns, int64_t factors, double n,
                         bool is_turned, gx_factors *out, gx_err *err)
 {
     int64_t p = columns, k = factors, ld = p + 1;
     *out = (gx_factors){.columns = p, .factors = k};
-    out->df = ((double)((p - k) * (p - k)) - (double)(p + k)) / 2;
-    if (k < 1 || out->df < 0) {
-        return gx_fail(err, GX_ARG, "%lld columns do not tell %lld factors", (long long)p,
-                       (long long)k);
-    }
+    out->df = gx_factors_df(p, k);
     int64_t bad = gx_triangle_dependent(r, ld, 1, 1 + p);
     if (bad >= 0) {
         return gx_fail(err, GX_NUMERIC, "column %lld is constant, or depends on those before it",

@@ -160,13 +160,14 @@ static gx_code make_blob(const gx_lm *lm, const order *o, const char *const *nam
     return GX_OK;
 }
 
-/* The fit of a BLOB as it is, without robust errors. */
-static gx_code fit_blob(const gx_lm *lm, const parts *made, gx_fit *fit, gx_err *err)
+/* The fit of a BLOB as it is, without robust errors, or its estimates alone. */
+static gx_code fit_blob(const gx_lm *lm, const parts *made, bool is_whole, gx_fit *fit, gx_err *err)
 {
     const gx_model_head *head = made->blob;
     const char *levels = (const char *)made->blob + sizeof *head;
     const gx_model plain = {.head = *head, .levels = levels, .r = (const char *)made->r};
-    return gx_fit_make(&plain, lm->mem, fit, err);
+    return is_whole ? gx_fit_make(&plain, lm->mem, fit, err)
+                    : gx_fit_estimates(&plain, lm->mem, fit, err);
 }
 
 /* Estimates by columns of R, those that have none 0. */
@@ -199,7 +200,7 @@ static double add_clusters(const gx_lm *lm, const gx_fit *fit, const double *sum
 static gx_code add_robust(gx_lm *lm, const order *o, const parts *made, gx_err *err)
 {
     gx_fit fit;
-    gx_code rc = fit_blob(lm, made, &fit, err);
+    gx_code rc = fit_blob(lm, made, true, &fit, err);
     int64_t p = o->count;
     size_t clusters = lm->cluster < 0 ? 0 : (size_t)lm->arg[lm->cluster].levels.count * (size_t)p;
     double *meat = NULL;
@@ -270,7 +271,7 @@ static gx_code step(gx_lm *lm, const order *o, const parts *made, const double *
     memset(lm->r, 0, (size_t)(lm->cap * lm->cap) * sizeof *lm->r);
     GX_TRY(gx_lm_all(lm, &job, lm->r, lm->cap, sums, err));
     GX_TRY(put_triangle(lm, o, made->r, err));
-    gx_code rc = fit_blob(lm, made, &fit, err);
+    gx_code rc = fit_blob(lm, made, false, &fit, err);
     if (rc == GX_OK) {
         spread_out(lm, o, fit.estimate, next);
     }

@@ -152,8 +152,8 @@ static gx_code allocate(gx_fit *fit, gx_err *err)
 {
     size_t p = (size_t)fit->columns, q = p + 1;
     size_t count = 2 * q * q + 2 * p * p + 4 * p;
-    GX_TRY(gx_mem_calloc(fit->mem, count * sizeof(double) + p * sizeof(int64_t), "a model",
-                         &fit->memory, err));
+    GX_TRY(gx_mem_alloc(fit->mem, count * sizeof(double) + p * sizeof(int64_t), "a model",
+                        &fit->memory, err));
     fit->r = fit->memory;
     fit->inverse = fit->r + 2 * q * q; // behind the triangle is room for another
     fit->covariance = fit->inverse + p * p;
@@ -273,19 +273,27 @@ static gx_code robust_covariance(gx_fit *fit, const gx_model *model, gx_err *err
     return GX_OK;
 }
 
-gx_code gx_fit_make(const gx_model *model, gx_mem *mem, gx_fit *fit, gx_err *err)
+gx_code gx_fit_estimates(const gx_model *model, gx_mem *mem, gx_fit *fit, gx_err *err)
 {
     const gx_model_head *head = &model->head;
     int64_t p = head->columns, q = p + 1;
     *fit = (gx_fit){.mem = mem, .columns = p};
     GX_TRY(allocate(fit, err));
-    double *original = fit->r + q * q;
     unpack(model->r, q, fit->r, q);
-    unpack(model->r, q, original, q);
     if (head->ridge > 0) {
         add_ridge(fit, head);
     }
     fit->rank = gx_triangle_solve(fit->r, q, p, fit->kept, fit->estimate);
+    return GX_OK;
+}
+
+gx_code gx_fit_make(const gx_model *model, gx_mem *mem, gx_fit *fit, gx_err *err)
+{
+    const gx_model_head *head = &model->head;
+    int64_t p = head->columns, q = p + 1;
+    GX_TRY(gx_fit_estimates(model, mem, fit, err));
+    double *original = fit->r + q * q;
+    unpack(model->r, q, original, q);
     add_squares(fit, head, original);
     invert(fit);
     fit->df = head->n - (double)fit->rank;

@@ -89,6 +89,9 @@ typedef struct gx_fit {
 } gx_fit;
 
 gx_code gx_fit_make(const gx_model *model, gx_mem *mem, gx_fit *fit, gx_err *err);
+
+/* Rank, kept and estimates alone. */
+gx_code gx_fit_estimates(const gx_model *model, gx_mem *mem, gx_fit *fit, gx_err *err);
 void gx_fit_clear(gx_fit *fit);
 
 /*

@@ -270,7 +270,9 @@ gx_code gx_mahalanobis(gx_run *run, const gx_mat *X, const gx_mat *Y, const gx_d
     enum { STRIP_BYTES = 1 << 20, VALUE_ROWS = 4096 };
     double *r = NULL, *memory = NULL;
     int64_t p = X->cols, cols;
-    if (Y->cols != p) {
+    if (p == 0) {
+        gx_run_failf(run, GX_ARG, "X has no columns");
+    } else if (Y->cols != p) {
         gx_run_failf(run, GX_ARG, "X has %lld columns, and Y has %lld", (long long)p,
                      (long long)Y->cols);
     } else if (gx_triangle_of(run, X, NULL, true, &r, &cols) == GX_OK) {

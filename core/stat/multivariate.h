@@ -52,6 +52,11 @@ typedef struct gx_factors {
     double *loading, *unique, *memory; /* memory: the caller's to free */
     double statistic, df;              /* chi-squared of k factors being enough */
 } gx_factors;
+
+/* Degrees of freedom that are left: the columns do not tell so many factors where it is negative. */
+double gx_factors_df(int64_t columns, int64_t factors);
+
+/* columns tell the factors. */
 gx_code gx_factors_make(gx_mem *mem, const double *r, int64_t columns, int64_t factors, double n,
                         bool is_turned, gx_factors *f, gx_err *err);
 
