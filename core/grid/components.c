@@ -57,47 +57,36 @@ static inline uint64_t pack(const uint8_t bytes[8])
     return (eight * 0x0102040810204080u) >> 56;
 }
 
-/* Bit k: a[k] == b[k], of n <= WORD cells. */
-static inline uint64_t equal_bits(const int32_t *a, const int32_t *b, int64_t n)
-{
-    uint64_t bits = 0;
-    int64_t k = 0;
-    for (; k + 8 <= n; k += 8) {
-        uint8_t is_equal[8];
-        for (int l = 0; l < 8; l++) {
-            is_equal[l] = a[k + l] == b[k + l];
-        }
-        bits |= pack(is_equal) << k;
+/* The test of n <= WORD cells as bits: bit k of cell k. */
+#define DEFINE_BITS(name, parameters, test)                                                        \
+    static inline uint64_t name parameters                                                         \
+    {                                                                                              \
+        uint64_t bits = 0;                                                                         \
+        int64_t k = 0;                                                                             \
+        for (; k + 8 <= n; k += 8) {                                                               \
+            uint8_t is[8];                                                                         \
+            for (int l = 0; l < 8; l++) {                                                          \
+                is[l] = test(k + l);                                                               \
+            }                                                                                      \
+            bits |= pack(is) << k;                                                                 \
+        }                                                                                          \
+        for (; k < n; k++) {                                                                       \
+            bits |= (uint64_t)(test(k)) << k;                                                      \
+        }                                                                                          \
+        return bits;                                                                               \
     }
-    for (; k < n; k++) {
-        bits |= (uint64_t)(a[k] == b[k]) << k;
-    }
-    return bits;
-}
 
-/* Bit k: x[k] is not of the background, of n <= WORD cells. */
-static inline uint64_t object_bits(int32_t background, const int32_t *x, int64_t n)
-{
-    uint64_t bits = 0;
-    int64_t k = 0;
-    for (; k + 8 <= n; k += 8) {
-        uint8_t is_object[8];
-        for (int l = 0; l < 8; l++) {
-            is_object[l] = x[k + l] != background;
-        }
-        bits |= pack(is_object) << k;
-    }
-    for (; k < n; k++) {
-        bits |= (uint64_t)(x[k] != background) << k;
-    }
-    return bits;
-}
+#define IS_EQUAL(k) (a[k] == b[k])
+#define IS_OBJECT(k) (x[k] != background)
+DEFINE_BITS(equal_bits, (const int32_t *a, const int32_t *b, int64_t n), IS_EQUAL)
+DEFINE_BITS(object_bits, (int32_t background, const int32_t *x, int64_t n), IS_OBJECT)
 
 /*
 ** Up to WORD cells of a row, from column j on.  Bits of cells outside the grid are 0.
 **   goes_on      equal to the cell before it       goes_on_up  the same of the row above
 **   is_object    not of the background
-**   is_up        an object, equal to the cell above it; is_up_left, is_up_right: to those beside that
+**   is_up        an object, equal to the cell above it
+**   is_up_left, is_up_right   to the cells beside that
 */
 typedef struct word {
     int64_t j, n;

@@ -53,7 +53,7 @@ typedef struct gx_factors {
     double statistic, df;              /* chi-squared of k factors being enough */
 } gx_factors;
 
-/* Degrees of freedom that are left: the columns do not tell so many factors where it is negative. */
+/* Degrees of freedom that are left; negative: the columns do not tell so many factors. */
 double gx_factors_df(int64_t columns, int64_t factors);
 
 /* columns tell the factors. */
