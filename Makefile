@@ -147,10 +147,12 @@ $(BUILD)/core/base/convert.o $(BUILD)/core/base/dtype.o $(BUILD)/core/base/csr.o
     $(BUILD)/core/exact/eliminate.o $(BUILD)/core/base/circle.o $(BUILD)/core/exact/lattice.o \
     $(BUILD)/core/exact/small.o $(BUILD)/core/alg/knn_filter.o $(BUILD)/core/alg/alg_quantize.o $(BUILD)/core/mat/quantized.o \
     $(BUILD)/core/grid/cells.o $(BUILD)/core/grid/components.o $(BUILD)/core/grid/kernels.o $(BUILD)/core/grid/masks.o \
-    $(BUILD)/core/stat/small_triangle.o $(BUILD)/core/stat/lm_pass.o: private FLAGS += -O3
+    $(BUILD)/core/stat/small_triangle.o $(BUILD)/core/stat/lm_pass.o $(BUILD)/core/fft/lines.o $(BUILD)/core/fft/real.o: private FLAGS += -O3
 
 # Vectors are never arguments of functions that are called.
 $(BUILD)/core/exact/lattice.o: private FLAGS += -Wno-psabi
+FFT_LANES := $(patsubst %.c,$(BUILD)/%.o,$(wildcard core/fft/lanes_*.c))
+$(FFT_LANES): private FLAGS += -O3 -Wno-psabi -ffp-contract=fast $(EVERY_FMA)
 
 # Not ours: the warnings in what lemon made are its authors'.
 $(BUILD)/core/program/grammar.o: private FLAGS += -w -Icore/program

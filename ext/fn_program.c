@@ -12,6 +12,7 @@
 #include "gx_ext.h"
 
 #include "../core/alg/sparse_alg.h"
+#include "../core/fft/fft.h"
 #include "../core/program/ops.h"
 
 #include <math.h>
@@ -90,18 +91,28 @@ static void eval(gx_fn *fn)
     }
 }
 
+#define MODES "full|same|valid"
+
 // Programs of one operation -----------------------------------------------------------------------
 
 typedef struct program_options {
-    bool replace, has_ddof;
+    bool replace, has_ddof, has_word;
     int64_t ddof;
+    int word;
 } program_options;
+
+#define WORD(key)                                                                                  \
+    {                                                                                              \
+        key, GX_OPT_WORD, offsetof(program_options, word), offsetof(program_options, has_word)     \
+    }
+#define REPLACE {"replace", GX_OPT_BOOL, offsetof(program_options, replace), 0}, {NULL, GX_OPT_END, 0, 0}
 
 /* The first is of gx_var and gx_std alone. */
 static const gx_option program_keys[] = {
     {"ddof", GX_OPT_INT, offsetof(program_options, ddof), offsetof(program_options, has_ddof)},
-    {"replace", GX_OPT_BOOL, offsetof(program_options, replace), 0},
-    {NULL, GX_OPT_END, 0, 0}};
+    REPLACE};
+static const gx_option norm_keys[] = {WORD("norm=" GX_FFT_NORMS), REPLACE};
+static const gx_option mode_keys[] = {WORD("mode=" MODES), REPLACE};
 
 /* The destination, taken off the arguments. */
 static bool take_destination(gx_fn *fn)
@@ -171,6 +182,56 @@ static bool are_numbers(gx_fn *fn, const gx_op *op)
     return true;
 }
 
+static bool is_fourier(gx_op_id id)
+{
+    return id >= GX_OP_FFT && id <= GX_OP_IFFTSHIFT;
+}
+
+static const gx_option *keys_of(gx_op_id id)
+{
+    bool is_spread = id == GX_OP_VAR || id == GX_OP_STD;
+    return id >= GX_OP_FFT && id <= GX_OP_IDST                ? norm_keys
+           : id == GX_OP_CONVOLVE || id == GX_OP_CORRELATE ? mode_keys
+                                                            : program_keys + !is_spread;
+}
+
+/*
+** The call of a Fourier transform: "fft(?1, 'all', ?2, 'ortho')".  An argument that is NULL, or is
+** left out before a word, is written as what it stands for, and taken off the call's.
+*/
+static bool write_fourier(gx_fn *fn, const gx_op *op, const program_options *opt, char text[256])
+{
+    bool is_pair = op->id == GX_OP_CONVOLVE || op->id == GX_OP_CORRELATE;
+    int count = opt->has_word ? op->most - 1 : fn->argc, kept = 0, used;
+    sqlite3_value **given = gx_fn_alloc(fn, 8 * sizeof *given, "arguments");
+    used = snprintf(text, 256, "%s(", op->name);
+    for (int k = 0; k < count && given != NULL; k++) {
+        const char *name, *separator = k == 0 ? "" : ", ";
+        argument_name(op, k, &name);
+        if (k < fn->argc && (k <= is_pair || gx_fn_has(fn, k))) {
+            given[kept++] = fn->argv[k];
+            used += snprintf(text + used, 256 - (size_t)used, "%s?%d", separator, kept);
+        } else {
+            bool is_shift = op->id == GX_OP_FFTSHIFT || op->id == GX_OP_IFFTSHIFT;
+            used += snprintf(text + used, 256 - (size_t)used, "%s%s", separator,
+                             *name == 't'                ? "2"
+                             : *name == 'a' && !is_shift ? "0"
+                                                         : "'all'");
+        }
+    }
+    const char *word = is_pair ? MODES : GX_FFT_NORMS;
+    for (int k = 0; opt->has_word && k < opt->word; k++) {
+        word = strchr(word, '|') + 1;
+    }
+    if (opt->has_word) {
+        used += snprintf(text + used, 256 - (size_t)used, ", '%.*s'", (int)strcspn(word, "|"), word);
+    }
+    snprintf(text + used, 256 - (size_t)used, ")");
+    fn->argv = given;
+    fn->argc = kept;
+    return given != NULL;
+}
+
 static void run(gx_fn *fn)
 {
     program_options opt = {.replace = false};
@@ -180,11 +241,12 @@ static void run(gx_fn *fn)
     gx_program_arg *args;
     gx_program_result result;
     bool is_spread = op->id == GX_OP_VAR || op->id == GX_OP_STD;
-    if (!gx_fn_options(fn, program_keys + !is_spread, &opt) ||
+    if (!gx_fn_options(fn, keys_of(op->id), &opt) ||
         !take_destination(fn)) {
         return;
     }
-    int most = is_spread ? 2 : op->most; // ddof is an option here
+    bool has_word = keys_of(op->id) == norm_keys || keys_of(op->id) == mode_keys;
+    int most = is_spread || has_word ? op->most - 1 : op->most; // ddof and words are options here
     int count = fn->argc, used = snprintf(text, sizeof text, "%s(", op->name);
     if (count < op->least || count > most) {
         bool are_few = count < op->least;
@@ -204,6 +266,9 @@ static void run(gx_fn *fn)
                          count == 1 ? ", 'all'" : "", (long long)opt.ddof);
     }
     snprintf(text + used, sizeof text - (size_t)used, ")");
+    if (is_fourier(op->id) && !write_fourier(fn, op, &opt, text)) {
+        return;
+    }
     const gx_program_how how = {.replace = opt.replace, .rounds_most = 1, .name = fn->dest.name};
     if (!gx_eval_prepare_text(fn, text, 0, false, &program, &args) ||
         gx_program_run(&fn->run, program, args, &how, &result) != GX_OK) {
@@ -354,6 +419,22 @@ const gx_function gx_functions_program[] = {
     PROGRAM("gx_argsort", 1, 4, 1),
     PROGRAM("gx_softmax", 1, 4, 1),
     PROGRAM("gx_unique_count", 1, 3, 1),
+    PROGRAM("gx_fft", 1, 5, 1),
+    PROGRAM("gx_ifft", 1, 5, 1),
+    PROGRAM("gx_rfft", 1, 5, 1),
+    PROGRAM("gx_irfft", 1, 5, 1),
+    PROGRAM("gx_fft2", 1, 5, 1),
+    PROGRAM("gx_ifft2", 1, 5, 1),
+    PROGRAM("gx_dct", 1, 6, 1),
+    PROGRAM("gx_idct", 1, 6, 1),
+    PROGRAM("gx_dst", 1, 6, 1),
+    PROGRAM("gx_idst", 1, 6, 1),
+    PROGRAM("gx_convolve", 2, 4, 2),
+    PROGRAM("gx_correlate", 2, 4, 2),
+    PROGRAM("gx_fftshift", 1, 4, 1),
+    PROGRAM("gx_ifftshift", 1, 4, 1),
+    PROGRAM("gx_fftfreq", 1, 4, 0),
+    PROGRAM("gx_rfftfreq", 1, 4, 0),
     {"gx_argmin", 1, 4, GX_DEST(2) | SPARSE_TOO, arg_extreme, 1},
     {"gx_argmax", 1, 4, GX_DEST(2) | SPARSE_TOO, arg_extreme, 1},
     {"gx_take", 2, 5, GX_DEST(3) | SPARSE_TOO | GX_EXACT, take, 2},

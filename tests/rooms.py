@@ -33,15 +33,16 @@ ROOMS = {
     "core/spectra": "core/base core/store core/run core/mat core/device core/exec core/alg",
     "core/exact": "core/base core/store core/run core/mat core/device core/exec core/alg",
     "core/grid": "core/base core/store core/run core/mat core/device core/exec",
+    "core/fft": "core/base core/store core/run core/mat core/device core/exec core/alg",
     "core/stat": "core/base core/store core/run core/mat core/device core/exec core/alg",
-    "core/program": "core/base core/store core/run core/mat core/device core/exec core/alg core/spectra core/exact core/grid",
+    "core/program": "core/base core/store core/run core/mat core/device core/exec core/alg core/spectra core/exact core/grid core/fft",
     "core/file": "core/base core/store core/run core/mat",
     "core": "core/base core/store core/run core/mat core/device",
     "kernels": "core/base",
 }
 ROOMS["ext"] = " ".join(ROOMS)
 
-PRIVATE = ["*_int.h", "exec_device.h", "krylov*.h"]
+PRIVATE = ["*_int.h", "lanes_of.h", "exec_device.h", "krylov*.h"]
 
 # The two doors from core/ to the kernels, declared in core/base/backend.h.
 DOORS = {"gx_backend_cpu", "gx_backend_ref"}

@@ -121,11 +121,14 @@ static gx_ref name(gx_compiler *c, const gx_item *item)
 
 enum { ARGUMENTS_MOST = 100 };
 
-/* May argument k be a word: norm(A, 'fro'), var(A, 'all', 1), label(A, 4, 'colour')? */
+/* May argument k be a word: norm(A, 'fro'), var(A, 'all', 1), label(A, 4, 'colour'), fft(A, 'all', 1)? */
 static bool takes_word(gx_op_id id, int k)
 {
     bool is_second = id == GX_OP_NORM || id == GX_OP_VAR || id == GX_OP_STD;
-    return (is_second && k == 1) || (id == GX_OP_GRID_LABEL && k == 2);
+    bool is_fourier = id >= GX_OP_FFT && id <= GX_OP_IFFTSHIFT;
+    bool is_pair = id == GX_OP_CONVOLVE || id == GX_OP_CORRELATE;
+    return (is_second && k == 1) || (id == GX_OP_GRID_LABEL && k == 2) ||
+           (is_fourier && k > is_pair);
 }
 
 /* The arguments of a call; false: failed. */

@@ -116,6 +116,24 @@ enum { GX_EINSUM_MOST = 12 }; /* operands of einsum */
     OP(POWM,      "powm", "powm(A, p)", 2, 2, 1, powm, funm, "power of a matrix")                  \
     OP(COV,       "cov", "cov(A, ddof = 1)", 1, 2, 1, cov, cov, "covariance of the columns")       \
     OP(CORR,      "corr", "corr(A)", 1, 1, 1, cov, cov, "correlation of the columns")              \
+    OP(FFT,       "fft", "fft(A, n, axis = 0, norm = 'backward')", 1, 4, 1, fft, fft, "Fourier")    \
+    OP(IFFT,      "ifft", "ifft(A, n, axis = 0, norm)", 1, 4, 1, fft, fft, "its inverse")          \
+    OP(RFFT,      "rfft", "rfft(A, n, axis = 0, norm)", 1, 4, 1, fft, fft, "half, of real A")      \
+    OP(IRFFT,     "irfft", "irfft(A, n, axis = 0, norm)", 1, 4, 1, fft, fft, "its inverse")        \
+    OP(FFT2,      "fft2", "fft2(A, m, n, norm)", 1, 4, 1, fft2, NULL, "along both axes")           \
+    OP(IFFT2,     "ifft2", "ifft2(A, m, n, norm)", 1, 4, 1, fft2, NULL, "its inverse")             \
+    OP(DCT,       "dct", "dct(A, type = 2, n, axis = 0, norm)", 1, 5, 1, fft, fft, "cosines")      \
+    OP(IDCT,      "idct", "idct(A, type = 2, n, axis = 0, norm)", 1, 5, 1, fft, fft, "inverse")    \
+    OP(DST,       "dst", "dst(A, type = 2, n, axis = 0, norm)", 1, 5, 1, fft, fft, "sines")        \
+    OP(IDST,      "idst", "idst(A, type = 2, n, axis = 0, norm)", 1, 5, 1, fft, fft, "inverse")    \
+    OP(CONVOLVE,  "convolve", "convolve(A, B, mode = 'full')", 2, 3, 1, convolve, NULL,            \
+        "of columns")                                                                              \
+    OP(CORRELATE, "correlate", "correlate(A, B, mode = 'valid')", 2, 3, 1, convolve, NULL,         \
+        "of columns")                                                                              \
+    SAFE(FFTSHIFT, "fftshift", "fftshift(A, axis)", 1, 2, 1, fftshift, NULL, "0 in the middle")    \
+    SAFE(IFFTSHIFT, "ifftshift", "ifftshift(A, axis)", 1, 2, 1, fftshift, NULL, "back")            \
+    SAFE(FFTFREQ, "fftfreq", "fftfreq(n, d = 1)", 1, 2, 1, fftfreq, fftfreq, "frequencies")        \
+    SAFE(RFFTFREQ, "rfftfreq", "rfftfreq(n, d = 1)", 1, 2, 1, fftfreq, fftfreq, "of rfft")         \
     OP(GRID_LABEL, "label", "label(G, neighbours = 4, by = 'nonzero', grids)", 1, 4, 1, grid,      \
         grid, "connected components")                                                              \
     GX_GRID_OPS(GX_GRID_OP, OP)

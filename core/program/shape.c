@@ -67,6 +67,21 @@ bool gx_take_axis(gx_graph *g, const gx_ref *in, int count, int k, int64_t fallb
     return true;
 }
 
+bool gx_take_word(gx_graph *g, gx_ref ref, const char *what, const char *words, int64_t *out)
+{
+    const char *word = gx_graph_word(g, ref), *at = words;
+    for (int64_t k = 0; word != NULL && at != NULL; k++) {
+        size_t length = strcspn(at, "|");
+        if (strlen(word) == length && memcmp(at, word, length) == 0) {
+            *out = k;
+            return true;
+        }
+        at = at[length] == '\0' ? NULL : at + length + 1;
+    }
+    gx_graph_fail(g, "%s is one of the words %s", what, words);
+    return false;
+}
+
 gx_ref gx_shape_fail(gx_graph *g, gx_ref ref, const char *what)
 {
     const gx_type *t = &g->node[ref].type;

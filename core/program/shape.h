@@ -17,6 +17,9 @@ bool gx_take_whole(gx_graph *g, gx_ref ref, const char *what, int64_t *out);
 /* An axis: 0 or 1; k >= count: fallback. */
 bool gx_take_axis(gx_graph *g, const gx_ref *in, int count, int k, int64_t fallback, int64_t *axis);
 
+/* A word of the list "one|two": its number, from 0. */
+bool gx_take_word(gx_graph *g, gx_ref ref, const char *what, const char *words, int64_t *out);
+
 bool gx_take_number(gx_graph *g, gx_ref ref, const char *what, double *out);
 
 /* "LABEL is 3x4, but WHAT" */
@@ -35,7 +38,8 @@ bool gx_is_vector(const gx_type *type);
     CHECK(unique) CHECK(take) CHECK(stack) CHECK(kron) CHECK(outer) CHECK(along) CHECK(diff)       \
     CHECK(along_order) CHECK(solve) CHECK(lstsq) CHECK(square) CHECK(pinv) CHECK(square_number)    \
     CHECK(square_real) CHECK(real_number) CHECK(cholesky) CHECK(lu) CHECK(qr) CHECK(eig)           \
-    CHECK(eigh) CHECK(svd) CHECK(powm) CHECK(cov) CHECK(grid)
+    CHECK(eigh) CHECK(svd) CHECK(powm) CHECK(cov) CHECK(grid) CHECK(fft) CHECK(fft2)            \
+    CHECK(convolve) CHECK(fftshift) CHECK(fftfreq)
 
 #define GX_CHECK_DECLARE(NAME)                                                                     \
     gx_ref gx_check_##NAME(gx_graph *g, gx_node *node, const gx_ref *in, int count);

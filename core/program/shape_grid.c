@@ -16,7 +16,6 @@ enum { NEIGHBOURS, BY, HEIGHT = GX_WHOLES - 1 };
 /* label(G, neighbours, by): what is given of it. */
 static bool take_rule(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
-    static const char words[] = GX_GRID_BY_WORDS;
     node->whole[NEIGHBOURS] = 4;
     if (count > 1 && !gx_take_whole(g, in[1], "neighbours", &node->whole[NEIGHBOURS])) {
         return false;
@@ -25,19 +24,8 @@ static bool take_rule(gx_graph *g, gx_node *node, const gx_ref *in, int count)
         gx_graph_fail(g, "neighbours must be 4 or 8, not %lld", (long long)node->whole[NEIGHBOURS]);
         return false;
     }
-    const char *word = count > 2 ? gx_graph_word(g, in[2]) : "nonzero", *at = words;
-    int64_t by = 0;
-    while (word != NULL && at != NULL) {
-        size_t length = strcspn(at, "|");
-        if (strlen(word) == length && memcmp(at, word, length) == 0) {
-            node->whole[BY] = by;
-            return true;
-        }
-        at = at[length] == '\0' ? NULL : at + length + 1;
-        by++;
-    }
-    gx_graph_fail(g, "by is one of the words %s", words);
-    return false;
+    node->whole[BY] = 0;
+    return count < 3 || gx_take_word(g, in[2], "by", GX_GRID_BY_WORDS, &node->whole[BY]);
 }
 
 /* A node as what core/grid checks: without elements. */

@@ -1,0 +1,452 @@
+/*
+** Transforms of matrices: see fft.h.
+**
+** A strip of whole lines is loaded, transformed and written; where all lines fit into a value, the
+** last transform writes there, and where A is a value of the right numbers the first one reads it.
+** Rows are worked on as they lie, neighbours in the lanes of vectors.
+**
+** A real line of even length is a complex one of half the length (real.c).  Cosine and sine
+** transforms are real ones of a line that is folded (types 2 and 3), or extended (type 1); type 4
+** is a complex one of 2 n.
+*/
+#include "fft.h"
+
+#include "../alg/dense.h"
+#include "fft_int.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Bytes that are left to others beside a strip. */
+enum { SPARE_BYTES = 64 << 10 };
+
+// Shapes ------------------------------------------------------------------------------------------
+
+static bool is_trigonometric(const gx_fft_args *args)
+{
+    return args->kind >= GX_FFT_COSINE;
+}
+
+/* What an inverse is in truth: types 2 and 3 lead back from one another, 1 and 4 from themselves. */
+static int type_of(const gx_fft_args *args)
+{
+    return args->is_inverse && (args->type == 2 || args->type == 3) ? 5 - args->type : args->type;
+}
+
+gx_code gx_fft_shape(const gx_fft_args *args, gx_number from, int64_t rows, int64_t cols,
+                     gx_number *number, int64_t *to_rows, int64_t *to_cols, gx_err *err)
+{
+    bool wants_real = args->kind == GX_FFT_REAL || is_trigonometric(args);
+    if (from == GX_M31) {
+        return gx_fail(err, GX_ARG, "this is of floating numbers (gx_circle_fft is of m31)");
+    }
+    if (wants_real && gx_number_is_complex(from)) {
+        return gx_fail(err, GX_ARG,
+                       "this is of real numbers (gx_real, gx_imag and gx_fft are at hand)");
+    }
+    int64_t least = args->kind == GX_FFT_COSINE && args->type == 1 ? 2 : 1;
+    if (args->n < least || args->n > (int64_t)1 << 40) {
+        return gx_fail(err, GX_ARG, "n must be from %lld to 2^40, not %lld", (long long)least,
+                       (long long)args->n);
+    }
+    bool is_single = from == GX_F32 || from == GX_C64;
+    bool gives_real = args->kind == GX_FFT_REAL_INVERSE || is_trigonometric(args);
+    *number = gives_real ? (is_single ? GX_F32 : GX_F64) : is_single ? GX_C64 : GX_C128;
+    int64_t length = args->kind == GX_FFT_REAL ? args->n / 2 + 1 : args->n;
+    *to_rows = args->axis == 0 ? length : rows;
+    *to_cols = args->axis == 0 ? cols : length;
+    return GX_OK;
+}
+
+/* By which all of the result is multiplied. */
+static double scale_of(const gx_fft_args *args)
+{
+    bool is_back = args->kind == GX_FFT_INVERSE || args->kind == GX_FFT_REAL_INVERSE ||
+                   (is_trigonometric(args) && args->is_inverse);
+    int64_t ends = !is_trigonometric(args) || args->type != 1 ? 0
+                   : args->kind == GX_FFT_COSINE              ? -1
+                                                              : 1;
+    double n = is_trigonometric(args) ? 2 * (double)(args->n + ends) : (double)args->n;
+    return args->norm == GX_FFT_ORTHO                   ? 1 / sqrt(n)
+           : (args->norm == GX_FFT_BACKWARD) == is_back ? 1 / n
+                                                        : 1;
+}
+
+// Strips ------------------------------------------------------------------------------------------
+
+/* A buffer of lines of `length` numbers. */
+typedef struct buffer {
+    void *data;
+    int64_t length, ld;
+    bool is_complex;
+} buffer;
+
+enum { IN, OUT, FOLDED, SPECTRUM, BUFFERS };
+
+typedef struct strip {
+    gx_run *run;
+    const gx_fft_args *args;
+    int64_t n, lines;       /* n: of the real or complex transform inside */
+    gx_number real, number; /* of the same precision: real, complex */
+    bool is_halved;         /* a real line as n / 2 pairs           */
+    gx_fft_plan *plan;
+    gx_fft_turn turn, angle;
+    double scale;
+    buffer of[BUFFERS];
+} strip;
+
+/* Where lines are in it. */
+static gx_fft_place place_of(const strip *s, const buffer *b)
+{
+    int64_t c = b->is_complex ? 2 : 1, part = b->is_complex ? 1 : 0;
+    return s->args->axis == 0 ? (gx_fft_place){b->data, c, c * b->ld, part}
+                              : (gx_fft_place){b->data, c * b->ld, c, part};
+}
+
+/* The same of real lines, two numbers as a complex one. */
+static gx_fft_place pairs_of(const strip *s, const buffer *b)
+{
+    return s->args->axis == 0 ? (gx_fft_place){b->data, 2, b->ld, 1}
+                              : (gx_fft_place){b->data, 2 * b->ld, 1, b->ld};
+}
+
+static void step(const strip *s, gx_fft_step_id id, const buffer *x, const buffer *y,
+                 const gx_fft_turn *turn, int64_t n)
+{
+    gx_fft_step one = {.id = id,
+                       .number = s->number,
+                       .n = n,
+                       .lines = s->lines,
+                       .x = place_of(s, x),
+                       .y = place_of(s, y),
+                       .turn = turn};
+    gx_fft_do_step(s->run, &one);
+}
+
+static void transform(const strip *s, gx_fft_place from, gx_fft_place to, double scale,
+                      bool is_inverse)
+{
+    gx_fft_lines lines = {from, to, s->lines, scale};
+    if (is_inverse) {
+        lines.from = gx_fft_inverse_of(s->number, from);
+        lines.to = gx_fft_inverse_of(s->number, to);
+    }
+    if (gx_ok(s->run)) {
+        gx_fft_transform(s->run, s->plan, &lines);
+    }
+}
+
+/* x real -> y complex: n / 2 + 1 numbers, or all n where n is odd. */
+static void from_real(const strip *s, const buffer *x, const buffer *y, double scale)
+{
+    transform(s, s->is_halved ? pairs_of(s, x) : place_of(s, x), place_of(s, y), scale, false);
+    if (s->is_halved) {
+        step(s, GX_FFT_HALVES, y, y, &s->turn, s->n);
+    }
+}
+
+/* x complex, n / 2 + 1 numbers, which are destroyed -> y real. */
+static void to_real(const strip *s, const buffer *x, const buffer *y, double scale)
+{
+    step(s, s->is_halved ? GX_FFT_PAIRS : GX_FFT_HERMITIAN, x, x, &s->turn, s->n);
+    if (s->is_halved) {
+        transform(s, place_of(s, x), pairs_of(s, y), scale, true);
+    } else {
+        transform(s, place_of(s, x), place_of(s, y), scale, false);
+    }
+}
+
+/* x -> y, signs, order and ends of sine and orthonormal transforms; y may be x. */
+static void dress(const strip *s, const buffer *x, const buffer *y, bool is_before)
+{
+    const gx_fft_args *args = s->args;
+    int type = type_of(args);
+    bool is_ortho = args->norm == GX_FFT_ORTHO, is_sine = args->kind == GX_FFT_SINE;
+    double half = sqrt(0.5), root = sqrt(2);
+    gx_fft_step one = {.id = GX_FFT_SCALE,
+                       .number = s->number,
+                       .n = args->n,
+                       .lines = s->lines,
+                       .x = place_of(s, x),
+                       .y = place_of(s, y),
+                       .scale = 1,
+                       .first = 1,
+                       .last = 1};
+    one.is_by_turns = is_sine && (type == 2) == is_before && type != 1;
+    one.is_backward = is_sine && (type == 2) != is_before && type != 1;
+    if (is_ortho && !is_sine && type == 1) {
+        one.first = one.last = is_before ? root : half;
+    } else if (is_ortho && type == 2 && !is_before) {
+        one.first = is_sine ? 1 : half;
+        one.last = is_sine ? half : 1;
+    } else if (is_ortho && type == 3 && is_before) {
+        one.first = root; // of a sine, the last one, which comes first now
+    }
+    if (x != y || one.is_by_turns || one.first != 1 || one.last != 1) {
+        gx_fft_do_step(s->run, &one);
+    }
+}
+
+/* IN -> OUT. */
+static void do_trigonometric(const strip *s)
+{
+    const buffer *x = &s->of[IN], *y = &s->of[OUT], *t = &s->of[FOLDED], *z = &s->of[SPECTRUM];
+    int64_t n = s->args->n;
+    bool is_even = s->args->kind == GX_FFT_COSINE;
+    dress(s, x, y, true); // OUT is free, and as long
+    switch (type_of(s->args)) {
+    case 1:
+        step(s, is_even ? GX_FFT_EVEN : GX_FFT_ODD, y, t, NULL, n);
+        from_real(s, t, z, s->scale);
+        step(s, is_even ? GX_FFT_TAKE_EVEN : GX_FFT_TAKE_ODD, z, x, NULL, n);
+        break;
+    case 2:
+        step(s, GX_FFT_FOLD, y, t, NULL, n);
+        from_real(s, t, z, s->scale);
+        step(s, GX_FFT_COSINES, z, x, &s->angle, n);
+        break;
+    case 3:
+        step(s, GX_FFT_ANGLES, y, z, &s->angle, n);
+        to_real(s, z, t, s->scale);
+        step(s, GX_FFT_UNFOLD, t, x, NULL, n);
+        break;
+    default:
+        step(s, GX_FFT_QUARTERS, y, z, &s->angle, n);
+        transform(s, place_of(s, z), place_of(s, z), s->scale, false);
+        step(s, GX_FFT_TAKE_QUARTERS, z, x, &s->angle, n);
+        break;
+    }
+    dress(s, x, y, false);
+}
+
+static void do_strip(const strip *s)
+{
+    const buffer *x = &s->of[IN], *y = &s->of[OUT];
+    bool is_inverse = s->args->kind == GX_FFT_INVERSE;
+    if (is_trigonometric(s->args)) {
+        do_trigonometric(s);
+    } else if (s->args->kind == GX_FFT_REAL_INVERSE) {
+        to_real(s, x, y, s->scale);
+    } else if (x->is_complex) {
+        transform(s, place_of(s, x), place_of(s, y), s->scale, is_inverse);
+    } else {
+        from_real(s, x, y, s->scale);
+        if (s->args->kind != GX_FFT_REAL) {
+            if (s->is_halved) {
+                step(s, GX_FFT_MIRROR, y, y, NULL, s->n);
+            }
+            if (is_inverse) {
+                step(s, GX_FFT_CONJUGATE, y, y, NULL, s->n);
+            }
+        }
+    }
+}
+
+// What is needed ----------------------------------------------------------------------------------
+
+/* The buffers' lengths, n, and whether a real line is halved; without memory. */
+static void lay_out(gx_run *run, const gx_fft_args *args, gx_number from, strip *s)
+{
+    int64_t n = args->n;
+    bool is_single = from == GX_F32 || from == GX_C64;
+    bool is_real = !gx_number_is_complex(from);
+    *s = (strip){.run = run, .args = args, .n = n, .scale = scale_of(args)};
+    s->real = is_single ? GX_F32 : GX_F64;
+    s->number = is_single ? GX_C64 : GX_C128;
+    if (is_trigonometric(args)) {
+        int type = type_of(args);
+        s->n = type == 4   ? 2 * n
+               : type != 1 ? n
+                           : 2 * (args->kind == GX_FFT_COSINE ? n - 1 : n + 1);
+        s->is_halved = type != 4 && s->n % 2 == 0;
+        s->of[IN].length = s->of[OUT].length = n;
+        s->of[FOLDED].length = type == 4 ? 0 : s->n;
+        s->of[SPECTRUM] =
+            (buffer){.length = s->is_halved ? s->n / 2 + 1 : s->n, .is_complex = true};
+        return;
+    }
+    bool is_back = args->kind == GX_FFT_REAL_INVERSE;
+    s->is_halved = (is_real || is_back) && n % 2 == 0;
+    int64_t half = s->is_halved ? n / 2 + 1 : n;
+    s->of[IN] = (buffer){.length = is_back ? half : n, .is_complex = is_back || !is_real};
+    s->of[OUT] = (buffer){.length = args->kind == GX_FFT_REAL ? half : n, .is_complex = !is_back};
+}
+
+static size_t bytes_of_line(const strip *s)
+{
+    size_t bytes = 0;
+    for (int k = 0; k < BUFFERS; k++) {
+        bytes +=
+            (size_t)s->of[k].length * gx_number_bytes(s->of[k].is_complex ? s->number : s->real);
+    }
+    return bytes;
+}
+
+void gx_fft_tiles(gx_run *run, const gx_fft_args *args, const gx_mat *A, int64_t *tile_rows,
+                  int64_t *tile_cols)
+{
+    strip s;
+    lay_out(run, args, A->number, &s);
+    int64_t length = args->kind == GX_FFT_REAL ? args->n / 2 + 1 : args->n;
+    int64_t lines = gx_max(1, args->axis == 0 ? A->cols : A->rows);
+    int64_t tile = run->ctx->config.number[GX_SET_TILE_BYTES] / (int64_t)sizeof(gx_scalar);
+    int64_t along = gx_min(length, tile), across = gx_min(lines, gx_max(1, tile / along));
+    size_t most = gx_mem_available(run->ctx->mem) / 4;
+    while (across > 1 && (size_t)across * bytes_of_line(&s) > most) {
+        across /= 2;
+    }
+    *tile_rows = args->axis == 0 ? along : across;
+    *tile_cols = args->axis == 0 ? across : along;
+}
+
+static bool make_tables(strip *s, int64_t lines)
+{
+    gx_run *run = s->run;
+    bool are_many = 2 * lines > gx_fft_lanes(s->number);
+    gx_fft_lie lie = !are_many            ? GX_FFT_ALONE
+                     : s->args->axis == 0 ? GX_FFT_BY_LINES
+                                          : GX_FFT_ABREAST;
+    s->plan = gx_fft_plan_make(run, s->number, s->is_halved ? s->n / 2 : s->n, lie);
+    if (gx_ok(run) && s->is_halved) {
+        gx_fft_turn_make(run, s->number, s->n, &s->turn);
+    }
+    int type = is_trigonometric(s->args) ? type_of(s->args) : 1;
+    if (gx_ok(run) && type != 1) {
+        gx_fft_turn_make(run, s->number, s->args->n * (type == 4 ? 8 : 4), &s->angle);
+    }
+    return gx_ok(run);
+}
+
+static void clear(strip *s)
+{
+    gx_mem *mem = s->run->ctx->mem;
+    gx_fft_plan_free(mem, s->plan);
+    void *const tables[] = {s->turn.low, s->turn.high, s->angle.low, s->angle.high};
+    for (int k = 0; k < 4; k++) {
+        gx_mem_free(mem, tables[k]);
+    }
+}
+
+// All lines ---------------------------------------------------------------------------------------
+
+/* So many lines at once, the result's tiles whole; 0: none. */
+static int64_t lines_at_once(const strip *s, int64_t lines, const gx_sink *C)
+{
+    int64_t tile = s->args->axis == 0 ? C->tile_cols : C->tile_rows;
+    size_t room = gx_fft_room(s->run, s->plan, lines) + SPARE_BYTES;
+    size_t free = gx_mem_available(s->run->ctx->mem);
+    int64_t most = free < room ? 0 : (int64_t)((free - room) / bytes_of_line(s));
+    return most >= lines ? lines : most / tile * tile;
+}
+
+/* Lines first .. of A into the buffer, zeros behind them. */
+static void load(const strip *s, const gx_mat *A, int64_t first)
+{
+    const buffer *x = &s->of[IN];
+    bool is_rows = s->args->axis == 1;
+    gx_number number = x->is_complex ? s->number : s->real;
+    int64_t there = gx_min(x->length, is_rows ? A->cols : A->rows), rest = x->length - there;
+    gx_mat part;
+    if (s->args->kind == GX_FFT_REAL_INVERSE) { // more of an odd line is made
+        there = gx_min(there, s->args->n / 2 + 1);
+        rest = x->length - there;
+    }
+    gx_mat_view(&part, A, GX_NO_TRANS, is_rows ? first : 0, is_rows ? 0 : first,
+                is_rows ? s->lines : there, is_rows ? there : s->lines);
+    if (there > 0) {
+        gx_dense_load(s->run, &part, number, x->data, x->ld);
+    }
+    for (int64_t l = 0; !is_rows && rest > 0 && l < s->lines && gx_ok(s->run); l++) {
+        memset(gx_at(x->data, number, x->ld, there, l), 0, (size_t)rest * gx_number_bytes(number));
+    }
+    if (is_rows && rest > 0) {
+        memset(gx_at(x->data, number, x->ld, 0, there), 0,
+               (size_t)(rest * x->ld) * gx_number_bytes(number));
+    }
+}
+
+/* Is A itself what the transform reads?  Only where it reads alone. */
+static bool is_direct(const strip *s, const gx_mat *A)
+{
+    const buffer *x = &s->of[IN];
+    bool is_read = s->args->kind <= GX_FFT_REAL;
+    return is_read && A->kind == GX_MAT_VALUE && !A->is_sparse &&
+           A->number == (x->is_complex ? s->number : s->real) &&
+           (s->args->axis == 0 ? A->rows : A->cols) >= x->length;
+}
+
+static void *take(gx_run *run, const strip *s, const buffer *b, int64_t lines)
+{
+    return b->length == 0 ? NULL
+                          : gx_dense_take(run, b->is_complex ? s->number : s->real, b->length,
+                                          lines, "lines of a transform");
+}
+
+static void do_strips(strip *s, const gx_mat *A, int64_t lines, int64_t at_once, gx_sink *C)
+{
+    gx_run *run = s->run;
+    bool is_rows = s->args->axis == 1, is_all = at_once == lines;
+    int64_t length = is_rows ? C->cols : C->rows;
+    bool is_there = is_all && !C->is_stored && C->value.data != NULL && s->of[OUT].length == length;
+    bool is_taken = is_all && is_direct(s, A);
+    void *own[BUFFERS] = {NULL};
+    for (int k = 0; k < BUFFERS; k++) {
+        buffer *b = &s->of[k];
+        bool is_lent = (k == IN && is_taken) || (k == OUT && is_there);
+        own[k] = is_lent ? NULL : take(run, s, b, at_once);
+        b->data = own[k];
+    }
+    for (int64_t first = 0; first < lines && gx_ok(run); first += at_once) {
+        gx_err err = {0};
+        s->lines = gx_min(at_once, lines - first);
+        for (int k = 0; k < BUFFERS; k++) {
+            s->of[k].ld = is_rows ? s->lines : s->of[k].length;
+        }
+        if (is_there) {
+            s->of[OUT].data = C->value.data;
+        }
+        if (is_taken) { // read, and nothing else
+            s->of[IN].data = (void *)(uintptr_t)A->data;
+            s->of[IN].ld = A->ld;
+        } else {
+            load(s, A, first);
+        }
+        if (gx_ok(run)) {
+            do_strip(s);
+        }
+        if (gx_ok(run) && !is_there &&
+            gx_sink_write(C, is_rows ? first : 0, is_rows ? 0 : first, is_rows ? s->lines : length,
+                          is_rows ? length : s->lines, s->of[OUT].data, s->of[OUT].ld,
+                          &err) != GX_OK) {
+            gx_run_fail(run, &err);
+        }
+        gx_run_advance(run, (double)s->lines);
+    }
+    for (int k = 0; k < BUFFERS; k++) {
+        gx_mem_free(run->ctx->mem, own[k]);
+    }
+}
+
+gx_code gx_alg_fft(gx_run *run, const gx_fft_args *args, const gx_mat *A, gx_sink *C)
+{
+    strip s;
+    int64_t lines = args->axis == 0 ? A->cols : A->rows;
+    if (!gx_ok(run) || lines == 0) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    lay_out(run, args, A->number, &s);
+    if (make_tables(&s, lines)) {
+        int64_t at_once = lines_at_once(&s, lines, C);
+        if (at_once == 0) {
+            gx_run_failf(run, GX_BUDGET,
+                         "a transform of length %lld needs %.1f MiB of memory: memory_limit",
+                         (long long)args->n,
+                         (double)(bytes_of_line(&s) + gx_fft_room(run, s.plan, 1)) / 1048576);
+        } else {
+            gx_run_progress(run, (double)lines);
+            do_strips(&s, A, lines, at_once, C);
+        }
+    }
+    clear(&s);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
