@@ -1,5 +1,5 @@
 /*
-** LU and QR in SQL.
+** LU, QR and other decompositions in SQL.
 **
 **   gx_lu(A, F)                            stores the factorisation, as one matrix with its pivots
 **   gx_lu(A, '{"l":"L","u":"U","p":"P"}')  stores its parts under names, with or without F
@@ -7,6 +7,9 @@
 **   gx_part(F, part[, destination])        a part of a stored factorisation
 **   SELECT part, value FROM gx_lu(A)       rows P, L, U: the parts as matrix values
 **   SELECT part, value FROM gx_qr(A)       rows Q, R
+**   gx_qr(A, '{"pivot":true,"q":"Q",...}') with columns exchanged: a part p more
+**   gx_schur, gx_hessenberg, gx_polar, gx_ldl (A, '{"t":"T",...}'), and as such tables
+**   gx_orth(A[, destination][, options])   a basis of the range
 **
 ** Several results are stored in one savepoint: all or none (outputs.c).
 */
@@ -14,6 +17,8 @@
 
 #include "../core/alg/alg_lu.h"
 #include "../core/alg/alg_qr.h"
+#include "../core/alg/dense.h"
+#include "../core/spectra/decomp.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +36,7 @@ static const struct {
     [LOWER] = {"L", GX_AUX_LU, GX_PROP_LOWER | GX_PROP_UNIT},
     [UPPER] = {"U", GX_AUX_LU, GX_PROP_UPPER},
     [MATRIX] = {"P", GX_AUX_LU, GX_PROP_ORTHOGONAL},
-    [VECTOR] = {"p", GX_AUX_LU, 0}, /* the order of the rows, as a column */
+    [VECTOR] = {"p", GX_AUX_LU, 0},                  /* the order of the rows, as a column */
     [PART_Q] = {"Q", GX_AUX_QR, GX_PROP_ORTHOGONAL}, /* economy: m x k */
     [PART_R] = {"R", GX_AUX_QR, GX_PROP_UPPER},
 };
@@ -83,10 +88,7 @@ static void make_part(gx_run *run, part which, const gx_mat *F, const gx_aux *au
 {
     bool is_wide = which == UPPER || which == PART_R, is_tall = which == LOWER || which == PART_Q;
     int64_t rows = is_wide ? aux->count : aux->rows, tile_rows = 0, tile_cols = 0;
-    int64_t cols = is_wide           ? aux->cols
-                   : is_tall         ? aux->count
-                   : which == MATRIX ? aux->rows
-                                     : 1;
+    int64_t cols = is_wide ? aux->cols : is_tall ? aux->count : which == MATRIX ? aux->rows : 1;
     if (which == LOWER || which == UPPER) {
         gx_lu_part_tiles(run, aux, rows, cols, &tile_rows, &tile_cols);
     } else if (which == PART_Q) {
@@ -236,17 +238,173 @@ static void lu(gx_fn *fn)
     }
 }
 
+// Decompositions in memory ------------------------------------------------------------------------
+
+typedef struct decomp_options {
+    const char *name[GX_DECOMP_PARTS];
+    bool replace;
+    int output, sort, is_left;
+} decomp_options;
+
+enum { OUTPUT_AUTO, OUTPUT_REAL, OUTPUT_COMPLEX };
+
+#define DECOMP(field) offsetof(decomp_options, field)
+#define DECOMP_REPLACE                                                                             \
+    {                                                                                              \
+        "replace", GX_OPT_BOOL, DECOMP(replace), 0                                                 \
+    }
+#define DECOMP_END                                                                                 \
+    {                                                                                              \
+        NULL, GX_OPT_END, 0, 0                                                                     \
+    }
+
+/* What the scalar function takes; the table, what stands behind "replace". */
+static const gx_option schur_keys[] = {{"t", GX_OPT_NAME, DECOMP(name[0]), 0},
+                                       {"z", GX_OPT_NAME, DECOMP(name[1]), 0},
+                                       DECOMP_REPLACE,
+                                       {"output=auto|real|complex", GX_OPT_WORD, DECOMP(output), 0},
+                                       {"sort=none|lhp|rhp|iuc|ouc", GX_OPT_WORD, DECOMP(sort), 0},
+                                       DECOMP_END};
+static const gx_option hessenberg_keys[] = {{"h", GX_OPT_NAME, DECOMP(name[0]), 0},
+                                            {"q", GX_OPT_NAME, DECOMP(name[1]), 0},
+                                            DECOMP_REPLACE,
+                                            DECOMP_END};
+static const gx_option polar_keys[] = {{"u", GX_OPT_NAME, DECOMP(name[0]), 0},
+                                       {"p", GX_OPT_NAME, DECOMP(name[1]), 0},
+                                       DECOMP_REPLACE,
+                                       {"side=right|left", GX_OPT_WORD, DECOMP(is_left), 0},
+                                       DECOMP_END};
+static const gx_option ldl_keys[] = {{"l", GX_OPT_NAME, DECOMP(name[0]), 0},
+                                     {"d", GX_OPT_NAME, DECOMP(name[1]), 0},
+                                     {"p", GX_OPT_NAME, DECOMP(name[2]), 0},
+                                     DECOMP_REPLACE,
+                                     DECOMP_END};
+static const gx_option *const decomp_keys[] = {[GX_DECOMP_SCHUR] = schur_keys,
+                                               [GX_DECOMP_HESSENBERG] = hessenberg_keys,
+                                               [GX_DECOMP_POLAR] = polar_keys,
+                                               [GX_DECOMP_LDL] = ldl_keys};
+
+/* Options and A of a call: what is computed. */
+static bool take_decomp(gx_fn *fn, bool is_table, decomp_options *opt, gx_mat *A,
+                        gx_decomp_args *args)
+{
+    gx_decomp_kind kind = (gx_decomp_kind)fn->def->variant;
+    const gx_option *keys = decomp_keys[kind];
+    while (is_table && keys->offset != DECOMP(replace)) {
+        keys++;
+    }
+    if (!gx_fn_options(fn, keys + is_table, opt) || !gx_fn_matrix(fn, 0, "A", A)) {
+        return false;
+    }
+    bool is_complex = gx_number_is_complex(A->number);
+    if (opt->output == OUTPUT_REAL && is_complex) {
+        return gx_fn_fail(fn,
+                          "%s is complex, and its Schur form with it: \"output\" cannot be "
+                          "\"real\"",
+                          A->label);
+    }
+    *args = (gx_decomp_args){
+        .A = A,
+        .kind = kind,
+        .number = opt->output == OUTPUT_COMPLEX ? gx_number_promote(A->number, GX_C64) : A->number,
+        .sort = (gx_sort)opt->sort,
+        .is_left = opt->is_left};
+    return true;
+}
+
+/* All parts that have a name; the call's result is the first one. */
+static void store_parts(gx_fn *fn, const gx_decomp_args *args, const char *const *name,
+                        bool replace)
+{
+    gx_decomp found = {.mem = NULL};
+    gx_dest dest[GX_DECOMP_PARTS];
+    const gx_dest *all[GX_DECOMP_PARTS];
+    const char *first = NULL;
+    gx_outputs out;
+    for (int k = 0; k < GX_DECOMP_PARTS; k++) {
+        dest[k] = (gx_dest){.name = name[k], .replace = replace};
+        all[k] = &dest[k];
+        first = first == NULL ? name[k] : first;
+    }
+    if (first == NULL) {
+        gx_fn_fail(fn, "no part has a name to be stored under; the table %s(A) has them as values",
+                   fn->def->name);
+        return;
+    }
+    if (gx_outputs_begin(&out, fn, all, GX_DECOMP_PARTS)) {
+        gx_alg_decompose(&fn->run, args, &found);
+    }
+    for (int k = 0; k < GX_DECOMP_PARTS; k++) {
+        const struct gx_decomp_part *p = &found.part[k];
+        gx_outputs_store(&out, &dest[k], p->properties, p->number, p->rows, p->cols, p->data,
+                         gx_max(1, p->rows));
+    }
+    gx_outputs_close(&out);
+    gx_decomp_clear(&found);
+    if (gx_ok(&fn->run)) {
+        sqlite3_result_text(fn->sql, first, -1, SQLITE_TRANSIENT);
+    }
+}
+
+/* gx_schur and its like (A, options) */
+static void decompose(gx_fn *fn)
+{
+    decomp_options opt = {.name = {NULL}};
+    gx_mat A;
+    gx_decomp_args args;
+    if (take_decomp(fn, false, &opt, &A, &args)) {
+        store_parts(fn, &args, opt.name, opt.replace);
+    }
+}
+
+typedef struct orth_options {
+    double rcond;
+    bool has_rcond;
+} orth_options;
+
+static const gx_option orth_keys[] = {
+    {"rcond=[0,1)", GX_OPT_REAL, offsetof(orth_options, rcond), offsetof(orth_options, has_rcond)},
+    DECOMP_END};
+
+/* gx_orth(A[, destination][, options]) */
+static void orth(gx_fn *fn)
+{
+    orth_options opt = {0};
+    gx_mat A;
+    gx_decomp found = {.mem = NULL};
+    gx_outputs out;
+    const gx_dest *all[] = {&fn->dest};
+    if (!gx_fn_options(fn, orth_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A)) {
+        return;
+    }
+    gx_decomp_args args = {.A = &A, .kind = GX_DECOMP_ORTH, .number = A.number};
+    args.rcond = opt.has_rcond ? opt.rcond : -1;
+    if (gx_outputs_begin(&out, fn, all, 1)) {
+        gx_alg_decompose(&fn->run, &args, &found);
+    }
+    const struct gx_decomp_part *q = &found.part[0];
+    gx_outputs_finish(&out, &fn->dest, q->properties, q->number, q->rows, q->cols, q->data,
+                      gx_max(1, q->rows));
+    gx_decomp_clear(&found);
+}
+
 // gx_qr -------------------------------------------------------------------------------------------
 
 typedef struct qr_options {
-    const char *q, *r;
+    const char *q, *r, *p; // in the order of a decomposition's parts
     int is_full;
+    bool is_pivoted;
 } qr_options;
 
-#define MODE_KEY {"mode=economy|full", GX_OPT_WORD, offsetof(qr_options, is_full), 0}
+#define MODE_KEY                                                                                   \
+    {"mode=economy|full", GX_OPT_WORD, offsetof(qr_options, is_full), 0},                          \
+    {                                                                                              \
+        "pivot", GX_OPT_BOOL, offsetof(qr_options, is_pivoted), 0                                  \
+    }
 
 static const gx_option qr_keys[] = {{"q", GX_OPT_NAME, offsetof(qr_options, q), 0},
                                     {"r", GX_OPT_NAME, offsetof(qr_options, r), 0},
+                                    {"p", GX_OPT_NAME, offsetof(qr_options, p), 0},
                                     MODE_KEY,
                                     {NULL, GX_OPT_END, 0, 0}};
 
@@ -256,6 +414,16 @@ static const gx_option qr_table_keys[] = {MODE_KEY, {NULL, GX_OPT_END, 0, 0}};
 static bool check_qr_options(gx_fn *fn, const qr_options *opt)
 {
     bool has_parts = opt->q != NULL || opt->r != NULL;
+    if (opt->p != NULL && !opt->is_pivoted) {
+        return gx_fn_fail(fn, "\"p\" is the order of the columns of a QR with \"pivot\":true");
+    }
+    if (opt->is_pivoted && fn->dest.name != NULL) {
+        return gx_fn_fail(fn, "a QR with \"pivot\" is stored as its parts \"q\", \"r\" and "
+                              "\"p\", without a destination");
+    }
+    if (opt->is_pivoted) {
+        return true;
+    }
     if (fn->dest.name == NULL && !has_parts) {
         return gx_fn_fail(fn,
                           "give a destination for the factorisation, or \"q\" and \"r\" for its "
@@ -272,6 +440,12 @@ static bool check_qr_options(gx_fn *fn, const qr_options *opt)
         return gx_fn_fail(fn, "\"q\" and \"r\" are both '%s'", opt->q);
     }
     return true;
+}
+
+static gx_decomp_args pivoted_args(const gx_mat *A, const qr_options *opt)
+{
+    return (gx_decomp_args){
+        .A = A, .kind = GX_DECOMP_PIVOTED_QR, .number = A->number, .is_full = opt->is_full != 0};
 }
 
 /* The packed factorisation with its tau. */
@@ -321,7 +495,15 @@ static void qr(gx_fn *fn)
     gx_mat A;
     gx_aux aux;
     if (!gx_fn_options(fn, qr_keys, &opt) || !check_qr_options(fn, &opt) ||
-        !gx_fn_factor(fn, 0, "A", fn->dest.name == NULL ? GX_AUX_QR : GX_AUX_NONE, &A, &aux)) {
+        !gx_fn_factor(fn, 0, "A",
+                      fn->dest.name == NULL && !opt.is_pivoted ? GX_AUX_QR : GX_AUX_NONE, &A,
+                      &aux)) {
+        return;
+    }
+    if (opt.is_pivoted) {
+        const char *const names[] = {opt.q, opt.r, opt.p};
+        gx_decomp_args args = pivoted_args(&A, &opt);
+        store_parts(fn, &args, names, fn->dest.replace);
         return;
     }
     if (fn->dest.name != NULL) {
@@ -383,6 +565,35 @@ static bool begin_lu(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
     return gx_ok(&fn->run);
 }
 
+/* The parts of a decomposition in memory as rows. */
+static bool keep_parts(gx_fn *fn, uint32_t used, const gx_decomp_args *args, part_rows *s,
+                       int64_t *rows)
+{
+    gx_decomp found = {.mem = NULL};
+    s->names = gx_decomp_names[args->kind];
+    *rows = s->names[2] == NULL ? 2 : 3;
+    if ((used & 1 << COL_VALUE) != 0) {
+        gx_alg_decompose(&fn->run, args, &found);
+    }
+    for (int k = 0; k < *rows && gx_ok(&fn->run) && found.mem != NULL; k++) {
+        const struct gx_decomp_part *p = &found.part[k];
+        gx_sink sink;
+        gx_sink_begin(&fn->run, NULL, p->rows, p->cols, p->number, 0, 0, 0, &sink);
+        gx_dense_write(&fn->run, &sink, p->data, gx_max(1, p->rows));
+        gx_keep(fn, &sink, &s->value[k]);
+    }
+    gx_decomp_clear(&found);
+    return gx_ok(&fn->run);
+}
+
+static bool begin_decomp(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
+{
+    decomp_options opt = {.name = {NULL}};
+    gx_mat A;
+    gx_decomp_args args;
+    return take_decomp(fn, true, &opt, &A, &args) && keep_parts(fn, used, &args, state, rows);
+}
+
 static bool begin_qr(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
 {
     static const char *const names[] = {"Q", "R"};
@@ -393,8 +604,12 @@ static bool begin_qr(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
     gx_aux aux;
     gx_sink sink[2];
     if (!gx_fn_options(fn, qr_table_keys, &opt) ||
-        !gx_fn_factor(fn, 0, "A", GX_AUX_QR, &A, &aux)) {
+        !gx_fn_factor(fn, 0, "A", opt.is_pivoted ? GX_AUX_NONE : GX_AUX_QR, &A, &aux)) {
         return false;
+    }
+    if (opt.is_pivoted) {
+        gx_decomp_args args = pivoted_args(&A, &opt);
+        return keep_parts(fn, used, &args, s, rows);
     }
     s->names = names;
     *rows = 2;
@@ -420,20 +635,30 @@ static void clear_parts(void *state)
     }
 }
 
-#define PART_TABLE(name, start)                                                                    \
+#define PART_TABLE(name, start, variant)                                                           \
     {                                                                                              \
-        .def = {name, 1, 2, 0, NULL, 0},                                                           \
+        .def = {name, 1, 2, 0, NULL, variant},                                                     \
         .shape = "CREATE TABLE x(part TEXT, value BLOB, a HIDDEN, options HIDDEN)",                \
-        .columns = COLUMNS, .state_bytes = sizeof(part_rows), .begin = (start),                    \
-        .cell = part_cell, .clear = clear_parts,                                                   \
+        .columns = COLUMNS, .state_bytes = sizeof(part_rows), .begin = (start), .cell = part_cell, \
+        .clear = clear_parts,                                                                      \
     }
 
-const gx_table_fn gx_table_lu = PART_TABLE("gx_lu", begin_lu);
-const gx_table_fn gx_table_qr = PART_TABLE("gx_qr", begin_qr);
+const gx_table_fn gx_table_lu = PART_TABLE("gx_lu", begin_lu, 0);
+const gx_table_fn gx_table_qr = PART_TABLE("gx_qr", begin_qr, 0);
+const gx_table_fn gx_table_schur = PART_TABLE("gx_schur", begin_decomp, GX_DECOMP_SCHUR);
+const gx_table_fn gx_table_hessenberg =
+    PART_TABLE("gx_hessenberg", begin_decomp, GX_DECOMP_HESSENBERG);
+const gx_table_fn gx_table_polar = PART_TABLE("gx_polar", begin_decomp, GX_DECOMP_POLAR);
+const gx_table_fn gx_table_ldl = PART_TABLE("gx_ldl", begin_decomp, GX_DECOMP_LDL);
 
 const gx_function gx_functions_factor[] = {
     {"gx_lu", 1, 3, GX_MADE(1), lu, 0},
     {"gx_qr", 1, 3, GX_MADE(1), qr, 0},
+    {"gx_schur", 1, 2, 0, decompose, GX_DECOMP_SCHUR},
+    {"gx_hessenberg", 1, 2, 0, decompose, GX_DECOMP_HESSENBERG},
+    {"gx_polar", 1, 2, 0, decompose, GX_DECOMP_POLAR},
+    {"gx_ldl", 1, 2, 0, decompose, GX_DECOMP_LDL},
+    {"gx_orth", 1, 3, GX_MADE(1), orth, 0},
     {"gx_part", 2, 4, GX_MADE(2), get_part, 0},
     {.name = NULL},
 };

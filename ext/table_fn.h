@@ -117,6 +117,10 @@ typedef struct gx_table_fn {
     TABLE(svd)                                                                                     \
     TABLE(lu) /* fn_factor.c */                                                                    \
     TABLE(qr)                                                                                      \
+    TABLE(schur)                                                                                   \
+    TABLE(hessenberg)                                                                              \
+    TABLE(polar)                                                                                   \
+    TABLE(ldl)                                                                                     \
     TABLE(lm_terms) /* vtab_lm.c   */                                                             \
     TABLE(lm_model)                                                                                \
     TABLE(lm_anova)                                                                                \

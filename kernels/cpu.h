@@ -83,7 +83,12 @@
     KERNEL(cpu, GEEV, geev)                                                                        \
     KERNEL(cpu, GEES, gees)                                                                        \
     KERNEL(cpu, TREXC, trexc)                                                                      \
-    KERNEL(cpu, GESDD, gesdd)
+    KERNEL(cpu, GESDD, gesdd)                                                                      \
+    KERNEL(cpu, GGES, gges)                                                                        \
+    KERNEL(cpu, GEHRD, gehrd)                                                                      \
+    KERNEL(cpu, TRSYL, trsyl)                                                                      \
+    KERNEL(cpu, SYTRF, sytrf)                                                                      \
+    KERNEL(cpu, GEQP3, geqp3)
 #define GX_CPU_REAL_KERNELS(KERNEL)                                                                \
     KERNEL(cpu, APART, apart)                                                                      \
     KERNEL(cpu, MERIT, merit)                                                                      \
@@ -109,6 +114,7 @@ size_t gx_cpu_field_gemm_bytes(const gx_args *args);
 size_t gx_cpu_nearest_bytes(gx_number dtype, const gx_args *args);
 size_t gx_cpu_mutual_bytes(gx_number dtype, const gx_args *args);
 size_t gx_cpu_spectrum_bytes(gx_kernel_id kernel, gx_number dtype, const gx_args *args);
+size_t gx_cpu_decomposition_bytes(gx_kernel_id kernel, gx_number dtype, const gx_args *args);
 /*
 ** An elementwise function over a run of elements (cpu_block.c): dst = f(from[0], from[1], from[2])
 ** for count elements next to each other; dst may be one of them.  An element's bits depend neither

@@ -6,7 +6,8 @@
 **           iteration: slower, in place)
 **   GEEV    LAPACK's geev.  Real ones give a conjugate pair as two real columns; these are written
 **           into the memory of the complex columns and spread there, from the last element on.
-**   GEES    LAPACK's gees, and trevc for eigenvectors; the values of real ones are made complex
+**   GEES    LAPACK's gees, and trevc for eigenvectors; the values of real ones are made complex.
+**           Sorted: by the functions that gees asks of each value
 **   TREXC   LAPACK's trexc
 **   GESDD   LAPACK's gesdd (divide and conquer).  Its work space has 4 min(m, n)^2 elements,
 **           counted in 32 bits: from GESDD_SIDE on gesvd does it (QR iteration: slower, and right),
@@ -17,6 +18,7 @@
 */
 #include "cpu_lapack.h"
 
+#include <complex.h>
 #include <math.h>
 #include <string.h>
 
@@ -25,54 +27,6 @@
 ** at 19 000.
 */
 enum { SYEVD_SIDE = 32000, GESDD_SIDE = 18000 };
-
-enum { LAYOUT = LAPACK_COL_MAJOR };
-
-/* The work space of one call, cut into its three parts. */
-typedef struct space {
-    int64_t reals, integers, elements;
-    char *real, *element;
-    lapack_int *integer;
-    size_t bytes;
-} space;
-
-static space lay_out(gx_number dtype, void *work, int64_t reals, int64_t integers, int64_t elements)
-{
-    space s = {.reals = reals, .integers = integers, .elements = elements};
-    size_t real_bytes = gx_whole_lines((size_t)reals * (gx_number_is_double(dtype) ? 8 : 4));
-    size_t integer_bytes = gx_whole_lines((size_t)integers * sizeof(lapack_int));
-    s.bytes = real_bytes + integer_bytes + (size_t)elements * gx_number_bytes(dtype);
-    s.real = work;
-    s.integer = work == NULL ? NULL : (void *)(s.real + real_bytes);
-    s.element = work == NULL ? NULL : s.real + real_bytes + integer_bytes;
-    return s;
-}
-
-/* LAPACK's answer to a query, in elements: the first number of an element of dtype, rounded up. */
-static int64_t answer_of(gx_number dtype, const void *answer)
-{
-    double number = gx_number_get(gx_number_real(dtype), answer, 0).re;
-    return (int64_t)number + (int64_t)(number / (1 << 20)) + 64; // f32 has 24 bits
-}
-
-/* One call of LAPACK, for gx_cpu_wide(). */
-typedef struct lapack_call {
-    gx_number dtype;
-    const gx_args *args;
-    const space *space;
-    lapack_int info;
-} lapack_call;
-
-/* Run it; *p->info is 0 where it is good. */
-static gx_code run_wide(gx_cpu_call routine, gx_number dtype, const gx_args *p, const space *s,
-                        gx_err *err)
-{
-    lapack_call call = {.dtype = dtype, .args = p, .space = s};
-    int64_t order = p->m > 0 ? gx_min(p->m, p->n) : p->n;
-    GX_TRY(gx_cpu_wide(p, order, routine, &call, err));
-    *p->info = call.info < 0 ? 1 : call.info;
-    return GX_OK;
-}
 
 // Hermitian ---------------------------------------------------------------------------------------
 
@@ -101,11 +55,11 @@ static lapack_int call_syevd(gx_number dtype, const gx_args *p, const space *s)
     lapack_int n = (lapack_int)p->n, ld = ld_of(p->ldc), lwork = (lapack_int)s->elements;
     lapack_int lrwork = (lapack_int)s->reals, liwork = (lapack_int)s->integers;
     void *work = s->element, *rwork = s->real;
-    return GX_LAPACK2(
-        dtype, syevd_work,
-        (LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork, s->integer, liwork), heevd_work,
-        (LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork, rwork, lrwork, s->integer,
-         liwork));
+    return GX_LAPACK2(dtype, syevd_work,
+                      (LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork, s->integer, liwork),
+                      heevd_work,
+                      (LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork, rwork, lrwork,
+                       s->integer, liwork));
 }
 
 static lapack_int call_syev(gx_number dtype, const gx_args *p, const space *s)
@@ -122,18 +76,6 @@ static void run_syev(void *arg)
     lapack_call *x = arg;
     x->info = is_divided(x->args) ? call_syevd(x->dtype, x->args, x->space)
                                   : call_syev(x->dtype, x->args, x->space);
-}
-
-/* What every slot does before LAPACK; true where there is nothing left. */
-GX_INLINE bool is_answered(const gx_args *p, gx_code *code, gx_err *err)
-{
-    *p->info = 0;
-    *code = GX_OK;
-    if (p->n > 0 && !fits_lapack(p)) {
-        *code = past_lapack(p, err);
-        return true;
-    }
-    return p->n <= 0;
 }
 
 GX_INLINE gx_code syev(gx_number dtype, const gx_args *p, gx_err *err)
@@ -170,15 +112,6 @@ static void run_geev(void *arg)
     lapack_call *x = arg;
     x->info =
         call_geev(x->dtype, x->args, x->space, x->space->element, (lapack_int)x->space->elements);
-}
-
-/* Pointers and leading dimensions for a query; wants_*, sizes and dtype decide. */
-static gx_args sizes_of(const gx_args *p)
-{
-    gx_args sizes = *p;
-    sizes.c = sizes.values = sizes.left = sizes.right = NULL;
-    sizes.ldc = sizes.ldleft = sizes.ldright = gx_max(gx_max(p->m, p->n), 1);
-    return sizes;
 }
 
 static space geev_space(gx_number dtype, const gx_args *p)
@@ -263,19 +196,54 @@ GX_INLINE gx_code geev(gx_number dtype, const gx_args *p, gx_err *err)
 
 // Schur form --------------------------------------------------------------------------------------
 
+/* The functions that LAPACK asks which values come first, one for each kind of number. */
+#define CHOICE(name, sort)                                                                         \
+    static lapack_logical d_##name(const double *re, const double *im)                             \
+    {                                                                                              \
+        return comes_first(sort, *re, *im, 1);                                                     \
+    }                                                                                              \
+    static lapack_logical s_##name(const float *re, const float *im)                               \
+    {                                                                                              \
+        return comes_first(sort, (double)*re, (double)*im, 1);                                     \
+    }                                                                                              \
+    static lapack_logical z_##name(const lapack_complex_double *x)                                 \
+    {                                                                                              \
+        return comes_first(sort, creal(*x), cimag(*x), 1);                                         \
+    }                                                                                              \
+    static lapack_logical c_##name(const lapack_complex_float *x)                                  \
+    {                                                                                              \
+        return comes_first(sort, (double)crealf(*x), (double)cimagf(*x), 1);                       \
+    }
+CHOICE(left, GX_SORT_LEFT)
+CHOICE(right, GX_SORT_RIGHT)
+CHOICE(inside, GX_SORT_INSIDE)
+CHOICE(outside, GX_SORT_OUTSIDE)
+static const LAPACK_D_SELECT2 d_choice[] = {NULL, d_left, d_right, d_inside, d_outside};
+static const LAPACK_S_SELECT2 s_choice[] = {NULL, s_left, s_right, s_inside, s_outside};
+static const LAPACK_Z_SELECT1 z_choice[] = {NULL, z_left, z_right, z_inside, z_outside};
+static const LAPACK_C_SELECT1 c_choice[] = {NULL, c_left, c_right, c_inside, c_outside};
+
 /* Real matrices: values in two halves of s->real. */
-static lapack_int call_gees(gx_number dtype, const gx_args *p, void *reals, void *work,
-                            lapack_int lwork)
+static lapack_int call_gees(gx_number dtype, const gx_args *p, const space *s, void *work,
+                            lapack_int lwork, lapack_int *sorted)
 {
-    char job = p->wants_right ? 'V' : 'N';
-    lapack_int n = (lapack_int)p->n, ld = ld_of(p->ldc), ldq = ld_of(p->ldright), sorted = 0;
-    void *imag = (char *)reals + (size_t)p->n * (gx_number_is_double(dtype) ? 8 : 4);
-    return GX_LAPACK2(dtype, gees_work,
-                      (LAYOUT, job, 'N', NULL, n, p->c, ld, &sorted, reals, imag, p->right, ldq,
-                       work, lwork, NULL),
-                      gees_work,
-                      (LAYOUT, job, 'N', NULL, n, p->c, ld, &sorted, p->values, p->right, ldq, work,
-                       lwork, reals, NULL));
+    char job = p->wants_right ? 'V' : 'N', sort = p->sort == GX_SORT_NONE ? 'N' : 'S';
+    lapack_int n = (lapack_int)p->n, ld = ld_of(p->ldc), ldq = ld_of(p->ldright);
+    void *re = s->real, *im = s->real + (size_t)p->n * (gx_number_is_double(dtype) ? 8 : 4);
+    switch (dtype) {
+    case GX_F64:
+        return LAPACKE_dgees_work(LAYOUT, job, sort, d_choice[p->sort], n, p->c, ld, sorted, re, im,
+                                  p->right, ldq, work, lwork, s->integer);
+    case GX_F32:
+        return LAPACKE_sgees_work(LAYOUT, job, sort, s_choice[p->sort], n, p->c, ld, sorted, re, im,
+                                  p->right, ldq, work, lwork, s->integer);
+    case GX_C128:
+        return LAPACKE_zgees_work(LAYOUT, job, sort, z_choice[p->sort], n, p->c, ld, sorted,
+                                  p->values, p->right, ldq, work, lwork, re, s->integer);
+    default:
+        return LAPACKE_cgees_work(LAYOUT, job, sort, c_choice[p->sort], n, p->c, ld, sorted,
+                                  p->values, p->right, ldq, work, lwork, re, s->integer);
+    }
 }
 
 /* left = Q times the eigenvectors of T; of real matrices as geev leaves them, without `reals`. */
@@ -309,7 +277,11 @@ static void run_gees(void *arg)
 {
     lapack_call *x = arg;
     const space *s = x->space;
-    x->info = call_gees(x->dtype, x->args, s->real, s->element, (lapack_int)s->elements);
+    lapack_int sorted = 0;
+    x->info = call_gees(x->dtype, x->args, s, s->element, (lapack_int)s->elements, &sorted);
+    if (x->args->sort != GX_SORT_NONE) {
+        *x->args->pivots = sorted;
+    }
     if (x->info == 0 && x->args->wants_left) {
         x->info = call_trevc(x->dtype, x->args, s->element, s->real);
     }
@@ -335,10 +307,12 @@ GX_INLINE void shorten(bool is_double, int64_t n, void *vectors, int64_t ld)
 static space gees_space(gx_number dtype, const gx_args *p)
 {
     gx_args sizes = sizes_of(p);
-    double answer[2] = {0, 0}, real[2] = {0, 0};
-    call_gees(dtype, &sizes, real, answer, -1);
-    int64_t least = 3 * gx_max(p->n, 1);
-    return lay_out(dtype, p->work, 2 * p->n, 0, gx_max(least, answer_of(dtype, answer)));
+    double answer[2] = {0, 0}, reals[2];
+    space none = {.real = (char *)reals};
+    lapack_int sorted;
+    call_gees(dtype, &sizes, &none, answer, -1, &sorted);
+    int64_t least = 3 * gx_max(p->n, 1), bits = p->sort == GX_SORT_NONE ? 0 : p->n;
+    return lay_out(dtype, p->work, 2 * p->n, bits, gx_max(least, answer_of(dtype, answer)));
 }
 
 GX_INLINE gx_code gees(gx_number dtype, const gx_args *p, gx_err *err)
@@ -406,19 +380,17 @@ static lapack_int call_svd(gx_number dtype, const gx_args *p, void *work, lapack
             (LAYOUT, job, job, m, n, c, ld, values, u, ldu, vt, ldvt, work, lwork), gesvd_work,
             (LAYOUT, job, job, m, n, c, ld, values, u, ldu, vt, ldvt, work, lwork, rwork));
     }
-    return GX_LAPACK2(dtype, gesdd_work,
-                      (LAYOUT, job, m, n, c, ld, values, u, ldu, vt, ldvt, work, lwork, iwork),
-                      gesdd_work,
-                      (LAYOUT, job, m, n, c, ld, values, u, ldu, vt, ldvt, work, lwork, rwork,
-                       iwork));
+    return GX_LAPACK2(
+        dtype, gesdd_work, (LAYOUT, job, m, n, c, ld, values, u, ldu, vt, ldvt, work, lwork, iwork),
+        gesdd_work,
+        (LAYOUT, job, m, n, c, ld, values, u, ldu, vt, ldvt, work, lwork, rwork, iwork));
 }
 
 static void run_svd(void *arg)
 {
     lapack_call *x = arg;
     const space *s = x->space;
-    x->info =
-        call_svd(x->dtype, x->args, s->element, (lapack_int)s->elements, s->real, s->integer);
+    x->info = call_svd(x->dtype, x->args, s->element, (lapack_int)s->elements, s->real, s->integer);
 }
 
 /* Real numbers that complex gesdd and gesvd want: the largest of what LAPACK 3.2 to 3.12 say. */
@@ -493,7 +465,7 @@ size_t gx_cpu_spectrum_bytes(gx_kernel_id kernel, gx_number dtype, const gx_args
     case GX_GESDD:
         return svd_space(dtype, &sizes).bytes;
     default:
-        return 0;
+        return gx_cpu_decomposition_bytes(kernel, dtype, args);
     }
 }
 

@@ -84,6 +84,16 @@ static double lapack_pairs(gx_kernel_id kernel, const gx_args *args)
         return args->wants_right || args->wants_left ? 12.5 * n * n * n : 5 * n * n * n;
     case GX_GEES:
         return args->wants_right ? 12.5 * n * n * n : 5 * n * n * n;
+    case GX_GGES: // Golub & Van Loan
+        return 33 * n * n * n;
+    case GX_GEHRD:
+        return n * n * n * 7 / 3;
+    case GX_TRSYL:
+        return m * n * (m + n) / 2;
+    case GX_SYTRF:
+        return n * n * n / 6;
+    case GX_GEQP3:
+        return 2 * m * n * least - (m + n) * least * least + least * least * least * 2 / 3;
     case GX_GESDD: // by R-bidiagonalisation where vectors are wanted (Golub & Van Loan)
         return args->wants_left ? 3 * m * n * least + 10 * least * least * least
                                 : 2 * m * n * least - least * least * least * 2 / 3;
@@ -155,6 +165,11 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_number dtype, const gx_args *args
     case GX_GEEV:
     case GX_GEES:
     case GX_GESDD:
+    case GX_GGES:
+    case GX_GEHRD:
+    case GX_TRSYL:
+    case GX_SYTRF:
+    case GX_GEQP3:
         return (add + mul) * lapack_pairs(kernel, args);
     case GX_FILL:
     case GX_COPY:

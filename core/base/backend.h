@@ -22,7 +22,7 @@
 #include "nearest.h"
 #include "types.h"
 
-#define GX_BACKEND_ABI 16
+#define GX_BACKEND_ABI 17
 
 struct gx_random; /* random.h */
 
@@ -139,13 +139,26 @@ typedef enum gx_kernel_id {
                      Q T Q^H; values: of T, down its diagonal.  Real dtypes: T has 2 x 2 blocks on
                      its diagonal, one for each conjugate pair, the positive imaginary part first.
                      left = the eigenvectors of c before, of length 1, n x n, of the complex dtype,
-                     where wanted                                                                 */
+                     where wanted.  sort: the values of that kind come first, and pivots[0] says
+                     how many there are; info > n: two of them are too close to be exchanged      */
     GX_TREXC, /* c = T as GEES leaves it, right = Q: the value in row pivot_first moves up to row
                      pivot_last by exchanges with its neighbours, Q T Q^H stays.  pivots: the row
                      where it is, another one where two are too close to be parted                */
     GX_GESDD, /* c = U diag(values) V^H; m x n, destroyed; values: min(m, n), descending.  left
                      = U, m x min(m, n), right = V^H, min(m, n) x n; is_full: m x m and n x n.
                      wants_left and wants_right are the same                                      */
+    GX_GGES,  /* the same of the pair c - lambda c2, n x n both: c = S, c2 = T, left = Q, right =
+                     Z, all of them wanted: c before = Q S Z^H, c2 before = Q T Z^H; sort and
+                     pivots as for GEES                                                           */
+    GX_GEHRD, /* c = H, zero below its first subdiagonal; n x n; right = Q: c before = Q H Q^H   */
+    GX_TRSYL, /* c = X with op(a) X + X op(b) = c; a, m x m, and b, n x n, as GEES leaves T; op
+                     (transa, transb) is NO_TRANS or CONJ_TRANS.  info: 1 where a value of op(a)
+                     and one of -op(b) are too close, and something near them was solved for      */
+    GX_SYTRF, /* triangle uplo of c = its factors by Bunch and Kaufman, pivots as LAPACK leaves
+                     them, counted from 1; n x n; c is symmetric, or Hermitian for transa
+                     CONJ_TRANS.  info is 0: a D that is singular is an answer                    */
+    GX_GEQP3, /* c = V\R, c(:, pivots) before = Q R, the diagonal of R descending; m x n; tau:
+                     min(m, n); pivots: n, counted from 0                                         */
 
     /* For devices: what the host does by gx_convert() and gx_random_generate().                  */
     GX_CONVERT, /* c = a, whose elements are of the stored dtype `from`; m x n; a real c drops
@@ -190,7 +203,9 @@ typedef enum gx_kernel_id {
     KERNEL(backend, NEAREST, nearest) KERNEL(backend, MUTUAL, mutual)                              \
     KERNEL(backend, WHOLE, whole) KERNEL(backend, SYEV, syev)                                      \
     KERNEL(backend, GEEV, geev) KERNEL(backend, GEES, gees) KERNEL(backend, TREXC, trexc)          \
-    KERNEL(backend, GESDD, gesdd) KERNEL(backend, CONVERT, convert)                                \
+    KERNEL(backend, GESDD, gesdd) KERNEL(backend, GGES, gges) KERNEL(backend, GEHRD, gehrd)        \
+    KERNEL(backend, TRSYL, trsyl) KERNEL(backend, SYTRF, sytrf) KERNEL(backend, GEQP3, geqp3)      \
+    KERNEL(backend, CONVERT, convert)                                                              \
     KERNEL(backend, RANDOM, random) KERNEL(backend, CIRCLE, circle)                       \
     KERNEL(backend, COMBINE, combine)                     \
     KERNEL(backend, ONE_HOT, one_hot)
@@ -218,6 +233,18 @@ int64_t gx_reduce_width(gx_reduce_kind kind, int64_t m, int64_t n);
 /* How what two blocks come to becomes one; GX_FOLD_NONE: they are sums of lines. */
 gx_fold gx_reduce_fold(gx_reduce_kind kind);
 
+/*
+** Which values of a Schur form come first: those of the left or the right half plane (the imaginary
+** axis is of the right one), inside (and on) the unit circle or outside.
+*/
+typedef enum gx_sort {
+    GX_SORT_NONE,
+    GX_SORT_LEFT,
+    GX_SORT_RIGHT,
+    GX_SORT_INSIDE,
+    GX_SORT_OUTSIDE
+} gx_sort;
+
 /* Arguments of every kernel: LAPACK names, sizes and leading dimensions in elements. */
 typedef struct gx_args {
     gx_trans transa, transb;
@@ -236,9 +263,10 @@ typedef struct gx_args {
     int64_t ldb2;
     void *c2; /* the lower (or right) block of TPQRT and TPMQRT; PAIR's second result; CIRCLE */
     int64_t ldc2;
-    void *tau;                       /* OUT of GEQRF and TPQRT, elements of dtype, in the device's
-                                        memory                                                */
-    int64_t *pivots;                 /* OUT of GETRF, TREXC, host memory; counted from 0      */
+    void *tau;                       /* OUT of GEQRF, GEQP3, TPQRT, elements of dtype, in the
+                                        device's memory                                       */
+    int64_t *pivots;                 /* OUT of GETRF, TREXC, GEQP3, SYTRF, sorted GEES, GGES: host
+                                        memory; counted from 0                                */
     int64_t pivot_first, pivot_last; /* LASWP: which of them; TREXC: from where to where; CIRCLE */
     int64_t row_offset;              /* LASWP: row of c that pivots count as 0; CIRCLE        */
     bool is_backward;                /* LASWP: the last pivot first; CIRCLE: the inverse      */
@@ -251,6 +279,7 @@ typedef struct gx_args {
     int64_t ldright;
     bool wants_left, wants_right;
     bool is_full; /* GESDD: square U and V^H                               */
+    gx_sort sort; /* GEES, GGES: which values come first                   */
     int threads;  /* spectra: how many the kernel may use; 0 = 1           */
     gx_code (*poll)(void *arg, gx_err *err); /* spectra: asked now and then, on the calling
                                        thread; its failure ends the call.  NULL: nobody is */

@@ -6,6 +6,7 @@
 */
 #include "../spectra/alg_eig.h"
 #include "../spectra/alg_pca.h"
+#include "../spectra/decomp.h"
 #include "../spectra/funm.h"
 #include "lower.h"
 #include "values.h"
@@ -59,6 +60,24 @@ void gx_lower_svd(gx_exec *x, const gx_node *node)
     }
     found.mem = x->run->ctx->mem;
     gx_svd_clear(&found);
+}
+
+void gx_lower_decomp(gx_exec *x, const gx_node *node)
+{
+    gx_mat a;
+    gx_op_id id = node->op->id;
+    gx_decomp found = {.mem = NULL};
+    gx_decomp_args args = {.A = gx_input_mat(x, node, 0, &a),
+                           .kind = id == GX_OP_SCHUR        ? GX_DECOMP_SCHUR
+                                   : id == GX_OP_HESSENBERG ? GX_DECOMP_HESSENBERG
+                                   : id == GX_OP_POLAR      ? GX_DECOMP_POLAR
+                                                            : GX_DECOMP_LDL,
+                           .number = node->type.dtype};
+    gx_alg_decompose(x->run, &args, &found);
+    for (int k = 0; k < node->op->results && gx_ok(x->run); k++) {
+        put(x, node, k, found.part[k].number, found.part[k].data);
+    }
+    gx_decomp_clear(&found);
 }
 
 void gx_lower_funm(gx_exec *x, const gx_node *node)

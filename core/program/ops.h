@@ -104,6 +104,11 @@ enum { GX_EINSUM_MOST = 12 }; /* operands of einsum */
     OP(CHOLESKY,  "cholesky", "cholesky(A)", 1, 1, 1, cholesky, cholesky, "L with A = L L.H")      \
     OP(LU,        "lu", "P, L, U = lu(A)", 1, 1, 3, lu, lu, "A = P L U")                           \
     OP(QR,        "qr", "Q, R = qr(A)", 1, 1, 2, qr, qr, "A = Q R")                                \
+    OP(SCHUR,     "schur", "T, Z = schur(A)", 1, 1, 2, similar, decomp, "A = Z T Z.H")             \
+    OP(HESSENBERG, "hessenberg", "H, Q = hessenberg(A)", 1, 1, 2, similar, decomp,                 \
+       "A = Q H Q.H")                                                                              \
+    OP(POLAR,     "polar", "U, P = polar(A)", 1, 1, 2, polar, decomp, "A = U P")                   \
+    OP(LDL,       "ldl", "L, D, p = ldl(A)", 1, 1, 3, ldl, decomp, "A = L D L.H")                  \
     OP(EIG,       "eig", "values, vectors = eig(A)", 1, 1, 2, eig, eig, "eigenvalues, complex")    \
     OP(EIGH,      "eigh", "values, vectors = eigh(A)", 1, 1, 2, eigh, eig, "of a Hermitian A")     \
     OP(EIGVALS,   "eigvals", "eigvals(A)", 1, 1, 1, eig, eig, "eigenvalues, complex")              \

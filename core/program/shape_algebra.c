@@ -329,6 +329,36 @@ gx_ref gx_check_qr(gx_graph *g, gx_node *node, const gx_ref *in, int count)
     return gx_graph_add(g, node, in, 1);
 }
 
+/* schur, hessenberg: T and Z of A = Z T Z^H */
+gx_ref gx_check_similar(gx_graph *g, gx_node *node, const gx_ref *in, int count)
+{
+    (void)count;
+    node->type = node->more[0] = strong(g, in[0]);
+    node->more[0].properties = GX_PROP_ORTHOGONAL;
+    return is_square(g, in[0]) ? gx_graph_add(g, node, in, 1) : GX_NO_NODE;
+}
+
+gx_ref gx_check_polar(gx_graph *g, gx_node *node, const gx_ref *in, int count)
+{
+    (void)count;
+    gx_type t = strong(g, in[0]);
+    node->type = t;
+    node->more[0] = (gx_type){t.cols, t.cols, t.dtype, GX_PROP_HERMITIAN, false};
+    if (!gx_number_is_complex(t.dtype)) {
+        node->more[0].properties |= GX_PROP_SYMMETRIC;
+    }
+    return gx_graph_add(g, node, in, 1);
+}
+
+gx_ref gx_check_ldl(gx_graph *g, gx_node *node, const gx_ref *in, int count)
+{
+    (void)count;
+    gx_type t = strong(g, in[0]);
+    node->type = node->more[0] = t;
+    node->more[1] = (gx_type){t.rows, 1, GX_F64, 0, false};
+    return is_square(g, in[0]) ? gx_graph_add(g, node, in, 1) : GX_NO_NODE;
+}
+
 gx_ref gx_check_eig(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;

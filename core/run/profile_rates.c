@@ -64,6 +64,11 @@ static gx_rate rate_of(gx_kernel_id kernel)
     case GX_GEEV:
     case GX_GEES:
     case GX_GESDD:
+    case GX_GGES:
+    case GX_GEHRD:
+    case GX_TRSYL:
+    case GX_SYTRF:
+    case GX_GEQP3:
         return GX_RATE_SYEV;
     default:
         return GX_RATE_COUNT;

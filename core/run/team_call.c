@@ -37,6 +37,11 @@ gx_code gx_team_call(gx_team *team, const gx_backend *backend, gx_dev *dev, gx_k
     case GX_GEEV:
     case GX_GEES:
     case GX_GESDD:
+    case GX_GGES:
+    case GX_GEHRD:
+    case GX_TRSYL:
+    case GX_SYTRF:
+    case GX_GEQP3:
         return call_spectrum(&job, kernel, args, err);
     case GX_TRSM:
     case GX_TRMM:

@@ -275,6 +275,18 @@ const fault_script fault_scripts[] = {
     {"funm-symmetric", SMALL,
      "SELECT gx_sqrtm('[[2,1],[1,-2]]', 'R'), gx_json(gx_logm('[[2,1],[1,2]]'))"},
 
+    // Decompositions in memory.
+    {"decompositions", HELPERS,
+     "SELECT gx_schur('S', '{\"t\":\"T\",\"z\":\"W\",\"sort\":\"lhp\"}'), "
+     "gx_hessenberg('S', '{\"h\":\"H\"}'), gx_polar('A', '{\"u\":\"U\",\"p\":\"P\"}'), "
+     "gx_qr('A', '{\"pivot\":true,\"q\":\"Q\",\"r\":\"R\",\"p\":\"o\"}')"},
+    {"decompositions-tables", SMALL,
+     "SELECT part, length(value) FROM gx_schur('S', '{\"output\":\"complex\"}') UNION ALL SELECT "
+     "part, length(value) FROM gx_ldl('[[0,1,2],[1,0,3],[2,3,4]]') UNION ALL SELECT part, "
+     "length(value) FROM gx_qr('B', '{\"pivot\":true}')"},
+    {"decompositions-eval", SMALL,
+     "SELECT gx_json(gx_orth('B')), gx_eval('T, Z = schur(S); U, P = polar(T); R := U @ P')"},
+
     // Few singular values.
     {"svd-krylov", HELPERS,
      "SELECT k, sigma, length(u), residual FROM gx_svd('A', '{\"k\":2,\"method\":\"krylov\"}')"},

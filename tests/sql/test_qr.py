@@ -242,8 +242,8 @@ def test_errors(db):
             ("gx_qr('A', 'A')", "matrix 'A' already exists (use '{\"replace\":true}')"),
             ("gx_qr('none', 'F')", "no matrix named 'none'"),
             ("gx_qr('A', 'F', 3)", "options must be a JSON object '{...}', not 3"),
-            ("gx_qr('A', '{\"p\":1}')",
-             "unknown option \"p\": the known ones are \"q\", \"r\", \"mode\", \"dtype\", \"saturate\" and \"replace\"")]:
+            ("gx_qr('A', '{\"x\":1}')",
+             "unknown option \"x\": the known ones are \"q\", \"r\", \"p\", \"mode\", \"pivot\", \"dtype\", \"saturate\" and \"replace\"")]:
         assert error(db, "SELECT " + sql) == "gx_qr: " + text, sql
     assert error(db, "SELECT * FROM gx_qr('A', '{\"mode\":\"thin\"}')") == (
         "gx_qr: option \"mode\" must be one of economy, full, not \"thin\"")
