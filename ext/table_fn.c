@@ -448,5 +448,7 @@ const gx_function gx_functions_tables[] = {
     REFUSED(cells),   REFUSED(rows),   REFUSED(topk),     REFUSED(histogram),
     REFUSED(knn),     REFUSED(spread), REFUSED(plan),     REFUSED(volume),
     REFUSED(settings), REFUSED(stats), REFUSED(devices),  REFUSED(predictions),
-    REFUSED(objects),
+    REFUSED(objects), REFUSED(test),   REFUSED(lm_terms), REFUSED(lm_model),
+    REFUSED(lm_anova), REFUSED(cca),   REFUSED(factor),   REFUSED(lda_axes),
+    REFUSED(lda_groups),
     {.name = NULL}};

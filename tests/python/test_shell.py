@@ -141,7 +141,7 @@ def test_a_terminal(tmp_path):
     shell.until("  > $")
     shell.type("'Randoms');\n")
     shell.until(r"Randoms\r\n.*gx> $")
-    shell.type("SELECT gx_show(gx_sha\t'Rand\t));\n")  # readline closes the quote
+    shell.type("SELECT gx_show(gx_shape\t'Rand\t));\n")  # readline closes the quote
     assert "gx_shape('Randoms'" in shell.until(r"gx> $")
     for doubled in range(10):  # Control-C may come before the statement has begun
         shell.type("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT max(x) FROM c;\n")
