@@ -105,7 +105,8 @@ typedef struct program_options {
     {                                                                                              \
         key, GX_OPT_WORD, offsetof(program_options, word), offsetof(program_options, has_word)     \
     }
-#define REPLACE {"replace", GX_OPT_BOOL, offsetof(program_options, replace), 0}, {NULL, GX_OPT_END, 0, 0}
+#define REPLACE                                                                                    \
+    {"replace", GX_OPT_BOOL, offsetof(program_options, replace), 0}, {NULL, GX_OPT_END, 0, 0}
 
 /* The first is of gx_var and gx_std alone. */
 static const gx_option program_keys[] = {
@@ -224,7 +225,8 @@ static bool write_fourier(gx_fn *fn, const gx_op *op, const program_options *opt
         word = strchr(word, '|') + 1;
     }
     if (opt->has_word) {
-        used += snprintf(text + used, 256 - (size_t)used, ", '%.*s'", (int)strcspn(word, "|"), word);
+        used += snprintf(text + used, 256 - (size_t)used, ", '%.*s'",
+                         (int)strcspn(word, "|"), word);
     }
     snprintf(text + used, 256 - (size_t)used, ")");
     fn->argv = given;

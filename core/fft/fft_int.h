@@ -64,7 +64,7 @@ void gx_fft_group_f32(const gx_fft_plan *plan, const gx_fft_group *group, void *
 void gx_fft_group_f64_avx2(const gx_fft_plan *plan, const gx_fft_group *group, void *room);
 void gx_fft_group_f32_avx2(const gx_fft_plan *plan, const gx_fft_group *group, void *room);
 
-// One element ------------------------------------------------------------------------------------
+// One element -------------------------------------------------------------------------------------
 
 #define GX_FFT_FORCED static inline __attribute__((always_inline))
 
@@ -93,8 +93,8 @@ GX_FFT_FORCED void gx_fft_put(bool is_wide, void *x, int64_t k, int64_t part, gx
 
 /*
 ** How lines lie: a length up to which they go in passes.  ALONE: a few lines, next to nothing that
-** fills lanes.  BY_LINES: one behind the other.  ABREAST: element by element, so that lanes are next
-** to each other.  ALWAYS: whatever the length.
+** fills lanes.  BY_LINES: one behind the other.  ABREAST: element by element, lanes side by
+** side.  ALWAYS: whatever the length.
 */
 typedef enum gx_fft_lie { GX_FFT_ALONE, GX_FFT_BY_LINES, GX_FFT_ABREAST, GX_FFT_ALWAYS } gx_fft_lie;
 
@@ -111,7 +111,7 @@ gx_scalar gx_fft_root(int64_t k, int64_t n);
 /* Tables of those of order n; both are the caller's, in memory of the run, whatever is returned. */
 gx_code gx_fft_turn_make(gx_run *run, gx_number number, int64_t n, gx_fft_turn *turn);
 
-// Lines (lines.c) ---------------------------------------------------------------------------------
+// Lines (fft_lines.c) -----------------------------------------------------------------------------
 
 /* Lines of a matrix; gx_fft_group's fields. */
 typedef struct gx_fft_lines {

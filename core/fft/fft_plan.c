@@ -12,7 +12,7 @@
 
 /* The longest whole table of twiddles; the longest line in passes, as lines lie. */
 enum { TABLE_MOST = 1 << 12 };
-static const int64_t PASSES_MOST[] = {64, 1024, 1 << 14, INT64_MAX};
+static const int64_t PASSES_MOST[] = {64, 1 << 13, 1 << 14, INT64_MAX};
 
 gx_scalar gx_fft_root(int64_t k, int64_t n)
 {

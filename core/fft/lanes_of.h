@@ -13,6 +13,8 @@
 
 #include <string.h>
 
+#ifdef REAL
+
 #define FORCED static inline __attribute__((always_inline))
 #define UNROLLED _Pragma("GCC unroll 16")
 
@@ -385,3 +387,5 @@ void NAME(const gx_fft_plan *plan, const gx_fft_group *g, void *room)
 {
     group(plan, g, room);
 }
+
+#endif

@@ -121,7 +121,7 @@ static gx_ref name(gx_compiler *c, const gx_item *item)
 
 enum { ARGUMENTS_MOST = 100 };
 
-/* May argument k be a word: norm(A, 'fro'), var(A, 'all', 1), label(A, 4, 'colour'), fft(A, 'all', 1)? */
+/* May argument k be a word: norm(A, 'fro'), label(A, 4, 'colour'), fft(A, 'all', 1)? */
 static bool takes_word(gx_op_id id, int k)
 {
     bool is_second = id == GX_OP_NORM || id == GX_OP_VAR || id == GX_OP_STD;

@@ -121,7 +121,7 @@ enum { GX_EINSUM_MOST = 12 }; /* operands of einsum */
     OP(POWM,      "powm", "powm(A, p)", 2, 2, 1, powm, funm, "power of a matrix")                  \
     OP(COV,       "cov", "cov(A, ddof = 1)", 1, 2, 1, cov, cov, "covariance of the columns")       \
     OP(CORR,      "corr", "corr(A)", 1, 1, 1, cov, cov, "correlation of the columns")              \
-    OP(FFT,       "fft", "fft(A, n, axis = 0, norm = 'backward')", 1, 4, 1, fft, fft, "Fourier")    \
+    OP(FFT,       "fft", "fft(A, n, axis = 0, norm)", 1, 4, 1, fft, fft, "Fourier transform")      \
     OP(IFFT,      "ifft", "ifft(A, n, axis = 0, norm)", 1, 4, 1, fft, fft, "its inverse")          \
     OP(RFFT,      "rfft", "rfft(A, n, axis = 0, norm)", 1, 4, 1, fft, fft, "half, of real A")      \
     OP(IRFFT,     "irfft", "irfft(A, n, axis = 0, norm)", 1, 4, 1, fft, fft, "its inverse")        \

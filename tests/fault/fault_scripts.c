@@ -189,6 +189,10 @@ const fault_script fault_scripts[] = {
     {"circle",
      SMALL "SELECT gx_cast(gx_eval('floor(random(4096, 2, 1) * 2000000000)'), 'm31', 'V');",
      "SELECT gx_circle_fft('V', 0, 'P', '{\"order\":\"coset\"}')"},
+    {"fourier",
+     SMALL "SELECT gx_store('V', gx_eval('random(1500, 3, 1)'));",
+     "SELECT length(gx_fft2('V', 1009, 3)), length(gx_idct('V', 3)), "
+     "length(gx_rfft('V', 9000, 1)), length(gx_convolve('V', '[1,2]')), gx_fft('V', 'V1')"},
     {"constraints",
      HELPERS "SELECT gx_cast(gx_eval('floor(random(3000, 8, 1) * 2000000000)'), 'm31', 'V');",
      "SELECT gx_constraints('V', 'a = row[0] * next[1]; a ** 3 - row[2]; next[7]', '[1,2]', 'P'), "

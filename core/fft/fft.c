@@ -27,7 +27,7 @@ static bool is_trigonometric(const gx_fft_args *args)
     return args->kind >= GX_FFT_COSINE;
 }
 
-/* What an inverse is in truth: types 2 and 3 lead back from one another, 1 and 4 from themselves. */
+/* What an inverse is in truth: types 2 and 3 lead back from one another. */
 static int type_of(const gx_fft_args *args)
 {
     return args->is_inverse && (args->type == 2 || args->type == 3) ? 5 - args->type : args->type;
