@@ -287,6 +287,13 @@ const fault_script fault_scripts[] = {
     {"decompositions-eval", SMALL,
      "SELECT gx_json(gx_orth('B')), gx_eval('T, Z = schur(S); U, P = polar(T); R := U @ P')"},
 
+    {"equations", SMALL,
+     "SELECT gx_sylvester('S', gx_eye(24, 24), 'S', 'X'), gx_json(gx_lyapunov('[[-1,2],[0,-3]]', "
+     "gx_eye(2, 2), '{\"discrete\":true}')), gx_json(gx_lyapunov('[[-1,2],[0,-3]]', gx_eye(2, 2)))"},
+    {"equations-riccati", SMALL,
+     "SELECT gx_riccati('[[0,1],[0,0]]', '[[0],[1]]', gx_eye(2, 2), '[[1]]', 'X'), "
+     "gx_json(gx_eval('discrete_riccati([[1,1],[0,1]], [[0],[1]], eye(2), eye(1))'))"},
+
     // Few singular values.
     {"svd-krylov", HELPERS,
      "SELECT k, sigma, length(u), residual FROM gx_svd('A', '{\"k\":2,\"method\":\"krylov\"}')"},
