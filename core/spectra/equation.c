@@ -65,34 +65,6 @@ gx_code gx_equation_shape(const gx_equation_args *args, gx_solution *X, gx_err *
     return check_sides(args->mat[3], B->cols, B->cols, err);
 }
 
-// Matrices ----------------------------------------------------------------------------------------
-
-void *gx_equation_load(gx_run *run, const gx_mat *A, gx_number dtype)
-{
-    int64_t ld = gx_max(1, A->rows);
-    void *x = gx_dense_take(run, dtype, A->rows, A->cols, A->label);
-    gx_dense_load(run, A, dtype, x, ld);
-    gx_dense_finite(run, A->label, dtype, x, ld, A->rows, A->cols);
-    return x;
-}
-
-double gx_equation_halve(gx_number dtype, int64_t n, void *x)
-{
-    double off = 0, norm = gx_small_norm(dtype, x, gx_max(1, n), n, n);
-    for (int64_t j = 0; j < n; j++) {
-        for (int64_t i = 0; i <= j; i++) {
-            gx_scalar a = gx_number_get(dtype, x, j * n + i),
-                      b = gx_number_get(dtype, x, i * n + j);
-            gx_scalar half = {(a.re + b.re) / 2, i == j ? 0 : (a.im - b.im) / 2};
-            off = hypot(off, hypot(a.re - b.re, a.im + b.im));
-            gx_number_put(dtype, x, j * n + i, half);
-            half.im = -half.im;
-            gx_number_put(dtype, x, i * n + j, half);
-        }
-    }
-    return norm > 0 ? off / norm : 0;
-}
-
 // Linear equations --------------------------------------------------------------------------------
 
 typedef struct solving {
@@ -123,7 +95,7 @@ static int64_t middle(const solving *s, const void *t, int64_t ld, int64_t n)
     return below.re == 0 && below.im == 0 ? half : half + 1;
 }
 
-/* y of a y + y op(b) = y, m x n; a and b lie in T and S, whose leading dimensions are s->m, s->n. */
+/* y := Y with a Y + Y op(b) = y, m x n; a and b lie in T and S: leading dimensions s->m, s->n. */
 static void solve_block(const solving *s, const void *a, int64_t m, const void *b, int64_t n,
                         void *y)
 {
@@ -316,11 +288,11 @@ gx_code gx_alg_equation(gx_run *run, const gx_equation_args *args, gx_solution *
         X->properties = GX_PROP_HERMITIAN;
     } else {
         solving s = {.run = run, .args = args, .dtype = dtype, .m = X->rows, .n = X->cols};
-        x = gx_equation_load(run, args->mat[args->equation == GX_SYLVESTER ? 2 : 1], dtype);
+        x = gx_dense_whole(run, args->mat[args->equation == GX_SYLVESTER ? 2 : 1], dtype);
         bool is_hermitian = is_hermitian_result(&s, x);
         solve_linear(&s, x);
         if (is_hermitian && gx_ok(run)) {
-            gx_equation_halve(dtype, X->rows, x);
+            gx_dense_halve(dtype, X->rows, x);
             X->properties = GX_PROP_HERMITIAN;
         }
     }

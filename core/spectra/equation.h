@@ -46,8 +46,10 @@ typedef struct gx_solution {
     uint32_t properties; /* HERMITIAN, SYMMETRIC             */
 } gx_solution;
 
-/* X without its elements, of matrices whose elements are not looked at; GX_ARG where they do not
-** fit. */
+/*
+** X without its elements, of matrices whose elements are not looked at; GX_ARG where they do not
+** fit.
+*/
 gx_code gx_equation_shape(const gx_equation_args *args, gx_solution *X, gx_err *err);
 
 /*
@@ -57,13 +59,7 @@ gx_code gx_equation_shape(const gx_equation_args *args, gx_solution *X, gx_err *
 */
 gx_code gx_alg_equation(gx_run *run, const gx_equation_args *args, gx_solution *X);
 
-/* riccati.c: X->data, n x n, of dtype (F64 or C128). */
+/* riccati.c: x = X, n x n, of dtype (F64 or C128). */
 void gx_equation_riccati(gx_run *run, const gx_equation_args *args, gx_number dtype, void *x);
-
-/* All of A in new memory, as dtype; NaN and Inf are refused.  NULL: the run has failed. */
-void *gx_equation_load(gx_run *run, const gx_mat *A, gx_number dtype);
-
-/* X is to be Hermitian: (X + X^H) / 2, n x n.  Returns ||X - X^H||_F / ||X||_F as it was. */
-double gx_equation_halve(gx_number dtype, int64_t n, void *x);
 
 #endif

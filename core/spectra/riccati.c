@@ -68,7 +68,7 @@ static void fill(pencil *p, const gx_equation_args *args)
     p->j = zeros(p, 2 * n);
     p->last = zeros(p, m);
     for (int k = 0; k < GX_EQUATION_MATS; k++) {
-        mat[k] = gx_equation_load(p->run, args->mat[k], p->dtype);
+        mat[k] = gx_dense_whole(p->run, args->mat[k], p->dtype);
     }
     void *a = mat[0], *b = mat[1];
     place(p, p->h, 0, 0, 1, false, a, n, n);
@@ -160,7 +160,7 @@ static double divide(const pencil *p, const void *z, void *x)
         }
     }
     gx_funm_solve(&w, first, x, "there is no stabilising solution");
-    double off = gx_ok(p->run) ? gx_equation_halve(p->dtype, n, x) : 0;
+    double off = gx_ok(p->run) ? gx_dense_halve(p->dtype, n, x) : 0;
     gx_funm_free(&w, first);
     return off;
 }
