@@ -122,7 +122,6 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_number dtype, const gx_args *args
     bool is_complex = gx_number_is_complex(dtype);
     double add = is_complex ? 2 : 1, mul = is_complex ? 6 : 1;
     double m = (double)args->m, n = (double)args->n, k = (double)args->k;
-
     switch (kernel) {
     case GX_GEMM:
         return (add + mul) * m * n * k;
