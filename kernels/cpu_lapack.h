@@ -59,7 +59,7 @@ GX_INLINE gx_code past_lapack(const gx_args *p, gx_err *err)
                    (long long)p->m, (long long)p->n);
 }
 
-// Routines with work space, which thread inside ----------------------------------------------------
+// Routines with work space, which thread inside ---------------------------------------------------
 
 enum { LAYOUT = LAPACK_COL_MAJOR };
 

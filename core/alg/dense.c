@@ -110,6 +110,15 @@ gx_code gx_dense_load(gx_run *run, const gx_mat *mat, gx_number dtype, void *dst
     return gx_dense_load_rows(run, mat, 0, mat->rows, dtype, dst, ld);
 }
 
+void *gx_dense_whole(gx_run *run, const gx_mat *mat, gx_number dtype)
+{
+    int64_t ld = gx_max(1, mat->rows);
+    void *x = gx_dense_take(run, dtype, mat->rows, mat->cols, mat->label);
+    gx_dense_load(run, mat, dtype, x, ld);
+    gx_dense_finite(run, mat->label, dtype, x, ld, mat->rows, mat->cols);
+    return x;
+}
+
 gx_code gx_dense_write(gx_run *run, gx_sink *sink, const void *src, int64_t ld)
 {
     gx_err err = {0};
@@ -453,6 +462,24 @@ void gx_dense_mirror(gx_run *run, gx_number dtype, void *x, int64_t ld, int64_t 
         size_t part = gx_number_bytes(dtype) / 2;
         memset((char *)gx_at(x, dtype, ld, i, i) + part, 0, part);
     }
+}
+
+double gx_dense_halve(gx_number dtype, int64_t n, void *x)
+{
+    double off = 0, norm = 0;
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i <= j; i++) {
+            gx_scalar a = gx_number_get(dtype, x, j * n + i),
+                      b = gx_number_get(dtype, x, i * n + j);
+            gx_scalar half = {(a.re + b.re) / 2, i == j ? 0 : (a.im - b.im) / 2};
+            norm = hypot(norm, hypot(hypot(a.re, a.im), i == j ? 0 : hypot(b.re, b.im)));
+            off = hypot(off, hypot(a.re - b.re, a.im + b.im));
+            gx_number_put(dtype, x, j * n + i, half);
+            half.im = -half.im;
+            gx_number_put(dtype, x, i * n + j, half);
+        }
+    }
+    return norm > 0 ? off / norm : 0;
 }
 
 /* 1300000000 as "1.30 GB". */

@@ -26,6 +26,12 @@ void *gx_dense_take(gx_run *run, gx_number dtype, int64_t rows, int64_t cols, co
 */
 gx_code gx_dense_load(gx_run *run, const gx_mat *mat, gx_number dtype, void *dst, int64_t ld);
 
+/*
+** All of mat, as dtype, in memory that is taken for it, leading dimension max(1, rows); NaN and Inf
+** are refused.  NULL: the run has failed.
+*/
+void *gx_dense_whole(gx_run *run, const gx_mat *mat, gx_number dtype);
+
 /* The same of rows i0 .. i0 + m - 1. */
 gx_code gx_dense_load_rows(gx_run *run, const gx_mat *mat, int64_t i0, int64_t m, gx_number dtype,
                            void *dst, int64_t ld);
@@ -49,6 +55,9 @@ gx_code gx_dense_finite_part(gx_run *run, const char *label, gx_number dtype, co
 
 /* The lower triangle of x over the upper one, conjugated; a real diagonal; n x n. */
 void gx_dense_mirror(gx_run *run, gx_number dtype, void *x, int64_t ld, int64_t n);
+
+/* x = (x + x^H) / 2, n x n, leading dimension n.  Returns ||x - x^H||_F / ||x||_F as it was. */
+double gx_dense_halve(gx_number dtype, int64_t n, void *x);
 
 /* x = x^H to the bit; n x n. */
 bool gx_dense_is_hermitian(gx_run *run, gx_number dtype, const void *x, int64_t ld, int64_t n);

@@ -111,12 +111,17 @@ static double gx_circle_pairs(const gx_args *args)
     return n * (args->c2 != NULL ? (double)args->m : (double)args->k * (double)layers * half);
 }
 
+static double map_flops(const gx_args *args, bool is_complex)
+{
+    const gx_map_facts *row = gx_map_row(args->map);
+    return is_complex ? row->complex_flops : row->flops;
+}
+
 double gx_kernel_flops(gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
     bool is_complex = gx_number_is_complex(dtype);
     double add = is_complex ? 2 : 1, mul = is_complex ? 6 : 1;
     double m = (double)args->m, n = (double)args->n, k = (double)args->k;
-
     switch (kernel) {
     case GX_GEMM:
         return (add + mul) * m * n * k;
@@ -136,10 +141,8 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_number dtype, const gx_args *args
     case GX_SYRK:
     case GX_HERK:
         return (add + mul) * n * (n + 1) / 2 * k;
-    case GX_MAP: {
-        const gx_map_facts *row = gx_map_row(args->map);
-        return (is_complex ? row->complex_flops : row->flops) * m * n;
-    }
+    case GX_MAP:
+        return map_flops(args, is_complex) * m * n;
     case GX_CIRCLE: // a product, a sum and a difference for two elements
         return gx_circle_pairs(args) * 3;
     case GX_FUSED:
@@ -170,7 +173,6 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_number dtype, const gx_args *args
     case GX_TRSYL:
     case GX_SYTRF:
     case GX_GEQP3:
-        return (add + mul) * lapack_pairs(kernel, args);
     case GX_FILL:
     case GX_COPY:
     case GX_TRANSPOSE:
@@ -183,5 +185,5 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_number dtype, const gx_args *args
     case GX_KERNEL_COUNT:
         break;
     }
-    return 0;
+    return (add + mul) * lapack_pairs(kernel, args); // 0 of what moves elements alone
 }

@@ -14,7 +14,7 @@
     LOWER(trace) LOWER(trace_product) LOWER(diag) LOWER(arrange) LOWER(formed) LOWER(topk)         \
     LOWER(take) LOWER(stack) LOWER(kron) LOWER(along) LOWER(solve) LOWER(lstsq) LOWER(inverse)     \
     LOWER(pinv) LOWER(det) LOWER(rank) LOWER(cholesky) LOWER(lu) LOWER(qr) LOWER(eig) LOWER(svd)   \
-    LOWER(decomp) LOWER(funm) LOWER(cov) LOWER(grid) LOWER(fft) LOWER(fftfreq)
+    LOWER(decomp) LOWER(equation) LOWER(funm) LOWER(cov) LOWER(grid) LOWER(fft) LOWER(fftfreq)
 
 #define GX_LOWER_DECLARE(NAME) void gx_lower_##NAME(struct gx_exec *x, const gx_node *node);
 GX_LOWERS(GX_LOWER_DECLARE)

@@ -7,6 +7,7 @@
 #include "../spectra/alg_eig.h"
 #include "../spectra/alg_pca.h"
 #include "../spectra/decomp.h"
+#include "../spectra/equation.h"
 #include "../spectra/funm.h"
 #include "lower.h"
 #include "values.h"
@@ -78,6 +79,21 @@ void gx_lower_decomp(gx_exec *x, const gx_node *node)
         put(x, node, k, found.part[k].number, found.part[k].data);
     }
     gx_decomp_clear(&found);
+}
+
+void gx_lower_equation(gx_exec *x, const gx_node *node)
+{
+    gx_mat mat[GX_EQUATION_MATS];
+    gx_solution X = {.data = NULL};
+    gx_equation_args args = {
+        .equation = (gx_equation)((int)node->op->id - (int)GX_OP_SYLVESTER + (int)GX_SYLVESTER)};
+    for (int k = 0; gx_equation_letters[args.equation][k] != 0; k++) {
+        args.mat[k] = gx_input_mat(x, node, k, &mat[k]);
+    }
+    if (gx_alg_equation(x->run, &args, &X) == GX_OK) {
+        put(x, node, 0, X.number, X.data);
+    }
+    gx_mem_free(x->run->ctx->mem, X.data);
 }
 
 void gx_lower_funm(gx_exec *x, const gx_node *node)

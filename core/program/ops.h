@@ -109,6 +109,16 @@ enum { GX_EINSUM_MOST = 12 }; /* operands of einsum */
        "A = Q H Q.H")                                                                              \
     OP(POLAR,     "polar", "U, P = polar(A)", 1, 1, 2, polar, decomp, "A = U P")                   \
     OP(LDL,       "ldl", "L, D, p = ldl(A)", 1, 1, 3, ldl, decomp, "A = L D L.H")                  \
+    OP(SYLVESTER, "sylvester", "sylvester(A, B, Q)", 3, 3, 1, equation, equation,                  \
+       "X with A X + X B = Q")                                                                     \
+    OP(LYAPUNOV,  "lyapunov", "lyapunov(A, Q)", 2, 2, 1, equation, equation,                       \
+       "X with A X + X A.H = Q")                                                                   \
+    OP(LYAPUNOV_DISCRETE, "discrete_lyapunov", "discrete_lyapunov(A, Q)", 2, 2, 1, equation,       \
+       equation, "X with X - A X A.H = Q")                                                         \
+    OP(RICCATI,   "riccati", "riccati(A, B, Q, R)", 4, 4, 1, equation, equation,                   \
+       "continuous algebraic Riccati equation")                                                    \
+    OP(RICCATI_DISCRETE, "discrete_riccati", "discrete_riccati(A, B, Q, R)", 4, 4, 1, equation,    \
+       equation, "discrete algebraic Riccati equation")                                            \
     OP(EIG,       "eig", "values, vectors = eig(A)", 1, 1, 2, eig, eig, "eigenvalues, complex")    \
     OP(EIGH,      "eigh", "values, vectors = eigh(A)", 1, 1, 2, eigh, eig, "of a Hermitian A")     \
     OP(EIGVALS,   "eigvals", "eigvals(A)", 1, 1, 1, eig, eig, "eigenvalues, complex")              \

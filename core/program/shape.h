@@ -38,8 +38,8 @@ bool gx_is_vector(const gx_type *type);
     CHECK(unique) CHECK(take) CHECK(stack) CHECK(kron) CHECK(outer) CHECK(along) CHECK(diff)       \
     CHECK(along_order) CHECK(solve) CHECK(lstsq) CHECK(square) CHECK(pinv) CHECK(square_number)    \
     CHECK(square_real) CHECK(real_number) CHECK(cholesky) CHECK(lu) CHECK(qr) CHECK(eig)           \
-    CHECK(similar) CHECK(polar) CHECK(ldl) CHECK(eigh) CHECK(svd) CHECK(powm) CHECK(cov)           \
-    CHECK(grid) CHECK(fft) CHECK(fft2) CHECK(convolve) CHECK(fftshift) CHECK(fftfreq)
+    CHECK(similar) CHECK(polar) CHECK(ldl) CHECK(equation) CHECK(eigh) CHECK(svd) CHECK(powm)      \
+    CHECK(cov) CHECK(grid) CHECK(fft) CHECK(fft2) CHECK(convolve) CHECK(fftshift) CHECK(fftfreq)
 
 #define GX_CHECK_DECLARE(NAME)                                                                     \
     gx_ref gx_check_##NAME(gx_graph *g, gx_node *node, const gx_ref *in, int count);

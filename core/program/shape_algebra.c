@@ -8,8 +8,10 @@
 **   diag(x) @ A           a scaling of rows; A @ diag(x) of columns
 **   (A.T).T               A
 */
+#include "../spectra/equation.h"
 #include "shape.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static gx_type strong(const gx_graph *g, gx_ref ref)
@@ -357,6 +359,28 @@ gx_ref gx_check_ldl(gx_graph *g, gx_node *node, const gx_ref *in, int count)
     node->type = node->more[0] = t;
     node->more[1] = (gx_type){t.rows, 1, GX_F64, 0, false};
     return is_square(g, in[0]) ? gx_graph_add(g, node, in, 1) : GX_NO_NODE;
+}
+
+/* Matrices by their shapes alone, as the driver looks at them. */
+gx_ref gx_check_equation(gx_graph *g, gx_node *node, const gx_ref *in, int count)
+{
+    gx_equation_args args = {
+        .equation = (gx_equation)((int)node->op->id - (int)GX_OP_SYLVESTER + (int)GX_SYLVESTER)};
+    gx_mat mat[GX_EQUATION_MATS];
+    gx_solution X;
+    gx_err err = {0};
+    for (int k = 0; k < count; k++) {
+        gx_type t = strong(g, in[k]);
+        mat[k] = (gx_mat){.rows = t.rows, .cols = t.cols, .number = t.dtype};
+        const char letter[] = {gx_equation_letters[args.equation][k], 0};
+        snprintf(mat[k].label, sizeof mat[k].label, "%s", gx_graph_label(g, in[k], letter));
+        args.mat[k] = &mat[k];
+    }
+    if (gx_equation_shape(&args, &X, &err) != GX_OK) {
+        return gx_graph_fail(g, "%s", err.text);
+    }
+    node->type = (gx_type){X.rows, X.cols, X.number, 0, false};
+    return gx_graph_add(g, node, in, count);
 }
 
 gx_ref gx_check_eig(gx_graph *g, gx_node *node, const gx_ref *in, int count)

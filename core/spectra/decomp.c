@@ -150,8 +150,8 @@ static void part_factors(const work *w, bool is_hermitian, const int64_t *pivots
 }
 
 /*
-** L = P_1 L_1 P_2 L_2 ...: from the last step on, the rows that each step exchanged are exchanged in
-** its columns and later ones.  order: the row of the triangle that is in each row of L; out: p.
+** L = P_1 L_1 P_2 L_2 ...: from the last step on, the rows that each step exchanged are exchanged
+** in its columns and later ones.  order: the row of the triangle that is in each row of L; out: p.
 */
 static void permute(const work *w, const int64_t *pivots, void *l, int64_t *order, double *p)
 {

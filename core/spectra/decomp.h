@@ -59,8 +59,8 @@ typedef struct gx_decomp {
 } gx_decomp;
 
 /*
-** Refuses, in words: A not square, not symmetric (LDL), NaN and Inf, more memory than there is, what
-** has not converged or could not be sorted.  *result is to be cleared whatever this returns.
+** Refuses, in words: A not square, not symmetric (LDL), NaN and Inf, more memory than there is,
+** what has not converged or could not be sorted.  *result is to be cleared whatever this returns.
 */
 gx_code gx_alg_decompose(gx_run *run, const gx_decomp_args *args, gx_decomp *result);
 void gx_decomp_clear(gx_decomp *result);

@@ -281,15 +281,23 @@ const fault_script fault_scripts[] = {
 
     // Decompositions in memory.
     {"decompositions", HELPERS,
-     "SELECT gx_schur('S', '{\"t\":\"T\",\"z\":\"W\",\"sort\":\"lhp\"}'), "
+     "BEGIN; SELECT gx_schur('S', '{\"t\":\"T\",\"z\":\"W\",\"sort\":\"lhp\"}'), "
      "gx_hessenberg('S', '{\"h\":\"H\"}'), gx_polar('A', '{\"u\":\"U\",\"p\":\"P\"}'), "
-     "gx_qr('A', '{\"pivot\":true,\"q\":\"Q\",\"r\":\"R\",\"p\":\"o\"}')"},
+     "gx_qr('A', '{\"pivot\":true,\"q\":\"Q\",\"r\":\"R\",\"p\":\"o\"}'); "
+     "COMMIT"},
     {"decompositions-tables", SMALL,
      "SELECT part, length(value) FROM gx_schur('S', '{\"output\":\"complex\"}') UNION ALL SELECT "
      "part, length(value) FROM gx_ldl('[[0,1,2],[1,0,3],[2,3,4]]') UNION ALL SELECT part, "
      "length(value) FROM gx_qr('B', '{\"pivot\":true}')"},
     {"decompositions-eval", SMALL,
      "SELECT gx_json(gx_orth('B')), gx_eval('T, Z = schur(S); U, P = polar(T); R := U @ P')"},
+
+    {"equations", SMALL,
+     "SELECT gx_sylvester('S', gx_eye(24, 24), 'S', 'X'), gx_json(gx_lyapunov('[[0.5,2],[0,0.3]]', "
+     "gx_eye(2, 2), '{\"discrete\":true}')), gx_json(gx_lyapunov('[[1,2],[0,3]]', gx_eye(2, 2)))"},
+    {"equations-riccati", SMALL,
+     "SELECT gx_riccati('[[0,1],[0,0]]', '[[0],[1]]', gx_eye(2, 2), '[[1]]', 'X'), "
+     "gx_json(gx_eval('discrete_riccati([[1,1],[0,1]], [[0],[1]], eye(2), eye(1))'))"},
 
     // Few singular values.
     {"svd-krylov", HELPERS,

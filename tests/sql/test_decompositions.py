@@ -1,4 +1,4 @@
-"""gx_schur, gx_hessenberg, gx_polar, gx_ldl, gx_orth, gx_qr with pivots: what LAPACK computes in memory.
+"""gx_schur, gx_hessenberg, gx_polar, gx_ldl, gx_orth, gx_qr with pivots, and matrix equations: what LAPACK computes in memory.
 
 Plan:
   1  LAPACK's ratios below 30 over dtypes x shapes and over the gallery, with huge and tiny scales: what the parts come to is A,
@@ -7,6 +7,7 @@ Plan:
   3  Stored parts and the table are the same; programs too; several names or none, replace.
   4  Refusals to the letter; no part is left behind.
   5  memory_limit is kept, with the bytes in the message; deterministic mode: the same bits for every number of threads.
+  6  Equations: residuals, SciPy's results, stable closed loops; equations without a solution are refused in words.
 """
 import numpy as np
 import pytest
@@ -328,3 +329,172 @@ def test_deterministic(db):
                                   "SELECT value FROM gx_polar('A') UNION ALL "
                                   "SELECT value FROM gx_qr('A', '{\"pivot\":true}')").fetchall()))
     assert len(bits) == 1
+
+
+def solve(db, name, *mats, options="{}"):
+    marks = ", ".join("?" for _ in mats)
+    return to_numpy(q(db, f"SELECT {name}({marks}, ?)", *[from_numpy(np.asfortranarray(x)) for x in mats], options))
+
+
+@pytest.mark.parametrize("dtype", NUMPY)
+def test_sylvester(db, dtype):
+    rng = np.random.default_rng(9)
+    number = NUMPY[dtype]
+    for m, n in [(0, 0), (0, 3), (1, 1), (2, 5), (7, 3), (64, 65), (130, 40), (33, 150)]:
+        a = random_matrix(rng, m, m, dtype) + number(2 * np.sqrt(max(m, 1))) * np.eye(m, dtype=number)
+        b = random_matrix(rng, n, n, dtype) + number(2 * np.sqrt(max(n, 1))) * np.eye(n, dtype=number)
+        c = random_matrix(rng, m, n, dtype)
+        x = to_numpy(q(db, "SELECT gx_sylvester(?, ?, ?)", *map(from_numpy, (a, b, c))))
+        assert x.dtype == c.dtype and x.shape == (m, n)
+        wa, wb, wc, wx = wide(a, b, c, x)
+        below(norm(wa @ wx + wx @ wb - wc), (norm(wa) + norm(wb)) * norm(wx), max(m, n), eps_of(a), "sylvester")
+    real, other = rng.standard_normal((5, 5)), rng.standard_normal((4, 4)) + 1j * rng.standard_normal((4, 4))
+    c = np.asfortranarray(rng.standard_normal((5, 4)).astype(np.float32))
+    x = to_numpy(q(db, "SELECT gx_sylvester(?, ?, ?)", *map(from_numpy, (real, other, c))))
+    assert x.dtype == np.complex128
+    assert np.allclose(x, scipy.linalg.solve_sylvester(real + 0j, other, c.astype(complex)), atol=1e-11)
+
+
+def test_sylvester_gallery(db):
+    for kind in GALLERY:
+        a = gallery(db, kind, 20)
+        b = gallery(db, "tridiag", 9) + np.eye(9) * 100
+        c = np.arange(180.0).reshape(20, 9)
+        x = to_numpy(q(db, "SELECT gx_sylvester(?, ?, ?)", *map(from_numpy, (a, b, c))))
+        below(norm(a @ x + x @ b - c), (norm(a) + norm(b)) * norm(x), 20, eps_of(a), kind)
+
+
+@pytest.mark.parametrize("dtype", NUMPY)
+@pytest.mark.parametrize("discrete", [False, True])
+def test_lyapunov(db, dtype, discrete):
+    rng = np.random.default_rng(10)
+    options = '{"discrete":true}' if discrete else "{}"
+    number = NUMPY[dtype]
+    for n in (0, 1, 2, 5, 33, 64, 100):
+        a = random_matrix(rng, n, n, dtype) / number(3 * np.sqrt(max(n, 1)))
+        if not discrete:
+            a = a - np.eye(n, dtype=number)
+        for hermitian in (False, True):
+            c = random_matrix(rng, n, n, dtype)
+            c = c + c.conj().T if hermitian else c
+            x = solve(db, "gx_lyapunov", a, c, options=options)
+            assert x.dtype == c.dtype
+            if hermitian:
+                assert (x == x.conj().T).all()
+            wa, wc, wx = wide(a, c, x)
+            rest = wx - wa @ wx @ wa.conj().T - wc if discrete else wa @ wx + wx @ wa.conj().T - wc
+            below(norm(rest), (1 + norm(wa)) ** 2 * norm(wx), n, eps_of(a), "lyapunov")
+            if n in (2, 5):
+                said = (scipy.linalg.solve_discrete_lyapunov if discrete else scipy.linalg.solve_continuous_lyapunov)(wa, wc)
+                assert np.allclose(x, said, rtol=1e5 * eps_of(a), atol=1e5 * eps_of(a))
+
+
+def riccati_rest(a, b, c, r, x, discrete):
+    """What is left of the equation, and the gain K."""
+    if discrete:
+        k = np.linalg.solve(r + b.conj().T @ x @ b, b.conj().T @ x @ a)
+        return a.conj().T @ x @ a - a.conj().T @ x @ b @ k + c - x, k
+    k = np.linalg.solve(r, b.conj().T @ x)
+    return a.conj().T @ x + x @ a - x @ b @ k + c, k
+
+
+@pytest.mark.parametrize("dtype", NUMPY)
+@pytest.mark.parametrize("discrete", [False, True])
+def test_riccati(db, dtype, discrete):
+    rng = np.random.default_rng(11)
+    solver = scipy.linalg.solve_discrete_are if discrete else scipy.linalg.solve_continuous_are
+    for n, m in [(1, 1), (2, 1), (3, 2), (8, 3), (30, 4), (4, 6)]:
+        a, b = random_matrix(rng, n, n, dtype), random_matrix(rng, n, m, dtype)
+        a = a / NUMPY[dtype](np.sqrt(n))
+        if discrete and n > 2:
+            a[:, 0] = 0  # a singular A
+        c, r = random_matrix(rng, n, n, dtype), random_matrix(rng, m, m, dtype)
+        c, r = c @ c.conj().T, r @ r.conj().T + 2 * np.eye(m, dtype=NUMPY[dtype])
+        c, r = (c + c.conj().T) / 2, (r + r.conj().T) / 2
+        x = solve(db, "gx_riccati", a, b, c, r, options='{"discrete":true}' if discrete else "{}")
+        assert x.dtype == a.dtype and (x == x.conj().T).all()
+        said = solver(*wide(a, b, c, r))
+        assert norm(x - said) <= (1e-9 if eps_of(a) < 1e-10 else 1e-5) * norm(said)
+        if eps_of(a) < 1e-10:
+            rest, k = riccati_rest(*wide(a, b, c, r, x), discrete)
+            assert norm(rest) < 1e-9 * (1 + norm(x)) ** 2
+            poles = np.linalg.eigvals(a - b @ k)
+            assert (abs(poles) < 1).all() if discrete else (poles.real < 0).all()
+
+
+def test_riccati_large(db):
+    """X of norm 1e11: where SciPy's has a residual of 1e-6 of it."""
+    rng = np.random.default_rng(11)
+    a, b, c = rng.standard_normal((30, 30)), rng.standard_normal((30, 4)), rng.standard_normal((30, 30))
+    c = c @ c.T
+    c = (c + c.T) / 2
+    x = solve(db, "gx_riccati", a, b, c, np.eye(4), options='{"discrete":true}')
+    rest, k = riccati_rest(a, b, c, np.eye(4), x, True)
+    assert norm(x) > 1e9 and norm(rest) < 1e-9 * norm(x)
+    assert (abs(np.linalg.eigvals(a - b @ k)) < 1).all()
+
+
+def test_riccati_known(db):
+    """Laub 1979, examples 1 and 2; the double integrator."""
+    x = solve(db, "gx_riccati", np.array([[0.0, 1], [0, 0]]), np.array([[0.0], [1]]), np.array([[1.0, 0], [0, 2]]), np.eye(1))
+    assert np.allclose(x, [[2, 1], [1, 2]], atol=1e-14)
+    a, b, c = np.array([[4.0, 3], [-4.5, -3.5]]), np.array([[1.0], [-1]]), np.array([[9.0, 6], [6, 4]])
+    x = solve(db, "gx_riccati", a, b, c, np.eye(1))
+    assert np.allclose(x, (1 + np.sqrt(2)) * c, rtol=1e-12)
+    x = solve(db, "gx_riccati", a, b, c, np.eye(1), options='{"discrete":true}')
+    assert np.allclose(x, scipy.linalg.solve_discrete_are(a, b, c, np.eye(1)), rtol=1e-10)
+
+
+MEETS = "the equation has no solution, or many: the eigenvalues "
+NONE = "there is no stabilising solution: the pencil has values on the "
+EQUATIONS = {
+    "gx_sylvester('[[1,2]]', '[[1]]', '[[1]]')": "A is 1x2, but it must be square",
+    "gx_sylvester('[[1]]', '[[1,2]]', '[[1]]')": "B is 1x2, but it must be square",
+    "gx_sylvester('[[1]]', '[[1]]', '[[1,2]]')": "Q is 1x2, but it must be 1x1 here",
+    "gx_sylvester('[[1,2],[0,3]]', '[[-1]]', '[[1],[2]]')": MEETS + "1+0i of A and -1+0i of B add up to 0, within rounding",
+    "gx_lyapunov('[[1]]', '[[1,2]]')": "Q is 1x2, but it must be 1x1 here",
+    "gx_lyapunov('[[0,1],[-1,0]]', '[[1,0],[0,1]]')":
+        MEETS + "0+1i of A and 0-1i of its conjugate transpose add up to 0, within rounding",
+    "gx_lyapunov('[[2,0],[0,0.5]]', '[[1,0],[0,1]]', '{\"discrete\":true}')":
+        MEETS + "2+0i of A and 0.5-0i of its conjugate transpose have the product 1, within rounding",
+    "gx_riccati('[[1]]', '[[1],[2]]', '[[1]]', '[[1]]')": "B is 2x1, but it must be 1x1 here",
+    "gx_riccati('[[1]]', '[[1,2]]', '[[1]]', '[[1]]')": "R is 1x1, but it must be 2x2 here",
+    "gx_riccati('[[1]]', '[[1,2]]', '[[1]]', '[[1,2],[3,4]]')": "R is not symmetric (R[1,0] = 3.0, R[0,1] = 2.0)",
+    "gx_riccati('[[1,0],[0,1]]', '[[1],[2]]', '[[1,2],[3,4]]', '[[1]]')": "Q is not symmetric (Q[1,0] = 3.0, Q[0,1] = 2.0)",
+    "gx_riccati('[[1]]', '[[1]]', '[[1]]', '[[0]]')": "R is singular: the equation has no unique solution",
+    "gx_riccati('[[0]]', '[[0]]', '[[1]]', '[[1]]')": NONE + "imaginary axis, or too near",
+    "gx_riccati('[[1]]', '[[0]]', '[[1]]', '[[1]]', '{\"discrete\":true}')": NONE + "unit circle, or too near",
+    "gx_riccati('[[1]]', '[[0]]', '[[1]]', '[[1]]')":
+        "the stable subspace is singular (pivot 1 is zero): there is no stabilising solution",
+}
+
+
+@pytest.mark.parametrize("call", EQUATIONS)
+def test_equation_refusals(db, call):
+    name = call.split("(")[0]
+    assert error(db, f"SELECT {call}") == f"{name}: {EQUATIONS[call]}"
+
+
+def test_equation_operands(filedb):
+    db = filedb
+    for k in range(4):
+        mats = [from_numpy(np.array([[np.nan if i == k else 1.0]])) for i in range(4)]
+        assert f"{'ABQR'[k]} has NaN at (0, 0)" in error(db, "SELECT gx_riccati(?, ?, ?, ?)", *mats)
+    assert "is sparse" in error(db, "SELECT gx_lyapunov(gx_sparse('[[1]]'), '[[1]]')")
+    assert "m31" in error(db, "SELECT gx_lyapunov('[[1]]', gx_cast('[[1]]', 'm31'))")
+    assert q(db, "SELECT gx_lyapunov('[[1]]', '[[1]]', 'X')") == "X" and q(db, "SELECT gx_get('X', 0, 0)") == 0.5
+    assert "already exists" in error(db, "SELECT gx_lyapunov('[[1]]', '[[1]]', 'X')")
+    q(db, "SELECT gx_config('tile_bytes', '64KiB')")
+    q(db, "SELECT gx_randn(300, 300, 'A')")
+    q(db, "SELECT gx_eye(300, 300, 'I')")
+    q(db, "SELECT gx_config('memory_limit', '2MiB')")
+    assert "memory_limit" in error(db, "SELECT gx_sylvester('A', 'A', 'A')")
+    assert "memory_limit" in error(db, "SELECT gx_riccati('A', 'A', 'I', 'I')")
+
+
+def test_equation_programs(db):
+    for text in ("norm(sylvester([[1,2],[0,3]], [[4]], [[1],[2]]) - [3/35, 2/7])", "norm(lyapunov([[-1]], [[4]]) + 2)",
+                 "norm(discrete_lyapunov([[0.5]], [[3]]) - 4)", "norm(riccati([[0]], [[1]], [[4]], [[1]]) - 2)",
+                 "norm(discrete_riccati([[1]], [[1]], [[1]], [[1]]) - (1 + sqrt(5)) / 2)"):
+        assert q(db, "SELECT gx_eval(?)", text) < 1e-14, text
+    assert "Q is 3x3, but it must be 2x2 here" in error(db, "SELECT gx_eval('lyapunov(eye(2), eye(3))')")

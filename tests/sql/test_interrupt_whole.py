@@ -26,6 +26,11 @@ CALLS = {
     "nullspace": "SELECT gx_norm(gx_nullspace('R'))",
     "rank": "SELECT gx_rank('A')",
     "sqrtm": "SELECT gx_norm(gx_sqrtm('P'))",
+    "schur": "SELECT sum(gx_norm(value)) FROM gx_schur('A')",
+    "hessenberg": "SELECT sum(gx_norm(value)) FROM gx_hessenberg('S')",
+    "ldl": "SELECT sum(gx_norm(value)) FROM gx_ldl('S')",
+    "pivoted qr": "SELECT sum(gx_norm(value)) FROM gx_qr('S', '{\"pivot\":true}')",
+    "riccati": "SELECT gx_norm(gx_riccati('A', 'I', 'I', 'I'))",
     "eig of c128": "SELECT sum(value) FROM gx_eig('C')",
     "svd of c128": "SELECT sum(sigma) FROM gx_svd('C')",
 }
@@ -35,7 +40,8 @@ CALLS = {
 def matrices(db):
     random = np.random.default_rng(7)
     A, S = random.standard_normal((ORDER, ORDER)), random.standard_normal((LARGE, LARGE))
-    stored = {"A": A, "S": S + S.T, "P": A @ A.T + np.eye(ORDER), "C": A + 1j * A.T, "R": A[: ORDER - 2].T @ A[: ORDER - 2]}
+    stored = {"A": A, "S": S + S.T, "P": A @ A.T + np.eye(ORDER), "C": A + 1j * A.T, "R": A[: ORDER - 2].T @ A[: ORDER - 2],
+              "I": np.eye(ORDER)}
     for name, matrix in stored.items():
         db.execute("SELECT gx_store(?, ?)", (name, from_numpy(matrix)))
     return db
@@ -79,5 +85,5 @@ def test_nothing_stored(matrices):
     db = matrices
     forget = "SELECT gx_drop(name) FROM gx WHERE name IN ('s', 'u', 'vt')"
     assert "interrupted" in interrupted(db, "SELECT gx_svd('A', 's', 'u', 'vt')", forget)
-    assert db.execute("SELECT name FROM gx ORDER BY name").fetchall() == [(name,) for name in "ACPRS"]
+    assert db.execute("SELECT name FROM gx ORDER BY name").fetchall() == [(name,) for name in "ACIPRS"]
     assert np.all(np.isfinite(to_numpy(q(db, "SELECT gx_eigvals('S')"))))

@@ -58,7 +58,8 @@ static void slots_are_filled(void **state)
         bool is_real = k == GX_APART || k == GX_MERIT || k == GX_NEAREST || k == GX_MUTUAL;
         for (int d = 0; d < GX_FLOATS; d++) {
             // What these make is held against what it was made of: no oracle.
-            bool is_there = k != GX_TREXC && !(k >= GX_GGES && k <= GX_GEQP3) && k != GX_CIRCLE && k != GX_COMBINE &&
+            bool is_there = k != GX_TREXC && !(k >= GX_GGES && k <= GX_GEQP3) &&
+                            k != GX_CIRCLE && k != GX_COMBINE &&
                             (k != GX_ONE_HOT || d == GX_F64) &&
                             (k != GX_WHOLE || d == GX_F32) &&
                             (!is_real || !gx_number_is_complex((gx_number)d));
