@@ -302,6 +302,10 @@ static void orth(const work *w, gx_svd_result *s)
     while (rank < s->count && s->sigma[rank] > least) {
         rank++;
     }
+    if (s->u == NULL) {
+        part(w, 0, w->m, 0, w->dtype, 0);
+        return;
+    }
     w->result->part[0] =
         (struct gx_decomp_part){s->u, w->m, rank, w->dtype, rank > 0 ? GX_PROP_ORTHOGONAL : 0};
     s->u = NULL;
@@ -311,7 +315,8 @@ static void by_singular_values(const work *w)
 {
     gx_svd_result s = {0};
     gx_svd_args args = {.A = w->args->A, .mode = GX_SVD_ECONOMY, .method = GX_SVD_DENSE};
-    if (gx_alg_svd(w->run, &args, &s) == GX_OK) {
+    bool is_empty = w->least == 0; /* no singular values: nothing runs over 2^40 columns */
+    if (is_empty || gx_alg_svd(w->run, &args, &s) == GX_OK) {
         if (w->args->kind == GX_DECOMP_POLAR) {
             polar(w, &s);
         } else {

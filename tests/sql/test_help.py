@@ -79,7 +79,7 @@ def test_plain_text(db):
     ("gx_trasnpose", "gx_transpose"), ("product", "gx_matmul"), ("regression", "gx_lstsq"), ("multiply", "gx_matmul"),
     ("matrix multiplication", "gx_matmul"), ("dot", "gx_matmul"), ("dot product", "gx_inner"), ("average", "gx_mean"),
     ("concatenate", "gx_hstack"), ("remove", "gx_drop"), ("sort order", "gx_argsort"), ("neighbors", "gx_knn"),
-    ("standard errors", "gx_lm"), ("logistic regression", "gx_glm"), ("t-test", "gx_t_test"), ("pnorm", "gx_cdf"), ("fft", "gx_fft"),
+    ("standard errors", "gx_lm"), ("logistic regression", "gx_glm"), ("t-test", "gx_t_test"), ("pnorm", "gx_cdf"), ("Fourier", "gx_fft"),
     ("nearest neighbor", "gx_knn"), ("gx_sovle", "gx_solve"), ("clustering", "gx_kmeans"), ("standard deviation", "gx_std"),
     ("percentile", "gx_quantile"), ("GPU", "gx_devices"), ("cbind", "gx_hstack"), ("Pearson", "gx_corr"), ("read csv", "gx_import"),
     ("eigenvalue", "gx_eig"), ("pseudoinverse", "gx_pinv"), ("astype", "gx_cast"), ("memory limit", "gx_config"),
