@@ -222,10 +222,10 @@ static gx_code refuse(const gx_mat *A, const void *x, int64_t i0, int64_t j0, in
     return GX_OK;
 }
 
-gx_code gx_grid_read(gx_pass_thread *thread, const gx_mat *A, int64_t i0, int64_t m, void *chunk,
-                     int32_t *to, gx_err *err)
+/* The same of rows in one row of tiles: a tile is read from its beginning to its end. */
+static gx_code read_band(gx_pass_thread *thread, const gx_mat *A, int64_t i0, int64_t m,
+                         int64_t most, void *chunk, int32_t *to, gx_err *err)
 {
-    int64_t most = chunk_cols(m, A->cols);
     bool are_bytes = gx_mat_narrow(A, A->number) == GX_DTYPE_U8;
     gx_dtype as = are_bytes ? GX_DTYPE_U8 : gx_dtype_of(A->number);
     int32_t *whole = (int32_t *)((double *)chunk + m * most);
@@ -242,6 +242,17 @@ gx_code gx_grid_read(gx_pass_thread *thread, const gx_mat *A, int64_t i0, int64_
             return refuse(A, chunk, i0, j, m, n, err);
         }
         spread_i32(whole, m, n, A->cols, to + j);
+    }
+    return GX_OK;
+}
+
+gx_code gx_grid_read(gx_pass_thread *thread, const gx_mat *A, int64_t i0, int64_t m, void *chunk,
+                     int32_t *to, gx_err *err)
+{
+    int64_t most = chunk_cols(m, A->cols), height = gx_max(1, A->tile_rows);
+    for (int64_t i = i0, rows; i < i0 + m; i += rows) {
+        rows = gx_min(i0 + m, (i / height + 1) * height) - i;
+        GX_TRY(read_band(thread, A, i, rows, most, chunk, to + (i - i0) * A->cols, err));
     }
     return GX_OK;
 }

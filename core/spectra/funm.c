@@ -373,7 +373,9 @@ gx_code gx_alg_funm(gx_run *run, const gx_funm_args *args, gx_funm_result *resul
     }
     if (gx_ok(run) && e.w.n > 0) {
         if (is_whole_power(args)) {
-            gx_funm_whole_power(&e.w, e.a, (int64_t)args->power);
+            if (!gx_funm_on_device(&e.w, args, e.a)) {
+                gx_funm_whole_power(&e.w, e.a, (int64_t)args->power);
+            }
             if (e.is_hermitian) {
                 make_hermitian(&e.w, e.a);
                 result->properties = GX_PROP_HERMITIAN;
@@ -381,7 +383,9 @@ gx_code gx_alg_funm(gx_run *run, const gx_funm_args *args, gx_funm_result *resul
         } else if (e.is_hermitian) {
             by_eigenvalues(&e);
         } else if (args->function == GX_FUNM_EXP) {
-            gx_funm_exponential(&e.w, e.a);
+            if (!gx_funm_on_device(&e.w, args, e.a)) {
+                gx_funm_exponential(&e.w, e.a);
+            }
         } else {
             by_schur(&e);
         }

@@ -12,10 +12,7 @@
 */
 #include "funm_matrix.h"
 
-#include "../alg/dense.h"
-
 #include <math.h>
-#include <string.h>
 
 /* Of degrees 3, 5, 7, 13: the largest eta, and the coefficients b_0 .. b_m (Higham 2005). */
 typedef struct pade {
@@ -39,42 +36,6 @@ enum { PADES = sizeof pades / sizeof pades[0], LAST_DEGREE = 13 };
 
 // Scaling -----------------------------------------------------------------------------------------
 
-static double size_at(gx_number dtype, const void *x, int64_t i)
-{
-    const double *d = x;
-    return gx_number_is_complex(dtype) ? hypot(d[2 * i], d[2 * i + 1]) : fabs(d[i]);
-}
-
-/* || |A|^p ||_1: ones^T |A| ... |A|, and the largest; 0 where there is no memory. */
-static double norm_of_abs_power(const gx_funm_work *w, const void *a, int p)
-{
-    void *memory = NULL;
-    int64_t n = w->n;
-    if (gx_dense_alloc(w->run, GX_F64, 2, n, "a norm", &memory) != GX_OK) {
-        return 0;
-    }
-    double *v = memory, *next = v + n, most = 0;
-    for (int64_t j = 0; j < n; j++) {
-        v[j] = 1;
-    }
-    for (int step = 0; step < p; step++) {
-        for (int64_t j = 0; j < n; j++) {
-            double sum = 0;
-            for (int64_t i = 0; i < n; i++) {
-                sum += v[i] * size_at(w->dtype, a, j * n + i);
-            }
-            next[j] = sum;
-        }
-        memcpy(v, next, (size_t)n * sizeof *v);
-        gx_run_poll(w->run);
-    }
-    for (int64_t j = 0; j < n; j++) {
-        most = fmax(most, v[j]);
-    }
-    gx_mem_free(w->run->ctx->mem, memory);
-    return most;
-}
-
 /*
 ** More halvings that rounding asks for: |c| || |A|^(2m+1) || / ||A|| beside the unit roundoff, c
 ** the first coefficient of the error; a already scaled by 2^-s (Al-Mohy & Higham 2009, (5.1)).
@@ -89,7 +50,7 @@ static int more_halvings(const gx_funm_work *w, const void *a, int degree, int s
         c /= i;
     }
     double norm = ldexp(gx_funm_norm1(w, a), -s);
-    double power = norm_of_abs_power(w, a, 2 * degree + 1);
+    double power = gx_funm_norm_of_power(w, a, 2 * degree + 1);
     double log2_alpha = log2(c) + log2(power) - (2.0 * degree + 1) * s - log2(norm);
     double wanted = ceil((log2_alpha + 53) / (2 * degree));
     return norm > 0 && power > 0 && wanted > 0 && wanted < 1100 ? (int)wanted : 0;
@@ -150,7 +111,7 @@ static void approximate(const gx_funm_work *w, const parts *p, const pade *r, vo
 
 static void square(const gx_funm_work *w, void *a, int times, void *room)
 {
-    for (int i = 0; i < times && gx_ok(w->run); i++) {
+    for (int i = 0; i < times && gx_funm_ok(w); i++) {
         gx_funm_multiply(w, 1, GX_NO_TRANS, a, GX_NO_TRANS, a, 0, room);
         gx_funm_copy(w, room, a);
     }
@@ -188,7 +149,7 @@ void gx_funm_exponential(const gx_funm_work *w, void *a)
     // Powers of a huge A would overflow, as its norm itself may: it is halved first, to a norm that
     // cannot.
     int first = 0;
-    for (double norm = gx_funm_norm1(w, a); norm > 0x1p61 && gx_ok(w->run);) {
+    for (double norm = gx_funm_norm1(w, a); norm > 0x1p61 && gx_funm_ok(w);) {
         int halvings = isinf(norm) ? 60 : ilogb(norm) - 60;
         gx_funm_add(w, ldexp(1, -halvings), a, 0, a, a);
         norm = gx_funm_norm1(w, a);
@@ -196,7 +157,7 @@ void gx_funm_exponential(const gx_funm_work *w, void *a)
     }
     parts p = {gx_funm_matrix(w), gx_funm_matrix(w), gx_funm_matrix(w), gx_funm_matrix(w),
                gx_funm_matrix(w)};
-    if (gx_ok(w->run)) {
+    if (gx_funm_ok(w)) {
         gx_funm_multiply(w, 1, GX_NO_TRANS, a, GX_NO_TRANS, a, 0, p.a2);
         gx_funm_multiply(w, 1, GX_NO_TRANS, p.a2, GX_NO_TRANS, p.a2, 0, p.a4);
         gx_funm_multiply(w, 1, GX_NO_TRANS, p.a2, GX_NO_TRANS, p.a4, 0, p.a6);
@@ -219,7 +180,7 @@ static void power_of(const gx_funm_work *w, void *a, int64_t p)
 {
     void *result = gx_funm_matrix(w), *room = gx_funm_matrix(w);
     bool has_result = false;
-    for (int64_t bits = p; bits > 0 && gx_ok(w->run); bits >>= 1) {
+    for (int64_t bits = p; bits > 0 && gx_funm_ok(w); bits >>= 1) {
         if ((bits & 1) != 0 && !has_result) {
             gx_funm_copy(w, a, result);
             has_result = true;
@@ -231,7 +192,7 @@ static void power_of(const gx_funm_work *w, void *a, int64_t p)
             square(w, a, 1, room);
         }
     }
-    if (gx_ok(w->run)) {
+    if (gx_funm_ok(w)) {
         gx_funm_copy(w, result, a);
     }
     gx_funm_free(w, result);

@@ -149,7 +149,7 @@ static void order_stable(const pencil *p, void *z)
 static double divide(const pencil *p, const void *z, void *x)
 {
     int64_t n = p->n;
-    gx_funm_work w = {p->run, "the stable subspace", n, p->dtype};
+    gx_funm_work w = {.run = p->run, .label = "the stable subspace", .n = n, .dtype = p->dtype};
     void *first = gx_funm_matrix(&w);
     for (int64_t j = 0; j < n && gx_ok(p->run); j++) {
         for (int64_t i = 0; i < n; i++) {

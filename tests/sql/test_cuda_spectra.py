@@ -8,6 +8,7 @@ Plan:
   device: as NumPy's, for all dtypes; left vectors of a general matrix on the CPU;
 - gx_plan has a row for the device and one for the CPU, the chosen one first; none for a device without room;
 - a device that returns wrong numbers without a word is found out, and the CPU computes;
+- exponentials and whole powers of matrices, which stay there for all their products;
 - out of device memory in the middle, each call of the device failed in turn, a lost device: the right answer, a remark,
   nothing left behind.
 """
@@ -284,3 +285,37 @@ def test_dense_fails(tmp_path, call, mode):
     got = run(tmp_path, body.format(call=call, mode=mode, reopen=True))
     assert got["points"] >= (1 if call != "*" else 20)
     assert (got["wrong"], got["silent"], got["violations"], got["alive"]) == ([], [], [], {})
+
+
+@pytest.mark.parametrize("dtype, bound", [("f64", 1e-12), ("f32", 1e-5), ("c128", 1e-12), ("c64", 1e-5)])
+def test_exponentials_and_powers(tmp_path, dtype, bound):
+    """There as on the CPU; a singular matrix in words; each call of the device fails once: the CPU's result."""
+    got = run(
+        tmp_path,
+        f"""
+S, G, values = make(n=70, dtype={dtype!r})
+q(db, "SELECT gx_eval('A := G[0:70, :] / 7')")
+statements = ["gx_expm('A')", "gx_powm('A', 5)", "gx_powm(gx_eval('A + 90 * eye(70)'), -3)", "gx_expm(gx_eval('A * 1e-9'))"]
+q(db, "SELECT gx_config('backend', 'cpu')")
+wanted = [to_numpy(q(db, "SELECT " + s)) for s in statements]
+q(db, "SELECT gx_config('backend', 'cuda')")
+result = []
+for s, w in zip(statements, wanted):
+    before = stats(db)
+    x = to_numpy(q(db, "SELECT " + s))
+    result.append([float(np.abs(x - w).max() / np.abs(w).max()), since(db, before)["device_calls"]])
+words = error(db, "SELECT gx_powm(gx_zeros(70, 70), -1)")
+bad = 0
+for n in range(1, 90, 4):
+    mock.order(f"*:{{n}}")
+    x = to_numpy(q(db, "SELECT " + statements[0]))
+    mock.order()
+    bad += not np.abs(x - wanted[0]).max() <= {bound} * np.abs(wanted[0]).max()
+result += [words, bad, mock.counts()['violations']]
+db.close()
+result += [mock.alive()]
+""",
+    )
+    assert all(d <= bound and calls >= 1 for d, calls in got[:4]), got
+    assert "is singular (pivot 1 is zero): it has no negative power" in got[4]
+    assert got[5:] == [0, 0, {}]
