@@ -45,7 +45,7 @@
 #include <string.h>
 
 /* Columns, at most: wider ones are worth a team. */
-enum { MOST_COLUMNS = 320 };
+enum { MOST_COLUMNS = 400 };
 
 /* A panel fits into half of a second-level cache, with the triangle. */
 static const int64_t PANEL_BYTES = 512 << 10;

@@ -10,8 +10,9 @@
 ** as it is for the other drivers.  A column that is nothing but rounding (A has no full rank) is
 ** replaced by one that is orthogonal to the others.
 **
-** Where all of A and its vectors fit in memory the dense driver is faster; where the shorter side
-** is not short, the Krylov driver; in deterministic mode too: bits must not depend on the budget.
+** Half of the triplets of a long matrix or fewer are found so: the dense driver, which has all of A
+** in memory, takes two to three times as long, and its Q has l columns.  Of other matrices, where the
+** dense driver does not fit.  Where the shorter side is not short, by the Krylov driver.
 **
 ** Work: 2 m l^2 flops, 22 l^3, and a product with k columns.  Memory: R, X, Y and a panel, then the
 ** vectors, the long ones twice where A is wide.
@@ -24,10 +25,17 @@
 /* No column of A stays in memory: there is one pass. */
 static const size_t ONE_PASS = SIZE_MAX / 4;
 
+/* Rows for each column of a long matrix; numbers of one that is worth two passes. */
+enum { LONG = 4, WORTH = 1 << 20 };
+
 bool gx_svd_short_is_due(gx_run *run, const gx_svd_args *args)
 {
+    int64_t least = gx_min(args->A->rows, args->A->cols),
+            most = gx_max(args->A->rows, args->A->cols);
+    bool is_faster = most / LONG >= least && 2 * args->k <= least && args->mode != GX_SVD_VALUES &&
+                     most >= WORTH / gx_max(1, least);
     return gx_ok(run) && args->method == GX_SVD_AUTO && gx_svd_short_fits(run, args) &&
-           !gx_svd_dense_fits(run, args);
+           (is_faster || !gx_svd_dense_fits(run, args));
 }
 
 /* R = X S Y^H: *yh, which the caller frees, and the result's values. */
