@@ -3,17 +3,21 @@
 **
 **   with vectors    load A, look for NaN and Inf, GESDD; the k largest (smallest); signs
 **   values alone    the same; where one side is at least twice the other, first a QR of A (of A^H)
-**                   by panels of rows, R := the triangle of [R; panel] (TPQRT), and GESDD of R,
-**                   which has the same singular values (Demmel, Grigori, Hoemmen & Langou 2012)
+**                   by TSQR (alg_tsqr.c), or in little memory by panels of rows, R := the triangle
+**                   of [R; panel] (TPQRT), and GESDD of R, which has the same singular values
+**                   (Demmel, Grigori, Hoemmen & Langou 2012)
 **
 ** Work: 4 m n^2 - 4/3 n^3 flops for values (m >= n), about 6 m n^2 + 20 n^3 with vectors.  Reads A
 ** once.  Memory: A, U and V^H, and GESDD's work space; for values of a tall or wide matrix the
 ** shorter side squared, GESDD of it, and a panel, whatever the longer side.
 */
+#include "../alg/alg_qr.h"
 #include "../alg/dense.h"
 #include "../alg/dense_device.h"
+#include "../alg/small_r.h"
 #include "spectrum_int.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Bytes of a panel of rows: long enough for full speed, short beside the memory. */
@@ -209,6 +213,30 @@ static int64_t panel_rows(const solving *s)
     return rows;
 }
 
+/* The triangle by TSQR; false: there is no room for that, or A has NaN or Inf, to be found. */
+static bool triangle_by_tree(solving *s, const gx_mat *T)
+{
+    gx_run *run = s->run;
+    int64_t n = T->cols;
+    gx_tsqr_plan plan;
+    gx_sink R = {0};
+    gx_mat source;
+    double sum = NAN;
+    gx_plan_tsqr(run, T->rows, n, 0, s->dtype, &plan);
+    if (!gx_ok(run) || is_fixed(s) || !plan.is_possible ||
+        !gx_scratch_fits(run, n, n, s->dtype, 0)) {
+        return false;
+    }
+    if (gx_sink_begin_scratch(run, n, n, s->dtype, 0, &R) == GX_OK &&
+        gx_alg_tsqr(run, &(gx_tsqr_args){.A = T, .R = &R}, &plan) == GX_OK) {
+        gx_sink_source(&R, T->label, &source);
+        gx_dense_load(run, &source, s->dtype, s->a, n);
+        sum = gx_small_norm(s->dtype, s->a, n, n * n, 1);
+    }
+    gx_sink_drop(&R);
+    return isfinite(sum) || !gx_ok(run);
+}
+
 static void reduce_to_triangle(solving *s, const gx_mat *T)
 {
     gx_run *run = s->run;
@@ -216,6 +244,9 @@ static void reduce_to_triangle(solving *s, const gx_mat *T)
     int64_t m = T->rows, n = T->cols;
     void *panel = NULL, *tau = NULL;
     gx_dense_alloc(run, s->dtype, n, n, "the triangle of its QR", &s->a);
+    if (triangle_by_tree(s, T)) {
+        return;
+    }
     int64_t rows = panel_rows(s);
     if (gx_ok(run) &&
         gx_dense_alloc(run, s->dtype, rows, n, "a panel of its rows", &panel) == GX_OK &&
