@@ -303,7 +303,7 @@ static gx_code write_tile(gx_sink *sink, int64_t ti, int64_t tj, const void *src
         gx_stats_close(&sink->run->ctx->stats, GX_STAT_COPY_NS, span);
         src = sink->bounce;
     }
-    return gx_store_write_tile(sink->run->ctx->store, meta, tj * gx_meta_row_tiles(meta) + ti, src,
+    return gx_store_write_tile(sink->run->ctx->store, meta, gx_meta_tile(meta, ti, tj), src,
                                err);
 }
 

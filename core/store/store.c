@@ -67,7 +67,8 @@ static const char *const sql[GX_SQL_COUNT] = {
     [GX_SQL_WRITE_OVER] = "UPDATE main.gx_tile SET data = ?2 WHERE id = ?1",
     [GX_SQL_PATCH] = "EXPLAIN UPDATE main.gx_tile SET data = ?2 WHERE id = ?1",
     [GX_SQL_SET_NAME] = "UPDATE main.gx_meta SET name = ?2 WHERE id = ?1",
-    [GX_SQL_TOUCH] = "UPDATE main.gx_meta SET generation = ?2, properties = ?3 WHERE id = ?1",
+    [GX_SQL_TOUCH] = "UPDATE main.gx_meta SET generation = ?2, properties = ?3, rows = ?4, "
+                     "cols = ?5, tile_rows = ?6, tile_cols = ?7 WHERE id = ?1",
     [GX_SQL_AUX] = "SELECT aux FROM main.gx_meta WHERE id = ?1",
     [GX_SQL_SET_AUX] = "UPDATE main.gx_meta SET aux = ?2 WHERE id = ?1",
     [GX_SQL_DROP_TILES] = "DELETE FROM main.gx_tile WHERE id BETWEEN ?1 AND ?2",
@@ -76,7 +77,8 @@ static const char *const sql[GX_SQL_COUNT] = {
                      "WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
     [GX_SQL_ORPHANS] = "SELECT id >> 32, count(*) FROM main.gx_tile "
                        "WHERE id >> 32 NOT IN (SELECT id FROM main.gx_meta) GROUP BY 1 ORDER BY 1",
-    [GX_SQL_GENERATION] = "SELECT generation, properties FROM main.gx_meta WHERE id = ?1",
+    [GX_SQL_GENERATION] = "SELECT generation, properties, rows, cols, tile_rows, tile_cols "
+                          "FROM main.gx_meta WHERE id = ?1",
     [GX_SQL_UNNAMED] = "SELECT 1 FROM main.gx_meta WHERE id = ?1 AND name IS NULL",
     [GX_SQL_STRANGERS] = "SELECT name, type FROM main.sqlite_master WHERE type <> 'table' "
                          "AND name IN ('gx_meta', 'gx_tile', 'gx_state', 'gx_volumes', "
