@@ -327,7 +327,8 @@ static void take(gx_fn *fn)
         return;
     }
     bool is_rows = axis == 0;
-    if (gx_fn_index(fn, 1, is_rows ? A.rows : A.cols, is_rows ? "row" : "column", &number, &count)) {
+    if (gx_fn_index(fn, 1, is_rows ? A.rows : A.cols, is_rows ? "row" : "column", &number,
+                    &count)) {
         gx_sparse_pick(&fn->run, &A, is_rows, number, count, &fn->dest, &C);
         gx_fn_result_sink(fn, &C);
     }

@@ -32,6 +32,9 @@ void gx_copy_any(gx_run *run, const gx_mat *A, const gx_dest *dest, uint32_t pro
         gx_sink_begin(run, dest, A->rows, A->cols, number, properties, 0, 0, C);
         gx_copy_to_sink(run, A, C);
     }
+    if (dest->name != NULL) {
+        gx_sink_take_names(C, A);
+    }
 }
 
 static void copy(gx_fn *fn, gx_mat *A)

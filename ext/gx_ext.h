@@ -510,7 +510,7 @@ bool gx_eval_prepare_text(gx_fn *fn, const char *text, int first, bool is_plain,
         TABLE(lstsq) TABLE(eig) TABLE(pca) TABLE(det) TABLE(help) TABLE(similar) TABLE(sparse)     \
             TABLE(graph) TABLE(volumes) TABLE(program) TABLE(from) TABLE(composite) TABLE(exact)   \
                 TABLE(lattice) TABLE(dist) TABLE(quantize) TABLE(grid) TABLE(lm) TABLE(multi)      \
-                    TABLE(equation) TABLE(rows) TABLE(tables) /* table_fn.c */
+                    TABLE(equation) TABLE(rows) TABLE(labels) TABLE(tables) /* table_fn.c */
 
 #define GX_FUNCTIONS_DECLARE(name) extern const gx_function gx_functions_##name[];
 GX_FUNCTION_TABLES(GX_FUNCTIONS_DECLARE)

@@ -13,6 +13,8 @@
 */
 #include "rows.h"
 
+#include "../base/names.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -250,10 +252,11 @@ static gx_code set_aside(change *c, gx_sink *aside, gx_mat *copy, gx_err *err)
     if (c->rows == NULL || !is_over_it(c->rows, &c->from)) {
         return GX_OK;
     }
-    gx_sink_begin_scratch(c->run, c->rows->rows, c->rows->cols, c->number, 2 * BOUNCE_BYTES, aside);
-    if (gx_copy_to_sink(c->run, c->rows, aside) != GX_OK) {
+    if (gx_sink_begin_scratch(c->run, c->rows->rows, c->rows->cols, c->number, 2 * BOUNCE_BYTES,
+                              aside) != GX_OK) {
         return gx_fail(err, c->run->err.code, "%s", c->run->err.text);
     }
+    GX_TRY(gx_sink_fill(aside, c->rows, err));
     gx_sink_source(aside, c->rows->label, copy);
     c->rows = copy;
     return GX_OK;
@@ -274,6 +277,58 @@ static gx_code rewrite(change *c, gx_err *err)
     c->to.is_over = gx_store_may_patch(c->store, c->to.schema, NULL) == GX_OK;
     bool is_moved = c->to.down_tiles > 0 && c->to.cols > c->from.cols;
     return write_tiles(c, is_moved, err);
+}
+
+/* The names of the rows that are left, of a matrix whose rows have names; else NULL. */
+static gx_code names_left(change *c, char **left, gx_err *err)
+{
+    gx_mem *mem = c->run->ctx->mem;
+    char *all;
+    void *memory;
+    size_t bytes, length;
+    const char *name;
+    gx_names walk;
+    *left = NULL;
+    GX_TRY(gx_store_read_labels(c->store, &c->from, c->axis, &all, &bytes, err));
+    if (all == NULL) {
+        return GX_OK;
+    }
+    gx_code code = gx_mem_alloc(mem, bytes + 1, "names", &memory, err);
+    if (code == GX_OK) {
+        char *to = *left = memory;
+        int64_t k = 0;
+        *to++ = '[';
+        gx_names_begin(&walk, all, bytes);
+        for (int64_t row = 0; gx_names_next(&walk, &name, &length); row++) {
+            for (; k < c->count && row >= c->list[k].first + end_of(c, k) - c->list[k].at; k++) {
+            }
+            if (k < c->count && row >= c->list[k].first) { // as it stands, quotes and all
+                const char *from = name == NULL ? "null" : name - 1;
+                length += name == NULL ? 4 : 2;
+                memcpy(to, from, length);
+                to += length;
+                *to++ = ',';
+            }
+        }
+        to -= to[-1] == ',';
+        memcpy(to, "]", 2);
+    }
+    gx_mem_free(mem, all);
+    return code;
+}
+
+/* Names stay, but those of rows that are deleted; rows that are appended have none. */
+static gx_code touch(change *c, gx_err *err)
+{
+    char *names = NULL;
+    bool is_shorter = side_of(&c->to, c->axis) < side_of(&c->from, c->axis);
+    GX_TRY(is_shorter ? names_left(c, &names, err) : GX_OK);
+    gx_code code = gx_store_touch(c->store, &c->to, 0, err);
+    if (code == GX_OK && names != NULL) {
+        code = gx_store_write_labels(c->store, &c->to, c->axis, names, strlen(names), err);
+    }
+    gx_mem_free(c->run->ctx->mem, names);
+    return code;
 }
 
 /* Tiles, then the row; tiles that are too many go. */
@@ -297,7 +352,7 @@ static gx_code carry_out(change *c, gx_err *err)
     if (has_fewer) {
         GX_TRY(gx_store_cut_tiles(c->store, &c->to, tiles, err));
     }
-    return gx_store_touch(c->store, &c->to, 0, err);
+    return touch(c, err);
 }
 
 /* The operand's elements become those of the matrix, as gx_store's do. */

@@ -13,8 +13,9 @@
 **   gx_tile   id = matrix id << 32 | tile number, data = the tile's elements
 **   gx_state  key/value: format version, next matrix id, next generation
 **
-** Tile number = tile column * tiles per column + tile row (column-major, like the elements), of a
-** matrix that has grown gx_meta_tile() says it.  A tile holds its elements column-major, little-endian; edge tiles hold just what they need (leading
+** Tile number = tile column * tiles per column + tile row (column-major, like the elements); of a
+** matrix that has grown gx_meta_tile() says it.  A tile holds its elements column-major,
+** little-endian; edge tiles hold just what they need (leading
 ** dimension = the tile's own number of rows).  docs/format.md is the contract.
 **
 ** Matrix ids and generations are never used twice in one database file, so (id, generation) names
@@ -274,6 +275,7 @@ typedef struct gx_table gx_table;
 gx_code gx_table_open(gx_store *store, const char *name, const char *columns, gx_table **table,
                       int64_t *cols, gx_err *err);
 gx_code gx_table_next(gx_table *table, double *row, bool *is_row, gx_err *err);
+const char *gx_table_column(const gx_table *table, int64_t j); /* its name, lent; NULL: no memory */
 void gx_table_close(gx_table *table); /* NULL is a no-op */
 
 // The catalog -------------------------------------------------------------------------------------
@@ -471,6 +473,18 @@ gx_code gx_store_read_aux(gx_store *store, const gx_meta *meta, void **data, siz
 gx_code gx_store_write_aux(gx_store *store, const gx_meta *meta, const void *data, size_t bytes,
                            gx_err *err);
 gx_code gx_store_allows_aux(gx_store *store, size_t bytes, gx_err *err);
+
+/*
+** Names of the rows (axis 0) or columns of a matrix of any kind, a text of base/names.h, which may
+** have fewer names than there are rows.  They stay with the matrix until it is dropped or replaced.
+**
+** read   *names: of the store's governor, the caller's to free, ended by a NUL; NULL: it has none.
+** write  In a storing call, after the last generation.  NULL: it has none from now on.
+*/
+gx_code gx_store_read_labels(gx_store *store, const gx_meta *meta, int axis, char **names,
+                             size_t *bytes, gx_err *err);
+gx_code gx_store_write_labels(gx_store *store, const gx_meta *meta, int axis, const char *names,
+                              size_t bytes, gx_err *err);
 
 /* The directory of a sparse matrix, meta->panels, into its catalog row: before publish. */
 gx_code gx_store_write_panels(gx_store *store, const gx_meta *meta, gx_err *err);

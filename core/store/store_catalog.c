@@ -402,8 +402,8 @@ static gx_code find_replaced(gx_store *store, gx_schema *schema, const gx_meta *
     }
     bool is_alike = old.rows == meta->rows && old.cols == meta->cols && old.dtype == meta->dtype &&
                     old.tile_rows == meta->tile_rows && old.tile_cols == meta->tile_cols &&
-                    old.down_tiles == meta->down_tiles &&
-                    !old.is_sparse && !old.is_spread && !old.is_composite;
+                    old.down_tiles == meta->down_tiles && !old.is_sparse && !old.is_spread &&
+                    !old.is_composite;
     if (is_alike && gx_store_may_patch(store, meta->schema, NULL) == GX_OK) {
         GX_TRY(gx_store_pragma(store->db, schema->name, "secure_delete", setting, err));
         *id = strcmp(setting, SECURE_DELETE_ON) == 0 ? old.id : 0;
@@ -415,6 +415,7 @@ static gx_code find_replaced(gx_store *store, gx_schema *schema, const gx_meta *
 static gx_code forget_row(gx_store *store, gx_schema *schema, int64_t id, gx_err *err)
 {
     sqlite3_stmt *stmt;
+    GX_TRY(gx_store_drop_labels(store, schema, id, -1, err));
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_DROP_META, &stmt, err));
     sqlite3_bind_int64(stmt, 1, id);
     return gx_store_run(store, stmt, err, "writing to", schema->name);
@@ -441,7 +442,7 @@ gx_code gx_store_create(gx_store *store, gx_meta *meta, const char *replaced, gx
                          : take_number(store, schema, "next_id", 1, GX_ID_MAX, &meta->id, err));
     GX_TRY(take_generation(store, schema, &meta->generation, err));
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_CREATE, &stmt, err));
-    const int64_t values[] = {meta->id,        meta->rows,      meta->cols,        meta->dtype,
+    const int64_t values[] = {meta->id,        meta->rows,      meta->cols,     meta->dtype,
                               meta->tile_rows, meta->tile_cols, row_bits(meta), meta->generation};
     for (int i = 0; i < 8; i++) {
         sqlite3_bind_int64(stmt, i + 1, values[i]);
@@ -534,14 +535,19 @@ static gx_code check_touched(gx_store *store, gx_schema *schema, int64_t id,
     sqlite3_stmt *stmt;
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_GENERATION, &stmt, err));
     sqlite3_bind_int64(stmt, 1, id);
-    bool is_same = sqlite3_step(stmt) == SQLITE_ROW;
+    int rc = sqlite3_step(stmt);
+    gx_code code = GX_OK;
+    bool is_same = rc == SQLITE_ROW;
     for (int c = 0; c < TOUCHED && is_same; c++) {
         is_same = sqlite3_column_int64(stmt, c) == values[c];
     }
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
+        code = gx_store_fail(store->db, rc, err, "reading %s", schema->name);
+    } else if (!is_same) {
+        code = gx_fail(err, GX_AUTH, "not authorized: gx_meta of %s stays as it is", schema->name);
+    }
     sqlite3_reset(stmt);
-    return is_same ? GX_OK
-                   : gx_fail(err, GX_AUTH, "not authorized: gx_meta of %s stays as it is",
-                             schema->name);
+    return code;
 }
 
 gx_code gx_store_touch(gx_store *store, gx_meta *meta, uint32_t properties, gx_err *err)
@@ -566,6 +572,7 @@ gx_code gx_store_touch(gx_store *store, gx_meta *meta, uint32_t properties, gx_e
     }
     GX_TRY(gx_store_run(store, stmt, err, "writing to", schema->name));
     GX_TRY(check_touched(store, schema, meta->id, values, err));
+    GX_TRY(gx_store_keep_labels(store, schema, meta->id, meta->generation, generation, err));
     if ((before & GX_PROP_FACTOR) != 0 && (properties & GX_PROP_FACTOR) == 0) {
         GX_TRY(gx_store_write_aux(store, meta, NULL, 0, err));
     }

@@ -509,6 +509,7 @@ gx_code gx_store_erase(gx_store *store, gx_schema *schema, int64_t id, gx_err *e
     sqlite3_stmt *stmt;
     if (id >= 1 && id <= GX_ID_MAX) { // else the row is damaged and owns no tiles
         GX_TRY(erase_tiles(store, schema, id, 0, err));
+        GX_TRY(gx_store_drop_labels(store, schema, id, -1, err));
     }
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_DROP_META, &stmt, err));
     sqlite3_bind_int64(stmt, 1, id);

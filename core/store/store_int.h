@@ -49,6 +49,10 @@ typedef enum gx_sql {
     GX_SQL_EXTENTS,    /* (set) -> a row of gx_extent: in ascending order of offsets */
     GX_SQL_SET_EXTENT, /* (id, set, offset, length, stamp)                       */
     GX_SQL_DROP_EXTENTS, /* (first id, last id)                                  */
+    GX_SQL_LABELS,     /* (id, generation) -> names                              */
+    GX_SQL_SET_LABELS, /* (id, generation, names)                                */
+    GX_SQL_KEEP_LABELS, /* (first id, last id, generation before, now)           */
+    GX_SQL_DROP_LABELS, /* (first id, last id)                                   */
     GX_SQL_COUNT
 } gx_sql;
 
@@ -282,6 +286,15 @@ static inline int64_t gx_tile_rowid(int64_t id, int64_t tile)
 {
     return (int64_t)((uint64_t)id << 32 | (uint64_t)tile);
 }
+
+// store_labels.c ----------------------------------------------------------------------------------
+
+/* A matrix has a new generation: its names follow. */
+gx_code gx_store_keep_labels(gx_store *store, gx_schema *schema, int64_t id, int64_t before,
+                             int64_t generation, gx_err *err);
+
+/* axis -1: of both. */
+gx_code gx_store_drop_labels(gx_store *store, gx_schema *schema, int64_t id, int axis, gx_err *err);
 
 // store_panels.c ----------------------------------------------------------------------------------
 

@@ -153,7 +153,8 @@ static gx_code check_shape(const gx_meta *meta, const char *label, gx_err *err)
 static void set_bits(gx_meta *meta, int64_t properties)
 {
     meta->down_tiles = properties >> GX_META_DOWN_AT;
-    meta->properties = (uint32_t)properties & ~(GX_META_SPREAD | GX_META_SPARSE | GX_META_COMPOSITE);
+    meta->properties =
+        (uint32_t)properties & ~(GX_META_SPREAD | GX_META_SPARSE | GX_META_COMPOSITE);
     meta->is_spread = (properties & GX_META_SPREAD) != 0;
     meta->is_sparse = (properties & GX_META_SPARSE) != 0;
     meta->is_composite = (properties & GX_META_COMPOSITE) != 0;
