@@ -14,6 +14,7 @@
 #include "rows.h"
 
 #include "../base/names.h"
+#include "sparse.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -356,7 +357,7 @@ static gx_code carry_out(change *c, gx_err *err)
 }
 
 /* The operand's elements become those of the matrix, as gx_store's do. */
-static gx_code check_rows(change *c, gx_err *err)
+static gx_code check_shape(const change *c, gx_err *err)
 {
     int across = 1 - c->axis;
     int64_t have = across == 1 ? c->rows->cols : c->rows->rows;
@@ -366,7 +367,12 @@ static gx_code check_rows(change *c, gx_err *err)
                        c->from.name, (long long)c->from.rows, (long long)c->from.cols,
                        across == 1 ? "columns" : "rows");
     }
-    GX_TRY(gx_dtype_takes(c->to.dtype, c->rows->number, c->rows->label, err));
+    return gx_dtype_takes(c->to.dtype, c->rows->number, c->rows->label, err);
+}
+
+static gx_code check_rows(change *c, gx_err *err)
+{
+    GX_TRY(check_shape(c, err));
     const gx_dest like = {.has_dtype = true, .dtype = c->to.dtype};
     bool is_field = c->to.dtype == GX_DTYPE_M31;
     c->is_verbatim =
@@ -392,10 +398,21 @@ static gx_code refuse(const gx_meta *meta, gx_err *err)
                : GX_OK;
 }
 
+static gx_code append_sparse(change *c, gx_err *err)
+{
+    if (c->axis == 1) {
+        return gx_fail(err, GX_ARG, "%s is sparse: columns are appended to dense matrices alone",
+                       c->from.name);
+    }
+    GX_TRY(check_shape(c, err));
+    return gx_sparse_append(c->run, &c->to, c->rows, is_over_it(c->rows, &c->from), c->saturate,
+                            err);
+}
+
 static gx_code change_it(change *c, gx_meta *meta, gx_err *err)
 {
     GX_TRY(gx_store_begin(c->store, meta->schema, err));
-    gx_code code = carry_out(c, err);
+    gx_code code = c->from.is_sparse ? append_sparse(c, err) : carry_out(c, err);
     gx_code ended = gx_store_end(c->store, code == GX_OK, err);
     code = code == GX_OK ? ended : code;
     if (code == GX_OK) {
@@ -420,18 +437,27 @@ static int64_t default_side(const change *c, int64_t other)
     return most > MULTIPLE ? most / MULTIPLE * MULTIPLE : most;
 }
 
+/* May the matrix have so many more? */
+static gx_code check_room(const change *c, int64_t count, gx_err *err)
+{
+    size_t bytes;
+    int64_t side = side_of(&c->from, c->axis);
+    int64_t rows = c->from.rows + (c->axis == 0 ? count : 0);
+    int64_t cols = c->from.cols + (c->axis == 1 ? count : 0);
+    return gx_dtype_matrix_bytes(rows, cols, c->from.dtype, &bytes)
+               ? GX_OK
+               : gx_fail(err, GX_TOOBIG, "%lld more for %s, which has %lld: " GX_SIZES_TEXT,
+                         (long long)count, c->from.name, (long long)side);
+}
+
 /* The new shape, of the tiles too.  One row of tiles may become taller. */
 static gx_code grow(change *c, int64_t count, gx_err *err)
 {
     gx_meta *to = &c->to;
     const gx_meta *from = &c->from;
-    size_t bytes;
-    int64_t tiles, side = side_of(from, c->axis);
-    *(c->axis == 0 ? &to->rows : &to->cols) = count > GX_SIDE_MAX ? -1 : side + count;
-    if (count > GX_SIDE_MAX || !gx_dtype_matrix_bytes(to->rows, to->cols, to->dtype, &bytes)) {
-        return gx_fail(err, GX_TOOBIG, "%lld more for %s, which has %lld: " GX_SIZES_TEXT,
-                       (long long)count, from->name, (long long)side);
-    }
+    int64_t tiles;
+    GX_TRY(check_room(c, count, err));
+    *(c->axis == 0 ? &to->rows : &to->cols) += count;
     if (from->rows == 0 || from->cols == 0) {
         return gx_tile_shape(to->rows, to->cols, to->dtype, gx_store_max_tile_bytes(c->store),
                              &to->tile_rows, &to->tile_cols, err);
@@ -465,12 +491,14 @@ gx_code gx_rows_append(gx_run *run, gx_meta *meta, int axis, gx_mat *rows, bool 
     c.saturate = saturate;
     c.list = side_of(meta, axis) > 0 ? list : list + 1;
     c.count = side_of(meta, axis) > 0 ? 2 : 1;
-    GX_TRY(refuse(meta, err));
-    GX_TRY(check_rows(&c, err));
-    if (count == 0) {
-        return GX_OK;
+    if (!meta->is_sparse) {
+        GX_TRY(refuse(meta, err));
+        GX_TRY(check_rows(&c, err));
     }
-    GX_TRY(grow(&c, count, err));
+    if (count == 0) {
+        return meta->is_sparse ? check_shape(&c, err) : GX_OK;
+    }
+    GX_TRY(meta->is_sparse ? check_room(&c, count, err) : grow(&c, count, err));
     return change_it(&c, meta, err);
 }
 

@@ -1,5 +1,5 @@
 /*
-** Rows of a stored dense matrix: appended, overwritten, deleted, read by their numbers.  axis 0:
+** Rows of a stored matrix, dense but for appending: appended, overwritten, deleted, read by their numbers.  axis 0:
 ** rows; 1: columns, and then "row" below is a column.
 **
 ** The matrix is changed where it is, tile by tile, within the transaction of the statement: it
@@ -29,7 +29,8 @@
 ** what is out of range becomes the nearest that it has.  They may be those of the matrix itself, or
 ** computed from it.  i64 that become i64 are moved as bytes, and `rows` is read so from then on.
 ** GX_ARG: a shape that does not fit, a dtype, rows past what a matrix may have; a factorisation, a
-** sparse matrix, a composite or a quantised one.
+** composite or a quantised one.  A sparse matrix takes rows as new panels, and no columns; meta has
+** no panels afterwards.
 */
 gx_code gx_rows_append(gx_run *run, gx_meta *meta, int axis, gx_mat *rows, bool saturate,
                        gx_err *err);

@@ -71,6 +71,9 @@ const fault_script fault_scripts[] = {
      "ROLLBACK TO s; SELECT gx_set_rows('A', '[4,47]', gx_ones(2, 24)); COMMIT"},
     {"append-volumes", VOLUMES(2) "SELECT gx_copy('A', 'V');",
      "SELECT gx_append('V', gx_ones(20, 24))"},
+    {"append-sparse", SMALL "SELECT gx_sparse('A', 'P');",
+     "BEGIN; SELECT gx_append('P', gx_sparse('A')), gx_append('P', gx_ones(2, 24)); SELECT "
+     "gx_append('P', 'P'); COMMIT"},
     {"set-rows", SMALL, "SELECT gx_set_rows('A', '[30,-1,2]', gx_ones(3, 24))"},
     {"delete-rows",
      SMALL "SELECT gx_append('A', gx_ones(30, 24));"

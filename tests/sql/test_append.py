@@ -379,6 +379,38 @@ def test_whole_numbers_keep_their_digits(db):
     same(db, np.vstack([np.ones((1, 2)), big.astype("f8")]), "F")
 
 
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "i4"])
+def test_sparse(filedb, dtype):
+    """Panels are added; the last one is written again where it is not half full."""
+    rng = np.random.default_rng(5)
+    q(filedb, "SELECT gx_config('tile_bytes', 2048)")
+    def rows(count):
+        return matrix(rng, np.dtype(dtype), count, 30) * (rng.random((count, 30)) < 0.2)
+    def check():
+        assert (to_numpy(q(filedb, "SELECT gx_dense('A')")) == a).all() and q(filedb, "SELECT gx_check()") == "ok"
+        assert q(filedb, "SELECT nnz FROM gx WHERE name = 'A'") == np.count_nonzero(a)
+    a = rows(50).astype(dtype)
+    q(filedb, "SELECT gx_sparse(?, 'A')", from_numpy(a))
+    for k in range(12):
+        new = rows([1, 1, 0, 7, 40, 1][k % 6]).astype(dtype)
+        before = dict(filedb.execute("SELECT id, data FROM gx_tile"))
+        q(filedb, "SELECT gx_append('A', " + ("gx_sparse(?)" if k % 2 else "?") + ")", from_numpy(new))
+        a = np.vstack([a, new])
+        check()
+        after = dict(filedb.execute("SELECT id, data FROM gx_tile"))
+        assert sum(after[tile] != data for tile, data in before.items()) <= 1
+    q(filedb, "SELECT gx_append('A', 'A')")
+    a = np.vstack([a, a])
+    check()
+    filedb.execute("BEGIN")
+    q(filedb, "SELECT gx_append('A', gx_ones(5, 30))")
+    filedb.execute("ROLLBACK")
+    check()
+    q(filedb, "SELECT gx_sparse(?, 'E')", from_numpy(a[:0]))
+    q(filedb, "SELECT gx_append('E', 'A')")
+    assert (to_numpy(q(filedb, "SELECT gx_dense('E')")) == a).all() and q(filedb, "SELECT gx_check()") == "ok"
+
+
 # 6. ------------------------------------------------------------------------------------------------
 
 def test_refused(few):
@@ -389,7 +421,7 @@ def test_refused(few):
     q(db, "SELECT gx_quantize('A', 'i8', 'Q')")
     for sql in ["gx_append('X', '[[1]]')", "gx_append('[1]', '[1]')", "gx_append('A', '[[1,2]]')", "gx_append('A', 1, '{\"axis\":1}')",
                 "gx_append('A', gx_ones(1, 20), '{\"axis\":2}')", "gx_append('A', gx_ones(1, 20), '{\"rows\":2}')",
-                "gx_append('A', NULL)", "gx_append(NULL, '[1]')", "gx_append('S', '[[1,2]]')", "gx_append('L', '[[1,2]]')",
+                "gx_append('A', NULL)", "gx_append(NULL, '[1]')", "gx_append('S', '[[1,2,3]]')", "gx_append('S', '[1,2]', '{\"axis\":1}')", "gx_set_rows('S', 0, '[[1,2]]')", "gx_append('L', '[[1,2]]')",
                 "gx_append('P', gx_ones(1, 20))", "gx_append('Q', gx_ones(1, 20))", "gx_delete_rows('A', '[30]')",
                 "gx_delete_rows('A', '[-31]')", "gx_delete_rows('A', '[1.5]')", "gx_delete_rows('A', '[\"1+2i\"]')",
                 "gx_delete_rows('A', 'nothing')", "gx_delete_rows('S', '[0]')", "gx_set_rows('A', '[1,1]', gx_ones(2, 20))",
