@@ -38,10 +38,11 @@ static void labels(gx_fn *fn)
         return;
     }
     gx_names_check(names, bytes, &count);
+    int64_t side = axis == 0 ? meta.rows : meta.cols;
     gx_text_begin(&text, &fn->run);
+    gx_text_expect(&text, bytes + 5 * (size_t)(side - count));
     gx_text_put(&text, names, bytes - 1);
-    for (int64_t side = axis == 0 ? meta.rows : meta.cols; count < side && gx_ok(&fn->run);
-         count++) {
+    for (; count < side && gx_ok(&fn->run); count++) {
         gx_text_puts(&text, count == 0 ? "null" : ",null");
     }
     gx_text_puts(&text, "]");

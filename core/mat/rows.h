@@ -1,6 +1,6 @@
 /*
-** Rows of a stored matrix, dense but for appending: appended, overwritten, deleted, read by their numbers.  axis 0:
-** rows; 1: columns, and then "row" below is a column.
+** Rows of a stored matrix: appended, overwritten, deleted, read by their numbers.  axis 0: rows; 1:
+** columns, and then "row" below is a column.  The matrix is dense, or sparse and appended to.
 **
 ** The matrix is changed where it is, tile by tile, within the transaction of the statement: it
 ** keeps its id and name, gets a new generation, and loses its properties (*meta is updated).  What

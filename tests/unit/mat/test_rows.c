@@ -1,6 +1,6 @@
 /*
-** Rows appended, overwritten, deleted and read by their numbers (core/mat/rows.h), as what builds on
-** them calls it: blocks in memory, on a context without a database file.
+** Rows appended, overwritten, deleted and read by their numbers (core/mat/rows.h), as what builds
+** on them calls it: blocks in memory, on a context without a database file.
 **
 ** Plan:
 **   1. random changes on both axes beside an array: blocks of the stored dtype, with gaps between
