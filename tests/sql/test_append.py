@@ -429,6 +429,5 @@ def test_refused(few):
                 "gx_set_rows('A', '[1,-29]', gx_ones(2, 20))", "gx_append('A', gx_zeros(0, 19))",
                 "gx_set_rows('L', '[0]', '[[1,2]]')"]:
         text = error(db, "SELECT " + sql)
-        print(sql, "->", text)
         assert text.startswith(sql.split("(")[0] + ": "), text
     same(db, a)
