@@ -761,3 +761,31 @@ gx_code gx_arg_row(gx_ctx *ctx, sqlite3_value *value, const char *label, const g
     gx_mem_free(ctx->mem, row.owned);
     return rc;
 }
+
+bool gx_fn_index(gx_fn *fn, int index, int64_t side, const char *what, int64_t **number,
+                 int64_t *count)
+{
+    gx_mat list;
+    gx_reader *reader = NULL;
+    if (!gx_fn_matrix(fn, index, "index", &list)) {
+        return false;
+    }
+    *count = list.rows * list.cols;
+    *number = gx_fn_alloc(fn, (size_t)gx_max(1, *count) * sizeof **number, "index");
+    double *given = gx_fn_alloc(fn, (size_t)gx_max(1, *count) * sizeof *given, "index");
+    bool is_read = gx_ok(&fn->run) && gx_look_open(fn, &list, &reader);
+    if (is_read && *count > 0) {
+        is_read = gx_fn_check(fn, gx_mat_read(&fn->run, &list, reader, 0, 0, list.rows, list.cols,
+                                              GX_F64, given, list.rows, &fn->err));
+    }
+    gx_reader_close(reader);
+    for (int64_t k = 0; is_read && k < *count; k++) {
+        double from_end = given[k] < 0 ? given[k] + (double)side : given[k];
+        if (!(from_end >= 0 && from_end < (double)side) || from_end != floor(from_end)) {
+            return gx_fn_fail(fn, "there is no %s %g: there are %lld", what, given[k],
+                              (long long)side);
+        }
+        (*number)[k] = (int64_t)from_end;
+    }
+    return is_read;
+}

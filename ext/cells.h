@@ -12,9 +12,9 @@
 
 #include "gx_ext.h"
 
-/* Columns of gx_cells and gx_rows.  The last of each is hidden: the argument. */
+/* Columns of gx_cells and gx_rows.  Hidden: the argument, and the name of the row. */
 enum { GX_CELLS_I = 0, GX_CELLS_J, GX_CELLS_VALUE, GX_CELLS_IMAG, GX_CELLS_MATRIX };
-enum { GX_ROWS_I = 0, GX_ROWS_ROW, GX_ROWS_MATRIX };
+enum { GX_ROWS_I = 0, GX_ROWS_ROW, GX_ROWS_MATRIX, GX_ROWS_LABEL };
 
 // What a connection has ---------------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ static gx_code read_part(const gx_scan *scan, gx_reader *reader, int64_t ti, int
                          const gx_rect *part, char *dst, int64_t ld, gx_err *err)
 {
     const gx_meta *meta = &scan->A.meta;
-    int64_t tile = tj * gx_meta_row_tiles(meta) + ti;
+    int64_t tile = gx_meta_tile(meta, ti, tj);
     int64_t height = gx_meta_tile_height(meta, ti);
     int64_t m = part->i1 - part->i0, n = part->j1 - part->j0;
     int64_t first = (part->j0 - tj * meta->tile_cols) * height + part->i0 - ti * meta->tile_rows;
@@ -236,7 +236,7 @@ gx_code gx_hot_visit(gx_scan *scan, const gx_rect *rect, gx_rect *whole, const c
     if (hot == NULL) {
         return GX_OK;
     }
-    int64_t number = tj * gx_meta_row_tiles(meta) + ti;
+    int64_t number = gx_meta_tile(meta, ti, tj);
     struct gx_hot_tile *tile = account(hot, number, scan->shared->ctx->mem);
     if (tile->data == NULL) {
         bool is_first = tile->spent == 0; // one query for one cell reads that cell

@@ -92,7 +92,7 @@ static gx_dtype real_dtype(const gx_meta *meta)
 static uint64_t key_of(const gx_meta *meta, int64_t i, int64_t j)
 {
     int64_t ti = i / meta->tile_rows, tj = j / meta->tile_cols;
-    int64_t tile = tj * gx_meta_row_tiles(meta) + ti;
+    int64_t tile = gx_meta_tile(meta, ti, tj);
     int64_t inside =
         (j - tj * meta->tile_cols) * gx_meta_tile_height(meta, ti) + (i - ti * meta->tile_rows);
     return (uint64_t)tile << 32 | (uint64_t)(inside * parts(meta));

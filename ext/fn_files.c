@@ -175,6 +175,8 @@ static const gx_option export_keys[] = {
     {"precision=[1,17]", GX_OPT_INT, offsetof(export_options, file.precision),
      offsetof(export_options, file.has_precision)},
     {"delimiter", GX_OPT_TEXT, offsetof(export_options, delimiter), 0},
+    {"header", GX_OPT_BOOL, offsetof(export_options, file.header),
+     offsetof(export_options, file.has_header)},
     {"symmetry=auto|general", GX_OPT_WORD, offsetof(export_options, symmetry),
      offsetof(export_options, has_symmetry)},
     {NULL, GX_OPT_END, 0, 0}};
@@ -198,6 +200,9 @@ static bool check_export(gx_fn *fn, export_options *opt, gx_file_format format)
     }
     if (opt->delimiter[0] != '\0' && format != GX_FILE_CSV) {
         return gx_fn_fail(fn, "option \"delimiter\" is for csv, tsv and txt");
+    }
+    if (opt->file.has_header && format != GX_FILE_CSV) {
+        return gx_fn_fail(fn, "option \"header\" is for csv, tsv and txt");
     }
     if (opt->has_symmetry && format != GX_FILE_MTX) {
         return gx_fn_fail(fn, "option \"symmetry\" is for mtx");

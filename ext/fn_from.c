@@ -4,7 +4,9 @@
 */
 #include "gx_ext.h"
 
+
 #include "../core/alg/alg.h"
+#include "../core/base/names.h"
 #include "../core/mat/assembly.h"
 
 #include <inttypes.h>
@@ -417,8 +419,30 @@ static gx_code add_rows(gx_table *table, gx_stack *stack, int64_t cols, gx_numbe
     }
 }
 
+/* What the columns are called, as a list of base/names.h. */
+static gx_code take_names(gx_mem *mem, const gx_table *table, int64_t cols, char **names,
+                          gx_err *err)
+{
+    size_t used = 1;
+    void *list;
+    for (int64_t j = 0; j < cols; j++) {
+        const char *name = gx_table_column(table, j);
+        used += 6 * (name == NULL ? 0 : strlen(name)) + 3;
+    }
+    GX_TRY(gx_mem_alloc(mem, used + 2, "names of columns", &list, err));
+    char *to = *names = list;
+    *to++ = '[';
+    for (int64_t j = 0; j < cols; j++) {
+        const char *name = gx_table_column(table, j);
+        to += gx_names_quote(name == NULL ? "" : name, name == NULL ? 0 : strlen(name), to);
+        *to++ = j + 1 < cols ? ',' : ']';
+    }
+    memcpy(to, cols > 0 ? "" : "]", cols > 0 ? 1 : 2);
+    return GX_OK;
+}
+
 static gx_code collect(gx_fn *fn, const char *name, const char *columns, gx_number dtype,
-                       gx_stack **stack, gx_err *err)
+                       gx_stack **stack, char **names, gx_err *err)
 {
     gx_scatter_spec spec = {.rows = -1, .dtype = dtype};
     gx_mem *mem = fn->ctx->mem;
@@ -429,6 +453,9 @@ static gx_code collect(gx_fn *fn, const char *name, const char *columns, gx_numb
                                 "a row", &row, err);
     if (code == GX_OK) {
         code = gx_stack_create(fn->ctx, &spec, stack, err);
+    }
+    if (code == GX_OK && fn->dest.name != NULL) {
+        code = take_names(mem, table, spec.cols, names, err);
     }
     if (code == GX_OK) {
         code = add_rows(table, *stack, spec.cols, dtype, row, err);
@@ -445,6 +472,7 @@ static void from_table(gx_fn *fn)
     const char *name, *columns;
     int dest_index;
     gx_stack *stack = NULL;
+    char *names = NULL;
     gx_sink sink;
     if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_text(fn, 0, "name", &name) ||
         !take_columns(fn, &columns, &dest_index) || !gx_fn_dest(fn, dest_index, &fn->dest) ||
@@ -455,10 +483,15 @@ static void from_table(gx_fn *fn)
     }
     gx_number number = gx_dest_number(&fn->dest, GX_F64);
     fn->dest.is_streamed = true;
-    if (gx_fn_check(fn, collect(fn, name, columns, number, &stack, &fn->err))) {
+    if (gx_fn_check(fn, collect(fn, name, columns, number, &stack, &names, &fn->err))) {
         gx_stack_finish(stack, &fn->run, &fn->dest, &sink);
+        if (gx_ok(&fn->run) && names != NULL) {
+            gx_sink_names(&sink, 1, names);
+            names = NULL;
+        }
         gx_fn_result_sink(fn, &sink);
     }
+    gx_mem_free(fn->ctx->mem, names);
     gx_stack_free(stack);
 }
 

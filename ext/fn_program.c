@@ -15,7 +15,6 @@
 #include "../core/fft/fft.h"
 #include "../core/program/ops.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -310,34 +309,6 @@ static bool is_sparse_call(gx_fn *fn)
     return is_sparse;
 }
 
-/* Numbers of lines, from the end where negative, in memory of the call's. */
-static bool take_index(gx_fn *fn, int64_t side, const char *what, int64_t **number, int64_t *count)
-{
-    gx_mat list;
-    gx_reader *reader = NULL;
-    if (!gx_fn_matrix(fn, 1, "index", &list)) {
-        return false;
-    }
-    *count = list.rows * list.cols;
-    *number = gx_fn_alloc(fn, (size_t)gx_max(1, *count) * sizeof **number, "index");
-    double *given = gx_fn_alloc(fn, (size_t)gx_max(1, *count) * sizeof *given, "index");
-    bool is_read = gx_ok(&fn->run) && gx_look_open(fn, &list, &reader);
-    if (is_read && *count > 0) {
-        is_read = gx_fn_check(fn, gx_mat_read(&fn->run, &list, reader, 0, 0, list.rows, list.cols,
-                                              GX_F64, given, list.rows, &fn->err));
-    }
-    gx_reader_close(reader);
-    for (int64_t k = 0; is_read && k < *count; k++) {
-        double from_end = given[k] < 0 ? given[k] + (double)side : given[k];
-        if (!(from_end >= 0 && from_end < (double)side) || from_end != floor(from_end)) {
-            return gx_fn_fail(fn, "there is no %s %g: there are %lld", what, given[k],
-                              (long long)side);
-        }
-        (*number)[k] = (int64_t)from_end;
-    }
-    return is_read;
-}
-
 /* Its panels are read once, and stay what they are; anything else as programs do it. */
 static void take(gx_fn *fn)
 {
@@ -356,7 +327,8 @@ static void take(gx_fn *fn)
         return;
     }
     bool is_rows = axis == 0;
-    if (take_index(fn, is_rows ? A.rows : A.cols, is_rows ? "row" : "column", &number, &count)) {
+    if (gx_fn_index(fn, 1, is_rows ? A.rows : A.cols, is_rows ? "row" : "column", &number,
+                    &count)) {
         gx_sparse_pick(&fn->run, &A, is_rows, number, count, &fn->dest, &C);
         gx_fn_result_sink(fn, &C);
     }

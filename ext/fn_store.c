@@ -32,6 +32,9 @@ void gx_copy_any(gx_run *run, const gx_mat *A, const gx_dest *dest, uint32_t pro
         gx_sink_begin(run, dest, A->rows, A->cols, number, properties, 0, 0, C);
         gx_copy_to_sink(run, A, C);
     }
+    if (dest->name != NULL) {
+        gx_sink_take_names(C, A);
+    }
 }
 
 static void copy(gx_fn *fn, gx_mat *A)
@@ -183,7 +186,7 @@ static gx_code write_element(gx_store *store, gx_meta *meta, int64_t i, int64_t 
     int64_t at =
         (j - tj * meta->tile_cols) * gx_meta_tile_height(meta, ti) + i - ti * meta->tile_rows;
     GX_TRY(gx_store_begin(store, meta->schema, err));
-    gx_code rc = gx_store_patch_tile(store, meta, tj * gx_meta_row_tiles(meta) + ti,
+    gx_code rc = gx_store_patch_tile(store, meta, gx_meta_tile(meta, ti, tj),
                                      (size_t)at * count, count, bytes, err);
     if (rc == GX_OK) {
         rc = gx_store_touch(store, meta, 0, err);

@@ -231,6 +231,13 @@ bool gx_fn_int(gx_fn *fn, int index, const char *label, int64_t *out);  /* an in
 bool gx_fn_size(gx_fn *fn, int index, const char *label, int64_t *out); /* that, not negative */
 bool gx_fn_axis(gx_fn *fn, int index, int64_t *out); /* 0 or 1; where it is not given, as it was */
 
+/*
+** Numbers of rows or columns (what: "row") of which there are `side`, a matrix of any shape; from
+** the end where negative.  In memory of the call's.
+*/
+bool gx_fn_index(gx_fn *fn, int index, int64_t side, const char *what, int64_t **number,
+                 int64_t *count);
+
 /* One of the words of a list, as in an option; *out stays as it is where it is not given. */
 bool gx_fn_word(gx_fn *fn, int index, const char *label, const char *words, int *out);
 bool gx_fn_real(gx_fn *fn, int index, const char *label, double *out); /* or 'nan', 'inf', '-inf' */
@@ -503,7 +510,7 @@ bool gx_eval_prepare_text(gx_fn *fn, const char *text, int first, bool is_plain,
         TABLE(lstsq) TABLE(eig) TABLE(pca) TABLE(det) TABLE(help) TABLE(similar) TABLE(sparse)     \
             TABLE(graph) TABLE(volumes) TABLE(program) TABLE(from) TABLE(composite) TABLE(exact)   \
                 TABLE(lattice) TABLE(dist) TABLE(quantize) TABLE(grid) TABLE(lm) TABLE(multi)      \
-                    TABLE(equation) TABLE(tables) /* table_fn.c */
+                    TABLE(equation) TABLE(rows) TABLE(labels) TABLE(tables) /* table_fn.c */
 
 #define GX_FUNCTIONS_DECLARE(name) extern const gx_function gx_functions_##name[];
 GX_FUNCTION_TABLES(GX_FUNCTIONS_DECLARE)

@@ -18,6 +18,7 @@
 #include "gx_ext.h"
 
 #include "../core/base/decimal.h"
+#include "../core/base/names.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -350,6 +351,40 @@ static bool read_view(gx_fn *fn, const gx_mat *A, gx_reader *reader, view *v)
     return gx_ok(&fn->run);
 }
 
+/* The names of those that are shown: "rows: a, b, ..., z"; a number stands for one without. */
+static void print_names(gx_fn *fn, const gx_mat *A, int axis, int64_t shown, int64_t gap,
+                        gx_text *text)
+{
+    enum { NAME_BYTES = 44 };
+    char *names, piece[NAME_BYTES];
+    const char *name;
+    size_t bytes;
+    gx_names walk;
+    if (A->kind != GX_MAT_STORED ||
+        !gx_fn_check(fn, gx_store_read_labels(fn->ctx->store, &A->meta, axis, &names, &bytes,
+                                              &fn->err)) ||
+        names == NULL) {
+        return;
+    }
+    gx_names_begin(&walk, names, bytes);
+    gx_text_puts(text, axis == 0 ? "\nrows:" : "\ncolumns:");
+    int64_t side = axis == 0 ? A->rows : A->cols, behind = gap < 0 ? 0 : side - (shown - gap);
+    for (int64_t k = 0; k < side && gx_ok(&fn->run); k++) {
+        bool has_one = gx_names_next(&walk, &name, &bytes) && name != NULL;
+        if (gap >= 0 && k >= gap && k < behind) {
+            gx_text_puts(text, k == gap ? " ...," : "");
+            continue;
+        }
+        if (has_one) {
+            gx_text_printf(text, " %s", gx_text_fit(name, bytes, piece, sizeof piece));
+        } else {
+            gx_text_printf(text, " %" PRId64, k);
+        }
+        gx_text_puts(text, k + 1 < side ? "," : "");
+    }
+    gx_mem_free(fn->ctx->mem, names);
+}
+
 static void show(gx_fn *fn, gx_mat *A, const options *opt, gx_text *text)
 {
     int64_t elements;
@@ -367,6 +402,8 @@ static void show(gx_fn *fn, gx_mat *A, const options *opt, gx_text *text)
         gx_reader_close(reader);
         if (is_read) {
             print_view(text, &v, opt);
+            print_names(fn, A, 0, v.rows, v.row_gap, text);
+            print_names(fn, A, 1, v.cols, v.col_gap, text);
         }
     }
 }

@@ -176,7 +176,7 @@ static int is_shadow_name(const char *suffix)
 {
     return sqlite3_stricmp(suffix, "meta") == 0 || sqlite3_stricmp(suffix, "tile") == 0 ||
            sqlite3_stricmp(suffix, "state") == 0 || sqlite3_stricmp(suffix, "volumes") == 0 ||
-           sqlite3_stricmp(suffix, "extent") == 0;
+           sqlite3_stricmp(suffix, "extent") == 0 || sqlite3_stricmp(suffix, "label") == 0;
 }
 
 // Which schema ------------------------------------------------------------------------------------

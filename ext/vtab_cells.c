@@ -2,7 +2,7 @@
 ** Matrices as rows: the modules gx_cells and gx_rows.
 **
 **   SELECT i, j, value, imag FROM gx_cells(A)       a row for each cell
-**   SELECT i, row FROM gx_rows(A)                   a row for each row, as a 1 x n matrix value
+**   SELECT i, row, label FROM gx_rows(A)            a row for each row, as a 1 x n matrix value
 **   CREATE VIRTUAL TABLE a USING gx_cells('A')      the same rows as a table that can be written
 **   CREATE VIRTUAL TABLE a USING gx_rows('A')
 **
@@ -27,6 +27,8 @@
 */
 #include "cells.h"
 
+#include "../core/base/names.h"
+
 #include <string.h>
 
 typedef struct cells_cursor {
@@ -35,6 +37,12 @@ typedef struct cells_cursor {
     gx_entries entries;    /* where the scan stands in a sparse matrix                           */
     sqlite3_value *matrix; /* the argument; NULL: a blob, whose elements are A's, or no argument */
     bool is_held;          /* gx_ctx_release() is due                                            */
+    char *names;           /* of the rows; NULL: they have none, or nobody has asked             */
+    gx_names walk;         /* along names; so many of them are behind it                         */
+    int64_t named;
+    const char *name; /* the latest of these, escaped; NULL: none */
+    size_t name_bytes;
+    bool has_asked; /* for names */
 } cells_cursor;
 
 // Errors ------------------------------------------------------------------------------------------
@@ -118,7 +126,7 @@ static int declare(sqlite3 *db, const gx_cells_table *table)
     static const char *const columns[2][2] = {
         {"CREATE TABLE x(i INTEGER, j INTEGER, value REAL, imag REAL, matrix HIDDEN)",
          "CREATE TABLE x(i INTEGER, j INTEGER, value REAL, imag REAL)"},
-        {"CREATE TABLE x(i INTEGER, row BLOB, matrix HIDDEN)",
+        {"CREATE TABLE x(i INTEGER, row BLOB, matrix HIDDEN, label TEXT HIDDEN)",
          "CREATE TABLE x(i INTEGER, row BLOB)"}};
     int rc = sqlite3_declare_vtab(db, columns[table->is_rows][table->matrix != NULL]);
     if (rc == SQLITE_OK && table->matrix == NULL) {
@@ -214,10 +222,18 @@ static int cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
     return SQLITE_OK;
 }
 
+static void forget_names(cells_cursor *cursor, gx_mem *mem)
+{
+    gx_mem_free(mem, cursor->names);
+    cursor->names = NULL;
+    cursor->has_asked = false;
+}
+
 static int cursor_close(sqlite3_vtab_cursor *base)
 {
     cells_cursor *cursor = (cells_cursor *)base;
     gx_ctx *ctx = ((gx_cells_table *)base->pVtab)->ctx;
+    forget_names(cursor, ctx->mem);
     gx_entries_clear(&cursor->entries, ctx->mem);
     gx_scan_clear(&cursor->scan);
     sqlite3_value_free(cursor->matrix);
@@ -293,6 +309,7 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int order, const char *plan,
     }
     scan->is_done = true;
     scan->has_changed = false;
+    forget_names(cursor, table->ctx->mem);
     gx_err err = {0};
     if (open_matrix(cursor, table, gx_cells_plan_matrix(plan, argv), &err) != GX_OK) {
         return scan_error(cursor, &err);
@@ -446,6 +463,50 @@ static int cells_column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int col
     return SQLITE_OK;
 }
 
+/* The names of the rows, looked up once a scan. */
+static gx_code ask_for_names(cells_cursor *cursor, gx_store *store, gx_err *err)
+{
+    const gx_mat *A = &cursor->scan.A;
+    size_t bytes;
+    if (cursor->has_asked || A->kind != GX_MAT_STORED) {
+        return GX_OK;
+    }
+    GX_TRY(gx_store_read_labels(store, &A->meta, 0, &cursor->names, &bytes, err));
+    cursor->has_asked = true;
+    cursor->named = INT64_MAX;
+    return GX_OK;
+}
+
+/* The name of the row; rows come in order as a rule, and so do names. */
+static int label_column(cells_cursor *cursor, sqlite3_context *sql)
+{
+    gx_ctx *ctx = ((gx_cells_table *)cursor->base.pVtab)->ctx;
+    int64_t i = cursor->scan.i;
+    gx_err err = {0};
+    if (ask_for_names(cursor, ctx->store, &err) != GX_OK) {
+        return column_error(cursor, sql, &err);
+    }
+    if (cursor->names != NULL && cursor->named > i + 1) {
+        gx_names_begin(&cursor->walk, cursor->names, strlen(cursor->names));
+        cursor->named = 0;
+    }
+    for (; cursor->names != NULL && cursor->named <= i; cursor->named++) {
+        if (!gx_names_next(&cursor->walk, &cursor->name, &cursor->name_bytes)) {
+            cursor->name = NULL;
+        }
+    }
+    if (cursor->names == NULL || cursor->name == NULL) {
+        return SQLITE_OK;
+    }
+    char *plain = sqlite3_malloc64(cursor->name_bytes + 1);
+    if (plain == NULL) {
+        return SQLITE_NOMEM;
+    }
+    sqlite3_result_text64(sql, plain, gx_names_plain(cursor->name, cursor->name_bytes, plain),
+                          sqlite3_free, SQLITE_UTF8);
+    return SQLITE_OK;
+}
+
 static int rows_column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int column)
 {
     cells_cursor *cursor = (cells_cursor *)base;
@@ -456,6 +517,9 @@ static int rows_column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int colu
     }
     if (column == GX_ROWS_MATRIX) {
         return matrix_column(cursor, sql);
+    }
+    if (column == GX_ROWS_LABEL) {
+        return label_column(cursor, sql);
     }
     gx_err err = {0};
     if (scan->A.cols > 0 && gx_scan_load(scan, &err) != GX_OK) {

@@ -157,6 +157,11 @@ static void note_run(void *arg, const char *text)
     gx_stats_note(&run->ctx->stats, "%s: %s", run->label, text);
 }
 
+static void name_sink(void *arg, char *names)
+{
+    gx_sink_names(((sink_target *)arg)->sink, 1, names);
+}
+
 static gx_code read_format(gx_import *im, gx_file_format format, gx_err *err)
 {
     switch (format) {
@@ -205,7 +210,8 @@ gx_code gx_file_import(gx_run *run, const char *path, gx_file_format format,
         .in = &in,
         .options = *options,
         .mem = run->ctx->mem,
-        .to = {&target, begin_sink, write_sink, advance_run, begin_cells, take_cell, note_run}};
+        .to = {&target, begin_sink, write_sink, advance_run, begin_cells, take_cell, note_run,
+               name_sink}};
     if (!gx_ok(run) || gx_run_device(run, &im.backend, &im.dev) != GX_OK) {
         return run->err.code;
     }
@@ -241,12 +247,53 @@ static gx_code write_format(gx_export *ex, gx_file_format format)
     }
 }
 
+static gx_code write_file(gx_export *ex, const char *path, gx_file_format format)
+{
+    gx_run *run = ex->run;
+    gx_err err = {0};
+    // The file is begun before anything is read: what stands in its way is known at once.
+    int64_t expected = format == GX_FILE_NPY ? gx_export_npy_bytes(ex) : 0;
+    if (gx_output_begin(&ex->out, path, ex->options.overwrite, expected, run->ctx->mem, &err) !=
+        GX_OK) {
+        return gx_run_fail(run, &err);
+    }
+    gx_code rc = GX_OK;
+    if (gx_mat_base_stored(ex->mat) != NULL) {
+        rc = gx_reader_own(run->ctx->store, &ex->reader, &err);
+    }
+    if (rc == GX_OK) {
+        rc = write_format(ex, format);
+    }
+    gx_output_end(&ex->out, rc == GX_OK && gx_ok(run), &err);
+    gx_reader_close(ex->reader);
+    return gx_run_fail(run, &err);
+}
+
+/* A header, of a matrix that has names: unless the options say that there is none. */
+static gx_code find_names(gx_export *ex, gx_file_format format, char **names, gx_err *err)
+{
+    const gx_mat *mat = ex->mat;
+    const gx_export_options *options = &ex->options;
+    size_t bytes = 0;
+    bool is_wanted = format == GX_FILE_CSV && (!options->has_header || options->header);
+    *names = NULL;
+    if (is_wanted && mat->kind == GX_MAT_STORED) {
+        GX_TRY(gx_store_read_labels(ex->run->ctx->store, &mat->meta, 1, names, &bytes, err));
+    }
+    ex->names = *names;
+    return *names == NULL && options->has_header && options->header
+               ? gx_fail(err, GX_ARG, "the columns of %s have no names: gx_set_labels gives some",
+                         mat->label)
+               : GX_OK;
+}
+
 gx_code gx_file_export(gx_run *run, const gx_mat *mat, const char *path, gx_file_format format,
                        const gx_export_options *options)
 {
     gx_export ex = {.run = run, .mat = mat, .options = *options};
     gx_err err = {0};
     size_t bytes = 0;
+    char *names;
     if (!gx_ok(run)) {
         return run->err.code;
     }
@@ -281,20 +328,8 @@ gx_code gx_file_export(gx_run *run, const gx_mat *mat, const char *path, gx_file
     bool is_twice = format == GX_FILE_MTX && options->is_coordinate;
     gx_run_progress(run, (double)bytes * (is_twice ? 2 : 1));
 
-    // The file is begun before anything is read: what stands in its way is known at once.
-    int64_t expected = format == GX_FILE_NPY ? gx_export_npy_bytes(&ex) : 0;
-    if (gx_output_begin(&ex.out, path, options->overwrite, expected, run->ctx->mem, &err) !=
-        GX_OK) {
-        return gx_run_fail(run, &err);
-    }
-    gx_code rc = GX_OK;
-    if (gx_mat_base_stored(mat) != NULL) {
-        rc = gx_reader_own(run->ctx->store, &ex.reader, &err);
-    }
-    if (rc == GX_OK) {
-        rc = write_format(&ex, format);
-    }
-    gx_output_end(&ex.out, rc == GX_OK && gx_ok(run), &err);
-    gx_reader_close(ex.reader);
-    return gx_run_fail(run, &err);
+    gx_code rc = find_names(&ex, format, &names, &err);
+    rc = rc == GX_OK ? write_file(&ex, path, format) : gx_run_fail(run, &err);
+    gx_mem_free(run->ctx->mem, names);
+    return rc;
 }

@@ -61,6 +61,8 @@ typedef struct gx_export_options {
     bool has_precision;
     int64_t precision;    /* significant digits of text, 0 = shortest   */
     char delimiter;       /* CSV; 0 = by the file's name                */
+    bool has_header;
+    bool header;          /* CSV: names of the columns first; else where there are some */
     bool is_coordinate;   /* Matrix Market: only the entries that are not 0 */
     bool is_general;      /* Matrix Market: both triangles, whatever the properties */
 } gx_export_options;

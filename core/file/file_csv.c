@@ -18,6 +18,7 @@
 ** have any length; a field that is a number fits GX_TEXT_LONGEST bytes.
 */
 #include "../base/decimal.h"
+#include "../base/names.h"
 #include "file_csv.h"
 
 #include <stdio.h>
@@ -319,8 +320,8 @@ static gx_code note_header(csv *c, const place *start, gx_err *err)
     return GX_OK;
 }
 
-/* Leave the header out, when there is one.  *start: where the rows of numbers begin. */
-static gx_code find_rows(csv *c, place *start, gx_err *err)
+/* Leave the *header out, when there is one.  *start: where the rows of numbers begin. */
+static gx_code find_rows(csv *c, place *header, place *start, gx_err *err)
 {
     const gx_import_options *options = &c->im->options;
     bool found;
@@ -350,6 +351,7 @@ static gx_code find_rows(csv *c, place *start, gx_err *err)
     if (is_header && is_guess) {
         GX_TRY(note_header(c, start, err));
     }
+    *header = *start;
     *start = is_header ? below : *start;
     c->has_header = is_header;
     c->has_words = !is_header && first.others + first.names > 0;
@@ -452,10 +454,101 @@ static gx_code import_bands(csv *c, const place *start, gx_err *err)
     return rc;
 }
 
+// Names -------------------------------------------------------------------------------------------
+
+/* One as it stands in a list of base/names.h; NULL: none. */
+typedef struct name {
+    const char *text;
+    size_t bytes;
+} name;
+
+/* A field of the header, its quotes once, in quotes at text; returns where it ends. */
+static char *take_title(const csv *c, const field *f, char *text)
+{
+    bool is_quoted = f->at > c->text.buffer && f->at[-1] == '"';
+    char *plain = text + (f->end - f->at) + 2, *to = plain; // what is quoted never overtakes it
+    for (const char *p = f->at; p < f->end && *p != '\0'; p++) {
+        *to++ = *p;
+        p += is_quoted && *p == '"' && p + 1 < f->end && p[1] == '"';
+    }
+    *to = '\0';
+    gx_text_clean(plain); // so that a character becomes at most two
+    return text + gx_names_quote(plain, strlen(plain), text);
+}
+
+/* The names of the columns, in the order of these; a header of another length names none. */
+static gx_code read_titles(csv *c, const place *header, name *list, char *text, gx_err *err)
+{
+    bool found, more;
+    int64_t fields = 0;
+    GX_TRY(go(c, header, err));
+    GX_TRY(gx_csv_begin_row(c, &found, err));
+    for (more = found; more; fields++) {
+        field f;
+        GX_TRY(gx_csv_read_field(c, &f, &more, err));
+        int64_t j = column_of(c, fields);
+        if (j >= 0 && j < c->cols && !f.is_long && f.at < f.end) {
+            char *end = take_title(c, &f, text);
+            list[j] = (name){text, (size_t)(end - text)};
+            text = end;
+        }
+        GX_TRY(poll(c, 1, err));
+    }
+    if (fields != c->fields) {
+        memset(list, 0, (size_t)c->cols * sizeof *list);
+    }
+    return GX_OK;
+}
+
+static void join(const name *list, int64_t count, char *to)
+{
+    *to++ = '[';
+    for (int64_t j = 0; j < count; j++) {
+        size_t bytes = list[j].text == NULL ? 4 : list[j].bytes;
+        memcpy(to, list[j].text == NULL ? "null" : list[j].text, bytes);
+        to += bytes;
+        *to++ = j + 1 < count ? ',' : ']';
+    }
+    *to = '\0';
+}
+
+/* The target gets the names that the header gives, where memory holds them. */
+static gx_code name_columns(csv *c, const place *header, const place *below, gx_err *err)
+{
+    gx_mem *mem = c->im->mem;
+    size_t bytes = 2 * (size_t)(below->offset - header->offset) + 8 * (size_t)c->cols + 16;
+    size_t list_bytes = (size_t)c->cols * sizeof(name);
+    void *list, *text = NULL, *names = NULL;
+    if (c->im->to.names == NULL || c->cols == 0) {
+        return GX_OK;
+    }
+    if (gx_mem_available(mem) / 2 < 2 * bytes + list_bytes) {
+        c->im->to.note(c->im->to.arg, "memory is short for the names of the columns");
+        return GX_OK;
+    }
+    GX_TRY(gx_mem_calloc(mem, list_bytes, "names of columns", &list, err));
+    gx_code rc = gx_mem_alloc(mem, bytes, "names of columns", &text, err);
+    rc = rc == GX_OK ? read_titles(c, header, list, text, err) : rc;
+    rc = rc == GX_OK ? gx_mem_alloc(mem, bytes, "names of columns", &names, err) : rc;
+    bool is_named = false;
+    for (int64_t j = 0; rc == GX_OK && j < c->cols; j++) {
+        is_named |= ((const name *)list)[j].text != NULL;
+    }
+    if (rc == GX_OK && is_named) {
+        join(list, c->cols, names);
+        c->im->to.names(c->im->to.arg, names);
+        names = NULL;
+    }
+    gx_mem_free(mem, names);
+    gx_mem_free(mem, text);
+    gx_mem_free(mem, list);
+    return rc;
+}
+
 static gx_code import_text(csv *c, gx_err *err)
 {
     const gx_import_options *options = &c->im->options;
-    place start = {0};
+    place header = {0}, start = {0};
     if (options->columns != NULL) {
         GX_TRY(parse_columns(c, options->columns, err));
     }
@@ -468,11 +561,12 @@ static gx_code import_text(csv *c, gx_err *err)
     } else {
         GX_TRY(find_delimiter(c, err));
     }
-    GX_TRY(find_rows(c, &start, err));
+    GX_TRY(find_rows(c, &header, &start, err));
     GX_TRY(place_columns(c, err));
     GX_TRY(count_rows(c, err));
     GX_TRY(gx_import_begin(c->im, c->rows, c->cols, c->is_complex ? GX_DTYPE_C128 : GX_DTYPE_F64, 0,
                            err));
+    GX_TRY(c->has_header ? name_columns(c, &header, &start, err) : GX_OK);
     return import_bands(c, &start, err);
 }
 

@@ -68,6 +68,8 @@ typedef struct gx_import_target {
     gx_code (*cell)(void *arg, int64_t i, int64_t j, gx_scalar value, gx_err *err);
     /* What the caller should know of a guess; NULL: nobody wants to. */
     void (*note)(void *arg, const char *text);
+    /* Names of the columns (base/names.h), after begin, of im->mem and the target's; NULL: none. */
+    void (*names)(void *arg, char *names);
 } gx_import_target;
 
 /* One import on its way. */
@@ -239,6 +241,7 @@ typedef struct gx_export {
     gx_number dtype;      /* of the elements read, and of text       */
     gx_dtype stored;      /* of the elements written, in .npy        */
     bool is_verbatim;     /* i64 whose bytes are read as f64         */
+    const char *names;    /* CSV: of the columns (base/names.h); NULL: none */
     gx_output out;
     int64_t printed; /* elements, as text                       */
 } gx_export;

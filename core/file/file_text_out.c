@@ -8,6 +8,7 @@
 ** properties choose the symmetry.  A sparse matrix is written by its panels, row after row, as
 ** coordinates.
 */
+#include "../base/names.h"
 #include "../mat/sparse.h"
 #include "file_int.h"
 
@@ -59,8 +60,48 @@ static gx_code put_rows(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
     return ex->out.err.code;
 }
 
+/* A field of the header: in quotes, quotes in it twice, where it is more than a word. */
+static gx_code put_name(gx_export *ex, const char *name, size_t bytes, char *plain)
+{
+    size_t length = name == NULL ? 0 : gx_names_plain(name, bytes, plain);
+    bool is_quoted = false;
+    for (size_t k = 0; k < length; k++) {
+        is_quoted |= plain[k] == ex->options.delimiter || strchr("\"\n\r#", plain[k]) != NULL ||
+                     ((k == 0 || k + 1 == length) && strchr(" \t", plain[k]) != NULL);
+    }
+    gx_output_put(&ex->out, "\"", is_quoted);
+    for (size_t k = 0; k < length; k++) {
+        gx_output_put(&ex->out, "\"", plain[k] == '"');
+        gx_output_put(&ex->out, plain + k, 1);
+    }
+    gx_output_put(&ex->out, "\"", is_quoted);
+    return ex->out.err.code;
+}
+
+static gx_code put_header(gx_export *ex, gx_err *err)
+{
+    gx_names walk;
+    const char *name;
+    size_t bytes, all = strlen(ex->names);
+    void *plain;
+    GX_TRY(gx_mem_alloc(ex->run->ctx->mem, all, "a name", &plain, err));
+    gx_code rc = GX_OK;
+    gx_names_begin(&walk, ex->names, all);
+    for (int64_t j = 0; j < ex->mat->cols && rc == GX_OK; j++) {
+        bool has_one = gx_names_next(&walk, &name, &bytes);
+        rc = put_name(ex, has_one ? name : NULL, bytes, plain);
+        gx_output_put(&ex->out, j + 1 < ex->mat->cols ? &ex->options.delimiter : "\n", 1);
+    }
+    gx_mem_free(ex->run->ctx->mem, plain);
+    return rc;
+}
+
 gx_code gx_export_csv(gx_export *ex)
 {
+    gx_err err = {0};
+    if (ex->names != NULL && put_header(ex, &err) != GX_OK) {
+        return gx_run_fail(ex->run, &err);
+    }
     return gx_export_walk(ex, GX_ORDER_ROWS, false, put_rows, ex);
 }
 

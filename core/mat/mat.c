@@ -320,14 +320,13 @@ static gx_code read_stored(const gx_mat *mat, gx_reader *reader, int64_t i0, int
                            int64_t n, gx_dtype as, void *dst, int64_t ld, gx_err *err)
 {
     const gx_meta *meta = &mat->meta;
-    int64_t row_tiles = gx_meta_row_tiles(meta);
     for (int64_t j = j0; j < j0 + n;) {
         int64_t tj = j / meta->tile_cols;
         int64_t j_end = gx_min(j0 + n, (tj + 1) * meta->tile_cols);
         for (int64_t i = i0; i < i0 + m;) {
             int64_t ti = i / meta->tile_rows;
             int64_t i_end = gx_min(i0 + m, (ti + 1) * meta->tile_rows);
-            cut c = {.tile = tj * row_tiles + ti,
+            cut c = {.tile = gx_meta_tile(meta, ti, tj),
                      .height = gx_meta_tile_height(meta, ti),
                      .i = i - ti * meta->tile_rows,
                      .j = j - tj * meta->tile_cols,

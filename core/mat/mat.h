@@ -204,6 +204,7 @@ typedef struct gx_sink {
     bool replace;               /* stored                                                      */
     bool is_begun;              /* stored: gx_store_begin() is to be ended                     */
     gx_aux *aux;                /* stored: what goes with the elements, borrowed; NULL: nothing */
+    char *names[2];             /* stored: of rows and columns (gx_sink_names()); or NULL       */
     gx_value_buf value;         /* value: the blob under construction; moved out by the caller.
                                    data NULL: to be written by gx_sink_write() alone            */
     void *narrow;               /* value: its elements where they are not of number: value.data is
@@ -244,6 +245,15 @@ gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t co
 gx_code gx_sink_aux(gx_sink *sink, gx_aux *aux);
 
 /*
+** Names of the rows (axis 0) or columns of the result: a text of base/names.h, of the context's
+** governor, the sink's from now on.  A value has none: they are freed.
+*/
+void gx_sink_names(gx_sink *sink, int axis, char *names);
+
+/* Those of A, where it is stored and has the shape of the result.  What fails is the run's. */
+gx_code gx_sink_take_names(gx_sink *sink, const gx_mat *A);
+
+/*
 ** A sparse result: panels in ascending order of their rows, the last one ending at the last row, or
 ** a value, whose panel is made room for when its entries are known (sink->value.data) and is the
 ** caller's to fill.  sparse.h has the writer of rows that does all this.
@@ -255,6 +265,9 @@ gx_code gx_sink_sparse_value(gx_sink *sink, int64_t entries, gx_err *err);
 
 gx_code gx_sink_write(gx_sink *sink, int64_t i0, int64_t j0, int64_t m, int64_t n, const void *src,
                       int64_t ld, gx_err *err);
+/* All of it from a source of its shape, tile by tile, by the caller's thread. */
+gx_code gx_sink_fill(gx_sink *sink, const gx_mat *from, gx_err *err);
+
 /*
 ** Publish, or roll back when the run has failed.  Frees all but a finished value.  Call exactly
 ** once.

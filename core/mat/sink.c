@@ -259,6 +259,41 @@ gx_code gx_sink_aux(gx_sink *sink, gx_aux *aux)
     return gx_run_fail(run, &err);
 }
 
+void gx_sink_names(gx_sink *sink, int axis, char *names)
+{
+    gx_sink *final = sink->final != NULL ? sink->final : sink;
+    gx_mem *mem = sink->run->ctx->mem;
+    gx_mem_free(mem, final->names[axis]);
+    final->names[axis] = final->is_stored ? names : NULL;
+    if (!final->is_stored) {
+        gx_mem_free(mem, names);
+    }
+}
+
+gx_code gx_sink_take_names(gx_sink *sink, const gx_mat *A)
+{
+    gx_run *run = sink->run;
+    gx_err err = {0};
+    bool is_wanted = gx_ok(run) && A->kind == GX_MAT_STORED && A->rows == sink->rows &&
+                     A->cols == sink->cols;
+    for (int axis = 0; axis < 2 && is_wanted && err.code == GX_OK; axis++) {
+        char *names;
+        size_t bytes;
+        if (gx_store_read_labels(run->ctx->store, &A->meta, axis, &names, &bytes, &err) == GX_OK) {
+            gx_sink_names(sink, axis, names);
+        }
+    }
+    return gx_run_fail(run, &err);
+}
+
+static void free_names(gx_sink *sink)
+{
+    for (int axis = 0; axis < 2; axis++) {
+        gx_mem_free(sink->run->ctx->mem, sink->names[axis]);
+        sink->names[axis] = NULL;
+    }
+}
+
 /* Make the result visible, with what goes with it. */
 static gx_code publish(gx_sink *sink, gx_err *err)
 {
@@ -270,7 +305,14 @@ static gx_code publish(gx_sink *sink, gx_err *err)
         gx_aux_seal(sink->aux);
         GX_TRY(gx_store_write_aux(store, &sink->meta, sink->aux->blob, sink->aux->bytes, err));
     }
-    return gx_store_publish(store, &sink->meta, sink->name, sink->replace, err);
+    GX_TRY(gx_store_publish(store, &sink->meta, sink->name, sink->replace, err));
+    for (int axis = 0; axis < 2; axis++) {
+        if (sink->names[axis] != NULL) {
+            GX_TRY(gx_store_write_labels(store, &sink->meta, axis, sink->names[axis],
+                                         strlen(sink->names[axis]), err));
+        }
+    }
+    return GX_OK;
 }
 
 /* m x n elements that are written at (i, j) to where they are kept. */
@@ -303,7 +345,7 @@ static gx_code write_tile(gx_sink *sink, int64_t ti, int64_t tj, const void *src
         gx_stats_close(&sink->run->ctx->stats, GX_STAT_COPY_NS, span);
         src = sink->bounce;
     }
-    return gx_store_write_tile(sink->run->ctx->store, meta, tj * gx_meta_row_tiles(meta) + ti, src,
+    return gx_store_write_tile(sink->run->ctx->store, meta, gx_meta_tile(meta, ti, tj), src,
                                err);
 }
 
@@ -373,34 +415,37 @@ gx_code gx_sink_write(gx_sink *sink, int64_t i0, int64_t j0, int64_t m, int64_t 
     return GX_OK;
 }
 
-/* The intermediate to the result behind it. */
-static gx_code pass_on(gx_sink *sink, gx_err *err)
+gx_code gx_sink_fill(gx_sink *sink, const gx_mat *from, gx_err *err)
 {
     gx_run *run = sink->run;
-    gx_sink *final = sink->final;
     gx_reader *reader;
-    gx_mat from;
     void *tile;
     size_t bytes = 0;
-    if (!sink->is_stored) {
-        return gx_sink_write(final, 0, 0, sink->rows, sink->cols, sink->value.data, sink->rows,
-                             err);
-    }
-    gx_sink_source(sink, "the result", &from);
-    gx_matrix_bytes(final->tile_rows, final->tile_cols, sink->number, &bytes);
+    gx_matrix_bytes(sink->tile_rows, sink->tile_cols, sink->number, &bytes);
     GX_TRY(gx_mem_alloc(run->ctx->mem, bytes, "a tile of the result", &tile, err));
     gx_code code = gx_reader_own(run->ctx->store, &reader, err);
     int64_t tiles =
-        gx_ceil_div(final->rows, final->tile_rows) * gx_ceil_div(final->cols, final->tile_cols);
+        gx_ceil_div(sink->rows, sink->tile_rows) * gx_ceil_div(sink->cols, sink->tile_cols);
     for (int64_t k = 0; k < tiles && code == GX_OK && gx_run_poll(run) == GX_OK; k++) {
-        gx_tile_place t =
-            gx_tile_at(final->rows, final->cols, final->tile_rows, final->tile_cols, k);
-        code = gx_mat_read(run, &from, reader, t.i0, t.j0, t.m, t.n, sink->number, tile, t.m, err);
-        code = code != GX_OK ? code : gx_sink_write(final, t.i0, t.j0, t.m, t.n, tile, t.m, err);
+        gx_tile_place t = gx_tile_at(sink->rows, sink->cols, sink->tile_rows, sink->tile_cols, k);
+        code = gx_mat_read(run, from, reader, t.i0, t.j0, t.m, t.n, sink->number, tile, t.m, err);
+        code = code != GX_OK ? code : gx_sink_write(sink, t.i0, t.j0, t.m, t.n, tile, t.m, err);
     }
     gx_reader_close(reader);
     gx_mem_free(run->ctx->mem, tile);
     return code;
+}
+
+/* The intermediate to the result behind it. */
+static gx_code pass_on(gx_sink *sink, gx_err *err)
+{
+    gx_mat from;
+    if (!sink->is_stored) {
+        return gx_sink_write(sink->final, 0, 0, sink->rows, sink->cols, sink->value.data,
+                             sink->rows, err);
+    }
+    gx_sink_source(sink, "the result", &from);
+    return gx_sink_fill(sink->final, &from, err);
 }
 
 static gx_code end_both(gx_sink *sink)
@@ -440,6 +485,7 @@ gx_code gx_sink_end(gx_sink *sink)
         gx_run_fail(run, &err);
     }
     forget_panels(sink);
+    free_names(sink);
     if (!gx_ok(run)) {
         gx_value_buf_free(run->ctx->mem, &sink->value);
     }
@@ -506,6 +552,7 @@ void gx_sink_drop(gx_sink *sink)
         return;
     }
     gx_run *run = sink->run;
+    free_names(sink);
     gx_mem_free(run->ctx->mem, sink->bounce);
     sink->bounce = NULL;
     if (sink->is_begun) {

@@ -93,6 +93,15 @@ void gx_sparse_out_clear(gx_sparse_out *out); /* of zeros: a no-op */
 gx_code gx_sparse_copy(gx_run *run, const gx_mat *A, const gx_dest *dest, gx_number dtype,
                        uint32_t properties, gx_sink *sink);
 
+/*
+** Rows at the end of a stored matrix, in a storing call: new panels, and the last one where it is
+** not half full.  rows: of its width, dense ones without their zeros.  is_over_it: they are read
+** from the matrix itself, whose panels all stay as they are then.  meta: the new state, without
+** panels: to be found again.
+*/
+gx_code gx_sparse_append(gx_run *run, gx_meta *meta, const gx_mat *rows, bool is_over_it,
+                         bool saturate, gx_err *err);
+
 /* Is |x| above it, or x a NaN? */
 bool gx_sparse_is_above(gx_scalar x, double threshold);
 

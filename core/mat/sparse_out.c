@@ -142,8 +142,8 @@ static gx_code end_row(gx_sparse_out *out, gx_err *err)
     if (rows > 1) {
         GX_TRY(write_panel(out, rows - 1, err));
     }
-    bytes = 9 * sizeof *out->start +
-            (size_t)out->entries * ((size_t)out->index_bytes + out->element);
+    bytes =
+        9 * sizeof *out->start + (size_t)out->entries * ((size_t)out->index_bytes + out->element);
     return bytes > out->limit && out->row > out->first ? write_panel(out, 1, err) : GX_OK;
 }
 
@@ -298,8 +298,9 @@ static gx_code put_band(gx_sparse_out *out, gx_number dtype, const void *band, i
     return GX_OK;
 }
 
-static gx_code put_dense(gx_run *run, const gx_mat *A, double threshold, gx_sparse_out *out,
-                         gx_err *err)
+/* A's rows become those from `first` on. */
+static gx_code put_dense(gx_run *run, const gx_mat *A, double threshold, int64_t first,
+                         gx_sparse_out *out, gx_err *err)
 {
     gx_reader *reader = NULL;
     size_t bytes = 0;
@@ -307,14 +308,14 @@ static gx_code put_dense(gx_run *run, const gx_mat *A, double threshold, gx_spar
     int64_t most = band_rows(run, A);
     gx_matrix_bytes(most, A->cols, A->number, &bytes);
     GX_TRY(gx_mem_alloc(run->ctx->mem, bytes, "rows of a dense matrix", &band, err));
-    gx_code code = gx_mat_base_stored(A) == NULL ? GX_OK
-                                                 : gx_reader_own(run->ctx->store, &reader, err);
+    gx_code code =
+        gx_mat_base_stored(A) == NULL ? GX_OK : gx_reader_own(run->ctx->store, &reader, err);
     gx_run_progress(run, (double)A->rows);
     for (int64_t i = 0; i < A->rows && code == GX_OK; i += most) {
         int64_t m = gx_min(most, A->rows - i);
         code = gx_mat_read(run, A, reader, i, 0, m, A->cols, A->number, band, m, err);
         if (code == GX_OK) {
-            code = put_band(out, A->number, band, i, m, A->cols, threshold, err);
+            code = put_band(out, A->number, band, first + i, m, A->cols, threshold, err);
         }
         gx_run_advance(run, (double)m);
         if (code == GX_OK && gx_run_poll(run) != GX_OK) {
@@ -332,9 +333,118 @@ gx_code gx_sparse_of_dense(gx_run *run, const gx_mat *A, const gx_dest *dest, gx
     gx_sparse_out out;
     gx_err err = {0};
     if (gx_sparse_out_begin(run, dest, A->rows, A->cols, dtype, properties, sink, &out) == GX_OK &&
-        put_dense(run, A, threshold, &out, &err) == GX_OK) {
+        put_dense(run, A, threshold, 0, &out, &err) == GX_OK) {
         gx_sparse_out_end(&out);
     }
     gx_sparse_out_clear(&out);
     return gx_run_fail(run, &err);
+}
+
+// Rows at the end ---------------------------------------------------------------------------------
+
+/* Entries of rows that become those from row `first` on. */
+typedef struct shifted {
+    gx_sparse_out *out;
+    int64_t first;
+} shifted;
+
+static gx_code put_shifted(void *arg, int64_t i, int64_t j, gx_scalar value, gx_err *err)
+{
+    const shifted *s = arg;
+    return gx_sparse_put(s->out, s->first + i, j, value, err);
+}
+
+/* The last panel, where it is not half full, is taken back, and the new rows go on there. */
+static gx_code reopen_panel(gx_sparse_out *out, const gx_meta *meta, gx_err *err)
+{
+    gx_panels *panels = out->sink->panels;
+    gx_mem *mem = out->sink->run->ctx->mem;
+    int64_t last = panels->count - 1;
+    gx_csr_layout layout = {0};
+    gx_mat A;
+    gx_csr csr;
+    gx_reader *reader;
+    void *block;
+    if (last < 0 ||
+        !gx_csr_lay_out(gx_meta_panel_rows(meta, last), meta->cols, panels->place[last].entries,
+                        meta->dtype, &layout) ||
+        layout.bytes > out->limit / 2) {
+        return GX_OK;
+    }
+    gx_mat_stored(&A, meta);
+    GX_TRY(gx_mem_alloc(mem, gx_sparse_block_bytes(&A), "a panel", &block, err));
+    gx_code code = gx_reader_own(out->sink->run->ctx->store, &reader, err);
+    code = code == GX_OK ? gx_sparse_read(&A, reader, last, block, &csr, err) : code;
+    gx_reader_close(reader);
+    if (code == GX_OK) {
+        out->row = out->first = gx_meta_panel_row(meta, last);
+        panels->count--;
+        panels->entries -= panels->place[last].entries;
+        code = visit_panel(&(visitor){put_shifted, &(shifted){out, 0}}, &csr, out->first, err);
+    }
+    gx_mem_free(mem, block);
+    return code;
+}
+
+/* The rows, then the directory and the catalog row. */
+static gx_code put_rows(gx_sparse_out *out, const gx_meta *meta, const gx_mat *rows,
+                        bool is_over_it, gx_err *err)
+{
+    gx_sink *sink = out->sink;
+    gx_run *run = sink->run;
+    GX_TRY(is_over_it ? GX_OK : reopen_panel(out, meta, err));
+    if (rows->is_sparse) {
+        gx_sparse_each(run, rows, put_shifted, &(shifted){out, meta->rows});
+    } else {
+        GX_TRY(put_dense(run, rows, 0, meta->rows, out, err));
+    }
+    if (gx_sparse_out_end(out) != GX_OK) {
+        return gx_fail(err, run->err.code, "%s", run->err.text);
+    }
+    GX_TRY(gx_store_write_panels(run->ctx->store, &sink->meta, err));
+    return gx_store_touch(run->ctx->store, &sink->meta, 0, err);
+}
+
+gx_code gx_sparse_append(gx_run *run, gx_meta *meta, const gx_mat *rows, bool is_over_it,
+                         bool saturate, gx_err *err)
+{
+    gx_mem *mem = run->ctx->mem;
+    gx_panels panels = *meta->panels;
+    void *place;
+    size_t bytes = (size_t)panels.count * sizeof *panels.place;
+    gx_sink sink = {.run = run,
+                    .rows = meta->rows + rows->rows,
+                    .cols = meta->cols,
+                    .number = gx_meta_number(meta),
+                    .dtype = meta->dtype,
+                    .saturate = saturate,
+                    .is_stored = true,
+                    .is_sparse = true,
+                    .meta = *meta,
+                    .panels = &panels,
+                    .panel_capacity = panels.count};
+    gx_sparse_out out = {.sink = &sink,
+                         .index_bytes = gx_csr_index_bytes(meta->cols),
+                         .element = gx_dtype_bytes(meta->dtype),
+                         .limit = gx_store_max_tile_bytes(run->ctx->store),
+                         .row = meta->rows,
+                         .first = meta->rows};
+    GX_TRY(gx_mem_alloc(mem, bytes, "directory of panels", &place, err));
+    if (bytes > 0) {
+        memcpy(place, meta->panels->place, bytes);
+    }
+    panels.place = place;
+    sink.meta.panels = &panels;
+    sink.meta.rows = sink.rows;
+    sink.meta.tile_rows = gx_max(1, sink.rows);
+    sink.meta.is_over = true;
+    gx_code code = put_rows(&out, meta, rows, is_over_it, err);
+    gx_sparse_out_clear(&out);
+    gx_mem_free(mem, panels.place);
+    if (code == GX_OK) {
+        *meta = sink.meta;
+        meta->is_over = false;
+        meta->panels = NULL;
+    }
+    return code;
 }

@@ -7,6 +7,7 @@
 **     store_tile.c     writing tiles
 **     store_auth.c     what an authorizer forbids
 **     store_aux.c      auxiliary data of factorisations
+**     store_labels.c   names of rows and columns
 **     store_txn.c      making the tables, begin and end of a storing call
 **     store_hold.c     read pins that last as long as a statement
 **     store_open.c     opening, closing, the end of a SQL call
@@ -67,7 +68,8 @@ static const char *const sql[GX_SQL_COUNT] = {
     [GX_SQL_WRITE_OVER] = "UPDATE main.gx_tile SET data = ?2 WHERE id = ?1",
     [GX_SQL_PATCH] = "EXPLAIN UPDATE main.gx_tile SET data = ?2 WHERE id = ?1",
     [GX_SQL_SET_NAME] = "UPDATE main.gx_meta SET name = ?2 WHERE id = ?1",
-    [GX_SQL_TOUCH] = "UPDATE main.gx_meta SET generation = ?2, properties = ?3 WHERE id = ?1",
+    [GX_SQL_TOUCH] = "UPDATE main.gx_meta SET generation = ?2, properties = ?3, rows = ?4, "
+                     "cols = ?5, tile_rows = ?6, tile_cols = ?7 WHERE id = ?1",
     [GX_SQL_AUX] = "SELECT aux FROM main.gx_meta WHERE id = ?1",
     [GX_SQL_SET_AUX] = "UPDATE main.gx_meta SET aux = ?2 WHERE id = ?1",
     [GX_SQL_DROP_TILES] = "DELETE FROM main.gx_tile WHERE id BETWEEN ?1 AND ?2",
@@ -76,11 +78,12 @@ static const char *const sql[GX_SQL_COUNT] = {
                      "WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
     [GX_SQL_ORPHANS] = "SELECT id >> 32, count(*) FROM main.gx_tile "
                        "WHERE id >> 32 NOT IN (SELECT id FROM main.gx_meta) GROUP BY 1 ORDER BY 1",
-    [GX_SQL_GENERATION] = "SELECT generation, properties FROM main.gx_meta WHERE id = ?1",
+    [GX_SQL_GENERATION] = "SELECT generation, properties, rows, cols, tile_rows, tile_cols "
+                          "FROM main.gx_meta WHERE id = ?1",
     [GX_SQL_UNNAMED] = "SELECT 1 FROM main.gx_meta WHERE id = ?1 AND name IS NULL",
     [GX_SQL_STRANGERS] = "SELECT name, type FROM main.sqlite_master WHERE type <> 'table' "
                          "AND name IN ('gx_meta', 'gx_tile', 'gx_state', 'gx_volumes', "
-                         "'gx_extent')",
+                         "'gx_extent', 'gx_label')",
     [GX_SQL_LOCKING] = "PRAGMA main.locking_mode",
     [GX_SQL_PAGE_BYTES] = "PRAGMA main.page_size",
     [GX_SQL_SPREAD_TILES] = "SELECT id, typeof(data), length(data) FROM main.gx_tile "
@@ -97,6 +100,12 @@ static const char *const sql[GX_SQL_COUNT] = {
     [GX_SQL_SET_EXTENT] = "INSERT OR REPLACE INTO main.gx_extent"
                           "(id, set_id, offset, length, stamp) VALUES(?1, ?2, ?3, ?4, ?5)",
     [GX_SQL_DROP_EXTENTS] = "DELETE FROM main.gx_extent WHERE id BETWEEN ?1 AND ?2",
+    [GX_SQL_LABELS] = "SELECT names FROM main.gx_label WHERE id = ?1 AND generation = ?2",
+    [GX_SQL_SET_LABELS] =
+        "INSERT OR REPLACE INTO main.gx_label(id, generation, names) VALUES(?1, ?2, ?3)",
+    [GX_SQL_KEEP_LABELS] = "UPDATE main.gx_label SET generation = ?4 "
+                           "WHERE id BETWEEN ?1 AND ?2 AND generation = ?3",
+    [GX_SQL_DROP_LABELS] = "DELETE FROM main.gx_label WHERE id BETWEEN ?1 AND ?2",
 };
 
 _Static_assert(GX_META_SPREAD == 65536, "GX_SQL_ORPHAN_EXTENTS says it");

@@ -13,8 +13,9 @@
 **   gx_tile   id = matrix id << 32 | tile number, data = the tile's elements
 **   gx_state  key/value: format version, next matrix id, next generation
 **
-** Tile number = tile column * tiles per column + tile row (column-major, like the elements).  A
-** tile holds its elements column-major, little-endian; edge tiles hold just what they need (leading
+** Tile number = tile column * tiles per column + tile row (column-major, like the elements); of a
+** matrix that has grown gx_meta_tile() says it.  A tile holds its elements column-major,
+** little-endian; edge tiles hold just what they need (leading
 ** dimension = the tile's own number of rows).  docs/format.md is the contract.
 **
 ** Matrix ids and generations are never used twice in one database file, so (id, generation) names
@@ -36,7 +37,7 @@ typedef struct gx_store gx_store;
 
 enum {
     GX_NAME_MAX = 255,    /* bytes of a matrix name or schema name, without NUL */
-    GX_FORMAT_VERSION = 5 /* gx_state 'format'; newer ones are refused in words */
+    GX_FORMAT_VERSION = 6 /* gx_state 'format'; newer ones are refused in words */
 };
 
 /*
@@ -62,6 +63,7 @@ typedef struct gx_meta {
     int64_t rows, cols;           /* elements                                       */
     gx_dtype dtype;
     int64_t tile_rows, tile_cols; /* elements of a full tile, >= 1                  */
+    int64_t down_tiles; /* tile rows whose tiles are numbered down the columns; 0: all are */
     uint32_t properties;          /* GX_PROP_ bits                                  */
     int64_t generation;           /* changes with every write                       */
     bool is_spread;               /* tiles may be in volumes                        */
@@ -127,6 +129,28 @@ static inline int64_t gx_meta_tile_height(const gx_meta *meta, int64_t ti)
 static inline int64_t gx_meta_tile_width(const gx_meta *meta, int64_t tj)
 {
     return gx_min(meta->tile_cols, meta->cols - tj * meta->tile_cols);
+}
+
+/*
+** The number of the tile in tile row ti and tile column tj.  Rows that are appended to a matrix of
+** several tile columns must not change the numbers of tiles that are there: the tile rows from
+** down_tiles on are numbered along the rows, behind those before them.
+*/
+static inline int64_t gx_meta_tile(const gx_meta *meta, int64_t ti, int64_t tj)
+{
+    return meta->down_tiles == 0    ? tj * gx_meta_row_tiles(meta) + ti
+           : ti < meta->down_tiles ? tj * meta->down_tiles + ti
+                                   : ti * gx_meta_col_tiles(meta) + tj;
+}
+
+/* Where the tile of that number is. */
+static inline void gx_meta_tile_place(const gx_meta *meta, int64_t tile, int64_t *ti, int64_t *tj)
+{
+    int64_t cols = gx_meta_col_tiles(meta);
+    int64_t down = meta->down_tiles > 0 ? meta->down_tiles : gx_meta_row_tiles(meta);
+    bool is_down = tile < down * cols;
+    *ti = is_down ? tile % down : tile / cols;
+    *tj = is_down ? tile / down : tile % cols;
 }
 
 /* The first row of panel `panel` of a sparse matrix, and how many rows it has. */
@@ -251,6 +275,7 @@ typedef struct gx_table gx_table;
 gx_code gx_table_open(gx_store *store, const char *name, const char *columns, gx_table **table,
                       int64_t *cols, gx_err *err);
 gx_code gx_table_next(gx_table *table, double *row, bool *is_row, gx_err *err);
+const char *gx_table_column(const gx_table *table, int64_t j); /* its name, lent; NULL: no memory */
 void gx_table_close(gx_table *table); /* NULL is a no-op */
 
 // The catalog -------------------------------------------------------------------------------------
@@ -424,10 +449,14 @@ gx_code gx_store_check_free(gx_store *store, const char *schema, const char *nam
                             gx_err *err);
 
 /*
-** A new generation after cells were written; properties as given; auxiliary data is gone with the
+** A new generation after cells were written, or tiles; properties as given; rows, columns, tile
+** shape and down_tiles as meta has them, which may have changed.  Auxiliary data is gone with the
 ** bits that speak of it.  Updates meta.
 */
 gx_code gx_store_touch(gx_store *store, gx_meta *meta, uint32_t properties, gx_err *err);
+
+/* Delete the tiles that are numbered `first` and above. */
+gx_code gx_store_cut_tiles(gx_store *store, const gx_meta *meta, int64_t first, gx_err *err);
 
 /*
 ** Auxiliary data of a matrix (aux_data.h): a blob in its catalog row, kept by renaming, gone
@@ -444,6 +473,18 @@ gx_code gx_store_read_aux(gx_store *store, const gx_meta *meta, void **data, siz
 gx_code gx_store_write_aux(gx_store *store, const gx_meta *meta, const void *data, size_t bytes,
                            gx_err *err);
 gx_code gx_store_allows_aux(gx_store *store, size_t bytes, gx_err *err);
+
+/*
+** Names of the rows (axis 0) or columns of a matrix of any kind, a text of base/names.h, which may
+** have fewer names than there are rows.  They stay with the matrix until it is dropped or replaced.
+**
+** read   *names: of the store's governor, the caller's to free, ended by a NUL; NULL: it has none.
+** write  In a storing call, after the last generation.  NULL: it has none from now on.
+*/
+gx_code gx_store_read_labels(gx_store *store, const gx_meta *meta, int axis, char **names,
+                             size_t *bytes, gx_err *err);
+gx_code gx_store_write_labels(gx_store *store, const gx_meta *meta, int axis, const char *names,
+                              size_t bytes, gx_err *err);
 
 /* The directory of a sparse matrix, meta->panels, into its catalog row: before publish. */
 gx_code gx_store_write_panels(gx_store *store, const gx_meta *meta, gx_err *err);

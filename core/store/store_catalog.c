@@ -336,8 +336,9 @@ static gx_code take_generation(gx_store *store, gx_schema *schema, int64_t *gene
 /* What gx_meta.properties says of a matrix. */
 static int64_t row_bits(const gx_meta *meta)
 {
-    return meta->properties | (meta->is_spread ? GX_META_SPREAD : 0) |
-           (meta->is_sparse ? GX_META_SPARSE : 0) | (meta->is_composite ? GX_META_COMPOSITE : 0);
+    return meta->down_tiles << GX_META_DOWN_AT | meta->properties |
+           (meta->is_spread ? GX_META_SPREAD : 0) | (meta->is_sparse ? GX_META_SPARSE : 0) |
+           (meta->is_composite ? GX_META_COMPOSITE : 0);
 }
 
 /* What older versions of gx would take for something else says so in the format's number. */
@@ -401,7 +402,8 @@ static gx_code find_replaced(gx_store *store, gx_schema *schema, const gx_meta *
     }
     bool is_alike = old.rows == meta->rows && old.cols == meta->cols && old.dtype == meta->dtype &&
                     old.tile_rows == meta->tile_rows && old.tile_cols == meta->tile_cols &&
-                    !old.is_sparse && !old.is_spread && !old.is_composite;
+                    old.down_tiles == meta->down_tiles && !old.is_sparse && !old.is_spread &&
+                    !old.is_composite;
     if (is_alike && gx_store_may_patch(store, meta->schema, NULL) == GX_OK) {
         GX_TRY(gx_store_pragma(store->db, schema->name, "secure_delete", setting, err));
         *id = strcmp(setting, SECURE_DELETE_ON) == 0 ? old.id : 0;
@@ -413,6 +415,7 @@ static gx_code find_replaced(gx_store *store, gx_schema *schema, const gx_meta *
 static gx_code forget_row(gx_store *store, gx_schema *schema, int64_t id, gx_err *err)
 {
     sqlite3_stmt *stmt;
+    GX_TRY(gx_store_drop_labels(store, schema, id, -1, err));
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_DROP_META, &stmt, err));
     sqlite3_bind_int64(stmt, 1, id);
     return gx_store_run(store, stmt, err, "writing to", schema->name);
@@ -439,7 +442,7 @@ gx_code gx_store_create(gx_store *store, gx_meta *meta, const char *replaced, gx
                          : take_number(store, schema, "next_id", 1, GX_ID_MAX, &meta->id, err));
     GX_TRY(take_generation(store, schema, &meta->generation, err));
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_CREATE, &stmt, err));
-    const int64_t values[] = {meta->id,        meta->rows,      meta->cols,        meta->dtype,
+    const int64_t values[] = {meta->id,        meta->rows,      meta->cols,     meta->dtype,
                               meta->tile_rows, meta->tile_cols, row_bits(meta), meta->generation};
     for (int i = 0; i < 8; i++) {
         sqlite3_bind_int64(stmt, i + 1, values[i]);
@@ -523,6 +526,30 @@ gx_code gx_store_publish(gx_store *store, gx_meta *meta, const char *name, bool 
     return GX_OK;
 }
 
+enum { TOUCHED = 6 }; /* columns of GX_SQL_GENERATION, which GX_SQL_TOUCH sets */
+
+/* An authorizer may ignore a column; the tiles are no longer those of the row then. */
+static gx_code check_touched(gx_store *store, gx_schema *schema, int64_t id,
+                             const int64_t values[TOUCHED], gx_err *err)
+{
+    sqlite3_stmt *stmt;
+    GX_TRY(gx_store_stmt(store, schema, GX_SQL_GENERATION, &stmt, err));
+    sqlite3_bind_int64(stmt, 1, id);
+    int rc = sqlite3_step(stmt);
+    gx_code code = GX_OK;
+    bool is_same = rc == SQLITE_ROW;
+    for (int c = 0; c < TOUCHED && is_same; c++) {
+        is_same = sqlite3_column_int64(stmt, c) == values[c];
+    }
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
+        code = gx_store_fail(store->db, rc, err, "reading %s", schema->name);
+    } else if (!is_same) {
+        code = gx_fail(err, GX_AUTH, "not authorized: gx_meta of %s stays as it is", schema->name);
+    }
+    sqlite3_reset(stmt);
+    return code;
+}
+
 gx_code gx_store_touch(gx_store *store, gx_meta *meta, uint32_t properties, gx_err *err)
 {
     gx_schema *schema;
@@ -531,13 +558,21 @@ gx_code gx_store_touch(gx_store *store, gx_meta *meta, uint32_t properties, gx_e
     assert(store->depth > 0 && meta->id > 0);
     GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
     uint32_t before = meta->properties;
+    if (meta->down_tiles > 0) {
+        GX_TRY(raise_format(store, schema, GX_FORMAT_GROWN, err));
+    }
     GX_TRY(take_generation(store, schema, &generation, err));
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_TOUCH, &stmt, err));
-    sqlite3_bind_int64(stmt, 1, meta->id);
-    sqlite3_bind_int64(stmt, 2, generation);
     meta->properties = properties;
-    sqlite3_bind_int64(stmt, 3, row_bits(meta));
+    const int64_t values[TOUCHED] = {generation, row_bits(meta),  meta->rows,
+                                     meta->cols, meta->tile_rows, meta->tile_cols};
+    sqlite3_bind_int64(stmt, 1, meta->id);
+    for (int k = 0; k < TOUCHED; k++) {
+        sqlite3_bind_int64(stmt, k + 2, values[k]);
+    }
     GX_TRY(gx_store_run(store, stmt, err, "writing to", schema->name));
+    GX_TRY(check_touched(store, schema, meta->id, values, err));
+    GX_TRY(gx_store_keep_labels(store, schema, meta->id, meta->generation, generation, err));
     if ((before & GX_PROP_FACTOR) != 0 && (properties & GX_PROP_FACTOR) == 0) {
         GX_TRY(gx_store_write_aux(store, meta, NULL, 0, err));
     }

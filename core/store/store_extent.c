@@ -446,6 +446,7 @@ gx_code gx_spread_write(gx_store *store, gx_schema *schema, const gx_meta *meta,
     GX_TRY(gx_spread_files(store, schema, &files, err));
     GX_TRY(gx_spread_place(schema, bytes, &extent, err));
     GX_TRY(gx_volumes_write(files, &extent, row, bytes, data, err));
+    schema->has_dropped_extents |= meta->is_over; // the one that is replaced
     return gx_spread_enter(store, schema, row, &extent, err);
 }
 
@@ -490,20 +491,36 @@ gx_code gx_spread_erase(gx_store *store, gx_schema *schema, int64_t first, int64
     return gx_store_run(store, stmt, err, "deleting from", schema->name);
 }
 
+/* Those of a matrix from number `first` on. */
+static gx_code erase_tiles(gx_store *store, gx_schema *schema, int64_t id, int64_t first,
+                           gx_err *err)
+{
+    sqlite3_stmt *stmt;
+    int64_t from = gx_tile_rowid(id, first), to = gx_tile_rowid(id, UINT32_MAX);
+    GX_TRY(gx_store_stmt(store, schema, GX_SQL_DROP_TILES, &stmt, err));
+    sqlite3_bind_int64(stmt, 1, from);
+    sqlite3_bind_int64(stmt, 2, to);
+    GX_TRY(gx_store_run(store, stmt, err, "deleting from", schema->name));
+    return gx_spread_erase(store, schema, from, to, err);
+}
+
 gx_code gx_store_erase(gx_store *store, gx_schema *schema, int64_t id, gx_err *err)
 {
     sqlite3_stmt *stmt;
     if (id >= 1 && id <= GX_ID_MAX) { // else the row is damaged and owns no tiles
-        GX_TRY(gx_store_stmt(store, schema, GX_SQL_DROP_TILES, &stmt, err));
-        sqlite3_bind_int64(stmt, 1, gx_tile_rowid(id, 0));
-        sqlite3_bind_int64(stmt, 2, gx_tile_rowid(id, UINT32_MAX));
-        GX_TRY(gx_store_run(store, stmt, err, "deleting from", schema->name));
-        GX_TRY(gx_spread_erase(store, schema, gx_tile_rowid(id, 0), gx_tile_rowid(id, UINT32_MAX),
-                               err));
+        GX_TRY(erase_tiles(store, schema, id, 0, err));
+        GX_TRY(gx_store_drop_labels(store, schema, id, -1, err));
     }
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_DROP_META, &stmt, err));
     sqlite3_bind_int64(stmt, 1, id);
     return gx_store_run(store, stmt, err, "deleting from", schema->name);
+}
+
+gx_code gx_store_cut_tiles(gx_store *store, const gx_meta *meta, int64_t first, gx_err *err)
+{
+    gx_schema *schema;
+    GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
+    return erase_tiles(store, schema, meta->id, first, err);
 }
 
 static gx_code insert_tile(gx_store *store, gx_schema *schema, int64_t row, const void *data,

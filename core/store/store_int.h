@@ -30,14 +30,14 @@ typedef enum gx_sql {
     GX_SQL_WRITE_OVER, /* (id, data): of a tile that is there, in its own pages  */
     GX_SQL_PATCH,      /* (id, data) -> a program: see store_auth.c              */
     GX_SQL_SET_NAME,   /* (id, name)                                             */
-    GX_SQL_TOUCH,      /* (id, generation, properties)                           */
+    GX_SQL_TOUCH,      /* (id, generation, properties, rows, cols, tr, tc)       */
     GX_SQL_AUX,        /* (id) -> aux                                            */
     GX_SQL_SET_AUX,    /* (id, aux)                                              */
     GX_SQL_DROP_TILES, /* (first id, last id)                                    */
     GX_SQL_DROP_META,  /* (id)                                                   */
     GX_SQL_TILES,      /* (first id, last id) -> id, typeof, length, in order    */
     GX_SQL_ORPHANS,    /* () -> matrix id, tiles: of tiles without a catalog row */
-    GX_SQL_GENERATION, /* (id) -> generation, properties                         */
+    GX_SQL_GENERATION, /* (id) -> generation, properties, rows, cols, tr, tc     */
     GX_SQL_UNNAMED,    /* (id) -> a row where it has no name                     */
     GX_SQL_STRANGERS,  /* () -> name, type: of ours that are no tables           */
     GX_SQL_LOCKING,    /* () -> locking mode                                     */
@@ -49,6 +49,10 @@ typedef enum gx_sql {
     GX_SQL_EXTENTS,    /* (set) -> a row of gx_extent: in ascending order of offsets */
     GX_SQL_SET_EXTENT, /* (id, set, offset, length, stamp)                       */
     GX_SQL_DROP_EXTENTS, /* (first id, last id)                                  */
+    GX_SQL_LABELS,     /* (id, generation) -> names                              */
+    GX_SQL_SET_LABELS, /* (id, generation, names)                                */
+    GX_SQL_KEEP_LABELS, /* (first id, last id, generation before, now)           */
+    GX_SQL_DROP_LABELS, /* (first id, last id)                                   */
     GX_SQL_COUNT
 } gx_sql;
 
@@ -62,8 +66,15 @@ enum { GX_META_COLUMN_COUNT = 9 };
 
 #define GX_META_COMPOSITE ((uint32_t)1 << 18) /* no tiles (gx_meta.is_composite) */
 
-/* Of a schema that has had a sparse matrix, a composite, a quantised one. */
-enum { GX_FORMAT_SPARSE = 3, GX_FORMAT_COMPOSITE = 4, GX_FORMAT_QUANTIZED = 5 };
+enum { GX_META_DOWN_AT = 32 }; /* bits from here on: gx_meta.down_tiles */
+
+/* Of a schema that has had a sparse matrix, a composite, a quantised one, one with down_tiles. */
+enum {
+    GX_FORMAT_SPARSE = 3,
+    GX_FORMAT_COMPOSITE = 4,
+    GX_FORMAT_QUANTIZED = 5,
+    GX_FORMAT_GROWN = 6
+};
 
 enum { GX_SEEN_MAX = 16 }; /* matrices of one call that gx_store_begin() can look at again */
 
@@ -275,6 +286,15 @@ static inline int64_t gx_tile_rowid(int64_t id, int64_t tile)
 {
     return (int64_t)((uint64_t)id << 32 | (uint64_t)tile);
 }
+
+// store_labels.c ----------------------------------------------------------------------------------
+
+/* A matrix has a new generation: its names follow. */
+gx_code gx_store_keep_labels(gx_store *store, gx_schema *schema, int64_t id, int64_t before,
+                             int64_t generation, gx_err *err);
+
+/* axis -1: of both. */
+gx_code gx_store_drop_labels(gx_store *store, gx_schema *schema, int64_t id, int axis, gx_err *err);
 
 // store_panels.c ----------------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ static const struct {
     [COL_DTYPE] = {"dtype", 0, GX_DTYPE_COUNT - 1},
     [COL_TILE_ROWS] = {"tile_rows", 1, GX_SIDE_MAX},
     [COL_TILE_COLS] = {"tile_cols", 1, GX_SIDE_MAX},
-    [COL_PROPERTIES] = {"properties", 0, UINT32_MAX},
+    [COL_PROPERTIES] = {"properties", 0, INT64_MAX},
     [COL_GENERATION] = {"generation", 1, INT64_MAX},
 };
 
@@ -116,6 +116,14 @@ static gx_code check_shape(const gx_meta *meta, const char *label, gx_err *err)
                        gx_dtype_name(meta->dtype));
     }
     GX_TRY(check_tiles(meta, label, err));
+    bool has_along = meta->down_tiles < gx_meta_row_tiles(meta) && gx_meta_col_tiles(meta) > 1;
+    if (meta->down_tiles != 0 && (!has_along || meta->is_sparse || meta->is_composite)) {
+        return gx_fail(err, GX_CORRUPT,
+                       "catalog row of %s: %lld tile rows numbered down the columns in a matrix of "
+                       "%lldx%lld tiles",
+                       label, (long long)meta->down_tiles, (long long)gx_meta_row_tiles(meta),
+                       (long long)gx_meta_col_tiles(meta));
+    }
     if (!gx_dtype_is_number(meta->dtype) && (meta->properties & GX_PROP_FACTOR) != 0) {
         return gx_fail(err, GX_CORRUPT, "catalog row of %s: a factorisation of %s", label,
                        gx_dtype_name(meta->dtype));
@@ -142,9 +150,11 @@ static gx_code check_shape(const gx_meta *meta, const char *label, gx_err *err)
 }
 
 /* What the column properties says. */
-static void set_bits(gx_meta *meta, uint32_t properties)
+static void set_bits(gx_meta *meta, int64_t properties)
 {
-    meta->properties = properties & ~(GX_META_SPREAD | GX_META_SPARSE | GX_META_COMPOSITE);
+    meta->down_tiles = properties >> GX_META_DOWN_AT;
+    meta->properties =
+        (uint32_t)properties & ~(GX_META_SPREAD | GX_META_SPARSE | GX_META_COMPOSITE);
     meta->is_spread = (properties & GX_META_SPREAD) != 0;
     meta->is_sparse = (properties & GX_META_SPARSE) != 0;
     meta->is_composite = (properties & GX_META_COMPOSITE) != 0;
@@ -183,7 +193,7 @@ gx_code gx_store_meta(sqlite3_stmt *stmt, const char *schema, gx_meta *meta, gx_
     meta->dtype = (gx_dtype)value[COL_DTYPE];
     meta->tile_rows = value[COL_TILE_ROWS];
     meta->tile_cols = value[COL_TILE_COLS];
-    set_bits(meta, (uint32_t)value[COL_PROPERTIES]);
+    set_bits(meta, value[COL_PROPERTIES]);
     meta->generation = value[COL_GENERATION];
     return check_shape(meta, label, err);
 }
@@ -196,9 +206,9 @@ size_t gx_meta_tile_bytes(const gx_meta *meta, int64_t tile)
                              meta->panels->place[tile].entries, meta->dtype, &layout);
         return layout.bytes;
     }
-    int64_t row_tiles = gx_meta_row_tiles(meta);
-    int64_t height = gx_meta_tile_height(meta, tile % row_tiles);
-    int64_t width = gx_meta_tile_width(meta, tile / row_tiles);
+    int64_t ti, tj;
+    gx_meta_tile_place(meta, tile, &ti, &tj);
+    int64_t height = gx_meta_tile_height(meta, ti), width = gx_meta_tile_width(meta, tj);
     return (size_t)(height * width) * gx_dtype_bytes(meta->dtype);
 }
 
@@ -214,6 +224,6 @@ void gx_store_meta_raw(sqlite3_stmt *stmt, const char *schema, gx_meta *meta)
     meta->dtype = (gx_dtype)sqlite3_column_int(stmt, COL_DTYPE);
     meta->tile_rows = sqlite3_column_int64(stmt, COL_TILE_ROWS);
     meta->tile_cols = sqlite3_column_int64(stmt, COL_TILE_COLS);
-    set_bits(meta, (uint32_t)sqlite3_column_int64(stmt, COL_PROPERTIES));
+    set_bits(meta, sqlite3_column_int64(stmt, COL_PROPERTIES));
     meta->generation = sqlite3_column_int64(stmt, COL_GENERATION);
 }

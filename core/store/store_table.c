@@ -304,3 +304,8 @@ gx_code gx_table_next(gx_table *t, double *row, bool *is_row, gx_err *err)
     t->row++;
     return GX_OK;
 }
+
+const char *gx_table_column(const gx_table *t, int64_t j)
+{
+    return sqlite3_column_name(t->stmt, (int)j);
+}

@@ -59,6 +59,37 @@ const fault_script fault_scripts[] = {
     {"store-large", // a tile of more pages than SQLite's cache has
      "PRAGMA cache_size=8; SELECT gx_config('tile_bytes', 2097152), gx_config('threads', 1);",
      "SELECT gx_randn(400, 400, 'N', '{\"seed\":7}')"},
+    // Rows and columns: appended, in number order and against it, of itself; set, deleted; names.
+    {"append", SMALL, "SELECT gx_append('A', gx_cast(gx_ones(40, 9), 'f32'), '{\"axis\":1}')"},
+    {"append-rows", SMALL, "SELECT gx_append('A', gx_ones(30, 24))"},
+    {"append-moved", SMALL "SELECT gx_append('A', gx_ones(30, 24));",
+     "SELECT gx_append('A', gx_ones(70, 20), '{\"axis\":1}')"},
+    {"append-itself", SMALL, "SELECT gx_append('A', 'A')"},
+    {"append-in-insert", SMALL, "INSERT INTO plain SELECT gx_append('A', gx_ones(3, 24)), 0, 0"},
+    {"append-in-transaction", SMALL,
+     "BEGIN; SELECT gx_append('A', gx_ones(9, 24)); SAVEPOINT s; SELECT gx_delete_rows('A', '[3]');"
+     "ROLLBACK TO s; SELECT gx_set_rows('A', '[4,47]', gx_ones(2, 24)); COMMIT"},
+    {"append-volumes", VOLUMES(2) "SELECT gx_copy('A', 'V');",
+     "SELECT gx_append('V', gx_ones(20, 24))"},
+    {"append-sparse", SMALL "SELECT gx_sparse('A', 'P');",
+     "BEGIN; SELECT gx_append('P', gx_sparse('A')), gx_append('P', gx_ones(2, 24)); SELECT "
+     "gx_append('P', 'P'); COMMIT"},
+    {"set-rows", SMALL, "SELECT gx_set_rows('A', '[30,-1,2]', gx_ones(3, 24))"},
+    {"delete-rows",
+     SMALL "SELECT gx_append('A', gx_ones(30, 24));"
+           "SELECT gx_set_labels('A', 0, (SELECT json_group_array('r' || i) FROM "
+           "gx_rows('A')));",
+     "SELECT gx_delete_rows('A', '[69,1,40,41,42,43,44,45,46,47,48,49,50,51,52,53,54]')"},
+    {"delete-columns", SMALL, "SELECT gx_delete_rows('A', '[0,20]', '{\"axis\":1}')"},
+    {"labels", SMALL,
+     "SELECT gx_set_labels('S', 1, gx_labels('S', 1)), gx_set_labels('Z', 0, "
+     "'[\"a\",\"b\",null,\"d\",\"e\",\"f\",\"g\",\"h\",\"i\",\"j\",\"k\",\"l\","
+     "\"m\",\"n\",\"o\",\"p\",\"q\",\"r\",\"s\",\"t\"]'), gx_labels('Z', 0)"},
+    {"labels-csv",
+     SMALL "SELECT gx_set_labels('S', 1, (SELECT json_group_array('c' || i) FROM "
+           "gx_rows('S')));",
+     "SELECT gx_export('S', 'out.csv', '{\"overwrite\":true}'), gx_import('N', 'out.csv'), "
+     "gx_labels('N', 1), gx_show('N'), (SELECT count(label) FROM gx_rows('N'))"},
     // Volumes: made, written, read, changed in place, used again, given up, copied.
     {"volumes", SMALL, "SELECT gx_volumes(2)"},
     {"volumes-store", VOLUMES(2), "SELECT gx_store('N', 'A')"},
@@ -189,8 +220,7 @@ const fault_script fault_scripts[] = {
     {"circle",
      SMALL "SELECT gx_cast(gx_eval('floor(random(4096, 2, 1) * 2000000000)'), 'm31', 'V');",
      "SELECT gx_circle_fft('V', 0, 'P', '{\"order\":\"coset\"}')"},
-    {"fourier",
-     SMALL "SELECT gx_store('V', gx_eval('random(1500, 3, 1)'));",
+    {"fourier", SMALL "SELECT gx_store('V', gx_eval('random(1500, 3, 1)'));",
      "SELECT length(gx_fft2('V', 1009, 3)), length(gx_idct('V', 3)), "
      "length(gx_rfft('V', 9000, 1)), length(gx_convolve('V', '[1,2]')), gx_fft('V', 'V1')"},
     {"constraints",

@@ -105,18 +105,20 @@ def test_where_names_are(db, tmp_path):
     gx.store(db, "N", pandas.DataFrame(np.eye(2)))
     gx.store(db, "A", np.eye(2))
     assert gx.matrix(db, "N").columns is None
-    assert not list(db.execute("SELECT 1 FROM sqlite_master WHERE name = 'gx_python_columns'"))
+    assert not list(db.execute("SELECT 1 FROM sqlite_master WHERE name = 'gx_label'"))
     db.execute("ATTACH ? AS [au\"x]", (str(tmp_path / "aux.db"),))
     frame = pandas.DataFrame({"a": [1.0], "b": [2.0]})
     gx.store(db, 'au"x.X', frame)
-    assert list(db.execute("SELECT names FROM [au\"x].gx_python_columns")) == [('["a", "b"]',)]
+    assert list(db.execute("SELECT names FROM [au\"x].gx_label")) == [('["a","b"]',)]
     for k in range(3):
         gx.store(db, "X", frame, replace=True)
-    assert list(db.execute("SELECT count(*) FROM gx_python_columns")) == [(1,)] and list(db.execute("SELECT gx_check()")) == [("ok",)]
+    assert list(db.execute("SELECT count(*) FROM main.gx_label")) == [(1,)] and list(db.execute("SELECT gx_check()")) == [("ok",)]
     gx.store(db, "L", pandas.DataFrame({"v": [[1.0, 2.0]], "w": [3.0]}))
     assert gx.matrix(db, "L").columns is None and gx.matrix(db, "L").shape == (1, 3)
-    db.execute("UPDATE gx_python_columns SET names = '[\"a\"]'")
-    assert gx.matrix(db, "X").columns is None
+    db.execute("SELECT gx_set('X', 0, 0, 5)").fetchall()
+    assert gx.matrix(db, "X").columns == ["a", "b"]
+    db.execute("UPDATE main.gx_label SET names = '[\"a\"]'")
+    assert gx.matrix(db, "X").columns == ["a", "1"]
     gx.store(db, "X", frame, replace=True)
     db.execute("SELECT gx_add('X', 'X', 'X', '{\"replace\":true}')").fetchall()
     assert gx.matrix(db, "X").columns is None

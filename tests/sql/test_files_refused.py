@@ -324,7 +324,7 @@ EXPORT_ERRORS = [
     (("A", "x.csv", '{"symmetry":"general"}'), 'option "symmetry" is for mtx'),
     (("A", "x.mtx", '{"symmetry":"skew"}'), 'option "symmetry" must be one of auto, general, not "skew"'),
     (("A", "x.csv", '{"replace":true}'),
-     'unknown option "replace": the known ones are "format", "overwrite", "dtype", "precision", "delimiter" and "symmetry"'),
+     'unknown option "replace": the known ones are "format", "overwrite", "dtype", "precision", "delimiter", "header" and "symmetry"'),
     (("A", "x.csv.gz"), "'x.csv.gz' would be compressed: gx writes plain files"),
     (("A", "/nowhere/x.csv"), "cannot write '/nowhere/x.csv': No such file or directory"),
     (("A", "/dev/full", '{"format":"csv","overwrite":true}'), "'/dev/full' is a device, not a regular file"),

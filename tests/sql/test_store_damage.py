@@ -62,7 +62,7 @@ FIELDS = [
      f"tiles of 1x1 f64 cannot hold {1 << 40}x{1 << 12}"),
     ("rows = 1 << 20, cols = 1 << 20, tile_rows = 1 << 20, tile_cols = 1 << 20",
      f"tiles of {1 << 20}x{1 << 20} f64 cannot hold {1 << 20}x{1 << 20}"),
-    ("properties = -1", "properties is -1, expected 0 to 4294967295"),
+    ("properties = -1", "properties is -1, expected 0 to 9223372036854775807"),
     ("properties = NULL", "properties is NULL, not an integer"),
     ("properties = 1, rows = 40", "properties is 1 but it is 40x60"),
     ("generation = 0", f"generation is 0, expected 1 to {INT64_MAX}"),
@@ -203,8 +203,8 @@ def test_check_of_nothing(db):
 # 4. ------------------------------------------------------------------------------------------------
 
 def test_a_newer_format(db):
-    db.execute("UPDATE gx_state SET value = 6 WHERE key = 'format'")
-    text = "matrices of main are in format 6 of a newer gx; this one knows formats up to 5"
+    db.execute("UPDATE gx_state SET value = 7 WHERE key = 'format'")
+    text = "matrices of main are in format 7 of a newer gx; this one knows formats up to 6"
     for sql in ["SELECT gx_copy('A')", "SELECT gx_store('C', 1)", "SELECT gx_drop('A')", "SELECT gx_exists('A')",
                 "SELECT gx_check('A')", "SELECT gx_check()"]:
         assert error(db, sql).endswith(": " + text)
