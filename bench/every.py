@@ -134,9 +134,9 @@ SQL = {  # family, statement (a row, whose columns are taken), peer
 # What has no time of its own, and why.
 REASONS = {
     "answers from the catalogue or the connection": "gx gx_catalog gx_cols_count gx_config gx_debug gx_devices gx_dtype gx_exists gx_help gx_info gx_part gx_plan gx_predictions gx_rows_count "
-    "gx_set_property gx_settings gx_shape gx_stats gx_stats_reset gx_version gx_volume gx_volumes gx_nnz gx_context gx_rename gx_drop gx_selftest gx_benchmark gx_vacuum rows cols size gx_check_property",
+    "gx_set_property gx_labels gx_set_labels gx_settings gx_shape gx_stats gx_stats_reset gx_version gx_volume gx_volumes gx_nnz gx_context gx_rename gx_drop gx_selftest gx_benchmark gx_vacuum rows cols size gx_check_property",
     "stores or reads as the machine's disk does: bench/volumes.py, arrays.py": "gx_backup gx_export gx_import gx_store gx_from_bytes gx_from_memory gx_to_memory gx_from_cells gx_from_rows gx_from_table gx_from_function "
-    "gx_store_cells gx_store_rows gx_set gx_get gx_rows gx_full gx_matrix_gallery gx_json gx_show gx_heatmap",
+    "gx_store_cells gx_store_rows gx_append gx_set_rows gx_delete_rows gx_vectors gx_settle gx_set gx_get gx_rows gx_full gx_matrix_gallery gx_json gx_show gx_heatmap",
     "exact arithmetic: bench/exact.py": "gx_circle_fft gx_constraints gx_lattice_nearest gx_e8 gx_phi_floor gx_phi_mul gx_phi_pow gx_recur gx_m31_inverse gx_m31_mul",
     "statistics: bench/regressions.py": "gx_lm gx_lm_fit gx_lm_model gx_lm_terms gx_lm_anova gx_glm gx_glm_fit gx_coef gx_predict gx_lda gx_lda_axes gx_lda_groups gx_cca gx_factor gx_cdf gx_sf gx_ppf gx_isf gx_pdf gx_test "
     "gx_anova gx_chi2_gof gx_chi2_test gx_corr_test gx_jarque_bera gx_kruskal gx_ks_test gx_levene gx_mann_whitney gx_shapiro gx_t_test gx_wilcoxon gx_vec_sum gx_vec_mean",
