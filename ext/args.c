@@ -245,7 +245,7 @@ static gx_code matrix_of_literal(const source *from, const char *text, size_t by
 static gx_code matrix_of_name(const source *from, const char *name, gx_mat *out, gx_err *err)
 {
     gx_meta meta;
-    GX_TRY(gx_store_find_all(from->ctx->store, name, &meta, err));
+    GX_TRY(gx_store_find_source(from->ctx->store, name, &meta, err));
     GX_TRY(gx_mat_open(from->ctx->store, from->ctx->mem, &meta, out, err));
     GX_TRY(refuse_sparse(from, out, err));
     bool is_factor = gx_aux_kind_of(meta.properties) != GX_AUX_NONE;

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ENTRIES_MAX = 500, SUMMARY_BYTES = 400, SHOWN_MAX = 100, LISTED_MAX = 24, WORD_MAX = 200 };
+enum { ENTRIES_MAX = 600, SUMMARY_BYTES = 400, SHOWN_MAX = 100, LISTED_MAX = 24, WORD_MAX = 200 };
 enum { LINE_MAX_BYTES = 110, CELL_BYTES = 1024, LONG_LINE_BYTES = 1024, COLUMNS_MAX = 8 };
 
 /* What answers a word, the best first, within a rank in the order of the pages. */

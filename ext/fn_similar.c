@@ -11,42 +11,14 @@
 ** one.
 */
 #include "table_fn.h"
+#include "vectors.h"
 
 #include "../core/alg/knn_filter.h"
 #include "../core/alg/similar.h"
-#include "../core/base/nearest.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-
-/* How a score comes of a merit (nearest.h). */
-typedef struct gx_measure {
-    gx_metric metric;
-    bool is_root;     /* l2: the root of it                          */
-    bool is_binary;   /* hamming: of zeros and ones, a share of cols */
-    bool is_distance; /* less is nearer                              */
-} gx_measure;
-
-/* Words for an option, and what each of them is, in their order; behind them "dot", no distance. */
-#define GX_METRICS "cosine|l2/euclidean|sqeuclidean|l1/cityblock|hamming"
-enum { GX_METRIC_NAME_L2 = 1 };
-
-static const gx_measure measures[] = {
-    {.metric = GX_METRIC_COSINE},
-    [GX_METRIC_NAME_L2] = {.metric = GX_METRIC_SQUARED, .is_root = true, .is_distance = true},
-    {.metric = GX_METRIC_SQUARED, .is_distance = true},
-    {.metric = GX_METRIC_ABSOLUTE, .is_distance = true},
-    {.metric = GX_METRIC_SQUARED, .is_binary = true, .is_distance = true},
-    {.metric = GX_METRIC_DOT},
-};
-
-static double score_of(const gx_measure *measure, double merit, int64_t cols)
-{
-    double score = measure->is_distance ? -merit : merit;
-    score = measure->is_binary && cols > 0 ? score / (double)cols : score;
-    return measure->is_root ? sqrt(score) : score;
-}
 
 typedef struct similar_options {
     int metric;
@@ -120,7 +92,7 @@ static void distance(gx_fn *fn)
     if (!gx_fn_options(fn, distance_keys, &opt) || !take_both(fn, &A, &B)) {
         return;
     }
-    const gx_measure measure = measures[opt.metric];
+    const gx_measure measure = gx_measures[opt.metric];
     gx_distance_args args = {.A = &A,
                              .B = &B,
                              .metric = measure.metric,
@@ -208,7 +180,7 @@ static void knn_graph(gx_fn *fn)
         !gx_fn_size(fn, 1, "k", &args.k)) {
         return;
     }
-    const gx_measure measure = measures[opt.metric];
+    const gx_measure measure = gx_measures[opt.metric];
     args.metric = measure.metric;
     args.is_binary = measure.is_binary;
     args.excludes_self = opt.excludes_self;
@@ -216,7 +188,7 @@ static void knn_graph(gx_fn *fn)
     if (gx_knn_run(&fn->run, &args, &found) == GX_OK) {
         for (int64_t e = 0; e < found.queries * found.count; e++) {
             double merit = found.merit[e];
-            found.merit[e] = opt.is_one ? 1 : score_of(&measure, merit, E.cols);
+            found.merit[e] = opt.is_one ? 1 : gx_score_of(&measure, merit, E.cols);
         }
         gx_knn_graph_store(&fn->run, &found, (gx_knn_edges)opt.edges, &fn->dest, E.number, &G);
     }
@@ -305,12 +277,13 @@ typedef struct knn_options {
     const char *candidates, *filter;
     int64_t rescore; /* 0: not given */
     int metric;
-    bool excludes_self;
+    bool has_metric, excludes_self;
     gx_dtype dtype; /* of raw numbers; GX_DTYPE_COUNT: not stated */
 } knn_options;
 
 static const gx_option knn_keys[] = {
-    {"metric=" GX_METRICS "|dot", GX_OPT_WORD, offsetof(knn_options, metric), 0},
+    {"metric=" GX_METRICS "|dot", GX_OPT_WORD, offsetof(knn_options, metric),
+     offsetof(knn_options, has_metric)},
     {"candidates", GX_OPT_MATRIX, offsetof(knn_options, candidates), 0},
     {"filter", GX_OPT_MATRIX, offsetof(knn_options, filter), 0},
     {"rescore=[1,inf]", GX_OPT_INT, offsetof(knn_options, rescore), 0},
@@ -437,6 +410,37 @@ static bool count_rows(gx_fn *fn, knn *k, int64_t *rows)
     return true;
 }
 
+/* E is a vector table: its rows by their rowids, whether they have settled or not. */
+static bool begin_vectors(gx_fn *fn, const gx_table_wish *wish, const knn_options *opt,
+                          gx_vec_table *t, int vector, knn *table)
+{
+    gx_rows Q;
+    gx_knn_args args = {.first = wish->begin[0]};
+    if (vector < 0) {
+        return gx_fn_fail(fn, "%s has several vector columns: say which, as in '%s.%s'", t->name,
+                          t->name, t->shape.vector[0].name);
+    }
+    if (opt->candidates != NULL || opt->filter != NULL || opt->excludes_self || opt->rescore > 0) {
+        return gx_fn_fail(fn, "candidates, filter, rescore and exclude_self are for matrices, and "
+                              "%s is a vector table: WHERE of a search with MATCH chooses rows",
+                          t->name);
+    }
+    const gx_vec_column *column = &t->shape.vector[vector];
+    if (!take_rows(fn, 0, "Q", column->dims, opt->dtype, &Q) ||
+        !gx_fn_size(fn, 2, "k", &args.k)) {
+        return false;
+    }
+    table->measure = gx_measures[opt->has_metric ? opt->metric : column->metric];
+    args.Q = Q.mat;
+    args.metric = table->measure.metric;
+    args.is_binary = table->measure.is_binary;
+    args.last = gx_max(args.first, gx_min(Q.mat->rows, wish->end[0]));
+    args.k = gx_min(args.k, wish->end[1]);
+    table->first = args.first;
+    table->cols = column->dims;
+    return gx_vec_search_all(fn, t, vector, &args, &table->found);
+}
+
 static bool begin(gx_fn *fn, const gx_table_wish *wish, void *state, int64_t *rows)
 {
     knn *table = state;
@@ -444,12 +448,20 @@ static bool begin(gx_fn *fn, const gx_table_wish *wish, void *state, int64_t *ro
     gx_rows Q;
     gx_mat E, C, listed;
     gx_knn_args args = {.E = &E};
+    gx_vec_table *t;
+    int vector;
     *rows = 0;
-    if (!gx_fn_options(fn, knn_keys, &opt) || !gx_fn_matrix(fn, 1, "E", &E) ||
+    if (!gx_fn_options(fn, knn_keys, &opt) || !gx_vec_argument(fn, 1, &t, &vector)) {
+        return false;
+    }
+    if (t != NULL) {
+        return begin_vectors(fn, wish, &opt, t, vector, table) && count_rows(fn, table, rows);
+    }
+    if (!gx_fn_matrix(fn, 1, "E", &E) ||
         !take_rows(fn, 0, "Q", E.cols, opt.dtype, &Q) || !gx_fn_size(fn, 2, "k", &args.k)) {
         return false;
     }
-    table->measure = measures[opt.metric];
+    table->measure = gx_measures[opt.metric];
     if (opt.excludes_self && Q.mat->rows != E.rows) {
         return gx_fn_fail(fn,
                           "exclude_self is for a matrix and itself, but Q has %" PRId64
@@ -512,7 +524,7 @@ static gx_cell cell(void *state, gx_ctx *ctx, int64_t row, int column)
     seek(k, row);
     int64_t at = k->list * k->found.count + k->rank;
     return column == COL_SCORE
-               ? gx_cell_real(score_of(&k->measure, k->found.merit[at], k->cols))
+               ? gx_cell_real(gx_score_of(&k->measure, k->found.merit[at], k->cols))
                : gx_cell_int(column == COL_QUERY  ? k->first + k->list
                              : column == COL_RANK ? k->rank
                                                   : k->found.index[at]);

@@ -510,11 +510,30 @@ bool gx_eval_prepare_text(gx_fn *fn, const char *text, int first, bool is_plain,
         TABLE(lstsq) TABLE(eig) TABLE(pca) TABLE(det) TABLE(help) TABLE(similar) TABLE(sparse)     \
             TABLE(graph) TABLE(volumes) TABLE(program) TABLE(from) TABLE(composite) TABLE(exact)   \
                 TABLE(lattice) TABLE(dist) TABLE(quantize) TABLE(grid) TABLE(lm) TABLE(multi)      \
-                    TABLE(equation) TABLE(rows) TABLE(labels) TABLE(tables) /* table_fn.c */
+                    TABLE(equation) TABLE(rows) TABLE(labels) TABLE(vectors)                       \
+                        TABLE(tables) /* table_fn.c */
 
 #define GX_FUNCTIONS_DECLARE(name) extern const gx_function gx_functions_##name[];
 GX_FUNCTION_TABLES(GX_FUNCTIONS_DECLARE)
 #undef GX_FUNCTIONS_DECLARE
+
+/*
+** xIntegrity came with SQLite 3.44 as a fourth version of sqlite3_module: the same structure with
+** one member more.  Older libraries do not look behind what they know, whatever iVersion says, so
+** the structure may be as long as the newest one, whichever header gx is built with.
+*/
+#if SQLITE_VERSION_NUMBER >= 3044000
+typedef sqlite3_module gx_module_v4;
+#define GX_MODULE(field) .field
+#define GX_MODULE_OF(module) (&(module))
+#else
+typedef struct gx_module_v4 {
+    sqlite3_module base;
+    int (*xIntegrity)(sqlite3_vtab *, const char *, const char *, int, char **);
+} gx_module_v4;
+#define GX_MODULE(field) .base.field
+#define GX_MODULE_OF(module) (&(module).base)
+#endif
 
 /* Files that register modules or aggregates themselves.  Return SQLITE_*. */
 int gx_register_functions(sqlite3 *db, gx_ctx *ctx, const gx_function *table);
@@ -522,6 +541,7 @@ int gx_register_aggregates(sqlite3 *db, gx_ctx *ctx); /* agg.c: from_cells, stor
 int gx_register_agg_fns(sqlite3 *db, gx_ctx *ctx);    /* agg_fn.c: gx_lm, ...                    */
 int gx_register_catalog(sqlite3 *db, gx_ctx *ctx);    /* vtab_catalog.c: gx                       */
 int gx_register_cells(sqlite3 *db, gx_ctx *ctx);      /* vtab_cells.c: gx_cells, gx_rows          */
+int gx_register_vectors(sqlite3 *db, gx_ctx *ctx);    /* vtab_vectors.c: gx_vectors               */
 int gx_register_table_fns(sqlite3 *db, gx_ctx *ctx);  /* table_fn.c: gx_eig, gx_topk, ...        */
 
 #endif

@@ -683,41 +683,23 @@ static int integrity(sqlite3_vtab *base, const char *schema, const char *name, i
 
 // Registration ------------------------------------------------------------------------------------
 
-/*
-** xIntegrity came with SQLite 3.44 as a fourth version of sqlite3_module: the same structure with
-** one member more.  Older libraries do not look behind what they know, whatever iVersion says, so
-** the structure may be as long as the newest one, whichever header gx is built with.
-*/
-#if SQLITE_VERSION_NUMBER >= 3044000
-typedef sqlite3_module module_v4;
-#define BASE(field) .field
-#define MODULE(module) (&(module))
-#else
-typedef struct module_v4 {
-    sqlite3_module base;
-    int (*xIntegrity)(sqlite3_vtab *, const char *, const char *, int, char **);
-} module_v4;
-#define BASE(field) .base.field
-#define MODULE(module) (&(module).base)
-#endif
-
-static const module_v4 real_module = {
-    BASE(iVersion) = 4,
-    BASE(xCreate) = create_real,
-    BASE(xConnect) = connect_real,
-    BASE(xBestIndex) = best_index,
-    BASE(xDisconnect) = disconnect,
-    BASE(xDestroy) = disconnect, // the matrices stay
-    BASE(xOpen) = open_cursor,
-    BASE(xClose) = close_cursor,
-    BASE(xFilter) = filter,
-    BASE(xNext) = next,
-    BASE(xEof) = eof,
-    BASE(xColumn) = column,
-    BASE(xRowid) = rowid,
-    BASE(xUpdate) = update,
-    BASE(xRename) = refuse_rename,
-    BASE(xShadowName) = is_shadow_name,
+static const gx_module_v4 real_module = {
+    GX_MODULE(iVersion) = 4,
+    GX_MODULE(xCreate) = create_real,
+    GX_MODULE(xConnect) = connect_real,
+    GX_MODULE(xBestIndex) = best_index,
+    GX_MODULE(xDisconnect) = disconnect,
+    GX_MODULE(xDestroy) = disconnect, // the matrices stay
+    GX_MODULE(xOpen) = open_cursor,
+    GX_MODULE(xClose) = close_cursor,
+    GX_MODULE(xFilter) = filter,
+    GX_MODULE(xNext) = next,
+    GX_MODULE(xEof) = eof,
+    GX_MODULE(xColumn) = column,
+    GX_MODULE(xRowid) = rowid,
+    GX_MODULE(xUpdate) = update,
+    GX_MODULE(xRename) = refuse_rename,
+    GX_MODULE(xShadowName) = is_shadow_name,
     .xIntegrity = integrity,
 };
 
@@ -740,7 +722,7 @@ static const sqlite3_module eponymous_module = {
 
 int gx_register_catalog(sqlite3 *db, gx_ctx *ctx)
 {
-    int rc = sqlite3_create_module_v2(db, "gx_catalog", MODULE(real_module), ctx, NULL);
+    int rc = sqlite3_create_module_v2(db, "gx_catalog", GX_MODULE_OF(real_module), ctx, NULL);
     if (rc == SQLITE_OK) {
         rc = sqlite3_create_module_v2(db, "gx", &eponymous_module, ctx, NULL);
     }

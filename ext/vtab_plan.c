@@ -125,7 +125,7 @@ static bool find_operand(gx_fn *fn, bool takes_sparse, operand *x)
 {
     gx_meta meta;
     gx_ctx *ctx = fn->ctx;
-    return gx_fn_check(fn, gx_store_find_all(ctx->store, x->name, &meta, &fn->err)) &&
+    return gx_fn_check(fn, gx_store_find_source(ctx->store, x->name, &meta, &fn->err)) &&
            gx_fn_check(fn, gx_mat_open(ctx->store, ctx->mem, &meta, &x->mat, &fn->err)) &&
            (x->mat.owned == NULL || gx_fn_own(fn, x->mat.owned)) &&
            (takes_sparse || !meta.is_sparse || gx_fn_refuse_sparse(fn, &x->mat));

@@ -471,7 +471,7 @@ void gx_knn_foresee(gx_run *run, const gx_knn_args *args, gx_knn_plan *plan, gx_
 static const gx_knn_args *without_more(const gx_knn_args *args, gx_mat *first, gx_knn_args *fewer)
 {
     const gx_mat *E = args->E;
-    if (E->cols > 0 || args->C != NULL || args->k >= E->rows) {
+    if (E->cols > 0 || args->C != NULL || args->rows != NULL || args->k >= E->rows) {
         return args;
     }
     gx_mat_view(first, E, GX_NO_TRANS, 0, 0, gx_min(E->rows, args->k + 1), 0);
@@ -496,6 +496,7 @@ static void search_here(gx_knn_search *s)
             } else if (s->plan.is_mutual) {
                 gx_knn_mutual(s);
             } else {
+                s->listed = args->rows;
                 pass_over(s);
             }
         }
@@ -510,7 +511,8 @@ static void check_lists(const gx_knn_search *s)
     const gx_knn_args *args = s->args;
     const gx_neighbours *out = s->out;
     gx_run *run = s->run;
-    for (int64_t j = 0; j < out->queries && gx_ok(run) && args->C == NULL; j++) {
+    bool are_all = args->C == NULL && args->rows == NULL;
+    for (int64_t j = 0; j < out->queries && gx_ok(run) && are_all; j++) {
         bool is_without_self = args->excludes_self && args->first + j < args->E->rows;
         int64_t least = gx_min(out->count, args->E->rows - is_without_self);
         if (least > 0 && out->index[j * out->count + least - 1] == INT64_MAX) {

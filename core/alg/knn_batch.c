@@ -290,8 +290,8 @@ void gx_knn_unload(gx_knn_search *s)
     gx_mem_free(mem, b->query);
     gx_mem_free(mem, b->square);
     gx_mem_free(mem, b->shift);
-    gx_mem_free(mem, s->listed);
-    s->listed = NULL;
+    gx_mem_free(mem, s->bits);
+    s->listed = s->bits = NULL;
     *b = (gx_knn_batch){0};
 }
 

@@ -36,8 +36,9 @@ typedef struct gx_knn_search {
     gx_neighbours *out;
     int64_t most;            /* entries of a list that a strip gives                  */
     double *root;            /* n: the worst merit of each list                       */
-    uint64_t *listed;        /* the batch's candidates (nearest.h); NULL: all rows    */
-    int64_t listed_words;
+    const uint64_t *listed;  /* the batch's candidates (nearest.h); NULL: all rows    */
+    uint64_t *bits;          /* made for it; NULL: listed are args->rows              */
+    int64_t listed_words;    /* of a query; 0: all have the same candidates           */
     atomic_llong at;         /* the first row of E that cannot be compared; INT64_MAX    */
     atomic_bool has_refused; /* of the batch's queries one                            */
     bool is_beside;       /* helpers read E while the batch is made ready           */

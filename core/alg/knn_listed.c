@@ -162,13 +162,13 @@ static void make_bits(gx_knn_search *s, const double *ids)
         return;
     }
     memset(bits, 0, (size_t)(words * n) * sizeof(uint64_t));
-    s->listed = bits;
+    s->listed = s->bits = bits;
     s->listed_words = words;
     for (int64_t c = 0; c < cols; c++) {
         for (int64_t j = 0; j < n; j++) {
             if (is_candidate(s, j, ids[c * n + j])) {
                 int64_t row = (int64_t)ids[c * n + j];
-                s->listed[j * words + row / 64] |= (uint64_t)1 << row % 64;
+                s->bits[j * words + row / 64] |= (uint64_t)1 << row % 64;
             }
         }
     }
@@ -310,7 +310,8 @@ bool gx_knn_has_listed(const gx_knn_search *s, gx_knn_strip strip)
 {
     bool any = s->listed == NULL;
     int64_t end = strip.i0 + strip.m;
-    for (int64_t j = 0; j < s->batch.n && !any; j++) {
+    int64_t rows = s->listed_words == 0 ? 1 : s->batch.n;
+    for (int64_t j = 0; j < rows && !any; j++) {
         const uint64_t *bits = s->listed + j * s->listed_words;
         for (int64_t word = strip.i0 / 64; word * 64 < end && !any; word++) {
             int64_t low = gx_max(strip.i0 - word * 64, 0), high = gx_min(end - word * 64, 64);

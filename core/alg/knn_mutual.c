@@ -52,9 +52,10 @@ static bool is_same(const gx_mat *Q, const gx_mat *E)
 bool gx_knn_is_mutual(const gx_knn_search *s)
 {
     const gx_knn_args *args = s->args;
-    return args->C == NULL && args->metric != GX_METRIC_ABSOLUTE && is_same(args->Q, args->E) &&
-           args->first == 0 && args->last == args->E->rows && args->E->cols > 0 &&
-           args->E->rows > GX_KNN_FEW && s->backend->kernel[GX_MUTUAL][s->dtype] != NULL;
+    return args->C == NULL && args->rows == NULL && args->metric != GX_METRIC_ABSOLUTE &&
+           is_same(args->Q, args->E) && args->first == 0 && args->last == args->E->rows &&
+           args->E->cols > 0 && args->E->rows > GX_KNN_FEW &&
+           s->backend->kernel[GX_MUTUAL][s->dtype] != NULL;
 }
 
 /* Some sixteen units a thread, of blocks as high as that leaves them. */

@@ -216,7 +216,8 @@ static double foresee_seconds(void *arg)
 static bool is_offered(const gx_knn_search *s, const gx_accel *accel, const char **why)
 {
     gx_kernel_id kernel = s->args->C != NULL ? GX_MERIT : GX_NEAREST;
-    *why = s->args->is_binary ? "hamming is for the host alone"
+    *why = s->args->rows != NULL ? "a search among some rows is for the host alone"
+           : s->args->is_binary ? "hamming is for the host alone"
            : s->out->count > GX_NEAREST_MOST && s->args->C == NULL
                ? "lists of more than 1024 neighbours are for the host alone"
            : !gx_accel_offers(accel, kernel, s->dtype) ? "the device has no kernel for neighbours"

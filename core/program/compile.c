@@ -46,7 +46,7 @@ static gx_ref stored(gx_compiler *c, const gx_item *item)
     gx_err err = {0};
     gx_mat mat = {.owned = NULL};
     gx_ctx *ctx = c->run->ctx;
-    if (gx_store_find_all(ctx->store, item->text, &meta, &err) != GX_OK ||
+    if (gx_store_find_source(ctx->store, item->text, &meta, &err) != GX_OK ||
         (gx_aux_kind_of(meta.properties) != GX_AUX_NONE &&
          gx_aux_refuse(item->text, meta.properties, &err) != GX_OK) ||
         gx_mat_open(ctx->store, ctx->mem, &meta, &mat, &err) != GX_OK) {

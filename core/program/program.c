@@ -119,7 +119,7 @@ static bool operand_mat(gx_run *run, const gx_operand *operand, const gx_program
         return true;
     }
     gx_ctx *ctx = run->ctx;
-    if (gx_store_find_all(ctx->store, operand->name, &meta, &err) != GX_OK ||
+    if (gx_store_find_source(ctx->store, operand->name, &meta, &err) != GX_OK ||
         gx_mat_open(ctx->store, ctx->mem, &meta, out, &err) != GX_OK) {
         gx_run_fail(run, &err);
         return false;

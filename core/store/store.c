@@ -484,6 +484,17 @@ void gx_store_set_stats(gx_store *store, gx_stats *stats)
     store->stats = stats;
 }
 
+void gx_store_set_tables(gx_store *store, gx_store_tables_fn find, void *arg)
+{
+    store->tables = find;
+    store->tables_arg = arg;
+}
+
+void *gx_store_tables(const gx_store *store)
+{
+    return store->tables_arg;
+}
+
 void gx_store_set_flush(gx_store *store, gx_code (*flush)(void *arg, gx_err *err), void *arg)
 {
     store->flush = flush;

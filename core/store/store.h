@@ -229,6 +229,15 @@ void gx_store_set_stats(gx_store *store, gx_stats *stats);
 */
 void gx_store_set_flush(gx_store *store, gx_code (*flush)(void *arg, gx_err *err), void *arg);
 
+/*
+** Tables whose rows are a matrix's (ext/vectors.h): what gx_store_find_source() asks of a name that
+** is no matrix's.  *found false: it is none of theirs either.
+*/
+typedef gx_code (*gx_store_tables_fn)(void *arg, const char *name, gx_meta *meta, bool *found,
+                                      gx_err *err);
+void gx_store_set_tables(gx_store *store, gx_store_tables_fn find, void *arg);
+void *gx_store_tables(const gx_store *store); /* arg */
+
 /* Polls sqlite3_interrupt() and the signal of base/signal.h; cheap; caller's thread. */
 bool gx_store_is_interrupted(gx_store *store);
 
@@ -300,6 +309,9 @@ gx_code gx_store_find_any(gx_store *store, const char *name, gx_meta *meta, gx_e
 ** them in words.
 */
 gx_code gx_store_find_all(gx_store *store, const char *name, gx_meta *meta, gx_err *err);
+
+/* That, or the matrix behind a table: for what only reads. */
+gx_code gx_store_find_source(gx_store *store, const char *name, gx_meta *meta, gx_err *err);
 
 /* "M is a composite of other matrices and is needed as a matrix of its own here: ..." */
 gx_code gx_store_refuse_made(const gx_meta *meta, gx_err *err);

@@ -154,6 +154,8 @@ struct gx_store {
     gx_code (*flush)(void *arg, gx_err *err); /* may be NULL */
     void *flush_arg;
     bool is_flushing;
+    gx_store_tables_fn tables; /* may be NULL */
+    void *tables_arg;
     gx_schema *schemas; /* those touched by this call */
     gx_panel_list *panels; /* of the sparse matrices that it has found */
     struct sqlite3_stmt *poll, *progress;

@@ -155,3 +155,13 @@ gx_code gx_store_find_all(gx_store *store, const char *name, gx_meta *meta, gx_e
     }
     return GX_OK;
 }
+
+gx_code gx_store_find_source(gx_store *store, const char *name, gx_meta *meta, gx_err *err)
+{
+    bool found;
+    GX_TRY(gx_store_lookup(store, name, meta, &found, err));
+    if (!found && store->tables != NULL) {
+        GX_TRY(store->tables(store->tables_arg, name, meta, &found, err));
+    }
+    return found ? GX_OK : gx_store_missing(store, name, err);
+}

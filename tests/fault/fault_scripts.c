@@ -40,6 +40,12 @@ const char *const fault_base =
 #define EXACT                                                                                      \
     "SELECT gx_cast('[[1,2],[3,4]]', 'm31', 'm'), gx_cast('[[1,2],[2,4]]', 'm31', 't'), "          \
     "gx_cast('[[4000000000000000000,1],[3,5]]', 'i64', 'w');"
+#define VECTORS                                                                                    \
+    SMALL                                                                                          \
+    "CREATE VIRTUAL TABLE v USING gx_vectors(x f32[4], b bit[8], tag TEXT);"                       \
+    "INSERT INTO v(rowid, x, b, tag) SELECT i, row, x'0f', 'a' FROM gx_rows(gx_randn(40, 4));"     \
+    "DELETE FROM v WHERE rowid = 4; SELECT gx_settle('v'); DELETE FROM v WHERE rowid = 7;"         \
+    "INSERT INTO v(rowid, x, b) VALUES (50, '[1,1,1,1]', x'00');"
 #define HELPERS                                                                                    \
     "SELECT gx_config('tile_bytes', 2048), gx_config('threads', 2), gx_config('readers', 2);"
 
@@ -618,6 +624,22 @@ const fault_script fault_scripts[] = {
      " '{\"candidates\":\"[1,30]\"}')"},
     {"knn, graph", SMALL,
      "SELECT gx_knn_graph('A', 2, 'G', '{\"symmetric\":\"union\",\"replace\":true}')"},
+    {"vectors-write", VECTORS,
+     "BEGIN; INSERT INTO v(rowid, x, b, tag) SELECT 100 + i, row, x'81', 'new' FROM"
+     " gx_rows(gx_ones(21, 4));"
+     "INSERT OR REPLACE INTO v(rowid, x, b) VALUES (3, '[1,2,3,4]', '[1,0,1,0,0,0,0,1]');"
+     "UPDATE v SET x = '[4,3,2,1]', rowid = 70 WHERE rowid = 5; UPDATE v SET tag = 'b';"
+     "DELETE FROM v WHERE rowid BETWEEN 8 AND 20; SELECT gx_settle('v');"
+     "COMMIT; SELECT sum(rowid), max(hex(x)) FROM v"},
+    {"vectors-search", VECTORS,
+     "SELECT sum(rowid), sum(distance), max(hex(x)) FROM v WHERE x MATCH '[1,2,3,4]' AND k = 5 AND"
+     " tag IN ('a', 'c') AND rowid < 30;"
+     "SELECT rowid FROM v WHERE b MATCH x'0e' AND (tag = 'a' OR tag = 'b') LIMIT 2;"
+     "SELECT sum(id) FROM gx_knn('[1,2,3,4]', 'v.x', 3)"},
+    {"vectors-make", SMALL,
+     "BEGIN; CREATE VIRTUAL TABLE w USING gx_vectors(id TEXT PRIMARY KEY, x f16[3], n INTEGER);"
+     "INSERT INTO w(id, x) VALUES ('a', '[1,2,3]'); SELECT gx_settle('w'), gx_norm('w');"
+     "SELECT id FROM w; DROP TABLE w; COMMIT"},
     {"distance", HELPERS, "SELECT gx_distance('A', 'A', 'D')"},
     {"cosine", SMALL, "SELECT gx_cosine('A', 'A', 'D')"},
     {"normalize", SMALL, "SELECT gx_normalize('A', 0, 'l1', 'D')"},

@@ -1,0 +1,523 @@
+/*
+** The nearest rows of a vector table: exactly, of those that conditions let through.
+**
+** Two searches, merged by (distance, rowid): one in the matrix, which has the rows that have
+** settled and dead ones between them; one in NAME_new, of which the rows are in memory.  Conditions
+** are SQLite's to evaluate, on NAME_row; which positions they leave is wanted in one of three ways:
+**
+**   few     a list: only these rows are scored (knn_listed.c)
+**   many    bits: the others never enter a list
+**   share   where a share of all rows is let through, more neighbours are asked for than are
+**           wanted, and the conditions are asked about these alone, in their order.  A sample of
+**           positions says how large the share is.  Where too few of them pass, the conditions are
+**           asked about all rows after all, and the search is made once more.
+**
+** The last is the way of dead rows, too: no device needs to know of them, and without conditions no
+** row of NAME_row is looked at but those of the result.  Asking conditions about every row of a
+** million costs a tenth to a half of what a search costs.
+**
+** Of equal distances those of smaller rowids come first, also at the end of the list: as long as
+** the last one asked for is as far as the last one wanted there may be more of these, and more are
+** asked for.
+**
+** Memory: 16 bytes a neighbour that is asked for, 24 a hit, an eighth of a byte a row of the matrix
+** where bits are wanted, and NAME_new.
+*/
+#include "vectors.h"
+
+#include "../core/base/best.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LEAST_ASKED = 64,  /* more than are wanted: those at the end may be equal                  */
+    GROWTH = 8,        /* times as many are asked for next                                     */
+    SAMPLE = 256,      /* positions                                                            */
+    LEAST_SAMPLED = 6, /* of them are let through: the share is known well enough              */
+    SMALL = 16384,     /* rows: of fewer the conditions are asked about all                    */
+    SHARE_MOST = 8,    /* no more of the rows than one in so many are asked for                */
+    FEW = 64           /* one row in so many: a list                                           */
+};
+
+typedef struct search {
+    gx_fn *fn;
+    gx_vec_table *t;
+    const gx_vec_wish *wish;
+    const gx_vec_column *column;
+    gx_measure measure;
+    gx_mat base, Q; /* the query as a column, as a row */
+    gx_vec_hits *hits;
+    sqlite3_stmt *test; /* of a row: whether conditions let it through */
+} search;
+
+static bool is_filtered(const search *s)
+{
+    return s->wish->count > 0;
+}
+
+// Hits --------------------------------------------------------------------------------------------
+
+void gx_vec_hits_clear(gx_vec_hits *hits, gx_mem *mem)
+{
+    gx_mem_free(mem, hits->hit);
+    *hits = (gx_vec_hits){0};
+}
+
+static bool add_hit(search *s, int64_t id, double merit)
+{
+    gx_vec_hits *hits = s->hits;
+    if (hits->count == hits->capacity) {
+        int64_t capacity = gx_max(LEAST_ASKED, 2 * hits->capacity);
+        if (!gx_fn_check(s->fn, gx_mem_realloc(s->t->ctx->mem, (size_t)capacity * sizeof *hits->hit,
+                                               "neighbours", &hits->hit, &s->fn->err))) {
+            return false;
+        }
+        hits->capacity = capacity;
+    }
+    hits->hit[hits->count++] =
+        (gx_vec_hit){.distance = gx_distance_of(&s->measure, merit),
+                     .score = gx_score_of(&s->measure, merit, s->column->dims),
+                     .id = id};
+    return true;
+}
+
+static int compare_hits(const void *a, const void *b)
+{
+    const gx_vec_hit *x = a, *y = b;
+    return x->distance != y->distance ? (x->distance < y->distance ? -1 : 1)
+                                      : (x->id > y->id) - (x->id < y->id);
+}
+
+/* -1: the distance is before those that are wanted, 1: behind them. */
+static int side_of(const gx_vec_wish *wish, double distance)
+{
+    bool is_before = distance < wish->low || (distance == wish->low && wish->is_above);
+    bool is_behind = distance > wish->high || (distance == wish->high && wish->is_below);
+    return is_before ? -1 : is_behind;
+}
+
+// Conditions --------------------------------------------------------------------------------------
+
+/* *id of the row that `test` finds by what is bound first; false: none, or the call has failed. */
+static bool find_row(search *s, int64_t by, int64_t *id)
+{
+    bool is_row = false;
+    sqlite3_bind_int64(s->test, 1, by);
+    gx_fn_check(s->fn, gx_vectors_step(s->t->rows, s->test, &is_row, &s->fn->err));
+    *id = is_row ? sqlite3_column_int64(s->test, 0) : 0;
+    sqlite3_reset(s->test);
+    return is_row;
+}
+
+static bool open_test(search *s, gx_vectors_want want)
+{
+    sqlite3_finalize(s->test);
+    s->test = NULL;
+    return gx_fn_check(s->fn, gx_vectors_select(s->t->rows, want, s->wish->terms, s->wish->count,
+                                                &s->test, &s->fn->err));
+}
+
+/* Positions spread over all rows, the same ones each time: how many are let through. */
+static int64_t sample(search *s, int64_t rows)
+{
+    int64_t passed = 0, id;
+    for (int64_t k = 0; k < SAMPLE && gx_ok(&s->fn->run); k++) {
+        uint64_t jitter = (uint64_t)(k + 1) * 0x9e3779b97f4a7c15u >> 32; // within its stretch
+        int64_t stretch = rows / SAMPLE;
+        passed += find_row(s, k * stretch + (int64_t)(jitter % (uint64_t)stretch), &id);
+    }
+    return passed;
+}
+
+/* The rows of the matrix that are let through, as bits, or as a list where they are few. */
+typedef struct chosen {
+    uint64_t *bits;
+    double *list;
+    int64_t count;
+} chosen;
+
+static gx_code set_bits(search *s, int64_t rows, chosen *c)
+{
+    sqlite3_stmt *stmt;
+    bool is_row;
+    gx_err *err = &s->fn->err;
+    GX_TRY(gx_vectors_select(s->t->rows, GX_VECTORS_SETTLED, s->wish->terms, s->wish->count, &stmt,
+                             err));
+    gx_code code = gx_vectors_step(s->t->rows, stmt, &is_row, err);
+    while (code == GX_OK && is_row) {
+        int64_t pos = sqlite3_column_int64(stmt, 0);
+        if (pos >= rows || pos < 0) {
+            code = gx_fail(err, GX_CORRUPT,
+                           "%s_row has position %" PRId64 ", but %s has %" PRId64 " rows",
+                           s->t->name, pos, s->column->matrix, rows);
+            break;
+        }
+        c->count += (c->bits[pos / 64] >> pos % 64 & 1) == 0;
+        c->bits[pos / 64] |= (uint64_t)1 << pos % 64;
+        code = gx_vectors_step(s->t->rows, stmt, &is_row, err);
+    }
+    sqlite3_finalize(stmt);
+    return code;
+}
+
+static bool choose(search *s, int64_t rows, chosen *c)
+{
+    size_t words = (size_t)gx_ceil_div(rows, 64);
+    c->count = 0;
+    c->bits = gx_run_calloc(&s->fn->run, words * sizeof *c->bits, "candidates");
+    if (c->bits == NULL || !gx_fn_check(s->fn, set_bits(s, rows, c))) {
+        return false;
+    }
+    if (c->count > rows / FEW) {
+        return true;
+    }
+    c->list =
+        gx_run_alloc(&s->fn->run, (size_t)gx_max(1, c->count) * sizeof *c->list, "candidates");
+    int64_t at = 0;
+    for (int64_t pos = 0; pos < rows && c->list != NULL; pos++) {
+        if ((c->bits[pos / 64] >> pos % 64 & 1) != 0) {
+            c->list[at++] = (double)pos;
+        }
+    }
+    return c->list != NULL;
+}
+
+static void clear_chosen(search *s, chosen *c)
+{
+    gx_mem_free(s->t->ctx->mem, c->bits);
+    gx_mem_free(s->t->ctx->mem, c->list);
+}
+
+// Neighbours --------------------------------------------------------------------------------------
+
+/* The `asked` nearest rows of E. */
+static bool neighbours(search *s, const gx_mat *E, const chosen *c, int64_t asked,
+                       gx_neighbours *found)
+{
+    gx_mat C;
+    gx_knn_args args = {.Q = &s->Q,
+                        .E = E,
+                        .metric = s->measure.metric,
+                        .is_binary = s->measure.is_binary,
+                        .k = asked,
+                        .last = 1};
+    if (c != NULL && c->list != NULL) {
+        gx_mat_value(&C, "candidates", GX_F64, 1, c->count, c->list, 1);
+        args.C = &C;
+    } else if (c != NULL) {
+        args.rows = c->bits;
+    }
+    return gx_knn_run(&s->fn->run, &args, found) == GX_OK;
+}
+
+/*
+** Those of a list that are wanted become hits.  ids: of E's rows; NULL: `test` finds them.  true:
+** there are as many as are wanted, and all that are equal to the last one; or none can come after.
+*/
+static bool take_list(search *s, const gx_neighbours *found, const int64_t *ids)
+{
+    const gx_vec_wish *wish = s->wish;
+    int64_t before = s->hits->count;
+    double last = (double)INFINITY;
+    for (int64_t e = 0; e < found->count && found->index[e] != INT64_MAX; e++) {
+        double merit = found->merit[e], distance = gx_distance_of(&s->measure, merit);
+        int64_t row = found->index[e], id = 0;
+        int side = side_of(wish, distance);
+        bool is_enough = s->hits->count - before >= wish->k && distance > last;
+        if (is_enough || side > 0) {
+            return true;
+        }
+        bool is_tested = s->test != NULL;
+        if (side < 0 || (is_tested && !find_row(s, ids == NULL ? row : ids[row], &id))) {
+            if (!gx_ok(&s->fn->run)) {
+                return false;
+            }
+            continue;
+        }
+        if (!add_hit(s, ids == NULL ? id : ids[row], merit)) {
+            return false;
+        }
+        last = s->hits->count - before == wish->k ? distance : last;
+    }
+    return false;
+}
+
+/* How many to ask for at first, and whether conditions must be asked about all rows before. */
+static int64_t first_asked(search *s, int64_t rows, int64_t dead, bool *must_choose)
+{
+    double share = 1;
+    const int64_t k = s->wish->k;
+    *must_choose = false;
+    if (is_filtered(s)) {
+        int64_t passed = rows < SMALL ? 0 : sample(s, rows);
+        *must_choose = passed < LEAST_SAMPLED;
+        share = 0.7 * (double)passed / SAMPLE; // there may be fewer than in the sample
+    } else if (dead > 0) {
+        *must_choose = dead >= rows;
+        share = 0.9 * (double)(rows - dead) / (double)rows;
+    }
+    double asked = (double)k / fmax(share, 1e-9) + LEAST_ASKED;
+    *must_choose = *must_choose || (share < 1 && asked > (double)(rows / SHARE_MOST));
+    return *must_choose || asked > (double)rows ? gx_min(rows, gx_min(k, rows) + LEAST_ASKED)
+                                                : (int64_t)asked;
+}
+
+/* The hits of the matrix. */
+static bool search_settled(search *s)
+{
+    gx_mat E;
+    int64_t dead = 0;
+    bool must_choose, is_done = false;
+    chosen c = {.bits = NULL};
+    if (!gx_fn_check(s->fn, gx_vec_matrix(s->t, s->wish->vector, &E, &s->fn->err)) || E.rows == 0) {
+        return gx_ok(&s->fn->run);
+    }
+    if (!gx_fn_check(s->fn, gx_vec_count_dead(s->t, &dead, &s->fn->err)) ||
+        !open_test(s, GX_VECTORS_IS_AT)) {
+        return false;
+    }
+    int64_t asked = first_asked(s, E.rows, dead, &must_choose), before = s->hits->count;
+    while (!is_done && gx_ok(&s->fn->run)) {
+        gx_neighbours found = {0};
+        if (must_choose && c.bits == NULL && !choose(s, E.rows, &c)) {
+            break;
+        }
+        const chosen *among = c.bits != NULL ? &c : NULL;
+        int64_t all = among != NULL ? c.count : E.rows;
+        s->hits->count = before;
+        if (all > 0 && neighbours(s, &E, among, gx_min(asked, all), &found)) {
+            is_done = take_list(s, &found, NULL);
+        }
+        gx_neighbours_clear(&found);
+        s->hits->is_complete = s->hits->is_complete && !is_done;
+        is_done = is_done || asked >= all;
+        bool is_first = c.bits == NULL && (is_filtered(s) || dead > 0);
+        must_choose = must_choose || is_first;
+        asked = is_first ? gx_min(s->wish->k, E.rows) + LEAST_ASKED
+                         : (asked > INT64_MAX / GROWTH ? INT64_MAX : asked * GROWTH);
+    }
+    clear_chosen(s, &c);
+    return gx_ok(&s->fn->run);
+}
+
+// Rows that have not settled ----------------------------------------------------------------------
+
+/*
+** The rows of NAME_new as of now.  What was read before is still so where no other connection has
+** committed and this one has changed nothing, and no transaction writes: its changes may be undone.
+*/
+static gx_code know_fresh(gx_vec_table *t, gx_err *err)
+{
+    gx_vec_fresh *fresh = &t->fresh;
+    sqlite3_stmt *stmt;
+    bool is_row;
+    GX_TRY(gx_vectors_stmt(t->rows, GX_VECTORS_VERSION, &stmt, err));
+    GX_TRY(gx_vectors_step(t->rows, stmt, &is_row, err));
+    int64_t version = is_row ? sqlite3_column_int64(stmt, 0) : 0;
+    sqlite3_reset(stmt);
+    int64_t changes = sqlite3_total_changes(t->db);
+    bool is_settled = sqlite3_libversion_number() >= 3034000 &&
+                      sqlite3_txn_state(t->db, t->schema) != SQLITE_TXN_WRITE;
+    if (is_settled && fresh->is_known && fresh->version == version && fresh->changes == changes) {
+        return GX_OK;
+    }
+    gx_vec_fresh_clear(fresh, t->ctx->mem);
+    gx_code code = gx_vec_read_fresh(t, fresh, err);
+    if (code != GX_OK) {
+        gx_vec_fresh_clear(fresh, t->ctx->mem);
+        return code;
+    }
+    fresh->is_known = is_settled;
+    fresh->version = version;
+    fresh->changes = changes;
+    return GX_OK;
+}
+
+static bool search_fresh(search *s)
+{
+    gx_vec_fresh *fresh = &s->t->fresh;
+    gx_mat base, E;
+    if (!gx_fn_check(s->fn, know_fresh(s->t, &s->fn->err)) || fresh->count == 0) {
+        return gx_ok(&s->fn->run);
+    }
+    sqlite3_finalize(s->test);
+    s->test = NULL;
+    if (is_filtered(s) && !open_test(s, GX_VECTORS_IS_ROW)) {
+        return false;
+    }
+    int64_t dims = s->column->dims, n = fresh->count, asked = n, before = s->hits->count;
+    gx_mat_array(&base, s->t->name, s->column->dtype, dims, n, fresh->data[s->wish->vector], dims);
+    gx_mat_view(&E, &base, GX_TRANS, 0, 0, n, dims);
+    gx_neighbours found = {0};
+    if (!is_filtered(s) && s->wish->low == -(double)INFINITY) {
+        asked = gx_min(n, gx_min(s->wish->k, n) + LEAST_ASKED);
+    }
+    bool is_done = neighbours(s, &E, NULL, asked, &found) && take_list(s, &found, fresh->ids);
+    gx_neighbours_clear(&found);
+    if (!is_done && asked < n && gx_ok(&s->fn->run)) { // many are equal
+        s->hits->count = before;
+        is_done = neighbours(s, &E, NULL, n, &found) && take_list(s, &found, fresh->ids);
+        gx_neighbours_clear(&found);
+    }
+    s->hits->is_complete = s->hits->is_complete && !is_done;
+    return gx_ok(&s->fn->run);
+}
+
+// The whole ---------------------------------------------------------------------------------------
+
+bool gx_vec_search(gx_fn *fn, gx_vec_table *t, const gx_vec_wish *wish, gx_vec_hits *hits)
+{
+    search s = {
+        .fn = fn, .t = t, .wish = wish, .column = &t->shape.vector[wish->vector], .hits = hits};
+    s.measure = gx_measures[s.column->metric];
+    hits->count = 0;
+    hits->is_complete = true;
+    if (wish->k <= 0) {
+        return true;
+    }
+    gx_mat_value(&s.base, "query", GX_F64, s.column->dims, 1, wish->query, s.column->dims);
+    gx_mat_view(&s.Q, &s.base, GX_TRANS, 0, 0, 1, s.column->dims);
+    bool is_good = search_settled(&s) && search_fresh(&s);
+    sqlite3_finalize(s.test);
+    if (is_good && hits->count > 0) {
+        qsort(hits->hit, (size_t)hits->count, sizeof *hits->hit, compare_hits);
+        hits->is_complete = hits->is_complete && hits->count <= wish->k;
+        hits->count = gx_min(hits->count, wish->k);
+    }
+    return is_good;
+}
+
+// Many queries ------------------------------------------------------------------------------------
+
+/* Bits of the rows that are alive; NULL: all are. */
+static bool alive(gx_fn *fn, gx_vec_table *t, int64_t rows, uint64_t **bits)
+{
+    int64_t dead;
+    sqlite3_stmt *stmt;
+    bool is_row;
+    *bits = NULL;
+    if (!gx_fn_check(fn, gx_vec_count_dead(t, &dead, &fn->err)) || dead == 0) {
+        return gx_ok(&fn->run);
+    }
+    size_t words = (size_t)gx_ceil_div(rows, 64);
+    *bits = gx_fn_alloc(fn, gx_max(1, words) * sizeof **bits, "candidates");
+    if (*bits == NULL ||
+        !gx_fn_check(fn, gx_vectors_stmt(t->rows, GX_VECTORS_DEAD_IN, &stmt, &fn->err))) {
+        return false;
+    }
+    memset(*bits, 0xff, words * sizeof **bits);
+    sqlite3_bind_int64(stmt, 1, 0);
+    sqlite3_bind_int64(stmt, 2, rows - 1);
+    bool is_good = gx_fn_check(fn, gx_vectors_step(t->rows, stmt, &is_row, &fn->err));
+    while (is_good && is_row) {
+        int64_t pos = sqlite3_column_int64(stmt, 0);
+        (*bits)[pos / 64] &= ~((uint64_t)1 << pos % 64);
+        is_good = gx_fn_check(fn, gx_vectors_step(t->rows, stmt, &is_row, &fn->err));
+    }
+    sqlite3_reset(stmt);
+    return is_good;
+}
+
+/* Numbers of rows become ids; entries that have none go behind the others. */
+static bool name_rows(gx_fn *fn, gx_vec_table *t, const int64_t *ids, gx_neighbours *found)
+{
+    sqlite3_stmt *stmt;
+    if (!gx_fn_check(fn, gx_vectors_stmt(t->rows, GX_VECTORS_AT, &stmt, &fn->err))) {
+        return false;
+    }
+    for (int64_t e = 0; e < found->queries * found->count; e++) {
+        bool is_row = false;
+        if (found->index[e] == INT64_MAX || ids != NULL) {
+            found->index[e] = found->index[e] == INT64_MAX ? INT64_MAX : ids[found->index[e]];
+            continue;
+        }
+        sqlite3_bind_int64(stmt, 1, found->index[e]);
+        gx_code code = gx_vectors_step(t->rows, stmt, &is_row, &fn->err);
+        int64_t id = is_row ? sqlite3_column_int64(stmt, 0) : 0;
+        sqlite3_reset(stmt);
+        if (code == GX_OK && !is_row) {
+            code = gx_fail(&fn->err, GX_CORRUPT, "%s_row has no row at position %" PRId64, t->name,
+                           found->index[e]);
+        }
+        if (!gx_fn_check(fn, code)) {
+            return false;
+        }
+        found->index[e] = id;
+    }
+    for (int64_t e = 0; e < found->queries * found->count; e++) {
+        if (found->index[e] == INT64_MAX && found->merit[e] > -(double)INFINITY) {
+            return gx_fn_fail(fn, "a row of %s has the rowid %" PRId64 ", which means none here",
+                              t->name, INT64_MAX);
+        }
+    }
+    return true;
+}
+
+/* Two lists of each query become one, by merit and id. */
+static bool merge_lists(gx_fn *fn, const gx_neighbours *a, const gx_neighbours *b, int64_t k,
+                        gx_neighbours *out)
+{
+    out->queries = gx_max(a->queries, b->queries);
+    out->count = gx_min(k, a->count + b->count);
+    out->mem = fn->ctx->mem;
+    size_t bytes = (size_t)(out->queries * out->count) * sizeof(double);
+    out->merit = gx_run_alloc(&fn->run, bytes, "neighbours");
+    out->index = gx_run_alloc(&fn->run, bytes, "neighbours");
+    for (int64_t j = 0; j < out->queries && gx_ok(&fn->run); j++) {
+        double *merit = out->merit + j * out->count;
+        int64_t *index = out->index + j * out->count;
+        gx_best_begin(merit, index, out->count, false);
+        for (int64_t e = 0; e < a->count + b->count; e++) {
+            const gx_neighbours *from = e < a->count ? a : b;
+            int64_t at = e < a->count ? j * a->count + e : j * b->count + e - a->count;
+            if (gx_best_is_worse(merit[0], index[0], from->merit[at], from->index[at])) {
+                gx_best_sift(merit, index, out->count, from->merit[at], from->index[at]);
+            }
+        }
+        gx_best_sort(merit, index, out->count);
+    }
+    return gx_ok(&fn->run);
+}
+
+/* The lists of the matrix and of the new rows. */
+static bool search_both(gx_fn *fn, gx_vec_table *t, int vector, const gx_knn_args *given,
+                        gx_neighbours list[2])
+{
+    gx_mat E, base, fresh;
+    uint64_t *bits = NULL;
+    gx_knn_args args = *given;
+    const gx_vec_column *column = &t->shape.vector[vector];
+    if (!gx_fn_check(fn, gx_vec_matrix(t, vector, &E, &fn->err)) ||
+        !gx_fn_check(fn, know_fresh(t, &fn->err)) || !alive(fn, t, E.rows, &bits)) {
+        return false;
+    }
+    args.E = &E;
+    args.rows = bits;
+    if (E.rows > 0 &&
+        (gx_knn_run(&fn->run, &args, &list[0]) != GX_OK || !name_rows(fn, t, NULL, &list[0]))) {
+        return false;
+    }
+    int64_t n = t->fresh.count;
+    gx_mat_array(&base, t->name, column->dtype, column->dims, gx_max(n, 1), t->fresh.data[vector],
+                 column->dims);
+    gx_mat_view(&fresh, &base, GX_TRANS, 0, 0, n, column->dims);
+    args.E = &fresh;
+    args.rows = NULL;
+    return n == 0 || (gx_knn_run(&fn->run, &args, &list[1]) == GX_OK &&
+                      name_rows(fn, t, t->fresh.ids, &list[1]));
+}
+
+bool gx_vec_search_all(gx_fn *fn, gx_vec_table *t, int vector, const gx_knn_args *args,
+                       gx_neighbours *out)
+{
+    gx_neighbours list[2] = {{0}, {0}};
+    bool is_good =
+        search_both(fn, t, vector, args, list) && merge_lists(fn, &list[0], &list[1], args->k, out);
+    gx_neighbours_clear(&list[0]);
+    gx_neighbours_clear(&list[1]);
+    gx_vec_forget_fresh(t);
+    return is_good;
+}

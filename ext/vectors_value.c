@@ -1,0 +1,175 @@
+/*
+** A vector as an SQL value: a BLOB of the column's type or of f32 or f64, JSON, a matrix value; and
+** as what is stored.
+**
+** A BLOB without a header is told by its length, which no two types have in common: a column's
+** vectors are all of one length.
+*/
+#include "vectors.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+size_t gx_vec_row_bytes(const gx_vec_column *column)
+{
+    return (size_t)column->dims * gx_dtype_bytes(column->dtype);
+}
+
+void gx_vec_unpack(const gx_vec_column *column, const void *blobs, int64_t count, void *elements)
+{
+    const unsigned char *from = blobs;
+    unsigned char *to = elements;
+    if (!column->is_bit) {
+        memcpy(to, from, (size_t)count * column->bytes);
+        return;
+    }
+    for (int64_t k = 0; k < count * column->dims; k++) {
+        to[k] = from[k / 8] >> k % 8 & 1;
+    }
+}
+
+void gx_vec_pack(const gx_vec_column *column, const void *elements, int64_t count, void *blobs)
+{
+    const unsigned char *from = elements;
+    unsigned char *to = blobs;
+    if (!column->is_bit) {
+        memcpy(to, from, (size_t)count * column->bytes);
+        return;
+    }
+    memset(to, 0, (size_t)count * column->bytes);
+    for (int64_t k = 0; k < count * column->dims; k++) {
+        to[k / 8] = (unsigned char)(to[k / 8] | (from[k] != 0) << k % 8);
+    }
+}
+
+/* No NaN and no Inf: they have no place in an order. */
+static gx_code check_finite(const gx_vec_column *column, const double *number, gx_err *err)
+{
+    for (int64_t k = 0; k < column->dims; k++) {
+        if (!isfinite(number[k])) {
+            return gx_fail(err, GX_ARG, "%s has %s at %" PRId64, column->name,
+                           isnan(number[k]) ? "NaN" : "Inf", k);
+        }
+        if (column->is_bit && number[k] != 0 && number[k] != 1) {
+            return gx_fail(err, GX_ARG, "%s has %g at %" PRId64 ", which is no bit", column->name,
+                           number[k], k);
+        }
+    }
+    return GX_OK;
+}
+
+/* A BLOB of the column's own type. */
+static bool is_own(const gx_vec_column *column, sqlite3_value *value)
+{
+    return sqlite3_value_type(value) == SQLITE_BLOB &&
+           (size_t)sqlite3_value_bytes(value) == column->bytes;
+}
+
+/* Anything but a BLOB of the column's own type, as doubles: the caller frees *numbers. */
+static gx_code take_numbers(gx_vec_table *t, const gx_vec_column *column, sqlite3_value *value,
+                            double **numbers, gx_err *err)
+{
+    int64_t count;
+    void *data = NULL;
+    const gx_row_wish wish = {.dtype = column->is_bit ? GX_DTYPE_F32 : column->dtype,
+                              .number = GX_F64,
+                              .cols = column->dims,
+                              .how = ""};
+    if (sqlite3_value_type(value) == SQLITE_NULL) {
+        return gx_fail(err, GX_ARG, "%s is NULL", column->name);
+    }
+    GX_TRY(gx_arg_row(t->ctx, value, column->name, &wish, &count, &data, err));
+    *numbers = data;
+    gx_code code =
+        count == column->dims
+            ? check_finite(column, *numbers, err)
+            : gx_fail(err, GX_ARG, "%s has %" PRId64 " numbers, but %" PRId64 " are declared",
+                      column->name, count, column->dims);
+    if (code != GX_OK) {
+        gx_mem_free(t->ctx->mem, *numbers);
+        *numbers = NULL;
+    }
+    return code;
+}
+
+/* The elements of one row as doubles. */
+static gx_code widen(const gx_vec_column *column, const void *elements, double *numbers,
+                     gx_err *err)
+{
+    return gx_widen(column->dtype, elements, column->dims, GX_F64, numbers, column->dims,
+                    column->dims, 1, err);
+}
+
+/* Whole numbers cannot be NaN; a float is looked at as it lies. */
+static gx_code check_own(const gx_vec_column *column, const void *blob, gx_err *err)
+{
+    enum { BLOCK = 256 };
+    size_t size = gx_dtype_bytes(column->dtype);
+    if (column->is_bit || column->dtype == GX_DTYPE_I8) {
+        return GX_OK;
+    }
+    double number[BLOCK];
+    for (int64_t k = 0; k < column->dims; k += BLOCK) {
+        gx_vec_column part = *column;
+        part.dims = gx_min(BLOCK, column->dims - k);
+        GX_TRY(widen(&part, (const char *)blob + (size_t)k * size, number, err));
+        for (int64_t i = 0; i < part.dims; i++) {
+            if (!isfinite(number[i])) {
+                return gx_fail(err, GX_ARG, "%s has %s at %" PRId64, column->name,
+                               isnan(number[i]) ? "NaN" : "Inf", k + i);
+            }
+        }
+    }
+    return GX_OK;
+}
+
+gx_code gx_vec_take(gx_vec_table *t, const gx_vec_column *column, sqlite3_value *value, void *blob,
+                    gx_err *err)
+{
+    if (is_own(column, value)) {
+        const void *data = sqlite3_value_blob(value);
+        if (data == NULL) {
+            return gx_fail_nomem(err, column->bytes, "vector");
+        }
+        memcpy(blob, data, column->bytes);
+        return check_own(column, blob, err);
+    }
+    double *numbers;
+    GX_TRY(take_numbers(t, column, value, &numbers, err));
+    const gx_narrowing to = {.dtype = column->dtype};
+    void *elements = NULL;
+    gx_code code = gx_mem_alloc(t->ctx->mem, gx_vec_row_bytes(column), "vector", &elements, err);
+    if (code == GX_OK) {
+        code = gx_narrow_to(GX_F64, numbers, 1, &to, elements, 1, 1, column->dims, err);
+    }
+    if (code == GX_OK) {
+        gx_vec_pack(column, elements, 1, blob);
+        code = check_own(column, blob, err); // a double may be beyond the type's range
+    }
+    gx_mem_free(t->ctx->mem, elements);
+    gx_mem_free(t->ctx->mem, numbers);
+    return code;
+}
+
+gx_code gx_vec_take_query(gx_vec_table *t, const gx_vec_column *column, sqlite3_value *value,
+                          double *query, gx_err *err)
+{
+    if (is_own(column, value)) {
+        void *elements = NULL;
+        GX_TRY(gx_mem_alloc(t->ctx->mem, gx_vec_row_bytes(column), "query", &elements, err));
+        const void *data = sqlite3_value_blob(value);
+        gx_code code = data == NULL ? gx_fail_nomem(err, column->bytes, "query") : GX_OK;
+        if (code == GX_OK) {
+            gx_vec_unpack(column, data, 1, elements);
+            code = widen(column, elements, query, err);
+        }
+        gx_mem_free(t->ctx->mem, elements);
+        return code == GX_OK ? check_finite(column, query, err) : code;
+    }
+    double *numbers;
+    GX_TRY(take_numbers(t, column, value, &numbers, err));
+    memcpy(query, numbers, (size_t)column->dims * sizeof *query);
+    gx_mem_free(t->ctx->mem, numbers);
+    return GX_OK;
+}
