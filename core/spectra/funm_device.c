@@ -5,8 +5,8 @@
 **   there   products, sums, systems, norms: funm_expm.c, which does not know where it is
 **   down    the result
 **
-** Whether: predicted, from the flops of the products and the copies.  What the device cannot do, for
-** want of memory or because it fails, the host does from the beginning; gx_stats says why.
+** Whether: predicted, from the flops of the products and the copies.  What the device cannot do,
+** for want of memory or because it fails, the host does from the beginning; gx_stats says why.
 **
 ** Memory on the device: nine matrices, two rows, and the largest workspace of a kernel; on the host
 ** the pivots of a system.
@@ -20,66 +20,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The buffers: A and eight more; rows of numbers; the kernels' own. */
-enum { MATRICES = 9, ROWS = MATRICES, WORK };
-
 /* Products and systems of an exponential, with the squarings of a matrix of moderate norm. */
 static const double PRODUCTS_OF_EXP = 14;
-
-void gx_funm_call(const gx_funm_work *w, gx_kernel_id kernel, gx_number dtype, gx_args *args)
-{
-    gx_funm_device *d = w->device;
-    if (d == NULL) {
-        gx_dense_call(w->run, kernel, dtype, args);
-    } else if (gx_funm_ok(w)) {
-        args->work = d->on.hold[WORK].data;
-        (void)gx_devcall_kernel(&d->on, kernel, dtype, args, &d->err);
-    }
-}
-
-void *gx_funm_device_matrix(gx_funm_device *d)
-{
-    for (int k = 0; k < MATRICES; k++) {
-        if ((d->used >> k & 1) == 0) {
-            d->used |= 1U << k;
-            return d->on.hold[k].data;
-        }
-    }
-    gx_fail(&d->err, GX_DEVICE, "a function of a matrix has no work matrix left");
-    return NULL;
-}
-
-void gx_funm_device_free(gx_funm_device *d, const void *x)
-{
-    for (int k = 0; k < MATRICES && x != NULL; k++) {
-        d->used &= d->on.hold[k].data == x ? ~(1U << k) : ~0U;
-    }
-}
-
-/* Everything that has been enqueued is done. */
-void gx_funm_device_wait(const gx_funm_work *w)
-{
-    gx_funm_device *d = w->device;
-    if (gx_funm_ok(w)) {
-        const gx_accel *accel = d->on.accel;
-        (void)accel->backend->queue_wait(accel->dev, accel->run, &d->err);
-        gx_run_poll(w->run);
-    }
-}
-
-void *gx_funm_device_rows(const gx_funm_device *d)
-{
-    return d->on.hold[ROWS].data;
-}
-
-void gx_funm_device_get(const gx_funm_work *w, int64_t m, int64_t n, const void *from, void *to)
-{
-    gx_funm_device *d = w->device;
-    gx_funm_device_wait(w);
-    if (gx_funm_ok(w)) {
-        (void)gx_device_get(w->run, d->on.accel, w->dtype, m, n, from, to, gx_max(1, m), &d->err);
-    }
-}
 
 // Whether -----------------------------------------------------------------------------------------
 
@@ -112,14 +54,15 @@ static void measure(const gx_funm_work *w, gx_devcall *on)
                                            GX_TRIANGLE, GX_GETRF, GX_LASWP, GX_TRSM};
     size_t bytes = (size_t)(w->n * w->n) * gx_number_bytes(w->dtype);
     gx_args args = gx_funm_square_args(w);
-    for (int k = 0; k < MATRICES; k++) {
+    for (int k = 0; k < GX_FUNM_MATRICES; k++) {
         on->hold[k].bytes = bytes;
     }
-    on->hold[ROWS].bytes = 2 * (size_t)w->n * gx_number_bytes(w->dtype);
-    on->hold[WORK].bytes = 256;
+    on->hold[GX_FUNM_ROWS].bytes = 2 * (size_t)w->n * gx_number_bytes(w->dtype);
+    on->hold[GX_FUNM_WORK].bytes = 256;
     for (int k = 0; k < (int)(sizeof kernels / sizeof kernels[0]); k++) {
         size_t work = gx_devcall_workspace(on, kernels[k], w->dtype, &args);
-        on->hold[WORK].bytes = work > on->hold[WORK].bytes ? work : on->hold[WORK].bytes;
+        on->hold[GX_FUNM_WORK].bytes =
+            work > on->hold[GX_FUNM_WORK].bytes ? work : on->hold[GX_FUNM_WORK].bytes;
     }
 }
 

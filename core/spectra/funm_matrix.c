@@ -1,5 +1,6 @@
 /*
-** Work matrices of functions of matrices: square, in doubles, in memory or on a device.  See funm_matrix.h.
+** Work matrices of functions of matrices: square, in doubles, in memory or on a device.  See
+** funm_matrix.h.
 **
 ** Each function is one kernel call or a loop over n^2 numbers; all are sticky: nothing happens once
 ** the run has failed.

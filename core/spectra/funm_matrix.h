@@ -9,7 +9,10 @@
 #include "../device/devcall.h"
 #include "funm.h"
 
-/* Work matrices on a device (funm_device.c). */
+/* The buffers of a work there: matrices, A's among them; two rows of numbers; the kernels' own. */
+enum { GX_FUNM_MATRICES = 9, GX_FUNM_ROWS = GX_FUNM_MATRICES, GX_FUNM_WORK };
+
+/* Work matrices on a device (funm_there.c). */
 typedef struct gx_funm_device {
     gx_devcall on;
     gx_err err;      /* the device's first failure           */
@@ -60,12 +63,12 @@ void gx_funm_exponential(const gx_funm_work *w, void *a);
 void gx_funm_whole_power(const gx_funm_work *w, void *a, int64_t p);
 
 /*
-** funm_device.c.  Exponentials and whole powers there: true: a has become the result, or the run has
-** failed; false: it is the host's turn, and a is as it was.
+** funm_device.c.  Exponentials and whole powers there: true: a has become the result, or the run
+** has failed; false: it is the host's turn, and a is as it was.
 */
 bool gx_funm_on_device(const gx_funm_work *w, const gx_funm_args *args, void *a);
 
-/* A kernel call on work matrices, wherever they are; the workspace is seen to. */
+/* funm_there.c.  A kernel call on work matrices, wherever they are; the workspace is seen to. */
 void gx_funm_call(const gx_funm_work *w, gx_kernel_id kernel, gx_number dtype, gx_args *args);
 
 /* Of a work whose matrices are on a device. */
