@@ -11,8 +11,8 @@
 ** replaced by one that is orthogonal to the others.
 **
 ** Half of the triplets of a long matrix or fewer are found so: the dense driver, which has all of A
-** in memory, takes two to three times as long, and its Q has l columns.  Of other matrices, where the
-** dense driver does not fit.  Where the shorter side is not short, by the Krylov driver.
+** in memory, takes two to three times as long, and its Q has l columns.  Of other matrices, where
+** the dense driver does not fit.  Where the shorter side is not short, by the Krylov driver.
 **
 ** Work: 2 m l^2 flops, 22 l^3, and a product with k columns.  Memory: R, X, Y and a panel, then the
 ** vectors, the long ones twice where A is wide.
