@@ -1,6 +1,7 @@
 /*
 ** What is made of vectors: see lower.h.
 */
+#include "../base/best.h"
 #include "lines.h"
 #include "lower.h"
 #include "order.h"
@@ -78,8 +79,8 @@ void gx_lower_formed(gx_exec *x, const gx_node *node)
     const gx_type *t = &node->type;
     gx_op_id id = node->op->id;
     gx_number dtype = id == GX_OP_TOEPLITZ ? t->dtype
-                     : id == GX_OP_VANDER ? gx_number_wide(t->dtype)
-                                          : GX_C128;
+                      : id == GX_OP_VANDER ? gx_number_wide(t->dtype)
+                                           : GX_C128;
     const void *a = gx_input_data(x, node, 0, dtype);
     const void *b = gx_input_data(x, node, node->count - 1, dtype);
     void *c = gx_result(x, node, 0);
@@ -108,6 +109,32 @@ static void descending(gx_run *run, const double *line, int64_t length, double *
     gx_line_along(run, GX_OP_ARGSORT, order, length, false, work);
 }
 
+/* The k best elements' places, into order, by a heap in `work`; false: not so many are numbers. */
+static bool find_best(gx_run *run, const double *line, int64_t length, int64_t k, double *order,
+                      void *work)
+{
+    const int64_t POLL = 1 << 16;
+    double *value = work;
+    int64_t *index = (int64_t *)(void *)(value + k);
+    gx_best_begin(value, index, k, false);
+    for (int64_t i = 0; i < length; i++) {
+        if (gx_best_is_worse(value[0], index[0], line[i], i)) {
+            gx_best_sift(value, index, k, line[i], i);
+        }
+        if (i % POLL == 0 && gx_run_poll(run) != GX_OK) {
+            return false;
+        }
+    }
+    if (index[0] == INT64_MAX) {
+        return false;
+    }
+    gx_best_sort(value, index, k);
+    for (int64_t i = 0; i < k; i++) {
+        order[i] = (double)index[i];
+    }
+    return true;
+}
+
 void gx_lower_topk(gx_exec *x, const gx_node *node)
 {
     gx_type from = gx_input_node(x->g, node, 0)->type;
@@ -127,7 +154,12 @@ void gx_lower_topk(gx_exec *x, const gx_node *node)
         gx_result_number(x, node, (gx_scalar){(double)count, 0});
         return;
     }
-    descending(x->run, line, lines.length, order, work);
+    const int64_t FEW = 64; // of the elements: a heap of them is quicker than sorting all
+    int64_t few = node->type.rows;
+    if (few < 1 || few > lines.length / FEW ||
+        !find_best(x->run, line, lines.length, few, order, work)) {
+        descending(x->run, line, lines.length, order, work);
+    }
     void *values = gx_wants(x, node, 0) ? gx_result(x, node, 0) : NULL;
     void *places = gx_wants(x, node, 1) ? gx_result(x, node, 1) : NULL;
     for (int64_t k = 0; k < node->type.rows && gx_ok(x->run); k++) {

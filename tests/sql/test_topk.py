@@ -8,10 +8,11 @@ Plan:
 4. bytes read: each tile once along rows; memory within the limit;
 5. exact refusals;
 6. many threads, each way of sharing the work, equal elements in different tiles.
+7. topk of programs, by a heap or by sorting
 """
 import numpy as np
 import pytest
-from conftest import error, from_numpy, gx_connect, q
+from conftest import error, from_numpy, gx_connect, q, to_numpy
 
 SHAPES = [(0, 0), (0, 3), (3, 0), (1, 1), (1, 5), (5, 1), (2, 2), (5, 3), (15, 17), (16, 16), (17, 15), (33, 50), (200, 3), (3, 200)]
 
@@ -168,3 +169,17 @@ def test_threads(tmp_path, shape):
     check(db, "A", -a, 3, 0, False)  # read by the caller for the team
     db.execute("ROLLBACK")
     db.close()
+
+
+@pytest.mark.parametrize("bad", [0.0, 0.01, 0.999])
+def test_in_programs(db, bad):
+    """Of a long line few are found by a heap, many by sorting: the same order, NaN last, equal ones by their places."""
+    rng = np.random.default_rng(int(bad * 1000))
+    x = rng.integers(-6, 6, 4000).astype(float)
+    x[:4] = [np.inf, -np.inf, -0.0, 0.0]
+    x[rng.random(4000) < bad] = np.nan
+    order = np.lexsort((np.arange(4000), np.where(np.isnan(x), np.inf, -x), np.isnan(x)))
+    q(db, "SELECT gx_copy(?, 'long', '{\"replace\":true}')", from_numpy(x.reshape(-1, 1)))
+    for k in (2, 62, 63, 1000):
+        got = to_numpy(q(db, f"SELECT gx_eval('v, p = topk(long, {k}); hstack(v, p)')"))
+        assert np.array_equal(got[:, 1], order[:k]) and np.array_equal(got[:, 0], x[order[:k]], equal_nan=True), k
