@@ -2,14 +2,14 @@
 """Every operation of programs and every SQL function beside its name in NumPy, SciPy and CuPy, worst first.
 
     bench/every.py [--backend auto|cpu|cuda] [--sizes small,middling,large] [--families cube,flat] [--only WORD ...]
-                   [--skip a,b] [--rounds 3] [--limit 20]
+                   [--skip a,b] [--rounds 3] [--limit 1200] [--alone] [--verbose]
 
 The rows are made from core/program/ops.h, core/base/map.h, core/grid/grid.h and the list of functions that gx registers; a test
 (tests/sql/test_every.py) fails where one of them has neither a row nor a reason here.  gx reads its operands from a
 database file in /dev/shm; the result is made as a value, and Python takes its length alone.  Peers have their operands in RAM as
 columns (Fortran order where gx's are); CuPy's time has the copies of operands up and of the result down in it.  A function without
 a peer is beside gx_norm of its first operand: the scan.  first: the first call on a connection that has done something else; later: the
-median of the rounds after it; up, down: bytes copied to and from devices in a later call.
+median of the rounds after it; uploaded, downloaded: bytes copied to and from devices in a later call.
 
 Families of sizes (f64 unless the row says otherwise), small / middling / large:
 
@@ -24,12 +24,15 @@ import pathlib
 import re
 import statistics
 import sys
+import tempfile
 import time
 
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "sql"))
+
+FOLDER = "/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir()
 
 SIZES = {
     "flat": {"small": (100, 100), "middling": (4096, 4096), "large": (12288, 12288)},
@@ -129,7 +132,7 @@ SQL = {  # family, statement (a row, whose columns are taken), peer
     "gx_sparse": ("flat", "gx_sparse('M')", None), "gx_quantize": ("tall", "gx_quantize('A', 'i8', 'A8', '{\"replace\":true}')", None), "gx_rcond": ("cube", "gx_rcond('A')", None),
     "gx_nullspace": ("heavy", "gx_nullspace('A')", "sp.linalg.null_space(A)"), "gx_orth": ("heavy", "gx_orth('A')", "sp.linalg.orth(A)"),
     "gx_neg": ("flat", "gx_neg('A')", "-A"), "gx_sub": ("flat", "gx_sub('A', 'B')", "A - B"), "gx_is_symmetric": ("flat", "gx_is_symmetric('S')", None),
-    "gx_check": ("flat", "gx_check('A')", None), "gx_mahalanobis": ("tall", "gx_mahalanobis('A64', 'A')", None),
+    "gx_check": ("flat", "gx_check('A')", None), "gx_mahalanobis": ("tall", "gx_mahalanobis('A', 'A64')", None),
 }
 
 # What has no time of its own, and why.
@@ -194,7 +197,7 @@ class Bench:
     def __init__(self, args):
         from conftest import gx_connect
 
-        self.args, self.path = args, f"/dev/shm/gx_every_{os.getpid()}.db"
+        self.args, self.path = args, f"{FOLDER}/gx_every_{os.getpid()}.db"
         self.connect = lambda: gx_connect(self.path, backend=args.backend)
         self.db = self.connect()
         self.have, self.arrays = None, {}
@@ -291,7 +294,7 @@ class Bench:
         sql = f"SELECT {text}" if name.startswith("gx_") else f"SELECT length(gx_eval('{quoted}'))"
         if name.startswith("gx_") and not text.startswith("("):
             sql = f"SELECT length({text})"
-        copied = "SELECT name, value FROM gx_stats WHERE name IN ('bytes_up', 'bytes_down')"
+        copied = "SELECT name, value FROM gx_stats WHERE name IN ('uploaded', 'downloaded')"
         try:
             first = self.time(lambda: self.one(sql))
             rounds = self.args.rounds if first < 2 else 1
@@ -305,7 +308,7 @@ class Bench:
         after = dict(self.db.execute(copied))
         moved = {key: (after[key] - before[key]) // rounds for key in after}
         scan = statistics.median(self.time(lambda: self.one("SELECT gx_norm('A')")) for _ in range(3))
-        took = {which: self.peer(which, peer) for which in self.modules} if peer else {}
+        took = {which: self.peer(which, peer) for which in self.modules} if peer and not self.args.alone else {}
         took = {which: seconds for which, seconds in took.items() if seconds}
         best, seconds = min(took.items(), key=lambda item: item[1]) if took else ("scan", scan)
         return [statistics.median(later) / seconds, name, size, first, statistics.median(later), best, seconds, took, moved]
@@ -320,6 +323,7 @@ def main():
     parser.add_argument("--skip", default="", help="names that take too long today")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=float, default=1200.0, help="seconds after which no further row is begun")
+    parser.add_argument("--alone", action="store_true", help="no peer but the scan")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
     bench, lines, start = Bench(args), [], time.perf_counter()
@@ -343,7 +347,7 @@ def main():
     print(f"{'ratio':>7s}  {'name':18s} {'size':9s} {'first':>10s} {'later':>10s}  beside")
     for ratio, name, size, first, later, best, seconds, took, moved in sorted(lines, key=lambda line: -line[0]):
         others = " ".join(f"{which} {t * 1e3:.2f}" for which, t in took.items() if which != best)
-        copies = " ".join(f"{key[6:]} {value / 1e6:.0f} MB" for key, value in moved.items() if value)
+        copies = " ".join(f"{key} {value / 1e6:.0f} MB" for key, value in moved.items() if value)
         print(f"{ratio:7.2f}  {name:18s} {size:9s} {first * 1e3:10.2f} {later * 1e3:10.2f}  {best} {seconds * 1e3:.2f} {others} {copies}")
 
 
