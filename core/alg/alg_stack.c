@@ -23,8 +23,7 @@
 ** of what is nearly orthogonal).  Doubles made of floats have digits to spare: with a condition of
 ** NARROW_CONDITION their rounding is still a millionth of that of the floats.
 **
-** The units' triangles are folded in their order, R = the triangle of [R; R_u], by products under
-** the same conditions, else by TPQRT:
+** The units' triangles are folded in their order by TPQRT, R = the triangle of [R; R_u]:
 ** the sequential tree of Demmel, Grigori, Hoemmen & Langou 2012 over a flat one.  No Q is kept.  A
 ** panel of a few hundred rows and columns is too small to be shared by a team, and the panels of
 ** many units are many.
@@ -144,7 +143,7 @@ bool gx_stack_plan(gx_run *run, const gx_mat *A, const gx_mat *B, gx_number dtyp
     s->is_piecewise = gx_mat_is_tiled(base_of(A));
     choose_heights(s);
     gx_pass pass = pass_of(s);
-    size_t triangle = pass.part_bytes + layout_of(s).end - layout_of(s).panel;
+    size_t triangle = pass.part_bytes + layout_of(s).end - layout_of(s).tau;
     return triangle + gx_pass_least_bytes(&pass) + (16 << 10) <= gx_mem_available(run->ctx->mem);
 }
 
@@ -193,8 +192,8 @@ void gx_tsqr_foresee(gx_run *run, const gx_mat *A, const gx_mat *B, gx_number dt
 typedef struct stack {
     gx_run *run;
     const gx_stack *plan;
-    void *r;      /* cols x cols, upper triangle                          */
-    char *memory; /* of folding: what a thread has, from its panel on     */
+    void *r;      /* cols x cols, upper triangle */
+    char *memory; /* of folding: tau, the kernel's */
 } stack;
 
 /* The triangle at r of [r; c2], rows x cols. */
@@ -393,19 +392,6 @@ static gx_code multiply_panels(desk *d, bool *is_done, gx_err *err)
     return conclude(d, is_done, err);
 }
 
-/* In a thread's memory; `from` is where its panel would begin. */
-static desk desk_of(const stack *x, char *from, void *r)
-{
-    layout l = layout_of(x->plan);
-    return (desk){.x = x,
-                  .panel = from,
-                  .inverse = from + (l.inverse - l.panel),
-                  .gram = from + (l.gram - l.panel),
-                  .tau = from + (l.tau - l.panel),
-                  .work = from + (l.kernel - l.panel),
-                  .r = r};
-}
-
 static gx_code factor_unit(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
                            gx_err *err)
 {
@@ -414,10 +400,16 @@ static gx_code factor_unit(void *arg, int64_t unit, gx_pass_thread *thread, void
     layout l = layout_of(s);
     char *memory = work;
     int64_t i0 = unit * s->height;
-    desk d = desk_of(x, memory + l.panel, part);
-    d.thread = thread;
-    d.rows = gx_min(s->height, s->A->rows - i0);
-    d.rhs = memory + l.rhs;
+    desk d = {.x = x,
+              .thread = thread,
+              .rows = gx_min(s->height, s->A->rows - i0),
+              .rhs = memory + l.rhs,
+              .panel = memory + l.panel,
+              .inverse = memory + l.inverse,
+              .gram = memory + l.gram,
+              .tau = memory + l.tau,
+              .work = memory + l.kernel,
+              .r = part};
     memset(part, 0, rounded(s->cols * s->cols, s->dtype));
     GX_TRY(open_source(x, i0, d.rows, thread, memory, &d.from, err));
     // Column by column: its tiles are higher, and a read of several would take in what is between.
@@ -437,36 +429,16 @@ static gx_code factor_unit(void *arg, int64_t unit, gx_pass_thread *thread, void
     return GX_OK;
 }
 
-/* R of [R; part], by products where that is as good. */
-static gx_code fold_triangles(stack *x, const void *part, bool *is_done, gx_err *err)
-{
-    const gx_stack *s = x->plan;
-    desk d = desk_of(x, x->memory, x->r);
-    double condition;
-    *is_done = false;
-    GX_TRY(invert(&d, d.r, &condition, err));
-    if (!(condition <= DEPENDENT)) {
-        return GX_OK;
-    }
-    d.is_plain = condition <= plain_condition(s);
-    memcpy(d.panel, part, rounded(s->cols * s->cols, s->dtype));
-    GX_TRY(start_gram(&d, err));
-    GX_TRY(add_panel(&d, s->cols, err));
-    return conclude(&d, is_done, err);
-}
-
 static gx_code fold_unit(void *arg, int64_t unit, void *part, gx_err *err)
 {
     stack *x = arg;
     const gx_stack *s = x->plan;
-    desk d = desk_of(x, x->memory, x->r);
-    bool is_done;
+    layout l = layout_of(s);
     if (unit == 0) {
         memcpy(x->r, part, rounded(s->cols * s->cols, s->dtype));
         return GX_OK;
     }
-    GX_TRY(fold_triangles(x, part, &is_done, err));
-    return is_done ? GX_OK : reduce(s, x->r, part, s->cols, d.tau, d.work, err);
+    return reduce(s, x->r, part, s->cols, x->memory, x->memory + (l.kernel - l.tau), err);
 }
 
 gx_code gx_stack_run(gx_run *run, const gx_stack *s, void *r)
@@ -478,7 +450,7 @@ gx_code gx_stack_run(gx_run *run, const gx_stack *s, void *r)
     gx_err err = {0};
     gx_stack_predict(run, s, &cost, &terms);
     gx_predict_expect(run, &terms, false);
-    if (gx_mem_alloc(run->ctx->mem, l.end - l.panel, "triangles", &x.memory, &err) == GX_OK) {
+    if (gx_mem_alloc(run->ctx->mem, l.end - l.tau, "triangles", &x.memory, &err) == GX_OK) {
         const gx_mat *sources[] = {s->A, s->B};
         gx_pass pass = pass_of(s);
         pass.sources = sources;

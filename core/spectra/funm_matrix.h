@@ -10,7 +10,7 @@
 #include "funm.h"
 
 /* The buffers of a work there: matrices, A's among them; two rows of numbers; the kernels' own. */
-enum { GX_FUNM_MATRICES = 9, GX_FUNM_ROWS = GX_FUNM_MATRICES, GX_FUNM_WORK };
+enum { GX_FUNM_MATRICES = 8, GX_FUNM_ROWS = GX_FUNM_MATRICES, GX_FUNM_WORK };
 
 /* Work matrices on a device (funm_there.c). */
 typedef struct gx_funm_device {
