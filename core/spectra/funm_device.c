@@ -8,8 +8,8 @@
 ** Whether: predicted, from the flops of the products and the copies.  What the device cannot do,
 ** for want of memory or because it fails, the host does from the beginning; gx_stats says why.
 **
-** Memory on the device: eight matrices, two rows, and the largest workspace of a kernel; on the host
-** the pivots of a system.
+** Memory on the device: eight matrices, two rows, and the largest workspace of a kernel; on the
+** host the pivots of a system.
 */
 #include "funm_matrix.h"
 
