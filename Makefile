@@ -145,7 +145,8 @@ $(BUILD)/kernels/cpu_pair.o $(BUILD)/kernels/cpu_packed.o $(BUILD)/kernels/cpu_a
 # The loops that every element passes which is converted or centred.
 $(BUILD)/core/base/convert.o $(BUILD)/core/base/dtype.o $(BUILD)/core/base/csr.o $(BUILD)/core/mat/mat.o \
     $(BUILD)/core/exact/eliminate.o $(BUILD)/core/base/circle.o $(BUILD)/core/exact/lattice.o \
-    $(BUILD)/core/exact/small.o $(BUILD)/core/alg/knn_filter.o $(BUILD)/core/alg/alg_quantize.o $(BUILD)/core/mat/quantized.o \
+    $(BUILD)/core/exact/small.o $(BUILD)/core/alg/knn_filter.o $(BUILD)/core/alg/knn_codes.o $(BUILD)/core/alg/ivf.o \
+    $(BUILD)/core/alg/alg_quantize.o $(BUILD)/core/mat/quantized.o \
     $(BUILD)/core/grid/cells.o $(BUILD)/core/grid/components.o $(BUILD)/core/grid/kernels.o $(BUILD)/core/grid/masks.o \
     $(BUILD)/core/stat/small_triangle.o $(BUILD)/core/stat/lm_pass.o $(BUILD)/core/fft/fft_lines.o $(BUILD)/core/fft/real.o: private FLAGS += -O3
 
@@ -227,7 +228,8 @@ $(BUILD)/gx.pc: ext/gx.pc.in Makefile ext/gx.h
 #
 # In a working tree the kernels are compiled for the GPUs of this machine, or, where it has none, for the oldest
 # generation and for Hopper, which has code of its own; packages, and trees without git, have all generations.
-# ARCHS="80 90" picks others.
+# ARCHS="80 90" picks others; PTX=75 makes PTX of that capability and no machine code, which a newer GPU compiles
+# when it opens: what an older one would run, for tests.
 NVCC    ?= $(firstword $(wildcard $(CUDA_HOME:%=%/bin/nvcc) $(CUDA_PATH:%=%/bin/nvcc)) \
              $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
 ALL_ARCHS := 75 80 86 89 90 100 120
@@ -237,7 +239,7 @@ ARCHS   ?= $(if $(wildcard .git),$(if $(filter wheel deb release install,$(GOALS
 ARCHS   := $(ARCHS)
 endif
 CUDA_SO := $(patsubst ./%,%,$(dir $(SO))gx_cuda.so)
-CUDA_C  := $(wildcard kernels/cuda*.c) $(addprefix core/base/,backend.c circle.c constraints.c err.c fused.c map.c mem.c stats.c types.c)
+CUDA_C  := $(wildcard kernels/cuda*.c) $(addprefix core/base/,backend.c circle.c constraints.c err.c events.c fused.c map.c mem.c stats.c types.c)
 CUDA_CU := $(basename $(notdir $(wildcard kernels/cuda*.cu)))
 
 # What this nvcc knows of ARCHS, and PTX of the oldest, which newer devices compile for themselves.
@@ -245,8 +247,8 @@ ifneq ($(NVCC),)
 CUDA_HAVE := $(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code 2>/dev/null))
 CUDA_FOR  := $(filter $(ARCHS),$(CUDA_HAVE))
 CUDA_LAST := $(firstword $(CUDA_FOR))
-CUDA_CODE := $(if $(CUDA_FOR),$(foreach a,$(CUDA_FOR),-gencode arch=compute_$a$(COMMA)code=sm_$a) \
-               -gencode arch=compute_$(CUDA_LAST)$(COMMA)code=compute_$(CUDA_LAST),-arch=native)
+CUDA_CODE := $(if $(PTX),-gencode arch=compute_$(PTX)$(COMMA)code=compute_$(PTX),$(if $(CUDA_FOR),$(foreach a,$(CUDA_FOR),-gencode arch=compute_$a$(COMMA)code=sm_$a) \
+               -gencode arch=compute_$(CUDA_LAST)$(COMMA)code=compute_$(CUDA_LAST),-arch=native))
 CUDA_IS   := $(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
 endif
 NVFLAGS = -std=c++17 -O3 -fmad=false -Xfatbin=-compress-all $(CUDA_CODE)
@@ -341,7 +343,7 @@ $(UNITS): $(BUILD)/%: %.c $(ORACLE) $(STATIC)
 	$(Q)$(CC) $(TESTING) -o $@ $< $(ORACLE) $(MOCKED) $(STATIC) -lcmocka $(TEST_LIBS)
 
 # Programs that stand a device in, without a library to load.
-MOCK_O  := $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_machine mock_backend)
+MOCK_O  := $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_machine mock_kernels mock_backend)
 ON_MOCK := $(patsubst %.c,$(BUILD)/%,$(shell grep -lE 'devicekit|mock_machine' tests/unit/*/test_*.c))
 
 $(ON_MOCK): $(MOCK_O)
@@ -479,7 +481,7 @@ gpu: $(if $(NVCC),$(BUILD)/gpu/gx_cuda.so,no-cuda) $(BUILD)/gpu/gpu_tests
 # The same tests where there is no GPU: stand-ins for NVIDIA's libraries on the CPU (tests/mockcuda).
 NVIDIA := $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_nvidia mock_launch mock_near mock_field mock_nvrtc mock_solver)
 
-$(BUILD)/mock/lib/libcudart.so.13: $(NVIDIA) $(BUILD)/tests/mockcuda/mock_machine.o $(ORACLE) $(BUILD)/libgx.a
+$(BUILD)/mock/lib/libcudart.so.13: $(NVIDIA) $(BUILD)/tests/mockcuda/mock_machine.o $(BUILD)/tests/mockcuda/mock_kernels.o $(ORACLE) $(BUILD)/libgx.a
 	@mkdir -p $(@D)
 	$(call say,link,$@)
 	$(Q)$(CC) -shared $(SANITIZE) -o $@ $^ -Wl,--exclude-libs,ALL $(TEST_LIBS)
@@ -579,6 +581,6 @@ help:
 #: make wheel         Python's package, for pip;  make sdist, make dist, make deb  the other packages
 #: make release       all of them, a wheel for aarch64 too, tested in qemu, and checksums: build/packages
 #: make deps          install (or name) what is missing;  make clean  removes what make made
-#: Variables: OPENBLAS=static|shared  CC  CFLAGS  PYTHON  NVCC  ARCHS="75 ... 120" (a working tree: this machine's)
+#: Variables: OPENBLAS=static|shared  CC  CFLAGS  PYTHON  NVCC  ARCHS="75 ... 120" (a working tree: this machine's)  PTX=75 (that alone)
 
 .PHONY: all always cuda no-cuda gpu test-gpu bench-gpu libgx programs units fuzzers test run-tests check coverage fault soak test-large fuzz bench demo tidy format install uninstall wheel sdist dist deb release clean deps help

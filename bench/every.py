@@ -79,7 +79,7 @@ ROWS = {
     "repeat": ("flat", "repeat(A, 2, 0)", "xp.repeat(A, 2, 0)"), "block": ("flat", "block([[A, B], [B, A]])", "xp.block([[A, B], [B, A]])"),
     "einsum": ("cube", "einsum('ij,kj->ik', A, B)", "xp.einsum('ij,kj->ik', A, B, optimize=True)"),
     "take": ("tall", "take(A, I)", "A[I]"), "hstack": ("flat", "hstack(A, B)", "xp.hstack([A, B])"), "vstack": ("flat", "vstack(A, B)", "xp.vstack([A, B])"),
-    "kron": ("flat", "kron(A[0:64, 0:64], B[0:64, 0:64])", "xp.kron(A[:64, :64], B[:64, :64])"), "outer": ("flat", "outer(x, y)", "xp.outer(x, y)"),
+    "distance": ("tall", "distance(A64, A)", "spatial.cdist(A64, A)"), "kron": ("flat", "kron(A[0:64, 0:64], B[0:64, 0:64])", "xp.kron(A[:64, :64], B[:64, :64])"), "outer": ("flat", "outer(x, y)", "xp.outer(x, y)"),
     "inner": ("tall", "inner(x, y)", "xp.vdot(x, y)"), "polyval": ("flat", "polyval([1, 2, 3, 4], A)", "xp.polyval(xp.array([1., 2, 3, 4]), A)"),
     "vander": ("tall", "vander(x, 16)", "xp.vander(x[:, 0], 16)"), "toeplitz": ("flat", "toeplitz(x, y)", "sp.linalg.toeplitz(x[:, 0], y[:, 0])"),
     "cross": ("small", "cross([1, 2, 3], [4, 5, 6])", "xp.cross(xp.array([1., 2, 3]), xp.array([4., 5, 6]))"),
@@ -109,7 +109,33 @@ ROWS = {
     "idst": ("flat", "idst(A)", "sp.fft.idst(A, axis=0)"), "convolve": ("tall", "convolve(x, y)", "sp.signal.fftconvolve(x[:, 0], y[:, 0])"),
     "correlate": ("tall", "correlate(x, y)", "sp.signal.correlate(x[:, 0], y[:, 0], method='fft')"), "fftshift": ("flat", "fftshift(A)", "xp.fft.fftshift(A)"),
     "ifftshift": ("flat", "ifftshift(A)", "xp.fft.ifftshift(A)"), "fftfreq": ("flat", "fftfreq(size(A))", "xp.fft.fftfreq(A.size)"),
-    "rfftfreq": ("flat", "rfftfreq(size(A))", "xp.fft.rfftfreq(A.size)"), "label": ("flat", "label(G)", "sp.ndimage.label(G)[0]"),
+    "rfftfreq": ("flat", "rfftfreq(size(A))", "xp.fft.rfftfreq(A.size)"),
+    "hfft": ("flat", "hfft(Z)", "sp.fft.hfft(Z, axis=0)"), "ihfft": ("flat", "ihfft(A)", "sp.fft.ihfft(A, axis=0)"),
+    "rfft2": ("flat", "rfft2(A)", "sp.fft.rfft2(A)"), "irfft2": ("flat", "irfft2(Z)", "sp.fft.irfft2(Z)"), "dctn": ("flat", "dctn(A)", "sp.fft.dctn(A)"),
+    "idctn": ("flat", "idctn(A)", "sp.fft.idctn(A)"), "dstn": ("flat", "dstn(A)", "sp.fft.dstn(A)"), "idstn": ("flat", "idstn(A)", "sp.fft.idstn(A)"),
+    "circulant": ("flat", "circulant(x)", "sp.linalg.circulant(x[:, 0])"), "hankel": ("flat", "hankel(x, y)", "sp.linalg.hankel(x[:, 0], y[:, 0])"),
+    "companion": ("flat", "companion(x)", "sp.linalg.companion(x[:, 0])"), "fiedler": ("flat", "fiedler(x)", "sp.linalg.fiedler(x[:, 0])"),
+    "fiedler_companion": ("flat", "fiedler_companion(x)", "sp.linalg.fiedler_companion(x[:, 0])"), "leslie": ("flat", "leslie(x, y[1:])", "sp.linalg.leslie(x[:, 0], y[1:, 0])"),
+    "convolution_matrix": ("flat", "convolution_matrix(x, 100)", "sp.linalg.convolution_matrix(x[:, 0], 100)"), "dft": ("flat", "dft(rows(A))", "sp.linalg.dft(len(A))"),
+    "hilbert": ("flat", "hilbert(rows(A))", "sp.linalg.hilbert(len(A))"), "helmert": ("flat", "helmert(rows(A))", "sp.linalg.helmert(len(A))"),
+    "khatri_rao": ("flat", "khatri_rao(A[0:64, :], B[0:64, :])", "sp.linalg.khatri_rao(A[:64], B[:64])"),
+    "block_diag": ("flat", "block_diag(A, B)", "sp.linalg.block_diag(A, B)"), "bands": ("flat", "bands(2, 1, A[0:4, :])", None),
+    "require": ("flat", "require(A, size(A) > 0, 'no')", "A.copy()"), "signm": ("heavy", "signm(A)", "sp.linalg.signm(A)"),
+    "cosm": ("heavy", "cosm(A / rows(A))", "sp.linalg.cosm(A / len(A))"), "sinm": ("heavy", "sinm(A / rows(A))", "sp.linalg.sinm(A / len(A))"),
+    "tanm": ("heavy", "tanm(A / rows(A))", "sp.linalg.tanm(A / len(A))"), "coshm": ("heavy", "coshm(A / rows(A))", "sp.linalg.coshm(A / len(A))"),
+    "sinhm": ("heavy", "sinhm(A / rows(A))", "sp.linalg.sinhm(A / len(A))"), "tanhm": ("heavy", "tanhm(A / rows(A))", "sp.linalg.tanhm(A / len(A))"),
+    "expm_frechet": ("heavy", "expm_frechet(A / rows(A), B)", "sp.linalg.expm_frechet(A / len(A), B, compute_expm=False)"),
+    "expm_cond": ("heavy", "expm_cond(A[0:12, 0:12])", "sp.linalg.expm_cond(A[:12, :12])"), "slogdet": ("cube", "s, l = slogdet(A); l", "xp.linalg.slogdet(A)[1]"),
+    "solve_banded": ("flat", "solve_banded(2, 1, A[0:4, :], B.T[:, 0:1])", "sp.linalg.solve_banded((2, 1), A[:4], B[0])"),
+    "solve_circulant": ("tall", "solve_circulant(x, y)", "sp.linalg.solve_circulant(x[:, 0], y[:, 0])"),
+    "subspace_angles": ("heavy", "subspace_angles(A[:, 0:20], B[:, 0:30])", "sp.linalg.subspace_angles(A[:, :20], B[:, :30])"),
+    "procrustes": ("heavy", "procrustes(A, B)", "sp.linalg.orthogonal_procrustes(A, B)[0]"), "rq": ("heavy", "R, Q = rq(A); Q", "sp.linalg.rq(A)[1]"),
+    "qz": ("heavy", "S, T, Q, Z = qz(A, B); Z", "sp.linalg.qz(A, B)[3]"), "rsf2csf": ("heavy", "T, Z = schur(A); C, U = rsf2csf(T, Z); C", "sp.linalg.rsf2csf(*sp.linalg.schur(A))[0]"),
+    "balance": ("heavy", "B, T = balance(A); B", "sp.linalg.matrix_balance(A)[0]"), "cossin": ("heavy", "Q, R = qr(A); U, C, V = cossin(Q, 20, 30); C", None),
+    "loggamma": ("tall", "loggamma(x + 2i)", "sp.special.loggamma(x + 2j)"), "fht": ("tall", "fht(x, 0.001, 0.5)", "sp.fft.fht(x[:, 0], 0.001, 0.5)"),
+    "ifht": ("tall", "ifht(x, 0.001, 0.5)", "sp.fft.ifht(x[:, 0], 0.001, 0.5)"),
+    "cdf2rdf": ("heavy", "w, V = eig(A); D, X = cdf2rdf(w, V); X", "sp.linalg.cdf2rdf(*xp.linalg.eig(A))[1]"),
+    "label": ("flat", "label(G)", "sp.ndimage.label(G)[0]"),
 }
 
 GRIDS = {  # arguments after the grid, and a peer where SciPy has one
@@ -122,7 +148,7 @@ GRIDS = {  # arguments after the grid, and a peer where SciPy has one
 SQL = {  # family, statement (a row, whose columns are taken), peer
     "gx_syrk": ("cube", "gx_syrk('A')", "A @ A.T"), "gx_trsm": ("cube", "gx_trsm('L', 'B', '{\"uplo\":\"lower\"}')", "sp.linalg.solve_triangular(L, B, lower=True)"),
     "gx_trmm": ("cube", "gx_trmm('L', 'B', '{\"uplo\":\"lower\"}')", "L @ B"), "gx_kmeans": ("tall", "gx_kmeans('A', 16, '{\"iterations\":10,\"tolerance\":0,\"seed\":1}')", None),
-    "gx_pca": ("tall", "gx_pca('A', 4)", "xp.linalg.eigh(xp.cov(A.T))[1]"), "gx_distance": ("tall", "gx_distance('A64', 'A')", "spatial.cdist(A64, A)"),
+    "gx_pca": ("tall", "gx_pca('A', 4)", "xp.linalg.eigh(xp.cov(A.T))[1]"),
     "gx_cosine": ("tall", "gx_cosine('A64', 'A')", "(A64 / xp.linalg.norm(A64, axis=1)[:, None]) @ (A / xp.linalg.norm(A, axis=1)[:, None]).T"),
     "gx_knn": ("tall", "(SELECT sum(id) FROM gx_knn('A64', 'A', 10))", "xp.argpartition(A64 @ A.T, -10, axis=1)[:, -10:]"),
     "gx_normalize": ("tall", "gx_normalize('A')", "A / xp.linalg.norm(A, axis=1)[:, None]"), "gx_histogram": ("flat", "(SELECT count(*) FROM gx_histogram('A', 100))", "xp.histogram(A, 100)[0]"),
@@ -138,14 +164,14 @@ SQL = {  # family, statement (a row, whose columns are taken), peer
 # What has no time of its own, and why.
 REASONS = {
     "answers from the catalogue or the connection": "gx gx_catalog gx_cols_count gx_config gx_debug gx_devices gx_dtype gx_exists gx_help gx_info gx_part gx_plan gx_predictions gx_rows_count "
-    "gx_set_property gx_labels gx_set_labels gx_settings gx_shape gx_stats gx_stats_reset gx_version gx_volume gx_volumes gx_nnz gx_context gx_rename gx_drop gx_selftest gx_benchmark gx_vacuum rows cols size gx_check_property",
+    "gx_set_property gx_labels gx_set_labels gx_settings gx_shape gx_stats gx_stats_reset gx_events gx_metrics gx_version gx_volume gx_volumes gx_nnz gx_context gx_rename gx_drop gx_selftest gx_benchmark gx_vacuum rows cols size next_fast_len fhtoffset gx_check_property",
     "stores or reads as the machine's disk does: bench/volumes.py, arrays.py": "gx_backup gx_export gx_import gx_store gx_from_bytes gx_from_memory gx_to_memory gx_from_cells gx_from_rows gx_from_table gx_from_function "
     "gx_store_cells gx_store_rows gx_append gx_set_rows gx_delete_rows gx_vectors gx_settle gx_set gx_get gx_rows gx_full gx_matrix_gallery gx_json gx_show gx_heatmap",
     "exact arithmetic: bench/exact.py": "gx_circle_fft gx_constraints gx_lattice_nearest gx_e8 gx_phi_floor gx_phi_mul gx_phi_pow gx_recur gx_m31_inverse gx_m31_mul",
     "statistics: bench/regressions.py": "gx_lm gx_lm_fit gx_lm_model gx_lm_terms gx_lm_anova gx_glm gx_glm_fit gx_coef gx_predict gx_lda gx_lda_axes gx_lda_groups gx_cca gx_factor gx_cdf gx_sf gx_ppf gx_isf gx_pdf gx_test "
     "gx_anova gx_chi2_gof gx_chi2_test gx_corr_test gx_jarque_bera gx_kruskal gx_ks_test gx_levene gx_mann_whitney gx_shapiro gx_t_test gx_wilcoxon gx_vec_sum gx_vec_mean",
-    "sparse matrices and graphs: bench/sparse.py": "gx_components gx_pagerank gx_triangles gx_dense gx_spread gx_knn_graph",
-    "composites: bench/structured.py": "gx_block gx_lazy", "quantised: bench/quantize.py": "gx_dequantize gx_pca_project",
+    "sparse matrices and graphs: bench/sparse.py": "gx_components gx_shortest_paths gx_k_paths gx_breadth_first gx_depth_first gx_cuthill_mckee gx_spanning_tree gx_laplacian gx_max_flow gx_matching gx_pagerank gx_triangles gx_dense gx_spread gx_knn_graph",
+    "composites: bench/structured.py": "gx_block gx_lazy", "quantised: bench/quantize.py": "gx_dequantize gx_pca_project", "an index of vectors: bench/ivf.py": "gx_index",
     "grids: bench/grids.py": "gx_objects gx_grid_compress gx_grid_subgrid", "programs: every row of this table": "gx_eval",
 }
 

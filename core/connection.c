@@ -8,6 +8,7 @@
 
 #include "device/accel.h"
 #include "device/device.h"
+#include "run/totals.h"
 
 #include <string.h>
 
@@ -23,7 +24,8 @@ static void check_environment_backend(gx_ctx *ctx)
     gx_err err = {0};
     gx_config *config = &ctx->config;
     if (gx_device_choose(ctx, &backend, &err) != GX_OK) {
-        gx_stats_note(&ctx->stats, "GX_BACKEND ignored: %s", err.text);
+        gx_stats_tell(&ctx->stats, &(gx_about){.kind = GX_EVENT_FALLBACK_ABSENT},
+                      "GX_BACKEND ignored: %s", err.text);
         memcpy(config->default_text[GX_SET_BACKEND], "auto", sizeof "auto");
         (void)gx_config_set(config, GX_SET_BACKEND, "auto", NULL);
     }
@@ -37,9 +39,11 @@ gx_code gx_ctx_create(struct sqlite3 *db, gx_ctx **out, gx_err *err)
     GX_TRY(gx_mem_calloc(NULL, sizeof(gx_ctx), "connection", &memory, err));
     gx_ctx *ctx = memory;
     gx_config_init(&ctx->config, warn, &ctx->stats);
-    check_environment_backend(ctx);
+    atomic_store(&ctx->stats.level, (int)ctx->config.number[GX_SET_EVENTS]);
     gx_code rc = gx_mem_create((size_t)ctx->config.number[GX_SET_MEMORY_LIMIT], &ctx->mem, err);
     if (rc == GX_OK) {
+        gx_totals_enter(ctx);
+        check_environment_backend(ctx);
         rc = gx_store_open(db, ctx->mem, &ctx->store, err);
     }
     if (rc != GX_OK) {
@@ -72,6 +76,8 @@ void gx_ctx_free(gx_ctx *ctx)
     }
     close_host(ctx);
     gx_accel_close(ctx);
+    gx_ctx_log(ctx);
+    gx_totals_leave(ctx);
     gx_store_close(ctx->store);
     gx_mem_free_all(ctx->mem);
     gx_mem_free(NULL, ctx);
@@ -107,7 +113,9 @@ gx_code gx_ctx_configure(gx_ctx *ctx, gx_setting setting, const char *value, gx_
     memcpy(before, config->text[setting], sizeof before);
     GX_TRY(gx_config_set(config, setting, value, err));
     int64_t number = config->number[setting];
-    if (setting == GX_SET_MEMORY_LIMIT) {
+    if (setting == GX_SET_EVENTS) {
+        atomic_store(&ctx->stats.level, (int)number);
+    } else if (setting == GX_SET_MEMORY_LIMIT) {
         gx_mem_set_limit(ctx->mem, (size_t)number);
     } else if (setting == GX_SET_TILE_BYTES) {
         gx_store_set_tile_bytes(ctx->store, (size_t)number);

@@ -14,6 +14,7 @@
 
 #include "../core/base/decimal.h"
 #include "../core/mat/composite.h"
+#include "../core/mat/kept.h"
 #include "../core/mat/sparse.h"
 
 #include <inttypes.h>
@@ -248,6 +249,7 @@ static gx_code matrix_of_name(const source *from, const char *name, gx_mat *out,
     GX_TRY(gx_store_find_source(from->ctx->store, name, &meta, err));
     GX_TRY(gx_mat_open(from->ctx->store, from->ctx->mem, &meta, out, err));
     GX_TRY(refuse_sparse(from, out, err));
+    gx_mat_keep(from->ctx, out);
     bool is_factor = gx_aux_kind_of(meta.properties) != GX_AUX_NONE;
     return is_factor && !from->takes_factor ? gx_aux_refuse(name, meta.properties, err) : GX_OK;
 }

@@ -62,6 +62,7 @@ static gx_err with_name(const gx_cells_table *table, const gx_err *err)
 int gx_cells_error(gx_cells_table *table, const gx_err *err, int code)
 {
     gx_err full = with_name(table, err);
+    gx_ctx_failed(table->ctx, err);
     int mapped = gx_vtab_error(&table->base, table->module, &full);
     return code != 0 ? code : mapped;
 }

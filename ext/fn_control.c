@@ -1,18 +1,20 @@
 /*
-** Control functions: gx_config, gx_version, gx_debug, gx_stats_reset, gx_selftest, gx_benchmark.
+** Control functions: gx_config, gx_version, gx_debug, gx_stats_reset, gx_metrics, gx_selftest,
+** gx_benchmark.
 **
 ** gx_debug() gathers in one JSON object what a bug report needs: versions, libraries, the
 ** machine, the databases of the connection with their journal modes, the settings, and the
 ** remarks of gx_stats.  It opens gx_cuda.so where it is there, to be able to say why CUDA is
 ** off.
 **
-** The last two have files of their own: selftest.c and benchmark.c.
+** The last three have files of their own: metrics.c, selftest.c and benchmark.c.
 */
 #include "gx_ext.h"
 
 #include "../core/base/machine.h"
 #include "../core/connection.h"
 #include "../core/device/device.h"
+#include "../core/run/totals.h"
 #include "../kernels/cpu.h"
 
 #include <cjson/cJSON.h>
@@ -87,7 +89,7 @@ static void version(gx_fn *fn)
 /* Counters to zero, remarks forgotten, the memory's peak to what is held now. */
 static void stats_reset(gx_fn *fn)
 {
-    gx_stats_reset(&fn->ctx->stats);
+    gx_totals_reset(fn->ctx);
     gx_mem_reset(fn->ctx->mem);
 }
 
@@ -223,6 +225,7 @@ static void debug(gx_fn *fn)
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "gx", GX_VERSION);
     cJSON_AddNumberToObject(root, "format", GX_FORMAT_VERSION);
+    cJSON_AddNumberToObject(root, "connection", (double)fn->ctx->stats.connection);
     add_sqlite(root);
     add_build(root);
     add_machine(root);
@@ -246,6 +249,7 @@ const gx_function gx_functions_control[] = {
     {"gx_version", 0, 0, GX_PURE, version, 0},
     {"gx_debug", 0, 0, 0, debug, 0},
     {"gx_stats_reset", 0, 0, 0, stats_reset, 0},
+    {"gx_metrics", 0, 1, 0, gx_fn_metrics, 0},
     {"gx_selftest", 0, 0, 0, gx_fn_selftest, 0},
     {"gx_benchmark", 0, 1, 0, gx_fn_benchmark, 0},
     {.name = NULL},

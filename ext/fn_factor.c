@@ -279,24 +279,37 @@ static const gx_option ldl_keys[] = {{"l", GX_OPT_NAME, DECOMP(name[0]), 0},
                                      {"p", GX_OPT_NAME, DECOMP(name[2]), 0},
                                      DECOMP_REPLACE,
                                      DECOMP_END};
-static const gx_option *const decomp_keys[] = {[GX_DECOMP_SCHUR] = schur_keys,
+static const gx_option qz_keys[] = {{"s", GX_OPT_NAME, DECOMP(name[0]), 0},
+                                    {"t", GX_OPT_NAME, DECOMP(name[1]), 0},
+                                    {"q", GX_OPT_NAME, DECOMP(name[2]), 0},
+                                    {"z", GX_OPT_NAME, DECOMP(name[3]), 0},
+                                    DECOMP_REPLACE,
+                                    {"output=auto|real|complex", GX_OPT_WORD, DECOMP(output), 0},
+                                    {"sort=none|lhp|rhp|iuc|ouc", GX_OPT_WORD, DECOMP(sort), 0},
+                                    DECOMP_END};
+static const gx_option *const decomp_keys[] = {[GX_DECOMP_QZ] = qz_keys,
+                                               [GX_DECOMP_SCHUR] = schur_keys,
                                                [GX_DECOMP_HESSENBERG] = hessenberg_keys,
                                                [GX_DECOMP_POLAR] = polar_keys,
                                                [GX_DECOMP_LDL] = ldl_keys};
 
-/* Options and A of a call: what is computed. */
-static bool take_decomp(gx_fn *fn, bool is_table, decomp_options *opt, gx_mat *A,
+/* Options and A of a call, and QZ's B: what is computed. */
+static bool take_decomp(gx_fn *fn, bool is_table, decomp_options *opt, gx_mat pair[2],
                         gx_decomp_args *args)
 {
+    gx_mat *A = &pair[0];
     gx_decomp_kind kind = (gx_decomp_kind)fn->def->variant;
     const gx_option *keys = decomp_keys[kind];
     while (is_table && keys->offset != DECOMP(replace)) {
         keys++;
     }
-    if (!gx_fn_options(fn, keys + is_table, opt) || !gx_fn_matrix(fn, 0, "A", A)) {
+    if (!gx_fn_options(fn, keys + is_table, opt) || !gx_fn_matrix(fn, 0, "A", A) ||
+        (kind == GX_DECOMP_QZ && !gx_fn_matrix(fn, 1, "B", &pair[1]))) {
         return false;
     }
-    bool is_complex = gx_number_is_complex(A->number);
+    gx_number number = kind == GX_DECOMP_QZ ? gx_number_promote(A->number, pair[1].number)
+                                            : A->number;
+    bool is_complex = gx_number_is_complex(number);
     if (opt->output == OUTPUT_REAL && is_complex) {
         return gx_fn_fail(fn,
                           "%s is complex, and its Schur form with it: \"output\" cannot be "
@@ -305,8 +318,9 @@ static bool take_decomp(gx_fn *fn, bool is_table, decomp_options *opt, gx_mat *A
     }
     *args = (gx_decomp_args){
         .A = A,
+        .B = &pair[1],
         .kind = kind,
-        .number = opt->output == OUTPUT_COMPLEX ? gx_number_promote(A->number, GX_C64) : A->number,
+        .number = opt->output == OUTPUT_COMPLEX ? gx_number_promote(number, GX_C64) : number,
         .sort = (gx_sort)opt->sort,
         .is_left = opt->is_left};
     return true;
@@ -350,9 +364,9 @@ static void store_parts(gx_fn *fn, const gx_decomp_args *args, const char *const
 static void decompose(gx_fn *fn)
 {
     decomp_options opt = {.name = {NULL}};
-    gx_mat A;
+    gx_mat pair[2];
     gx_decomp_args args;
-    if (take_decomp(fn, false, &opt, &A, &args)) {
+    if (take_decomp(fn, false, &opt, pair, &args)) {
         store_parts(fn, &args, opt.name, opt.replace);
     }
 }
@@ -501,7 +515,7 @@ static void qr(gx_fn *fn)
         return;
     }
     if (opt.is_pivoted) {
-        const char *const names[] = {opt.q, opt.r, opt.p};
+        const char *const names[GX_DECOMP_PARTS] = {opt.q, opt.r, opt.p};
         gx_decomp_args args = pivoted_args(&A, &opt);
         store_parts(fn, &args, names, fn->dest.replace);
         return;
@@ -533,7 +547,7 @@ enum { COL_PART, COL_VALUE, COLUMNS };
 
 typedef struct part_rows {
     const char *const *names;
-    gx_kept value[LU_PARTS];
+    gx_kept value[GX_DECOMP_PARTS];
 } part_rows;
 
 static bool begin_lu(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
@@ -571,7 +585,10 @@ static bool keep_parts(gx_fn *fn, uint32_t used, const gx_decomp_args *args, par
 {
     gx_decomp found = {.mem = NULL};
     s->names = gx_decomp_names[args->kind];
-    *rows = s->names[2] == NULL ? 2 : 3;
+    *rows = 0;
+    while (*rows < GX_DECOMP_PARTS && s->names[*rows] != NULL) {
+        ++*rows;
+    }
     if ((used & 1 << COL_VALUE) != 0) {
         gx_alg_decompose(&fn->run, args, &found);
     }
@@ -589,9 +606,9 @@ static bool keep_parts(gx_fn *fn, uint32_t used, const gx_decomp_args *args, par
 static bool begin_decomp(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
 {
     decomp_options opt = {.name = {NULL}};
-    gx_mat A;
+    gx_mat pair[2];
     gx_decomp_args args;
-    return take_decomp(fn, true, &opt, &A, &args) && keep_parts(fn, used, &args, state, rows);
+    return take_decomp(fn, true, &opt, pair, &args) && keep_parts(fn, used, &args, state, rows);
 }
 
 static bool begin_qr(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
@@ -630,7 +647,7 @@ static gx_cell part_cell(void *state, gx_ctx *ctx, int64_t row, int column)
 
 static void clear_parts(void *state)
 {
-    for (int p = 0; p < LU_PARTS; p++) {
+    for (int p = 0; p < GX_DECOMP_PARTS; p++) {
         gx_kept_clear(&((part_rows *)state)->value[p]);
     }
 }
@@ -649,6 +666,15 @@ const gx_table_fn gx_table_schur = PART_TABLE("gx_schur", begin_decomp, GX_DECOM
 const gx_table_fn gx_table_hessenberg =
     PART_TABLE("gx_hessenberg", begin_decomp, GX_DECOMP_HESSENBERG);
 const gx_table_fn gx_table_polar = PART_TABLE("gx_polar", begin_decomp, GX_DECOMP_POLAR);
+const gx_table_fn gx_table_qz = {
+    .def = {"gx_qz", 2, 3, 0, NULL, GX_DECOMP_QZ},
+    .shape = "CREATE TABLE x(part TEXT, value BLOB, a HIDDEN, b HIDDEN, options HIDDEN)",
+    .columns = COLUMNS,
+    .state_bytes = sizeof(part_rows),
+    .begin = begin_decomp,
+    .cell = part_cell,
+    .clear = clear_parts,
+};
 const gx_table_fn gx_table_ldl = PART_TABLE("gx_ldl", begin_decomp, GX_DECOMP_LDL);
 
 const gx_function gx_functions_factor[] = {
@@ -658,6 +684,7 @@ const gx_function gx_functions_factor[] = {
     {"gx_hessenberg", 1, 2, 0, decompose, GX_DECOMP_HESSENBERG},
     {"gx_polar", 1, 2, 0, decompose, GX_DECOMP_POLAR},
     {"gx_ldl", 1, 2, 0, decompose, GX_DECOMP_LDL},
+    {"gx_qz", 2, 3, 0, decompose, GX_DECOMP_QZ},
     {"gx_orth", 1, 3, GX_MADE(1), orth, 0},
     {"gx_part", 2, 4, GX_MADE(2), get_part, 0},
     {.name = NULL},

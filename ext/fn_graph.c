@@ -1,8 +1,11 @@
 /*
-** Graphs in SQL: gx_pagerank, gx_components, gx_triangles and the table gx_spread, of the adjacency
-** matrix.  A dense one is made sparse first, which is no more than looking at it.
+** Graphs in SQL, of the adjacency matrix: ranks, components, triangles, paths, orders, trees,
+** matchings, flows, and the table gx_spread.  A dense matrix is made sparse first, which is no more
+** than looking at it.
 */
 #include "../core/alg/adjacency.h"
+#include "../core/alg/alg.h"
+#include "../core/alg/graphs.h"
 #include "../core/base/best.h"
 #include "table_fn.h"
 
@@ -141,11 +144,19 @@ static void pagerank(gx_fn *fn)
 
 static void components(gx_fn *fn)
 {
+    static const gx_option keys[] = {{"connection=weak|strong", GX_OPT_WORD, 0, 0},
+                                     {NULL, GX_OPT_END, 0, 0}};
     gx_mat G;
     double *label;
     int64_t count;
-    if (gx_fn_options(fn, NULL, NULL) && take_graph(fn, &G) && take_numbers(fn, G.rows, &label) &&
-        gx_graph_components(&fn->run, &G, label, &count) == GX_OK) {
+    int is_strong = 0;
+    if (!gx_fn_options(fn, keys, &is_strong) || !take_graph(fn, &G) ||
+        !take_numbers(fn, G.rows, &label)) {
+        return;
+    }
+    gx_code code = is_strong ? gx_graph_strong(&fn->run, &G, label, &count)
+                             : gx_graph_components(&fn->run, &G, label, &count);
+    if (code == GX_OK) {
         result_column(fn, G.rows, label);
     }
 }
@@ -162,10 +173,257 @@ static void triangles(gx_fn *fn)
     }
 }
 
+// Paths, orders, trees, matchings, flows ----------------------------------------------------------
+
+/* Columns of n numbers each, as the rows of the result. */
+static void result_rows(gx_fn *fn, int64_t rows, int64_t cols, const double *numbers)
+{
+    gx_mat turned;
+    gx_sink sink;
+    gx_mat_value(&turned, fn->def->name, GX_F64, cols, rows, numbers, gx_max(1, cols));
+    gx_sink_begin(&fn->run, &fn->dest, rows, cols, GX_F64, 0, 0, 0, &sink);
+    gx_alg_transpose(&fn->run, &turned, GX_TRANS, &sink);
+    gx_fn_result_sink(fn, &sink);
+}
+
+/* Node `index` of the arguments. */
+static bool take_node(gx_fn *fn, int index, const char *what, const gx_mat *G, int64_t *node)
+{
+    return gx_fn_int(fn, index, what, node) &&
+           ((*node >= 0 && *node < G->rows) ||
+            gx_fn_fail(fn, "%s is %lld, but the nodes of %s are 0 to %lld", what, (long long)*node,
+                       G->label, (long long)G->rows - 1));
+}
+
+typedef struct path_options {
+    const char *from;
+    bool is_directed, is_unweighted, wants_before;
+} path_options;
+
+static const gx_option path_keys[] = {
+    {"from", GX_OPT_MATRIX, offsetof(path_options, from), 0},
+    {"predecessors", GX_OPT_BOOL, offsetof(path_options, wants_before), 0},
+    {"directed", GX_OPT_BOOL, offsetof(path_options, is_directed), 0}, // and of gx_k_paths
+    {"unweighted", GX_OPT_BOOL, offsetof(path_options, is_unweighted), 0},
+    {NULL, GX_OPT_END, 0, 0},
+};
+
+/* The nodes of option "from", or all of them. */
+static bool take_starts(gx_fn *fn, const char *text, const gx_mat *G, gx_paths_args *args)
+{
+    gx_mat nodes = {.rows = G->rows, .cols = 1};
+    gx_reader *reader;
+    double *from;
+    if (text != NULL && !gx_fn_option_matrix(fn, "from", text, &nodes)) {
+        return false;
+    }
+    if (nodes.cols != 1 && nodes.rows > 0) {
+        return gx_fn_fail(fn, "from is %lldx%lld, but has nodes in a column", (long long)nodes.rows,
+                          (long long)nodes.cols);
+    }
+    args->count = nodes.rows;
+    if (!take_numbers(fn, nodes.rows, &from)) {
+        return false;
+    }
+    args->from = from;
+    for (int64_t k = 0; k < nodes.rows && text == NULL; k++) {
+        from[k] = (double)k;
+    }
+    if (text != NULL && gx_look_open(fn, &nodes, &reader)) {
+        gx_fn_check(fn, gx_mat_read(&fn->run, &nodes, reader, 0, 0, nodes.rows, 1, GX_F64, from,
+                                    gx_max(1, nodes.rows), &fn->err));
+        gx_reader_close(reader);
+    }
+    for (int64_t k = 0; k < nodes.rows && gx_ok(&fn->run); k++) {
+        if (!(from[k] >= 0 && from[k] < (double)G->rows && from[k] == floor(from[k]))) {
+            return gx_fn_fail(fn, "from has node %g, but the nodes of %s are 0 to %lld", from[k],
+                              G->label, (long long)G->rows - 1);
+        }
+    }
+    return gx_ok(&fn->run);
+}
+
+/* gx_shortest_paths(G[, destination][, options]) */
+static void shortest_paths(gx_fn *fn)
+{
+    path_options opt = {.is_directed = true};
+    gx_paths_args args = {0};
+    gx_mat G;
+    double *distance, *before = NULL;
+    int64_t size;
+    if (!gx_fn_options(fn, path_keys, &opt) || !take_graph(fn, &G) ||
+        !take_starts(fn, opt.from, &G, &args)) {
+        return;
+    }
+    args.is_directed = opt.is_directed;
+    args.is_unweighted = opt.is_unweighted;
+    if (!gx_mul_i64(args.count, G.cols, &size) || size > INT64_MAX / 16) {
+        gx_fn_fail(fn, "the result is too large");
+        return;
+    }
+    if (take_numbers(fn, size, &distance) &&
+        (!opt.wants_before || take_numbers(fn, size, &before)) &&
+        gx_graph_paths(&fn->run, &G, &args, distance, before) == GX_OK) {
+        result_rows(fn, args.count, G.rows, opt.wants_before ? before : distance);
+    }
+}
+
+/* The lengths of paths and their nodes, behind which -1 stands, as rows. */
+static void result_paths(gx_fn *fn, int64_t found, const gx_path *path)
+{
+    int64_t width = 1, size;
+    double *row;
+    for (int64_t k = 0; k < found; k++) {
+        width = gx_max(width, path[k].count + 1);
+    }
+    if (!gx_mul_i64(found, width, &size) || !take_numbers(fn, size, &row)) {
+        return;
+    }
+    for (int64_t k = 0; k < found; k++) {
+        row[k * width] = path[k].length;
+        for (int64_t i = 1; i < width; i++) {
+            row[k * width + i] = i <= path[k].count ? (double)path[k].node[i - 1] : -1;
+        }
+    }
+    result_rows(fn, found, width, row);
+}
+
+/* gx_k_paths(G, source, target, k[, destination][, options]) */
+static void several_paths(gx_fn *fn)
+{
+    path_options opt = {.is_directed = true};
+    gx_mat G;
+    gx_path *path;
+    int64_t source, target, most, found = 0;
+    if (!gx_fn_options(fn, path_keys + 2, &opt) || !take_graph(fn, &G) ||
+        !take_node(fn, 1, "source", &G, &source) || !take_node(fn, 2, "target", &G, &target) ||
+        !gx_fn_size(fn, 3, "k", &most)) {
+        return;
+    }
+    if (source == target || most < 1 || most > INT32_MAX) {
+        gx_fn_fail(fn, source == target ? "source and target are the same node"
+                                        : "k must be from 1 to 2^31 - 1");
+        return;
+    }
+    double from = (double)source;
+    const gx_paths_args args = {&from, 1, opt.is_directed, opt.is_unweighted};
+    path = gx_fn_alloc(fn, (size_t)most * sizeof *path, "paths");
+    if (path == NULL) {
+        return;
+    }
+    memset(path, 0, (size_t)most * sizeof *path);
+    if (gx_graph_several(&fn->run, &G, &args, target, most, path, &found) == GX_OK) {
+        result_paths(fn, found, path);
+    }
+    for (int64_t k = 0; k < found; k++) {
+        gx_mem_free(fn->ctx->mem, path[k].node);
+    }
+}
+
+/* gx_breadth_first(G, start[, destination][, options]), gx_depth_first: variant 1 */
+static void walk(gx_fn *fn)
+{
+    path_options opt = {.is_directed = true};
+    static const gx_option keys[] = {
+        {"directed", GX_OPT_BOOL, offsetof(path_options, is_directed), 0},
+        {NULL, GX_OPT_END, 0, 0}};
+    gx_mat G;
+    int64_t start, count;
+    double *rows;
+    if (gx_fn_options(fn, keys, &opt) && take_graph(fn, &G) &&
+        take_node(fn, 1, "start", &G, &start) && take_numbers(fn, 3 * G.rows, &rows) &&
+        gx_graph_walk(&fn->run, &G, start, opt.is_directed, fn->def->variant == 1, rows, &count) ==
+            GX_OK) {
+        result_rows(fn, count, 3, rows);
+    }
+}
+
+static void narrow(gx_fn *fn)
+{
+    gx_mat G;
+    double *order;
+    if (gx_fn_options(fn, NULL, NULL) && take_graph(fn, &G) && take_numbers(fn, G.rows, &order) &&
+        gx_graph_narrow(&fn->run, &G, order) == GX_OK) {
+        result_column(fn, G.rows, order);
+    }
+}
+
+typedef struct tree_options {
+    bool is_largest, is_normed, is_out;
+} tree_options;
+
+static void spanning_tree(gx_fn *fn)
+{
+    static const gx_option keys[] = {
+        {"largest", GX_OPT_BOOL, offsetof(tree_options, is_largest), 0}, {NULL, GX_OPT_END, 0, 0}};
+    tree_options opt = {0};
+    gx_mat G;
+    gx_sink sink;
+    if (gx_fn_options(fn, keys, &opt) && take_graph(fn, &G)) {
+        gx_graph_tree(&fn->run, &G, opt.is_largest, &fn->dest, &sink);
+        gx_fn_result_sink(fn, &sink);
+    }
+}
+
+static void laplacian(gx_fn *fn)
+{
+    static const gx_option keys[] = {{"normed", GX_OPT_BOOL, offsetof(tree_options, is_normed), 0},
+                                     {"out_degree", GX_OPT_BOOL, offsetof(tree_options, is_out), 0},
+                                     {NULL, GX_OPT_END, 0, 0}};
+    tree_options opt = {0};
+    gx_mat G;
+    gx_sink sink;
+    if (gx_fn_options(fn, keys, &opt) && take_graph(fn, &G)) {
+        gx_graph_laplacian(&fn->run, &G, opt.is_normed, opt.is_out, &fn->dest, &sink);
+        gx_fn_result_sink(fn, &sink);
+    }
+}
+
+/* gx_max_flow(G, source, target[, destination]) */
+static void max_flow(gx_fn *fn)
+{
+    gx_mat G;
+    gx_sink sink;
+    int64_t source, target;
+    double value;
+    if (!gx_fn_options(fn, NULL, NULL) || !take_graph(fn, &G) ||
+        !take_node(fn, 1, "source", &G, &source) || !take_node(fn, 2, "target", &G, &target)) {
+        return;
+    }
+    if (source == target) {
+        gx_fn_fail(fn, "source and target are both %lld", (long long)source);
+        return;
+    }
+    gx_graph_flow(&fn->run, &G, source, target, &value, &fn->dest, &sink);
+    gx_fn_result_sink(fn, &sink);
+}
+
+static void matching(gx_fn *fn)
+{
+    static const gx_option keys[] = {{"weights=none|min|max", GX_OPT_WORD, 0, 0},
+                                     {NULL, GX_OPT_END, 0, 0}};
+    gx_mat G;
+    double *column;
+    int how = 0;
+    if (gx_fn_options(fn, keys, &how) && take_graph(fn, &G) && take_numbers(fn, G.rows, &column) &&
+        gx_graph_match(&fn->run, &G, (gx_matching)how, column) == GX_OK) {
+        result_column(fn, G.rows, column);
+    }
+}
+
 const gx_function gx_functions_graph[] = {
     {"gx_pagerank", 1, 3, GX_MADE(1) | GX_SPARSE(0), pagerank, 0},
     {"gx_components", 1, 3, GX_MADE(1) | GX_SPARSE(0), components, 0},
     {"gx_triangles", 1, 1, GX_SPARSE(0), triangles, 0},
+    {"gx_shortest_paths", 1, 3, GX_MADE(1) | GX_SPARSE(0), shortest_paths, 0},
+    {"gx_k_paths", 4, 6, GX_MADE(4) | GX_SPARSE(0), several_paths, 0},
+    {"gx_breadth_first", 2, 4, GX_MADE(2) | GX_SPARSE(0), walk, 0},
+    {"gx_depth_first", 2, 4, GX_MADE(2) | GX_SPARSE(0), walk, 1},
+    {"gx_cuthill_mckee", 1, 3, GX_MADE(1) | GX_SPARSE(0), narrow, 0},
+    {"gx_spanning_tree", 1, 3, GX_MADE(1) | GX_SPARSE(0), spanning_tree, 0},
+    {"gx_laplacian", 1, 3, GX_MADE(1) | GX_SPARSE(0), laplacian, 0},
+    {"gx_max_flow", 3, 5, GX_MADE(3) | GX_SPARSE(0), max_flow, 0},
+    {"gx_matching", 1, 3, GX_MADE(1) | GX_SPARSE(0), matching, 0},
     {.name = NULL}};
 
 // gx_spread(G, seeds[, options]) ------------------------------------------------------------------
@@ -175,8 +433,8 @@ enum { SPREAD_NODE, SPREAD_ACTIVATION, SPREAD_COLUMNS };
 typedef struct spread {
     gx_mem *mem;
     double *activation; /* owned, with what follows      */
-    int64_t *node; /* those that have one           */
-    int64_t rows;  /* how many                      */
+    int64_t *node;      /* those that have one           */
+    int64_t rows;       /* how many                      */
     bool is_falling;
     int64_t left; /* falling: the first so many are a heap, the largest at its root; behind it stand
                      the larger ones, the last of them first */

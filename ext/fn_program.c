@@ -14,6 +14,7 @@
 #include "../core/alg/sparse_alg.h"
 #include "../core/fft/fft.h"
 #include "../core/program/ops.h"
+#include "measure.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -113,6 +114,7 @@ static const gx_option program_keys[] = {
     REPLACE};
 static const gx_option norm_keys[] = {WORD("norm=" GX_FFT_NORMS), REPLACE};
 static const gx_option mode_keys[] = {WORD("mode=" MODES), REPLACE};
+static const gx_option metric_keys[] = {WORD("metric=" GX_METRICS), REPLACE};
 
 /* The destination, taken off the arguments. */
 static bool take_destination(gx_fn *fn)
@@ -192,7 +194,19 @@ static const gx_option *keys_of(gx_op_id id)
     bool is_spread = id == GX_OP_VAR || id == GX_OP_STD;
     return id >= GX_OP_FFT && id <= GX_OP_IDST                ? norm_keys
            : id == GX_OP_CONVOLVE || id == GX_OP_CORRELATE ? mode_keys
+           : id == GX_OP_DISTANCE                          ? metric_keys
                                                             : program_keys + !is_spread;
+}
+
+/* The text that writes the option's word behind the arguments: ", 'ortho'"; empty: it has none. */
+static void write_word(gx_op_id id, const program_options *opt, char text[32])
+{
+    const gx_option *keys = keys_of(id);
+    const char *word = keys == metric_keys ? GX_METRICS : keys == mode_keys ? MODES : GX_FFT_NORMS;
+    for (int k = 0; opt->has_word && k < opt->word; k++) {
+        word = strchr(word, '|') + 1;
+    }
+    snprintf(text, 32, opt->has_word ? ", '%.*s'" : "", (int)strcspn(word, "|/"), word);
 }
 
 /*
@@ -219,15 +233,9 @@ static bool write_fourier(gx_fn *fn, const gx_op *op, const program_options *opt
                                                          : "'all'");
         }
     }
-    const char *word = is_pair ? MODES : GX_FFT_NORMS;
-    for (int k = 0; opt->has_word && k < opt->word; k++) {
-        word = strchr(word, '|') + 1;
-    }
-    if (opt->has_word) {
-        used += snprintf(text + used, 256 - (size_t)used, ", '%.*s'",
-                         (int)strcspn(word, "|"), word);
-    }
-    snprintf(text + used, 256 - (size_t)used, ")");
+    char word[32];
+    write_word(op->id, opt, word);
+    snprintf(text + used, 256 - (size_t)used, "%s)", word);
     fn->argv = given;
     fn->argc = kept;
     return given != NULL;
@@ -246,7 +254,8 @@ static void run(gx_fn *fn)
         !take_destination(fn)) {
         return;
     }
-    bool has_word = keys_of(op->id) == norm_keys || keys_of(op->id) == mode_keys;
+    bool is_distance = op->id == GX_OP_DISTANCE;
+    bool has_word = is_distance || keys_of(op->id) == norm_keys || keys_of(op->id) == mode_keys;
     int most = is_spread || has_word ? op->most - 1 : op->most; // ddof and words are options here
     int count = fn->argc, used = snprintf(text, sizeof text, "%s(", op->name);
     if (count < op->least || count > most) {
@@ -266,11 +275,16 @@ static void run(gx_fn *fn)
         used += snprintf(text + used, sizeof text - (size_t)used, "%s, %lld", // var(A, 'all', 1)
                          count == 1 ? ", 'all'" : "", (long long)opt.ddof);
     }
-    snprintf(text + used, sizeof text - (size_t)used, ")");
+    char word[32];
+    write_word(op->id, &opt, word);
+    snprintf(text + used, sizeof text - (size_t)used, "%s)", word);
     if (is_fourier(op->id) && !write_fourier(fn, op, &opt, text)) {
         return;
     }
-    const gx_program_how how = {.replace = opt.replace, .rounds_most = 1, .name = fn->dest.name};
+    const gx_program_how how = {.replace = opt.replace,
+                                .rounds_most = 1,
+                                .name = fn->dest.name,
+                                .is_matrix = is_distance};
     if (!gx_eval_prepare_text(fn, text, 0, false, &program, &args) ||
         gx_program_run(&fn->run, program, args, &how, &result) != GX_OK) {
         say_plainly(fn, op);
@@ -380,12 +394,29 @@ const gx_function gx_functions_program[] = {
     PROGRAM("gx_tile", 3, 5, 1),
     PROGRAM("gx_repeat", 2, 5, 1),
     PROGRAM("gx_kron", 2, 4, 2),
+    PROGRAM("gx_distance", 2, 4, 2),
     PROGRAM("gx_outer", 2, 4, 2),
     PROGRAM("gx_inner", 2, 4, 2),
     PROGRAM("gx_cross", 2, 4, 2),
     PROGRAM("gx_polyval", 2, 4, 2),
     PROGRAM("gx_vander", 1, 4, 1),
     PROGRAM("gx_toeplitz", 1, 4, 2),
+    PROGRAM("gx_circulant", 1, 3, 1),
+    PROGRAM("gx_hankel", 1, 4, 2),
+    PROGRAM("gx_companion", 1, 3, 1),
+    PROGRAM("gx_khatri_rao", 2, 4, 2),
+    PROGRAM("gx_signm", 1, 3, 1),
+    PROGRAM("gx_cosm", 1, 3, 1),
+    PROGRAM("gx_sinm", 1, 3, 1),
+    PROGRAM("gx_tanm", 1, 3, 1),
+    PROGRAM("gx_coshm", 1, 3, 1),
+    PROGRAM("gx_sinhm", 1, 3, 1),
+    PROGRAM("gx_tanhm", 1, 3, 1),
+    PROGRAM("gx_expm_frechet", 2, 4, 2),
+    PROGRAM("gx_expm_cond", 1, 3, 1),
+    PROGRAM("gx_subspace_angles", 2, 4, 2),
+    PROGRAM("gx_solve_circulant", 2, 4, 2),
+    PROGRAM("gx_solve_banded", 4, 6, 4),
     PROGRAM("gx_cumsum", 1, 4, 1),
     PROGRAM("gx_cumprod", 1, 4, 1),
     PROGRAM("gx_diff", 1, 4, 1),
@@ -399,6 +430,14 @@ const gx_function gx_functions_program[] = {
     PROGRAM("gx_irfft", 1, 5, 1),
     PROGRAM("gx_fft2", 1, 5, 1),
     PROGRAM("gx_ifft2", 1, 5, 1),
+    PROGRAM("gx_hfft", 1, 5, 1),
+    PROGRAM("gx_ihfft", 1, 5, 1),
+    PROGRAM("gx_rfft2", 1, 5, 1),
+    PROGRAM("gx_irfft2", 1, 5, 1),
+    PROGRAM("gx_dctn", 1, 6, 1),
+    PROGRAM("gx_idctn", 1, 6, 1),
+    PROGRAM("gx_dstn", 1, 6, 1),
+    PROGRAM("gx_idstn", 1, 6, 1),
     PROGRAM("gx_dct", 1, 6, 1),
     PROGRAM("gx_idct", 1, 6, 1),
     PROGRAM("gx_dst", 1, 6, 1),

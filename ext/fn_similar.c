@@ -1,5 +1,5 @@
 /*
-** gx_normalize, gx_cosine, gx_distance, gx_kmeans, gx_knn_graph, and the table gx_knn(Q, E, k), the
+** gx_normalize, gx_cosine, gx_kmeans, gx_knn_graph, and the table gx_knn(Q, E, k), the
 ** k nearest rows of E for each row of Q: rows beside rows (core/alg/similar.h, core/alg/knn.h).
 **
 ** gx_kmeans returns the centres alone: they are a matrix, as everything that has a destination;
@@ -25,11 +25,6 @@ typedef struct similar_options {
     int64_t seed, iterations;
     double tolerance;
 } similar_options;
-
-static const gx_option distance_keys[] = {
-    {"metric=" GX_METRICS, GX_OPT_WORD, offsetof(similar_options, metric), 0},
-    {NULL, GX_OPT_END, 0, 0},
-};
 
 static const gx_option kmeans_keys[] = {
     {"seed", GX_OPT_INT, offsetof(similar_options, seed), 0},
@@ -81,35 +76,6 @@ static bool take_both(gx_fn *fn, gx_mat *A, gx_mat *B)
                                             "A is %" PRId64 "x%" PRId64 " but B is %" PRId64
                                             "x%" PRId64 ": rows of one length are compared",
                                             A->rows, A->cols, B->rows, B->cols);
-}
-
-/* gx_distance(A, B[, destination][, options]) */
-static void distance(gx_fn *fn)
-{
-    similar_options opt = {.metric = GX_METRIC_NAME_L2};
-    gx_mat A, B;
-    gx_sink C;
-    if (!gx_fn_options(fn, distance_keys, &opt) || !take_both(fn, &A, &B)) {
-        return;
-    }
-    const gx_measure measure = gx_measures[opt.metric];
-    gx_distance_args args = {.A = &A,
-                             .B = &B,
-                             .metric = measure.metric,
-                             .is_root = measure.is_root,
-                             .is_binary = measure.is_binary};
-    gx_number dtype = gx_number_promote(A.number, B.number);
-    int64_t rows = 0, cols = 0; // of a tile; 0: the default
-    if (measure.metric != GX_METRIC_COSINE) {
-        gx_fn_check(fn, gx_tile_shape(A.rows, B.rows, gx_dtype_of(dtype),
-                                      gx_store_max_tile_bytes(fn->ctx->store), &rows, &cols,
-                                      &fn->err));
-        rows = gx_min(rows, GX_DISTANCE_TILE);
-        cols = gx_min(cols, GX_DISTANCE_TILE);
-    }
-    gx_sink_begin(&fn->run, &fn->dest, A.rows, B.rows, dtype, 0, rows, cols, &C);
-    gx_alg_distance(&fn->run, &args, &C);
-    gx_fn_result_sink(fn, &C);
 }
 
 /* gx_cosine(A, B[, destination][, options]) */
@@ -198,7 +164,6 @@ static void knn_graph(gx_fn *fn)
 
 const gx_function gx_functions_similar[] = {
     {"gx_normalize", 1, 5, GX_MADE(3), normalize, 0},
-    {"gx_distance", 2, 4, GX_MADE(2), distance, 0},
     {"gx_cosine", 2, 4, GX_MADE(2), cosine, 0},       {"gx_kmeans", 2, 4, GX_MADE(2), kmeans, 0},
     {"gx_knn_graph", 2, 4, GX_MADE(2), knn_graph, 0}, {.name = NULL},
 };

@@ -306,6 +306,15 @@ static bool check_schema(void *arg, const char *schema)
     return c->err->code != GX_OK;
 }
 
+void gx_check_failed(gx_ctx *ctx, sqlite3_str *text)
+{
+    gx_err err = {.code = GX_OK};
+    if (sqlite3_str_length(text) > 0) {
+        gx_fail(&err, GX_CORRUPT, "%.*s", sqlite3_str_length(text), sqlite3_str_value(text));
+        gx_ctx_failed(ctx, &err);
+    }
+}
+
 static void check_one(checking *c, const char *name)
 {
     gx_err damage = {0};
@@ -335,6 +344,7 @@ static void check(gx_fn *fn)
     } else {
         gx_store_each_schema(c.store, check_schema, &c, &err);
     }
+    gx_check_failed(fn->ctx, c.text);
     if (sqlite3_str_errcode(c.text) != SQLITE_OK) {
         gx_fail_nomem(&err, 0, "list of problems");
     }

@@ -165,6 +165,9 @@ const char *gx_words_list(const char *words, char list[GX_WORDS_BYTES]);
 void gx_copy_any(gx_run *run, const gx_mat *A, const gx_dest *dest, uint32_t properties,
                  gx_sink *C);
 
+/* A check that has found something, which text says, is an event of damage. */
+void gx_check_failed(gx_ctx *ctx, sqlite3_str *text);
+
 /* "f32" or its like, of an argument. */
 bool gx_fn_dtype(gx_fn *fn, int index, gx_dtype *dtype);
 
@@ -488,7 +491,8 @@ void gx_result_setting(sqlite3_context *sql, gx_setting setting, const char *tex
 int gx_open_private(gx_ctx *ctx, const char *path, sqlite3 **db, gx_ctx **made, char *text,
                     size_t bytes);
 
-/* The bodies of gx_selftest() and gx_benchmark([force]). */
+/* The bodies of gx_metrics([scope]), gx_selftest() and gx_benchmark([force]). */
+void gx_fn_metrics(gx_fn *fn);
 void gx_fn_selftest(gx_fn *fn);
 void gx_fn_benchmark(gx_fn *fn);
 

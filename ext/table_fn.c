@@ -269,6 +269,7 @@ static int filter(sqlite3_vtab_cursor *base, int index, const char *text, int ar
     if (def->look != NULL) {
         cur->has_state = true;
         def->look(bound->ctx, cur->state, &cur->rows);
+        gx_ctx_log(bound->ctx);
         return SQLITE_OK;
     }
     gx_fn fn;
@@ -447,8 +448,8 @@ static void refuse(gx_fn *fn)
 const gx_function gx_functions_tables[] = {
     REFUSED(cells),   REFUSED(rows),   REFUSED(topk),     REFUSED(histogram),
     REFUSED(knn),     REFUSED(spread), REFUSED(plan),     REFUSED(volume),
-    REFUSED(settings), REFUSED(stats), REFUSED(devices),  REFUSED(predictions),
+    REFUSED(settings), REFUSED(stats), REFUSED(events),   REFUSED(devices),
     REFUSED(objects), REFUSED(test),   REFUSED(lm_terms), REFUSED(lm_model),
     REFUSED(lm_anova), REFUSED(cca),   REFUSED(factor),   REFUSED(lda_axes),
-    REFUSED(lda_groups),
+    REFUSED(lda_groups), REFUSED(predictions),
     {.name = NULL}};

@@ -121,6 +121,7 @@ typedef struct gx_table_fn {
     TABLE(hessenberg)                                                                              \
     TABLE(polar)                                                                                   \
     TABLE(ldl)                                                                                     \
+    TABLE(qz)                                                                                      \
     TABLE(lm_terms) /* vtab_lm.c   */                                                             \
     TABLE(lm_model)                                                                                \
     TABLE(lm_anova)                                                                                \
@@ -142,6 +143,7 @@ typedef struct gx_table_fn {
     TABLE(help) /* fn_help.c */                                                                    \
     TABLE(settings) /* vtab_control.c */                                                           \
     TABLE(stats)                                                                                   \
+    TABLE(events)                                                                                  \
     TABLE(predictions)                                                                             \
     TABLE(devices)
 

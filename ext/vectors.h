@@ -10,6 +10,9 @@
 **   vectors_value.c    a vector as a value, and as the elements that are stored
 **   vectors_write.c    INSERT, UPDATE, DELETE, transactions
 **   vectors_settle.c   rows that become rows of the matrices
+**   vectors_index.c    the index as it is stored; rows that settle enter it
+**   vectors_build.c    the index, made, and looked at
+**   vectors_lists.c    the index, searched
 **
 ** A vector column is a stored matrix NAME_COLUMN, a row for each position; all else is in the
 ** shadow tables of core/store/vector_tables.h.
@@ -20,10 +23,11 @@
 #include "gx_ext.h"
 #include "measure.h"
 
+#include "../core/alg/ivf.h"
 #include "../core/alg/knn.h"
 #include "../core/store/vector_tables.h"
 
-/* Columns of the table: a key, the user's, and three hidden ones. */
+/* Columns of the table: a key, the user's, and three or four hidden ones. */
 enum {
     GX_VEC_COLUMNS_MAX = 60, /* of the user's */
     GX_VEC_VECTORS_MAX = 8,  /* of these      */
@@ -41,12 +45,21 @@ typedef struct gx_vec_column {
     size_t bytes; /* of a vector as a BLOB                 */
 } gx_vec_column;
 
+/* What an index is to be like; 0: as gx thinks best. */
+typedef struct gx_vec_index_wish {
+    int64_t vector, lists, probe;
+    double recall;
+} gx_vec_index_wish;
+
 typedef struct gx_vec_shape {
     gx_vectors_shape tables;
-    char *text;       /* all names and types; owned                                    */
-    const char *key;  /* what column 0 is called                                       */
-    bool is_text_key; /* it is TEXT, and column 0 of the tables' columns; else the rowid */
-    int columns;      /* the user's                                                    */
+    bool has_index;          /* CREATE says that it is to have one */
+    gx_vec_index_wish index; /* and which                          */
+    bool has_probe;          /* the hidden column probe: no column of the user's is called so */
+    char *text;              /* all names and types; owned                                    */
+    const char *key;         /* what column 0 is called                                       */
+    bool is_text_key;        /* it is TEXT, and column 0 of the tables' columns; else the rowid */
+    int columns;             /* the user's                                                    */
     struct {
         const char *name;
         int vector; /* which of the vectors; -1: an ordinary column                  */
@@ -69,6 +82,10 @@ static inline int gx_vec_score(const gx_vec_shape *s)
 static inline int gx_vec_k(const gx_vec_shape *s)
 {
     return s->columns + 3;
+}
+static inline int gx_vec_probe(const gx_vec_shape *s)
+{
+    return s->has_probe ? s->columns + 4 : -2;
 }
 
 /*
@@ -95,13 +112,20 @@ typedef struct gx_vec_batch {
     char *data[GX_VEC_VECTORS_MAX]; /* capacity x bytes of each column */
 } gx_vec_batch;
 
-/* The rows of NAME_new in memory, as they were at a committed state of the database. */
+/*
+** The rows of NAME_new in memory, as they were at a committed state of the database.  Between
+** searches they stand by in one block of the governor (gx_mem_keep()).
+*/
 typedef struct gx_vec_fresh {
     bool is_known;
     int64_t version, changes; /* of that state */
+    int64_t after;            /* rows of the slots behind this one */
     int64_t count;
+    int64_t entered; /* the first of them, which the index has */
     int64_t *ids;
     char *data[GX_VEC_VECTORS_MAX]; /* elements: dims of each row, row after row */
+    void *block;                    /* where all these lie; NULL: each for itself */
+    bool stands_by;                 /* it is the governor's, and nothing is here  */
 } gx_vec_fresh;
 
 /* Settled rows that are in memory, because one of them was read: of one state of a matrix. */
@@ -137,13 +161,18 @@ struct gx_vec_table {
                      of them dead: more are coming; 0: not so                               */
     bool is_half_settled;   /* settling has begun to write                                  */
     bool is_in_transaction; /* between xBegin and xCommit or xRollback                      */
+    bool is_marked;         /* changes of the index need no other state: nobody has looked */
     bool is_unannounced;    /* no xBegin and no xSavepoint yet: each row is written at once */
 };
 
 // What it has (vectors_rows.c) --------------------------------------------------------------------
 
-/* "gx_vectors: note_vec: text" into zErrMsg; returns code, or SQLITE_* of err where code is 0. */
+/*
+** "gx_vectors: note_vec: text" into zErrMsg; returns code, or SQLITE_* of err where code is 0.  Of
+** a run, whose end has told the failure, by the second.
+*/
 int gx_vec_error(gx_vec_table *t, const gx_err *err, int code);
+int gx_vec_run_error(gx_vec_table *t, const gx_err *err, int code);
 
 /* The matrix of a column, checked; rows 0, where nothing has settled.  With the ctx held. */
 gx_code gx_vec_matrix(gx_vec_table *t, int vector, gx_mat *E, gx_err *err);
@@ -153,6 +182,10 @@ gx_code gx_vec_height(gx_vec_table *t, int64_t *rows, gx_err *err);
 
 /* "schema.matrix" */
 void gx_vec_full_name(const gx_vec_table *t, const char *matrix, char full[2 * GX_NAME_MAX + 2]);
+
+/* fn as one storing call. */
+gx_code gx_vec_store(gx_vec_table *t, gx_code (*fn)(gx_run *, gx_vec_table *, void *, gx_err *),
+                     void *arg, gx_err *err);
 
 /* A statement of one or two numbers. */
 gx_code gx_vec_run(gx_vec_table *t, gx_vectors_sql which, int64_t first, int64_t second,
@@ -177,11 +210,19 @@ void gx_vec_free_batch(gx_vec_table *t, gx_vec_batch *batch);
 gx_vec_batch gx_vec_take_batch(gx_vec_table *t);
 void gx_vec_end_batch(gx_vec_table *t, gx_vec_batch *batch, bool is_written);
 
-/* NAME_new, whose BLOBs are as long as they must be; cleared by the caller, on failure as well. */
-gx_code gx_vec_read_fresh(gx_vec_table *t, gx_vec_fresh *fresh, gx_err *err);
+/*
+** NAME_new from behind a slot on, whose BLOBs are as long as they must be, and how many of the rows
+** have slots up to `entered`; cleared by the caller, on failure as well.
+*/
+gx_code gx_vec_read_fresh(gx_vec_table *t, int64_t after, int64_t entered, gx_vec_fresh *fresh,
+                          gx_err *err);
 void gx_vec_fresh_clear(gx_vec_fresh *fresh, gx_mem *mem);
-void gx_vec_forget_fresh(gx_vec_table *t); /* the table's, if there is no cursor */
+void gx_vec_forget_fresh(gx_vec_table *t); /* the table's, if there is no cursor: it stands by */
+bool gx_vec_recall_fresh(gx_vec_table *t); /* whether it is there again, or still         */
 gx_code gx_vec_count_dead(gx_vec_table *t, int64_t *dead, gx_err *err);
+/* The one number of a statement of one number, or none; NULL is 0. */
+gx_code gx_vec_count(gx_vec_table *t, gx_vectors_sql which, int64_t of, int64_t *count,
+                     gx_err *err);
 
 /*
 ** The vector of a settled row, or of slot `slot` of NAME_new, which must be row id's there, as a
@@ -252,6 +293,7 @@ typedef struct gx_vec_wish {
     int64_t k;
     const gx_vectors_term *terms;
     int count;
+    int64_t probe;           /* lists of the index; 0: search without it; -1: as many as it says */
     double low, high;        /* of the distance                    */
     bool is_above, is_below; /* these themselves are not in it     */
 } gx_vec_wish;
@@ -289,7 +331,131 @@ gx_code gx_vec_settle(gx_vec_table *t, gx_err *err);
 gx_code gx_vec_know_full(gx_vec_table *t, gx_err *err);
 gx_code gx_vec_settle_full(gx_vec_table *t, gx_err *err);
 
-/* And no row of the matrices is dead any more. */
+/* And no row of the matrices is dead any more; the index, if there is to be one, has all rows. */
 gx_code gx_vec_settle_all(gx_vec_table *t, gx_err *err);
+
+// The index (vectors_index.c, vectors_lists.c) ----------------------------------------------------
+
+/* The head of NAME_list, as it is stored: the table's own where it has been checked. */
+typedef struct gx_vec_index {
+    int64_t magic;
+    int64_t vector, metric, dims, lists;
+    int64_t probe;   /* lists that a search looks at                           */
+    int64_t round;   /* how often rows have been entered                       */
+    int64_t entries; /* of all lists, those included whose rows are gone       */
+    int64_t panels;  /* of all lists                                           */
+    int64_t trained; /* rows that there were when centres were made            */
+    int64_t wished_lists, wished_probe;
+    double wished_recall;
+    double recall; /* that was measured when it was made                     */
+    int64_t slot;  /* rows of NAME_new up to this slot are in the index, too */
+    int64_t state; /* another number after each change of NAME_list or NAME_full */
+} gx_vec_index;
+
+/* The row of NAME_list that has panel `part` of a list, from 1 on; list -1: of the centres. */
+static inline int64_t gx_vec_list_key(int64_t list, int64_t part)
+{
+    return (list + 1) << 24 | part;
+}
+
+/* *found false: there is none. */
+gx_code gx_vec_read_index(gx_vec_table *t, gx_vec_index *index, bool *found, gx_err *err);
+gx_code gx_vec_put_index(gx_vec_table *t, const gx_vec_index *index, gx_err *err); /* a new state */
+gx_vec_index gx_vec_new_index(const gx_vec_index_wish *wish, const gx_vec_column *column);
+
+/* Rows that are to be entered, with what is known of them before anything is written. */
+typedef struct gx_vec_entries {
+    bool has_index;
+    gx_vec_index index;
+    int64_t count, capacity;
+    int64_t *ids;
+    int32_t *list;
+    gx_row_facts facts;
+    int8_t *codes; /* row after row */
+    void *block;
+} gx_vec_entries;
+
+/* Room for so many. */
+gx_code gx_vec_make_entries(gx_vec_table *t, const gx_vec_index *index, int64_t capacity,
+                            gx_vec_entries *e, gx_err *err);
+/* Rows behind those that are there, with their lists and codes; C: the centres.  There is room. */
+gx_code gx_vec_add_entries(gx_run *run, gx_vec_table *t, const gx_mat *C, const int64_t *ids,
+                           const char *data, int64_t count, gx_vec_entries *e, gx_err *err);
+/* They become rows of lists, which have none yet (is_new), or of NAME_full. */
+gx_code gx_vec_write_lists(gx_vec_table *t, gx_vec_entries *e, bool is_new, gx_err *err);
+gx_code gx_vec_write_full(gx_vec_table *t, const gx_vec_index *index, const int64_t *ids,
+                          const char *data, int64_t count, gx_err *err);
+
+/* Rows that settle, whose elements lie row after row: nothing where there is no index.  Cleared. */
+gx_code gx_vec_prepare_entries(gx_run *run, gx_vec_table *t, const int64_t *ids,
+                               const char *const *data, int64_t count, gx_vec_entries *e,
+                               gx_err *err);
+gx_code gx_vec_write_entries(gx_vec_table *t, gx_vec_entries *e, const char *const *data,
+                             gx_err *err);
+void gx_vec_clear_entries(gx_vec_entries *e, gx_mem *mem);
+
+/* The last slot of NAME_new whose row the index has; 0: none; -1: there is no index. */
+gx_code gx_vec_entered_slot(gx_vec_table *t, int64_t *slot, gx_err *err);
+
+/* Rows of NAME_new enter the index, if they are many: before a transaction is committed. */
+gx_code gx_vec_enter_new(gx_vec_table *t, gx_err *err);
+
+/* Row id is gone from where it was, gx_pos. */
+gx_code gx_vec_leave_index(gx_vec_table *t, int64_t id, int64_t pos, gx_err *err);
+
+/*
+** INSERT INTO t(k) VALUES('index VECTOR LISTS PROBE RECALL'), or 'index drop', for which vector is
+** -1: what gx_index() says.
+*/
+gx_code gx_vec_take_index(const gx_vec_table *t, const char *text, gx_vec_index_wish *wish,
+                          gx_err *err);
+
+/* There is none then, whatever there was: no table is dropped while a statement runs. */
+gx_code gx_vec_clear_index(gx_vec_table *t, gx_err *err);
+
+/* The index is made: one storing call.  All that waits has settled. */
+gx_code gx_vec_make_index(gx_vec_table *t, const gx_vec_index_wish *wish, gx_err *err);
+
+/* The index is made, if CREATE says that there is to be one, or made anew where it is worn. */
+gx_code gx_vec_renew_index(gx_vec_table *t, gx_err *err);
+
+/* All of it is looked at: what is wrong, as a line. */
+gx_code gx_vec_check_index(gx_vec_table *t, const gx_vec_index *index, gx_err *err);
+
+/*
+** The best of the rows that the index has, and that `passes` lets through, by merit and id: so many
+** as there are, at most k, into the lists; *count of them.  *is_done false: a search of all rows is
+** wanted instead.  is_filtered: not all pass.
+*/
+typedef struct gx_vec_probing {
+    const gx_vec_index *index;
+    const double *query;
+    int64_t k, probe;
+    bool is_filtered;
+    bool (*passes)(void *arg, int64_t id);
+    void *arg;
+    double *merit;
+    int64_t *id;
+    int64_t count;
+    bool is_done;
+} gx_vec_probing;
+
+bool gx_vec_search_lists(gx_fn *fn, gx_vec_table *t, gx_vec_probing *p);
+
+/* Numbers of lists, the nearest to a query first: all of them. */
+gx_code gx_vec_rank_lists(gx_run *run, gx_vec_table *t, const gx_vec_index *index,
+                          const double *query, int32_t *order, gx_err *err);
+
+/* The panels of the centres, gx_ivf_centres_bytes() of them. */
+gx_code gx_vec_read_centres(gx_vec_table *t, const gx_vec_index *index, void *bytes, gx_err *err);
+
+gx_code gx_vec_write_centres(gx_vec_table *t, const gx_vec_index *index, const void *bytes,
+                             gx_err *err);
+/* Centres as a matrix: C, whose numbers are the caller's to free. */
+gx_code gx_vec_centre_matrix(gx_vec_table *t, const gx_vec_index *index, float **numbers, gx_mat *C,
+                             gx_err *err);
+
+/* Bits of the rows of the matrices that are alive, the run's to free; NULL: all are. */
+gx_code gx_vec_alive(gx_run *run, gx_vec_table *t, int64_t rows, uint64_t **bits, gx_err *err);
 
 #endif

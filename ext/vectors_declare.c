@@ -6,6 +6,8 @@
 **     id INTEGER PRIMARY KEY | id TEXT PRIMARY KEY  what column 0 is called; without it: rowid
 **     tag TEXT, +note TEXT, user TEXT partition key ordinary columns of NAME_row, all three
 **     metric=cosine                                 of vector columns that have none of their own
+**     index=ivf(lists=1000, probe=20, recall=0.9)   the first vector column is to have an index; in
+**                                                   () numbers, or auto, or nothing
 **     chunk_size=1024                               vec0's; tiles are as gx makes them
 **
 ** A type goes into CREATE TABLE and is therefore made of known words alone; names are quoted there.
@@ -14,6 +16,7 @@
 #include "vectors.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define METRICS GX_METRICS "|dot"
@@ -280,6 +283,63 @@ static bool take_chunks(parser *p)
     return true;
 }
 
+/* = 1000, = 0.9, = auto, at the '=': a number between 0 and most; 0: auto. */
+static bool take_number(parser *p, double most, double *number)
+{
+    char word[32] = "", *end;
+    advance(p);
+    if (!is_sign(p, '=')) {
+        return fail(p, "expected '=' and a number");
+    }
+    p->at = gx_sql_next(p->at, &p->token);
+    const char *from = p->token.text;
+    while (p->token.kind != '\0' && *p->at != '\0' && strchr(",) ", *p->at) == NULL) {
+        p->at++; // what a number has that is no word
+    }
+    snprintf(word, sizeof word, "%.*s", (int)gx_min(31, p->at - from), from);
+    *number = strtod(word, &end);
+    bool is_auto = gx_sql_is(&p->token, "auto");
+    bool is_number = end != word && *end == '\0' && *number > 0 && *number <= most;
+    *number = is_auto ? 0 : *number;
+    advance(p);
+    return is_auto || is_number ||
+           fail(p, "lists and probe are from 1 to 65536, recall is more than 0 and at most 1");
+}
+
+/* index=ivf, index=ivf(lists=1000, probe=20, recall=0.9) */
+static bool take_index(parser *p)
+{
+    gx_vec_index_wish *index = &p->shape->index;
+    advance(p);
+    advance(p);
+    if (!is_at(p, "ivf")) {
+        return fail(p, "the index must be ivf, as in index=ivf(lists=1000, probe=20)");
+    }
+    p->shape->has_index = true;
+    advance(p);
+    bool is_listed = is_sign(p, '('), is_first = true;
+    for (; is_listed && !is_sign(p, ')'); is_first = false) {
+        double number = 0;
+        if (is_first || is_sign(p, ',')) {
+            advance(p);
+        }
+        bool is_lists = is_at(p, "lists"), is_probe = is_at(p, "probe");
+        if (!is_lists && !is_probe && !is_at(p, "recall")) {
+            return fail(p, "an index has lists, probe and recall");
+        }
+        if (!take_number(p, is_lists || is_probe ? GX_IVF_LISTS_MOST : 1, &number)) {
+            return false;
+        }
+        index->lists = is_lists ? (int64_t)number : index->lists;
+        index->probe = is_probe ? (int64_t)number : index->probe;
+        index->recall = is_lists || is_probe ? index->recall : number;
+    }
+    if (is_listed) {
+        advance(p);
+    }
+    return true;
+}
+
 static bool take_argument(parser *p, const char *text)
 {
     p->text = p->at = text;
@@ -294,11 +354,13 @@ static bool take_argument(parser *p, const char *text)
     gx_sql_next(p->at, &next);
     if (next.kind == '=') {
         bool is_metric = is_at(p, "metric") || is_at(p, "distance_metric");
-        bool is_chunks = is_at(p, "chunk_size");
-        if (!is_metric && !is_chunks) {
-            return fail(p, "no such option: there are metric and chunk_size");
+        bool is_chunks = is_at(p, "chunk_size"), is_index = is_at(p, "index");
+        if (!is_metric && !is_chunks && !is_index) {
+            return fail(p, "no such option: there are metric, index and chunk_size");
         }
-        if (is_metric ? !take_metric(p, &p->metric) : !take_chunks(p)) {
+        bool is_good = is_metric ? take_metric(p, &p->metric) : true;
+        is_good = is_index ? take_index(p) : is_chunks ? take_chunks(p) : is_good;
+        if (!is_good) {
             return false;
         }
         return p->token.kind == '\0' || fail(p, "something stands behind the option's value");
@@ -331,6 +393,10 @@ static bool finish(parser *p, const char *table)
         }
     }
     p->text = table;
+    shape->has_probe = true;
+    for (int c = 0; c < shape->columns; c++) { // a table of an earlier gx may have one
+        shape->has_probe &= sqlite3_stricmp(shape->column[c].name, "probe") != 0;
+    }
     return shape->vectors > 0 || fail(p, "there is no vector column, as embedding f32[384] is one");
 }
 
@@ -378,6 +444,7 @@ char *gx_vec_declaration(const gx_vec_shape *shape)
         sqlite3_str_appendf(out, ", \"%w\" %s", shape->column[c].name,
                             is_vector ? "" : shape->type[shape->column[c].plain]);
     }
-    sqlite3_str_appendall(out, ", distance REAL HIDDEN, score REAL HIDDEN, k INTEGER HIDDEN)");
+    sqlite3_str_appendf(out, ", distance REAL HIDDEN, score REAL HIDDEN, k INTEGER HIDDEN%s)",
+                        shape->has_probe ? ", probe INTEGER HIDDEN" : "");
     return sqlite3_str_finish(out);
 }

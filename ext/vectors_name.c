@@ -153,33 +153,83 @@ bool gx_vec_argument(gx_fn *fn, int index, gx_vec_table **t, int *vector)
 
 // gx_settle ---------------------------------------------------------------------------------------
 
+/* The table that the first argument names, in a storing call; fn->err: why not. */
+static bool begin_command(gx_fn *fn, gx_vec_table **t, int *vector)
+{
+    const char *name;
+    if (!gx_fn_text(fn, 0, "table", &name) ||
+        !gx_fn_check(fn, gx_vec_find(fn->ctx, name, t, vector, &fn->err))) {
+        return false;
+    }
+    if (*t == NULL) {
+        return gx_fn_fail(fn, "no vector table named '%.255s'", name);
+    }
+    return gx_fn_check(fn, gx_store_begin(fn->ctx->store, (*t)->schema, &fn->err));
+}
+
+static bool command(gx_fn *fn, gx_vec_table *t, const char *text)
+{
+    gx_code code = gx_vectors_command(t->db, t->schema, t->name, text, &fn->err);
+    gx_fn_check(fn, code);
+    gx_fn_check(fn, gx_store_end(fn->ctx->store, code == GX_OK, &fn->err));
+    return gx_ok(&fn->run);
+}
+
 /* gx_settle(table) */
 static void settle(gx_fn *fn)
 {
     gx_vec_table *t;
-    gx_store *store = fn->ctx->store;
-    const char *name;
     int vector;
-    if (!gx_fn_text(fn, 0, "table", &name) ||
-        !gx_fn_check(fn, gx_vec_find(fn->ctx, name, &t, &vector, &fn->err))) {
-        return;
-    }
-    if (t == NULL) {
-        gx_fn_fail(fn, "no vector table named '%.255s'", name);
-        return;
-    }
-    if (!gx_fn_check(fn, gx_store_begin(store, t->schema, &fn->err))) {
-        return;
-    }
-    gx_code code = gx_vectors_settle(t->db, t->schema, t->name, &fn->err);
-    gx_fn_check(fn, code);
-    gx_fn_check(fn, gx_store_end(store, code == GX_OK, &fn->err));
-    if (gx_ok(&fn->run)) {
+    if (begin_command(fn, &t, &vector) && command(fn, t, "settle")) {
         sqlite3_result_value(fn->sql, fn->argv[0]);
     }
 }
 
+// gx_index ----------------------------------------------------------------------------------------
+
+typedef struct index_options {
+    int64_t lists, probe;
+    double recall;
+    bool drop;
+} index_options;
+
+static const gx_option index_keys[] = {
+    {"lists=[1,65536]", GX_OPT_INT, offsetof(index_options, lists), 0},
+    {"probe=[1,65536]", GX_OPT_INT, offsetof(index_options, probe), 0},
+    {"recall=(0,1]", GX_OPT_REAL, offsetof(index_options, recall), 0},
+    {"drop", GX_OPT_BOOL, offsetof(index_options, drop), 0},
+    {NULL, GX_OPT_END, 0, 0},
+};
+
+/* gx_index(table[, options]): what it has become, as JSON */
+static void make_index(gx_fn *fn)
+{
+    gx_vec_table *t;
+    gx_vec_index index;
+    char text[160] = "index drop";
+    bool found = false;
+    int vector;
+    index_options options = {.drop = false};
+    if (!gx_fn_options(fn, index_keys, &options) || !begin_command(fn, &t, &vector)) {
+        return;
+    }
+    if (!options.drop) {
+        snprintf(text, sizeof text, "index %d %lld %lld %.17g", vector < 0 ? 0 : vector,
+                 (long long)options.lists, (long long)options.probe, options.recall);
+    }
+    if (!command(fn, t, text) || !gx_fn_check(fn, gx_vec_read_index(t, &index, &found, &fn->err)) ||
+        !found) {
+        return;
+    }
+    snprintf(text, sizeof text, "{\"rows\":%lld,\"lists\":%lld,\"probe\":%lld,\"recall\":%.3f}",
+             (long long)index.entries, (long long)index.lists, (long long)index.probe,
+             index.recall);
+    sqlite3_result_text(fn->sql, text, -1, SQLITE_TRANSIENT);
+    gx_fn_result_is_json(fn);
+}
+
 const gx_function gx_functions_vectors[] = {
     {"gx_settle", 1, 1, 0, settle, 0},
+    {"gx_index", 1, 2, 0, make_index, 0},
     {.name = NULL},
 };

@@ -17,10 +17,10 @@ typedef struct plan {
     const gx_vec_shape *shape;
     sqlite3_str *text;
     int next, terms;
-    int match, k, limit, offset; /* constraints; -1: none                                     */
-    bool is_unusable;            /* one without which there is no such plan is not known here */
-    bool is_whole;               /* all of WHERE is in the plan                               */
-    bool is_one;                 /* rowid = ?                                                 */
+    int match, k, limit, offset, probe; /* constraints; -1: none                              */
+    bool is_unusable; /* one without which there is no such plan is not known here */
+    bool is_whole;    /* all of WHERE is in the plan                               */
+    bool is_one;      /* rowid = ?                                                 */
 } plan;
 
 /* The column of NAME_row behind one of the table's, -1 for the rowid; -2: there is none. */
@@ -47,7 +47,7 @@ static void use(plan *p, int c, bool is_exact)
     p->info->aConstraintUsage[c].omit = is_exact;
 }
 
-/* MATCH, k, LIMIT, OFFSET, before all others: whether there is a search. */
+/* MATCH, k, probe, LIMIT, OFFSET, before all others: whether there is a search. */
 static void look_for_match(plan *p)
 {
     for (int c = 0; c < p->info->nConstraint; c++) {
@@ -59,7 +59,9 @@ static void look_for_match(plan *p)
                      : x->op == SQLITE_INDEX_CONSTRAINT_OFFSET             ? &p->offset
                      : x->op == SQLITE_INDEX_CONSTRAINT_MATCH && is_vector ? &p->match
                      : x->op == SQLITE_INDEX_CONSTRAINT_EQ && column == gx_vec_k(p->shape) ? &p->k
-                                                                                           : NULL;
+                     : x->op == SQLITE_INDEX_CONSTRAINT_EQ && column == gx_vec_probe(p->shape)
+                         ? &p->probe
+                         : NULL;
         if (place == NULL) {
             continue;
         }
@@ -126,6 +128,10 @@ static void plan_match(plan *p)
     info->orderByConsumed = is_ordered && info->nOrderBy > 0;
     info->estimatedCost = p->is_one ? MATCH_ONE_COST : MATCH_COST;
     info->estimatedRows = 10;
+    if (p->probe >= 0) {
+        sqlite3_str_appendall(p->text, "p;");
+        use(p, p->probe, true);
+    }
     if (p->k >= 0) {
         sqlite3_str_appendall(p->text, "k;");
         use(p, p->k, true);
@@ -157,10 +163,10 @@ int gx_vec_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
     gx_vec_table *t = (gx_vec_table *)(void *)vtab;
     plan p = {.info = info, .shape = &t->shape, .next = 1, .is_whole = true};
-    p.match = p.k = p.limit = p.offset = -1;
+    p.match = p.k = p.limit = p.offset = p.probe = -1;
     look_for_match(&p);
-    if (p.match >= 0 ? p.is_unusable : p.k >= 0) {
-        return SQLITE_CONSTRAINT; // k says nothing without MATCH
+    if (p.match >= 0 ? p.is_unusable : p.k >= 0 || p.probe >= 0) {
+        return SQLITE_CONSTRAINT; // k and probe say nothing without MATCH
     }
     p.text = sqlite3_str_new(NULL);
     if (p.match >= 0) {
@@ -169,7 +175,7 @@ int gx_vec_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
         use(&p, p.match, true);
     }
     for (int c = 0; c < info->nConstraint; c++) {
-        if (c != p.match && c != p.k && c != p.limit && c != p.offset) {
+        if (c != p.match && c != p.k && c != p.limit && c != p.offset && c != p.probe) {
             take_term(&p, c);
         }
     }

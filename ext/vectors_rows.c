@@ -15,6 +15,12 @@ enum { FIRST_ROWS = 64, FIRST_VECTOR = 2, FIRST_MARK = 3 };
 
 int gx_vec_error(gx_vec_table *t, const gx_err *err, int code)
 {
+    gx_ctx_failed(t->ctx, err);
+    return gx_vec_run_error(t, err, code);
+}
+
+int gx_vec_run_error(gx_vec_table *t, const gx_err *err, int code)
+{
     gx_err full = {.code = GX_OK};
     gx_fail(&full, err->code, "%s: %s", t->name, err->text);
     int mapped = gx_vtab_error(&t->base, "gx_vectors", &full);
@@ -31,6 +37,21 @@ gx_code gx_vec_run(gx_vec_table *t, gx_vectors_sql which, int64_t first, int64_t
         sqlite3_bind_int64(stmt, 2, second);
     }
     return gx_vectors_run(t->rows, stmt, err);
+}
+
+gx_code gx_vec_store(gx_vec_table *t, gx_code (*fn)(gx_run *, gx_vec_table *, void *, gx_err *),
+                     void *arg, gx_err *err)
+{
+    gx_run run;
+    gx_run_begin(&run, t->ctx, "gx_vectors");
+    gx_code code = gx_store_begin(t->ctx->store, t->schema, err);
+    if (code == GX_OK) {
+        code = fn(&run, t, arg, err);
+        gx_code ended = gx_store_end(t->ctx->store, code == GX_OK, err);
+        code = code == GX_OK ? ended : code;
+    }
+    gx_run_end(&run);
+    return code;
 }
 
 // Matrices ----------------------------------------------------------------------------------------
@@ -76,15 +97,21 @@ gx_code gx_vec_height(gx_vec_table *t, int64_t *rows, gx_err *err)
     return GX_OK;
 }
 
-gx_code gx_vec_count_dead(gx_vec_table *t, int64_t *dead, gx_err *err)
+gx_code gx_vec_count(gx_vec_table *t, gx_vectors_sql which, int64_t of, int64_t *count, gx_err *err)
 {
     sqlite3_stmt *stmt;
     bool is_row;
-    GX_TRY(gx_vectors_stmt(t->rows, GX_VECTORS_DEAD_COUNT, &stmt, err));
+    GX_TRY(gx_vectors_stmt(t->rows, which, &stmt, err));
+    sqlite3_bind_int64(stmt, 1, of); // where there is no ?1 nothing is bound
     gx_code code = gx_vectors_step(t->rows, stmt, &is_row, err);
-    *dead = is_row ? sqlite3_column_int64(stmt, 0) : 0;
+    *count = is_row ? sqlite3_column_int64(stmt, 0) : 0;
     sqlite3_reset(stmt);
     return code;
+}
+
+gx_code gx_vec_count_dead(gx_vec_table *t, int64_t *dead, gx_err *err)
+{
+    return gx_vec_count(t, GX_VECTORS_DEAD_COUNT, 0, dead, err);
 }
 
 // Rows that wait in memory ------------------------------------------------------------------------
@@ -156,18 +183,87 @@ gx_code gx_vec_flush(gx_vec_table *t, gx_err *err)
 
 void gx_vec_fresh_clear(gx_vec_fresh *fresh, gx_mem *mem)
 {
-    gx_mem_free(mem, fresh->ids);
-    for (int c = 0; c < GX_VEC_VECTORS_MAX; c++) {
+    gx_mem_free(mem, fresh->block);
+    for (int c = 0; c < GX_VEC_VECTORS_MAX && fresh->block == NULL; c++) {
         gx_mem_free(mem, fresh->data[c]);
     }
+    gx_mem_free(mem, fresh->block == NULL ? fresh->ids : NULL);
     *fresh = (gx_vec_fresh){0};
+}
+
+/* The governor keeps no less. */
+static const size_t KEPT_BYTES = (size_t)1 << 20;
+
+/* Ids and elements as they lie in a block, NULL: nowhere; its bytes. */
+static size_t lay_out_fresh(const gx_vec_table *t, gx_vec_fresh *fresh, char *block)
+{
+    size_t used = gx_whole_lines((size_t)fresh->count * sizeof *fresh->ids);
+    fresh->ids = block == NULL ? fresh->ids : (int64_t *)(void *)block;
+    for (int c = 0; c < t->shape.vectors; c++) {
+        fresh->data[c] = block == NULL ? fresh->data[c] : block + used;
+        used += gx_whole_lines((size_t)fresh->count * gx_vec_row_bytes(&t->shape.vector[c]));
+    }
+    return gx_round_up(used, KEPT_BYTES);
+}
+
+static gx_mem_key key_of_fresh(const gx_vec_table *t)
+{
+    return (gx_mem_key){.file = (uint64_t)(uintptr_t)t,
+                        .id = t->fresh.version,
+                        .generation = t->fresh.changes,
+                        .part = {t->fresh.count, INT64_MIN, t->fresh.after, 0}};
+}
+
+/* All of it in one block; false: it is not to be kept, or there is no memory. */
+static bool gather_fresh(gx_vec_table *t)
+{
+    gx_mem *mem = t->ctx->mem;
+    gx_vec_fresh *fresh = &t->fresh, whole = *fresh;
+    gx_err ignored = {.code = GX_OK};
+    size_t bytes = lay_out_fresh(t, fresh, NULL);
+    if (fresh->block != NULL || !fresh->is_known ||
+        gx_mem_alloc(mem, bytes, "new rows", &whole.block, &ignored) != GX_OK) {
+        return fresh->block != NULL;
+    }
+    lay_out_fresh(t, &whole, whole.block);
+    memcpy(whole.ids, fresh->ids, (size_t)fresh->count * sizeof *fresh->ids);
+    for (int c = 0; c < t->shape.vectors; c++) {
+        memcpy(whole.data[c], fresh->data[c],
+               (size_t)fresh->count * gx_vec_row_bytes(&t->shape.vector[c]));
+    }
+    gx_vec_fresh_clear(fresh, mem);
+    *fresh = whole;
+    return true;
 }
 
 void gx_vec_forget_fresh(gx_vec_table *t)
 {
-    if (t->cursors == 0) {
-        gx_vec_fresh_clear(&t->fresh, t->ctx->mem);
+    gx_mem_key key = key_of_fresh(t);
+    if (t->cursors > 0 || t->fresh.stands_by || t->fresh.count == 0) { // nothing is in memory
+        return;
     }
+    if (!gather_fresh(t)) {
+        gx_vec_fresh_clear(&t->fresh, t->ctx->mem);
+        return;
+    }
+    gx_mem_keep(t->ctx->mem, t->fresh.block, &key);
+    t->fresh.block = NULL;
+    t->fresh.ids = NULL;
+    memset(t->fresh.data, 0, sizeof t->fresh.data);
+    t->fresh.stands_by = true;
+}
+
+bool gx_vec_recall_fresh(gx_vec_table *t)
+{
+    gx_vec_fresh *fresh = &t->fresh;
+    gx_mem_key key = key_of_fresh(t);
+    if (fresh->stands_by) {
+        fresh->block = gx_mem_claim(t->ctx->mem, &key, lay_out_fresh(t, fresh, NULL));
+        lay_out_fresh(t, fresh, fresh->block);
+        fresh->stands_by = false;
+        fresh->is_known = fresh->block != NULL;
+    }
+    return fresh->is_known;
 }
 
 static gx_code grow_fresh(gx_vec_table *t, gx_vec_fresh *fresh, int64_t *capacity, gx_err *err)
@@ -203,17 +299,21 @@ static gx_code take_fresh(gx_vec_table *t, gx_vec_fresh *fresh, sqlite3_stmt *st
     return GX_OK;
 }
 
-gx_code gx_vec_read_fresh(gx_vec_table *t, gx_vec_fresh *fresh, gx_err *err)
+gx_code gx_vec_read_fresh(gx_vec_table *t, int64_t after, int64_t entered, gx_vec_fresh *fresh,
+                          gx_err *err)
 {
     sqlite3_stmt *stmt;
     bool is_row;
     int64_t capacity = 0;
+    fresh->after = after;
     GX_TRY(gx_vectors_stmt(t->rows, GX_VECTORS_ALL_NEW, &stmt, err));
+    sqlite3_bind_int64(stmt, 1, after);
     gx_code code = gx_vectors_step(t->rows, stmt, &is_row, err);
     while (code == GX_OK && is_row) {
         if (fresh->count == capacity) {
             code = grow_fresh(t, fresh, &capacity, err);
         }
+        fresh->entered += code == GX_OK && sqlite3_column_int64(stmt, 0) <= entered;
         code = code == GX_OK ? take_fresh(t, fresh, stmt, err) : code;
         code = code == GX_OK ? gx_vectors_step(t->rows, stmt, &is_row, err) : code;
     }

@@ -1,5 +1,6 @@
 /*
-** The nearest rows of a vector table: exactly, of those that conditions let through.
+** The nearest rows of a vector table: exactly, of those that conditions let through, or, of a table
+** that has one, by its index (vectors_lists.c).
 **
 ** Two searches, merged by (distance, rowid): one in the matrix, which has the rows that have
 ** settled and dead ones between them; one in NAME_new, of which the rows are in memory.  Conditions
@@ -51,6 +52,7 @@ typedef struct search {
     gx_mat base, Q; /* the query as a column, as a row */
     gx_vec_hits *hits;
     sqlite3_stmt *test; /* of a row: whether conditions let it through */
+    int64_t entered;    /* rows of NAME_new up to this slot have been searched with the index */
 } search;
 
 static bool is_filtered(const search *s)
@@ -265,6 +267,64 @@ static int64_t first_asked(search *s, int64_t rows, int64_t dead, bool *must_cho
                                                 : (int64_t)asked;
 }
 
+// The index ---------------------------------------------------------------------------------------
+
+static bool passes(void *arg, int64_t id)
+{
+    int64_t same;
+    return find_row(arg, id, &same);
+}
+
+/*
+** Is a search of the lists wanted?  Not where the table has no index of the column, where the
+** statement says so, where a good part of all rows is asked for, or rows from some distance on.
+** Where conditions leave few rows the search of the lists finds that out.
+*/
+static bool is_for_index(search *s, gx_vec_index *index, bool *is)
+{
+    const gx_vec_wish *wish = s->wish;
+    *is = false;
+    if (wish->probe == 0 || wish->low > -(double)INFINITY) {
+        return true;
+    }
+    if (!gx_fn_check(s->fn, gx_vec_read_index(s->t, index, is, &s->fn->err))) {
+        return false;
+    }
+    *is = *is && index->vector == wish->vector && wish->k <= index->entries / SHARE_MOST;
+    return true;
+}
+
+/* The hits of the index; *is_done false: there are none, the matrix is searched. */
+static bool search_index(search *s, bool *is_done)
+{
+    gx_vec_index index;
+    gx_mem *mem = s->t->ctx->mem;
+    const gx_vec_wish *wish = s->wish;
+    *is_done = false;
+    if (!is_for_index(s, &index, is_done) || !*is_done) {
+        return gx_ok(&s->fn->run);
+    }
+    gx_vec_probing p = {.index = &index, .query = wish->query, .k = wish->k, .passes = passes};
+    p.probe = gx_min(index.lists, wish->probe > 0 ? wish->probe : index.probe);
+    p.arg = s;
+    p.is_filtered = is_filtered(s);
+    p.merit = gx_run_alloc(&s->fn->run, (size_t)p.k * sizeof *p.merit, "neighbours");
+    p.id = gx_run_alloc(&s->fn->run, (size_t)p.k * sizeof *p.id, "neighbours");
+    bool is_good = p.merit != NULL && p.id != NULL;
+    is_good = is_good && (!p.is_filtered || open_test(s, GX_VECTORS_IS_ROW));
+    is_good = is_good && gx_vec_search_lists(s->fn, s->t, &p);
+    for (int64_t e = 0; e < p.count && p.is_done && is_good; e++) {
+        bool is_near = side_of(wish, gx_distance_of(&s->measure, p.merit[e])) == 0;
+        is_good = !is_near || add_hit(s, p.id[e], p.merit[e]);
+    }
+    *is_done = p.is_done;
+    s->entered = p.is_done ? index.slot : 0;
+    s->hits->is_complete = false;
+    gx_mem_free(mem, p.merit);
+    gx_mem_free(mem, p.id);
+    return is_good;
+}
+
 /* The hits of the matrix. */
 static bool search_settled(search *s)
 {
@@ -272,6 +332,9 @@ static bool search_settled(search *s)
     int64_t dead = 0;
     bool must_choose, is_done = false;
     chosen c = {.bits = NULL};
+    if (!search_index(s, &is_done) || is_done) { // which needs no look at the catalog
+        return gx_ok(&s->fn->run);
+    }
     if (!gx_fn_check(s->fn, gx_vec_matrix(s->t, s->wish->vector, &E, &s->fn->err)) || E.rows == 0) {
         return gx_ok(&s->fn->run);
     }
@@ -306,10 +369,11 @@ static bool search_settled(search *s)
 // Rows that have not settled ----------------------------------------------------------------------
 
 /*
-** The rows of NAME_new as of now.  What was read before is still so where no other connection has
-** committed and this one has changed nothing, and no transaction writes: its changes may be undone.
+** The rows of NAME_new behind a slot as of now.  What was read before is still so where no other
+** connection has committed and this one has changed nothing, and no transaction writes: its changes
+** may be undone.
 */
-static gx_code know_fresh(gx_vec_table *t, gx_err *err)
+static gx_code know_fresh(gx_vec_table *t, int64_t after, gx_err *err)
 {
     gx_vec_fresh *fresh = &t->fresh;
     sqlite3_stmt *stmt;
@@ -321,11 +385,12 @@ static gx_code know_fresh(gx_vec_table *t, gx_err *err)
     int64_t changes = sqlite3_total_changes(t->db);
     bool is_settled = sqlite3_libversion_number() >= 3034000 &&
                       sqlite3_txn_state(t->db, t->schema) != SQLITE_TXN_WRITE;
-    if (is_settled && fresh->is_known && fresh->version == version && fresh->changes == changes) {
+    bool is_same = fresh->version == version && fresh->changes == changes && fresh->after == after;
+    if (is_settled && fresh->is_known && is_same && gx_vec_recall_fresh(t)) {
         return GX_OK;
     }
     gx_vec_fresh_clear(fresh, t->ctx->mem);
-    gx_code code = gx_vec_read_fresh(t, fresh, err);
+    gx_code code = gx_vec_read_fresh(t, after, 0, fresh, err);
     if (code != GX_OK) {
         gx_vec_fresh_clear(fresh, t->ctx->mem);
         return code;
@@ -340,7 +405,7 @@ static bool search_fresh(search *s)
 {
     gx_vec_fresh *fresh = &s->t->fresh;
     gx_mat base, E;
-    if (!gx_fn_check(s->fn, know_fresh(s->t, &s->fn->err)) || fresh->count == 0) {
+    if (!gx_fn_check(s->fn, know_fresh(s->t, s->entered, &s->fn->err)) || fresh->count == 0) {
         return gx_ok(&s->fn->run);
     }
     sqlite3_finalize(s->test);
@@ -392,33 +457,30 @@ bool gx_vec_search(gx_fn *fn, gx_vec_table *t, const gx_vec_wish *wish, gx_vec_h
 
 // Many queries ------------------------------------------------------------------------------------
 
-/* Bits of the rows that are alive; NULL: all are. */
-static bool alive(gx_fn *fn, gx_vec_table *t, int64_t rows, uint64_t **bits)
+gx_code gx_vec_alive(gx_run *run, gx_vec_table *t, int64_t rows, uint64_t **bits, gx_err *err)
 {
     int64_t dead;
     sqlite3_stmt *stmt;
     bool is_row;
     *bits = NULL;
-    if (!gx_fn_check(fn, gx_vec_count_dead(t, &dead, &fn->err)) || dead == 0) {
-        return gx_ok(&fn->run);
+    GX_TRY(gx_vec_count_dead(t, &dead, err));
+    if (dead == 0) {
+        return GX_OK;
     }
     size_t words = (size_t)gx_ceil_div(rows, 64);
-    *bits = gx_fn_alloc(fn, gx_max(1, words) * sizeof **bits, "candidates");
-    if (*bits == NULL ||
-        !gx_fn_check(fn, gx_vectors_stmt(t->rows, GX_VECTORS_DEAD_IN, &stmt, &fn->err))) {
-        return false;
-    }
+    GX_TRY(gx_mem_alloc(run->ctx->mem, gx_max(1, words) * sizeof **bits, "candidates", bits, err));
     memset(*bits, 0xff, words * sizeof **bits);
+    GX_TRY(gx_vectors_stmt(t->rows, GX_VECTORS_DEAD_IN, &stmt, err));
     sqlite3_bind_int64(stmt, 1, 0);
     sqlite3_bind_int64(stmt, 2, rows - 1);
-    bool is_good = gx_fn_check(fn, gx_vectors_step(t->rows, stmt, &is_row, &fn->err));
-    while (is_good && is_row) {
+    gx_code code = gx_vectors_step(t->rows, stmt, &is_row, err);
+    while (code == GX_OK && is_row) {
         int64_t pos = sqlite3_column_int64(stmt, 0);
         (*bits)[pos / 64] &= ~((uint64_t)1 << pos % 64);
-        is_good = gx_fn_check(fn, gx_vectors_step(t->rows, stmt, &is_row, &fn->err));
+        code = gx_vectors_step(t->rows, stmt, &is_row, err);
     }
     sqlite3_reset(stmt);
-    return is_good;
+    return code;
 }
 
 /* Numbers of rows become ids; entries that have none go behind the others. */
@@ -482,20 +544,20 @@ static bool merge_lists(gx_fn *fn, const gx_neighbours *a, const gx_neighbours *
     return gx_ok(&fn->run);
 }
 
-/* The lists of the matrix and of the new rows. */
+/* The lists of the matrix and of the new rows; bits: of the matrix's rows, the caller's to free. */
 static bool search_both(gx_fn *fn, gx_vec_table *t, int vector, const gx_knn_args *given,
-                        gx_neighbours list[2])
+                        uint64_t **bits, gx_neighbours list[2])
 {
     gx_mat E, base, fresh;
-    uint64_t *bits = NULL;
     gx_knn_args args = *given;
     const gx_vec_column *column = &t->shape.vector[vector];
     if (!gx_fn_check(fn, gx_vec_matrix(t, vector, &E, &fn->err)) ||
-        !gx_fn_check(fn, know_fresh(t, &fn->err)) || !alive(fn, t, E.rows, &bits)) {
+        !gx_fn_check(fn, know_fresh(t, 0, &fn->err)) ||
+        !gx_fn_check(fn, gx_vec_alive(&fn->run, t, E.rows, bits, &fn->err))) {
         return false;
     }
     args.E = &E;
-    args.rows = bits;
+    args.rows = *bits;
     if (E.rows > 0 &&
         (gx_knn_run(&fn->run, &args, &list[0]) != GX_OK || !name_rows(fn, t, NULL, &list[0]))) {
         return false;
@@ -514,8 +576,10 @@ bool gx_vec_search_all(gx_fn *fn, gx_vec_table *t, int vector, const gx_knn_args
                        gx_neighbours *out)
 {
     gx_neighbours list[2] = {{0}, {0}};
-    bool is_good =
-        search_both(fn, t, vector, args, list) && merge_lists(fn, &list[0], &list[1], args->k, out);
+    uint64_t *bits = NULL;
+    bool is_good = search_both(fn, t, vector, args, &bits, list) &&
+                   merge_lists(fn, &list[0], &list[1], args->k, out);
+    gx_mem_free(fn->ctx->mem, bits);
     gx_neighbours_clear(&list[0]);
     gx_neighbours_clear(&list[1]);
     gx_vec_forget_fresh(t);

@@ -26,7 +26,7 @@ enum {
 
 /* Rows on their way: ids, and elements of each column, row after row. */
 typedef struct rows {
-    int64_t count;
+    int64_t count, entered; /* the first of them are in the index */
     const int64_t *ids;
     const char *data[GX_VEC_VECTORS_MAX];
     int64_t *pos;  /* where they go; owned */
@@ -211,9 +211,35 @@ static gx_code has_memory(gx_vec_table *t, gx_err *err)
     return GX_OK;
 }
 
-static gx_code settle_rows(gx_run *run, gx_vec_table *t, rows *r, gx_err *err)
+/* The rows that the index has not got. */
+static void skip_rows(const gx_vec_table *t, rows *r)
 {
-    int64_t height = 0, used = 0, tile_rows = 1;
+    r->count -= r->entered;
+    r->ids += r->entered;
+    for (int c = 0; c < t->shape.vectors; c++) {
+        r->data[c] += (size_t)r->entered * gx_vec_row_bytes(&t->shape.vector[c]);
+    }
+}
+
+/* All of it, with the entries of the index, which are known before anything is written. */
+static gx_code write_all(gx_run *run, gx_vec_table *t, const rows *r, const rows *new,
+                         gx_vec_entries *entries, int64_t used, gx_err *err)
+{
+    sqlite3_stmt *stmt;
+    for (int c = 0; c < t->shape.vectors; c++) {
+        GX_TRY(write_rows(run, t, c, r, used, err));
+    }
+    GX_TRY(gx_vec_write_entries(t, entries, new->data, err));
+    GX_TRY(enter_rows(t, r, used, err));
+    GX_TRY(gx_vectors_stmt(t->rows, GX_VECTORS_CLEAR_NEW, &stmt, err));
+    return gx_vectors_run(t->rows, stmt, err);
+}
+
+static gx_code settle_rows(gx_run *run, gx_vec_table *t, void *arg, gx_err *err)
+{
+    rows *r = arg;
+    int64_t height = 0, used = 0, tile_rows = 1, dead = 0;
+    gx_vec_entries entries = {.count = 0};
     gx_mat E;
     GX_TRY(gx_vec_height(t, &height, err));
     if (height > 0) {
@@ -221,34 +247,20 @@ static gx_code settle_rows(gx_run *run, gx_vec_table *t, rows *r, gx_err *err)
         tile_rows = E.meta.tile_rows;
     }
     GX_TRY(find_places(t, tile_rows, height, r, &used, err));
-    GX_TRY(has_memory(t, err));
-    t->is_half_settled = true;
-    for (int c = 0; c < t->shape.vectors; c++) {
-        GX_TRY(write_rows(run, t, c, r, used, err));
+    rows new = *r;
+    skip_rows(t, &new);
+    gx_code code = gx_vec_prepare_entries(run, t, new.ids, new.data, new.count, &entries, err);
+    code = code == GX_OK ? has_memory(t, err) : code;
+    if (code == GX_OK) {
+        t->is_half_settled = true;
+        entries.index.slot = 0; // NAME_new will be empty
+        code = write_all(run, t, r, &new, &entries, used, err);
     }
-    GX_TRY(enter_rows(t, r, used, err));
-    sqlite3_stmt *stmt;
-    int64_t dead = 0;
+    gx_vec_clear_entries(&entries, t->ctx->mem);
+    GX_TRY(code);
     GX_TRY(gx_vec_count_dead(t, &dead, err));
     r->grown = dead == 0 ? height + r->count : 0;
-    GX_TRY(gx_vectors_stmt(t->rows, GX_VECTORS_CLEAR_NEW, &stmt, err));
-    return gx_vectors_run(t->rows, stmt, err);
-}
-
-/* As one storing call. */
-static gx_code store(gx_vec_table *t, rows *r,
-                     gx_code (*fn)(gx_run *, gx_vec_table *, rows *, gx_err *), gx_err *err)
-{
-    gx_run run;
-    gx_run_begin(&run, t->ctx, "gx_vectors");
-    gx_code code = gx_store_begin(t->ctx->store, t->schema, err);
-    if (code == GX_OK) {
-        code = fn(&run, t, r, err);
-        gx_code ended = gx_store_end(t->ctx->store, code == GX_OK, err);
-        code = code == GX_OK ? ended : code;
-    }
-    gx_run_end(&run);
-    return code;
+    return GX_OK;
 }
 
 /* All that waits is in the batch, and its elements are its BLOBs. */
@@ -268,6 +280,7 @@ gx_code gx_vec_settle(gx_vec_table *t, gx_err *err)
     gx_mem *mem = t->ctx->mem;
     gx_vec_batch batch = {.count = 0};
     gx_code code = GX_OK;
+    int64_t entered = 0;
     if (is_all_in_batch(t)) {
         batch = gx_vec_take_batch(t);
         r.count = batch.count;
@@ -276,14 +289,16 @@ gx_code gx_vec_settle(gx_vec_table *t, gx_err *err)
         memcpy(r.data, batch.data, sizeof r.data);
     } else {
         code = gx_vec_flush(t, err);
-        code = code == GX_OK ? gx_vec_read_fresh(t, &fresh, err) : code;
+        code = code == GX_OK ? gx_vec_entered_slot(t, &entered, err) : code;
+        code = code == GX_OK ? gx_vec_read_fresh(t, 0, entered, &fresh, err) : code;
         r.count = fresh.count;
+        r.entered = fresh.entered;
         r.ids = fresh.ids;
         memcpy(r.data, fresh.data, sizeof r.data);
     }
     if (code == GX_OK && r.count > 0) {
         code = gx_mem_alloc(mem, (size_t)r.count * sizeof *r.pos, "positions", &r.pos, err);
-        code = code == GX_OK ? store(t, &r, settle_rows, err) : code;
+        code = code == GX_OK ? gx_vec_store(t, settle_rows, &r, err) : code;
     }
     gx_mem_free(mem, r.pos);
     gx_vec_fresh_clear(&fresh, mem);
@@ -291,7 +306,8 @@ gx_code gx_vec_settle(gx_vec_table *t, gx_err *err)
         gx_vec_end_batch(t, &batch, code == GX_OK);
     }
     if (code == GX_OK) {
-        t->slot = t->full = 0;
+        t->slot = r.count > 0 ? 0 : -1; // the index may know slots of rows that are gone
+        t->full = 0;
         t->grown = r.grown;
     }
     return code;
@@ -400,10 +416,10 @@ static gx_code cut(gx_run *run, gx_vec_table *t, int64_t live, int64_t height, g
     return code == GX_OK ? gx_vec_run(t, GX_VECTORS_REVIVE, INT64_MIN, INT64_MAX, err) : code;
 }
 
-static gx_code remove_dead(gx_run *run, gx_vec_table *t, rows *r, gx_err *err)
+static gx_code remove_dead(gx_run *run, gx_vec_table *t, void *arg, gx_err *err)
 {
     int64_t height = 0, dead = 0, moved = MOVE_ROWS, *work;
-    (void)r;
+    (void)arg;
     GX_TRY(gx_vec_height(t, &height, err));
     GX_TRY(gx_vec_count_dead(t, &dead, err));
     int64_t live = height - dead;
@@ -427,7 +443,7 @@ static gx_code remove_dead(gx_run *run, gx_vec_table *t, rows *r, gx_err *err)
 gx_code gx_vec_settle_all(gx_vec_table *t, gx_err *err)
 {
     GX_TRY(gx_vec_settle(t, err));
-    gx_code code = store(t, NULL, remove_dead, err);
+    gx_code code = gx_vec_store(t, remove_dead, NULL, err);
     t->full = 0;
-    return code;
+    return code == GX_OK ? gx_vec_renew_index(t, err) : code;
 }

@@ -94,13 +94,10 @@ static gx_code add_new(gx_vec_table *t, int64_t id, int64_t at, const char *cons
 static gx_code next_slot(gx_vec_table *t, int64_t *slot, gx_err *err)
 {
     if (t->slot < 0) {
-        sqlite3_stmt *stmt;
-        bool is_row;
-        GX_TRY(gx_vectors_stmt(t->rows, GX_VECTORS_LAST_SLOT, &stmt, err));
-        gx_code code = gx_vectors_step(t->rows, stmt, &is_row, err);
-        t->slot = is_row ? gx_max(0, sqlite3_column_int64(stmt, 0)) : 0; // NULL is 0
-        sqlite3_reset(stmt);
-        GX_TRY(code);
+        int64_t last, entered; // which no other row gets
+        GX_TRY(gx_vec_count(t, GX_VECTORS_LAST_SLOT, 0, &last, err));
+        GX_TRY(gx_vec_entered_slot(t, &entered, err));
+        t->slot = gx_max(gx_max(0, last), entered);
     }
     if (t->slot == INT64_MAX) {
         return gx_fail(err, GX_CORRUPT, "%s_new has slot %" PRId64, t->name, t->slot);
@@ -138,9 +135,10 @@ static gx_code get_row(gx_vec_table *t, int64_t id, bool *found, int64_t *pos, g
     return code;
 }
 
-/* What stood at a position is nobody's. */
-static gx_code leave(gx_vec_table *t, int64_t pos, gx_err *err)
+/* What stood at a position, row id's, is nobody's. */
+static gx_code leave(gx_vec_table *t, int64_t id, int64_t pos, gx_err *err)
 {
+    GX_TRY(gx_vec_leave_index(t, id, pos, err));
     return pos >= 0 ? gx_vec_run(t, GX_VECTORS_KILL, pos, 0, err)
                     : gx_vec_run(t, GX_VECTORS_DELETE_NEW, gx_vec_slot(pos), 0, err);
 }
@@ -155,7 +153,7 @@ static gx_code delete_row(gx_vec_table *t, int64_t id, gx_err *err)
         return GX_OK;
     }
     GX_TRY(gx_vec_run(t, GX_VECTORS_DELETE, id, 0, err));
-    return leave(t, pos, err);
+    return leave(t, id, pos, err);
 }
 
 /* The rowid of a value, which must be an integer. */
@@ -377,9 +375,12 @@ static gx_code set_row(change *ch, int64_t pos, sqlite3_stmt *old, gx_err *err)
 static gx_code update_row(change *ch, sqlite3_stmt *old, gx_err *err)
 {
     gx_vec_table *t = ch->t;
-    int64_t pos = sqlite3_column_int64(old, 1), to = pos;
-    bool is_moved = has_vectors(ch), is_renumbered = ch->new_id != ch->id;
-    if (is_moved && pos >= 0) {
+    int64_t pos = sqlite3_column_int64(old, 1), to = pos, entered;
+    bool has_index = false, is_renumbered = ch->new_id != ch->id;
+    GX_TRY(is_renumbered ? gx_vectors_has_index(t->rows, &has_index, err) : GX_OK);
+    bool is_moved = has_vectors(ch) || has_index; // which knows rows by their rowids
+    GX_TRY(gx_vec_entered_slot(t, &entered, err));
+    if (is_moved && (pos >= 0 || gx_vec_slot(pos) <= entered)) { // an entry is of one vector
         GX_TRY(next_slot(t, &to, err));
         to = -to;
     }
@@ -391,7 +392,7 @@ static gx_code update_row(change *ch, sqlite3_stmt *old, gx_err *err)
         GX_TRY(gx_vec_put_new(t, gx_vec_slot(to), ch->new_id, (const char *const *)ch->blob, err));
         t->slot = gx_max(t->slot, gx_vec_slot(to));
     }
-    return to != pos ? leave(t, pos, err) : GX_OK;
+    return to != pos ? leave(t, ch->id, pos, err) : GX_OK;
 }
 
 static gx_code update(change *ch, gx_err *err)
@@ -420,12 +421,27 @@ static gx_code update(change *ch, gx_err *err)
 
 // xUpdate -----------------------------------------------------------------------------------------
 
-/* INSERT INTO t(k) VALUES('settle'): what gx_settle() says. */
-static bool is_command(const change *ch)
+/* INSERT INTO t(k) VALUES('settle'): what gx_settle() and gx_index() say; NULL: no such thing. */
+static const char *command_of(const change *ch)
 {
     sqlite3_value *k = ch->is_insert ? value_of(ch, gx_vec_k(&ch->t->shape)) : NULL;
-    return k != NULL && sqlite3_value_type(k) == SQLITE_TEXT &&
-           strcmp((const char *)sqlite3_value_text(k), "settle") == 0;
+    bool is_text = k != NULL && sqlite3_value_type(k) == SQLITE_TEXT;
+    const char *text = is_text ? (const char *)sqlite3_value_text(k) : NULL;
+    bool is_one = text != NULL && (strcmp(text, "settle") == 0 || strncmp(text, "index ", 6) == 0);
+    return is_one ? text : NULL;
+}
+
+/* What waits settles without the index that there was, which may be broken. */
+static gx_code make_index(gx_vec_table *t, const char *command, gx_err *err)
+{
+    gx_vec_index_wish wish;
+    GX_TRY(gx_vec_take_index(t, command, &wish, err));
+    GX_TRY(gx_vec_clear_index(t, err));
+    if (wish.vector < 0) {
+        return GX_OK;
+    }
+    GX_TRY(gx_vec_settle(t, err));
+    return gx_vec_make_index(t, &wish, err);
 }
 
 static gx_code write_change(change *ch, gx_err *err)
@@ -436,14 +452,20 @@ static gx_code write_change(change *ch, gx_err *err)
         t->is_unannounced = true;
     }
     const gx_vec_shape *shape = &t->shape;
-    if (is_command(ch)) {
+    const char *command = command_of(ch);
+    if (command != NULL && command[0] == 's') {
         return gx_vec_settle_all(t, err);
     }
-    for (int c = gx_vec_distance(shape); !ch->is_delete && c <= gx_vec_k(shape); c++) {
+    if (command != NULL) {
+        return make_index(t, command, err);
+    }
+    int last = gx_vec_k(shape) + shape->has_probe;
+    for (int c = gx_vec_distance(shape); !ch->is_delete && c <= last; c++) {
         bool is_set = ch->is_insert ? sqlite3_value_type(value_of(ch, c)) != SQLITE_NULL
                                     : !sqlite3_value_nochange(value_of(ch, c));
         if (is_set) {
-            return gx_fail(err, GX_ARG, "distance, score and k are a search's and cannot be set");
+            return gx_fail(err, GX_ARG,
+                           "distance, score, k and probe are a search's and cannot be set");
         }
     }
     return ch->is_delete   ? delete_row(t, ch->id, err)
@@ -483,6 +505,7 @@ int gx_vec_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqlite3_in
 int gx_vec_begin(sqlite3_vtab *vtab)
 {
     gx_vec_table *t = (gx_vec_table *)(void *)vtab;
+    t->is_marked = false;
     t->is_in_transaction = true;
     t->is_unannounced = false;
     t->slot = -1;
@@ -498,12 +521,17 @@ static int flush(gx_vec_table *t)
 
 int gx_vec_sync(sqlite3_vtab *vtab)
 {
-    return flush((gx_vec_table *)(void *)vtab);
+    gx_vec_table *t = (gx_vec_table *)(void *)vtab;
+    gx_err err = {.code = GX_OK};
+    int code = flush(t);
+    return code != SQLITE_OK || gx_vec_enter_new(t, &err) == GX_OK ? code
+                                                                   : gx_vec_error(t, &err, 0);
 }
 
 int gx_vec_commit(sqlite3_vtab *vtab)
 {
     gx_vec_table *t = (gx_vec_table *)(void *)vtab;
+    t->is_marked = false;
     t->is_in_transaction = false; // xSync has left nothing to write
     t->slot = -1;
     t->full = t->grown = 0;
@@ -513,6 +541,7 @@ int gx_vec_commit(sqlite3_vtab *vtab)
 int gx_vec_rollback(sqlite3_vtab *vtab)
 {
     gx_vec_table *t = (gx_vec_table *)(void *)vtab;
+    t->is_marked = false;
     gx_vec_free_batch(t, &t->batch);
     t->is_in_transaction = false;
     t->slot = -1;
@@ -523,6 +552,7 @@ int gx_vec_rollback(sqlite3_vtab *vtab)
 int gx_vec_savepoint(sqlite3_vtab *vtab, int n)
 {
     gx_vec_table *t = (gx_vec_table *)(void *)vtab;
+    t->is_marked = false;
     (void)n;
     t->is_unannounced = false;
     return flush(t);
@@ -537,6 +567,7 @@ int gx_vec_release(sqlite3_vtab *vtab, int n)
 int gx_vec_rollback_to(sqlite3_vtab *vtab, int n)
 {
     gx_vec_table *t = (gx_vec_table *)(void *)vtab;
+    t->is_marked = false;
     (void)n;
     gx_vec_free_batch(t, &t->batch);
     t->slot = -1;

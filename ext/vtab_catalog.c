@@ -352,6 +352,7 @@ static int filter(sqlite3_vtab_cursor *base, int plan, const char *plan_text, in
     c.cur->hold = code == GX_OK ? gx_store_keep_pins(c.table->ctx->store) : NULL;
     gx_hold_drop(before);
     gx_ctx_release(c.table->ctx);
+    gx_ctx_failed(c.table->ctx, &err);
     return code == GX_OK ? SQLITE_OK : gx_vtab_error(base->pVtab, "gx", &err);
 }
 
@@ -645,6 +646,7 @@ static int update(sqlite3_vtab *base, int argc, sqlite3_value **argv, sqlite3_in
             code = rename_row(table, argv[0], argv + 2, &err);
         }
         rc = code == GX_OK ? SQLITE_OK : gx_vtab_error(base, "gx", &err);
+        gx_ctx_failed(table->ctx, &err);
     }
     gx_ctx_release(table->ctx);
     return rc;
@@ -673,6 +675,7 @@ static int integrity(sqlite3_vtab *base, const char *schema, const char *name, i
     if (is_ours) {
         add_line(text, err.text);
     }
+    gx_check_failed(table->ctx, text);
     int rc = sqlite3_str_errcode(text);
     *problems = sqlite3_str_finish(text); // NULL when empty
     if (rc == SQLITE_OK && code != GX_OK && !is_ours) {

@@ -1,13 +1,16 @@
 /*
-** The tables that show a connection to itself: gx_settings, gx_stats, gx_predictions, gx_devices.
+** The tables that show a connection to itself: gx_settings, gx_stats, gx_events, gx_predictions,
+** gx_devices.
 **
 **   gx_settings(key, value, "default", unit, meaning)   one row a setting; set by gx_config()
 **   gx_stats(name, value, unit, meaning)                one row a counter, five of memory, then
 **                                                       a row 'note' a remark: value = how often
+**   gx_events(time, level, event, cause, "function", reason, bytes, connection, device)
+**                                                       one row an event, the oldest first
 **   gx_predictions("function", device, size, calls, predicted, measured, ratio, least, most,
 **              factor)                                  one row a function, place and size class
 **   gx_devices(device, backend, status, reason, memory, memory_free, f64, f32, c128, c64,
-**              upload, download, driver, launch, rates, links)
+**              upload, download, driver, launch, rates, links, uuid)
 **                                               one row a device, or why there is none
 **
 ** Like all table-valued functions they are eponymous and DIRECTONLY: a schema that came with a
@@ -24,6 +27,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 enum { DEVICES_MOST = 16, MEMORY_ROWS = 7 };
 
@@ -44,6 +48,13 @@ typedef struct listing {
     device device[DEVICES_MOST];
     char text[8192]; /* of the cell that was looked at last */
 } listing;
+
+/* The events as they were when the scan began. */
+enum { GX_TIME_BYTES = 32 };
+typedef struct events {
+    gx_event event[GX_EVENTS_MOST];
+    char time[GX_TIME_BYTES]; /* of the cell that was looked at last */
+} events;
 
 static gx_cell text_cell(const char *text)
 {
@@ -152,6 +163,45 @@ static gx_cell stats_cell(void *state, gx_ctx *ctx, int64_t at, int column)
     } // a note that was reset away in between shows as 0
     const gx_cell cells[] = {text_cell(info.name), gx_cell_int(value), text_cell(info.unit),
                              text_cell(info.meaning)};
+    return cells[column];
+}
+
+// gx_events ---------------------------------------------------------------------------------------
+
+/* A locked connection sees its own events alone: others' may name what it does not know. */
+static void look_events(gx_ctx *ctx, void *state, int64_t *rows)
+{
+    bool is_locked = ctx->config.number[GX_SET_LOCKED] != 0;
+    *rows = gx_events_copy(is_locked ? ctx->stats.connection : 0, ((events *)state)->event);
+}
+
+/* "2026-11-28T20:35:06.123Z" */
+static void print_time(int64_t time_ms, char text[GX_TIME_BYTES])
+{
+    struct tm parts;
+    time_t seconds = (time_t)(time_ms / 1000);
+    gmtime_r(&seconds, &parts);
+    size_t used = strftime(text, GX_TIME_BYTES, "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(text + used, GX_TIME_BYTES - used, ".%03dZ", (int)(time_ms % 1000));
+}
+
+static gx_cell events_cell(void *state, gx_ctx *ctx, int64_t at, int column)
+{
+    (void)ctx;
+    events *all = state;
+    const gx_event *event = &all->event[at];
+    const gx_event_info *info = gx_event_info_of(event->kind);
+    print_time(event->time_ms, all->time);
+    const gx_cell none = {0};
+    const gx_cell cells[] = {text_cell(all->time),
+                             text_cell(gx_event_level_name(info->level)),
+                             text_cell(info->event),
+                             text_cell(info->cause),
+                             text_cell(event->function),
+                             text_cell(event->text),
+                             event->bytes > 0 ? gx_cell_int((int64_t)event->bytes) : none,
+                             gx_cell_int(event->connection),
+                             event->device[0] != '\0' ? text_cell(event->device) : none};
     return cells[column];
 }
 
@@ -352,7 +402,8 @@ static gx_cell devices_cell(void *state, gx_ctx *ctx, int64_t row, int column)
         known_text(info->driver),
         known(info->launch_s),
         none,
-        known_text(dev->links)};
+        known_text(dev->links),
+        known_text(info->uuid)};
     return column == RATES ? rates(state, ctx, dev) : cells[column];
 }
 
@@ -375,6 +426,16 @@ const gx_table_fn gx_table_stats = {
     .cell = stats_cell,
 };
 
+const gx_table_fn gx_table_events = {
+    .def = {"gx_events", 0, 0, 0, NULL, 0},
+    .shape = "CREATE TABLE x(time TEXT, level TEXT, event TEXT, cause TEXT, \"function\" TEXT,"
+             " reason TEXT, bytes INTEGER, connection INTEGER, device TEXT)",
+    .columns = 9,
+    .state_bytes = sizeof(events),
+    .look = look_events,
+    .cell = events_cell,
+};
+
 const gx_table_fn gx_table_predictions = {
     .def = {"gx_predictions", 0, 0, 0, NULL, 0},
     .shape = "CREATE TABLE x(\"function\" TEXT, device TEXT, size INTEGER, calls INTEGER,"
@@ -388,8 +449,8 @@ const gx_table_fn gx_table_devices = {
     .def = {"gx_devices", 0, 0, 0, NULL, 0},
     .shape = "CREATE TABLE x(device TEXT, backend TEXT, status TEXT, reason TEXT, memory INTEGER,"
              " memory_free INTEGER, f64 REAL, f32 REAL, c128 REAL, c64 REAL, upload REAL,"
-             " download REAL, driver TEXT, launch REAL, rates TEXT, links TEXT)",
-    .columns = 16,
+             " download REAL, driver TEXT, launch REAL, rates TEXT, links TEXT, uuid TEXT)",
+    .columns = 17,
     .state_bytes = sizeof(listing),
     .look = look_devices,
     .cell = devices_cell,

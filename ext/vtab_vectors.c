@@ -14,7 +14,7 @@
 **
 ** Plans.  idxStr has an entry for each value that xFilter gets: a letter, numbers, a collation.
 **
-**     m VECTOR   k   l (LIMIT)   o (OFFSET)   d OPERATOR (distance)
+**     m VECTOR   k   p (probe)   l (LIMIT)   o (OFFSET)   d OPERATOR (distance)
 **     t OPERATOR COLUMN COLLATION      i COLUMN COLLATION (IN)
 */
 #include "vectors.h"
@@ -257,9 +257,9 @@ static int rename_table(sqlite3_vtab *vtab, const char *name)
 
 static int is_shadow_name(const char *suffix)
 {
-    static const char *const names[] = {"row", "new", "dead"};
+    static const char *const names[] = {"row", "new", "dead", "list", "full"};
     int is = 0;
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 5; k++) {
         is |= sqlite3_stricmp(suffix, names[k]) == 0;
     }
     return is;
@@ -413,7 +413,7 @@ static bool take_query(gx_fn *fn, cursor *c, int vector, sqlite3_value *value)
     const gx_vec_column *column = &t->shape.vector[vector];
     c->is_match = true;
     c->wish.vector = vector;
-    c->wish.k = -1;
+    c->wish.k = c->wish.probe = -1;
     if (!gx_fn_check(fn, gx_mem_alloc(t->ctx->mem, (size_t)column->dims * sizeof(double), "query",
                                       &c->query, &fn->err))) {
         return false;
@@ -422,10 +422,10 @@ static bool take_query(gx_fn *fn, cursor *c, int vector, sqlite3_value *value)
     return gx_fn_check(fn, gx_vec_take_query(t, column, value, c->query, &fn->err));
 }
 
-static bool take_count(gx_fn *fn, cursor *c, sqlite3_value *value)
+static bool take_count(gx_fn *fn, const char *label, sqlite3_value *value, int64_t *to)
 {
-    return gx_fn_check(fn, gx_arg_int(value, "k", &c->wish.k, &fn->err)) &&
-           (c->wish.k >= 0 || gx_fn_fail(fn, "k must not be negative, not %" PRId64, c->wish.k));
+    return gx_fn_check(fn, gx_arg_int(value, label, to, &fn->err)) &&
+           (*to >= 0 || gx_fn_fail(fn, "%s must not be negative, not %" PRId64, label, *to));
 }
 
 /* What the plan's entries and their values say. */
@@ -440,7 +440,10 @@ static bool take_plan(gx_fn *fn, cursor *c, const char *entry, sqlite3_value **a
             is_good = take_query(fn, c, number, *argv);
             break;
         case 'k':
-            is_good = take_count(fn, c, *argv);
+            is_good = take_count(fn, "k", *argv, &c->wish.k);
+            break;
+        case 'p':
+            is_good = take_count(fn, "probe", *argv, &c->wish.probe);
             break;
         case 'l':
             c->wish.k = sqlite3_value_int64(*argv); // below 0: no limit
@@ -490,6 +493,7 @@ static bool start(gx_fn *fn, cursor *c, int number, const char *text, sqlite3_va
     if (c->is_match) {
         c->is_stream = c->wish.k < 0;
         c->wish.k = c->is_stream ? FIRST_STREAM : c->wish.k;
+        c->wish.probe = c->is_stream ? 0 : c->wish.probe; // a search for more finds the same first
         return search(fn, c);
     }
     gx_vectors_want want = (number & GX_VEC_PLAN_FALLING) != 0    ? GX_VECTORS_FALLING
@@ -517,7 +521,7 @@ static int filter(sqlite3_vtab_cursor *base, int number, const char *text, int a
     start(&fn, c, number, text, argv);
     if (gx_fn_end(&fn) != GX_OK) {
         c->is_done = true;
-        return gx_vec_error(t, &fn.run.err, 0);
+        return gx_vec_run_error(t, &fn.run.err, 0);
     }
     return SQLITE_OK;
 }
@@ -530,7 +534,7 @@ static int search_on(cursor *c)
     c->wish.k = c->wish.k > INT64_MAX / STREAM_GROWTH ? INT64_MAX : c->wish.k * STREAM_GROWTH;
     gx_fn_begin(&fn, NULL, t->ctx, &call, 0, NULL);
     search(&fn, c);
-    return gx_fn_end(&fn) == GX_OK ? SQLITE_OK : gx_vec_error(t, &fn.run.err, 0);
+    return gx_fn_end(&fn) == GX_OK ? SQLITE_OK : gx_vec_run_error(t, &fn.run.err, 0);
 }
 
 static int next(sqlite3_vtab_cursor *base)
@@ -617,8 +621,10 @@ static gx_code put_column(cursor *c, sqlite3_context *sql, int number, gx_err *e
             sqlite3_result_double(sql, c->hits.hit[c->at].distance);
         } else if (c->is_match && number == gx_vec_score(shape)) {
             sqlite3_result_double(sql, c->hits.hit[c->at].score);
-        } else if (c->is_match && !c->is_stream) {
+        } else if (c->is_match && !c->is_stream && number == gx_vec_k(shape)) {
             sqlite3_result_int64(sql, c->wish.k);
+        } else if (c->is_match && !c->is_stream && c->wish.probe >= 0) {
+            sqlite3_result_int64(sql, c->wish.probe);
         }
         return GX_OK;
     }
@@ -661,9 +667,13 @@ static void add_line(void *arg, const char *line)
 static gx_code check(gx_vec_table *t, sqlite3_str *text, gx_err *err)
 {
     int64_t rows = 0;
+    gx_vec_index index;
+    bool has_index;
     GX_TRY(gx_vec_flush(t, err));
     GX_TRY(gx_vec_height(t, &rows, err));
-    return gx_vectors_check(t->rows, rows, add_line, text, err);
+    GX_TRY(gx_vec_read_index(t, &index, &has_index, err));
+    GX_TRY(gx_vectors_check(t->rows, rows, has_index ? index.slot : -1, add_line, text, err));
+    return has_index ? gx_vec_check_index(t, &index, err) : GX_OK;
 }
 
 static int integrity(sqlite3_vtab *vtab, const char *schema, const char *name, int flags,
@@ -680,6 +690,7 @@ static int integrity(sqlite3_vtab *vtab, const char *schema, const char *name, i
         add_line(text, err.text);
         code = GX_OK;
     }
+    gx_check_failed(t->ctx, text);
     bool is_bad = sqlite3_str_length(text) > 0;
     *problems = sqlite3_str_finish(text);
     if (!is_bad) {

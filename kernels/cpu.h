@@ -88,6 +88,8 @@
     KERNEL(cpu, GEHRD, gehrd)                                                                      \
     KERNEL(cpu, TRSYL, trsyl)                                                                      \
     KERNEL(cpu, SYTRF, sytrf)                                                                      \
+    KERNEL(cpu, GEBAL, gebal)                                                                      \
+    KERNEL(cpu, UNCSD, uncsd)                                                                      \
     KERNEL(cpu, GEQP3, geqp3)
 #define GX_CPU_REAL_KERNELS(KERNEL)                                                                \
     KERNEL(cpu, APART, apart)                                                                      \

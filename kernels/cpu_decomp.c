@@ -6,6 +6,8 @@
 **   TRSYL   LAPACK's trsyl, which scales its right-hand side so that nothing overflows: divided by
 **           that scale here
 **   SYTRF   LAPACK's sytrf or hetrf
+**   GEBAL   LAPACK's gebal, and gebak for T
+**   UNCSD   LAPACK's orcsd or uncsd
 **   GEQP3   LAPACK's geqp3
 **
 ** All run inside a wide section.  Memory: `work` only, cut as for the spectra.
@@ -225,6 +227,86 @@ GX_INLINE gx_code sytrf(gx_number dtype, const gx_args *p, gx_err *err)
                                       : finish(run_sytrf, dtype, p, sytrf_space(dtype, p), err);
 }
 
+// Balancing ---------------------------------------------------------------------------------------
+
+static space gebal_space(gx_number dtype, const gx_args *p)
+{
+    return lay_out(dtype, p->work, gx_max(p->n, 1), 0, 0);
+}
+
+static void run_gebal(void *arg)
+{
+    lapack_call *x = arg;
+    const gx_args *p = x->args;
+    gx_number dtype = x->dtype;
+    lapack_int n = (lapack_int)p->n, ld = ld_of(p->ldc), ldt = ld_of(p->ldright), low, high;
+    void *scale = x->space->real;
+    for (int64_t j = 0; j < p->n; j++) {
+        memset(gx_at(p->right, dtype, p->ldright, 0, j), 0, (size_t)p->n * gx_number_bytes(dtype));
+        gx_number_put(dtype, gx_at(p->right, dtype, p->ldright, j, j), 0, GX_ONE);
+    }
+    x->info = GX_LAPACK(dtype, gebal_work, LAYOUT, 'B', n, p->c, ld, &low, &high, scale);
+    if (x->info == 0) {
+        x->info =
+            GX_LAPACK(dtype, gebak_work, LAYOUT, 'B', 'R', n, low, high, scale, n, p->right, ldt);
+    }
+}
+
+GX_INLINE gx_code gebal(gx_number dtype, const gx_args *p, gx_err *err)
+{
+    gx_code code;
+    return is_answered(p, &code, err) ? code
+                                      : finish(run_gebal, dtype, p, gebal_space(dtype, p), err);
+}
+
+// Cosines and sines -------------------------------------------------------------------------------
+
+/* The blocks of c and of the results; what LAPACK may write over is cast to what it takes. */
+static lapack_int call_uncsd(gx_number dtype, const gx_args *p, void *work, lapack_int lwork,
+                             void *reals, lapack_int lreals, lapack_int *integers)
+{
+    lapack_int n = (lapack_int)p->n, m = (lapack_int)p->m, q = (lapack_int)p->k;
+    lapack_int ld = ld_of(p->ldc), ldu = ld_of(p->ldleft), ldv = ld_of(p->ldright);
+    bool is_asked = p->c != NULL;
+    void *a11 = p->c, *a21 = is_asked ? gx_at(p->c, dtype, p->ldc, p->m, 0) : NULL;
+    void *a12 = is_asked ? gx_at(p->c, dtype, p->ldc, 0, p->k) : NULL;
+    void *a22 = is_asked ? gx_at(p->c, dtype, p->ldc, p->m, p->k) : NULL;
+    void *u1 = p->left, *u2 = is_asked ? gx_at(p->left, dtype, p->ldleft, p->m, p->m) : NULL;
+    void *v1 = p->right, *v2 = is_asked ? gx_at(p->right, dtype, p->ldright, p->k, p->k) : NULL;
+    return GX_LAPACK2(
+        dtype, orcsd_work,
+        (LAYOUT, 'Y', 'Y', 'Y', 'Y', 'N', 'D', n, m, q, a11, ld, a12, ld, a21, ld, a22, ld,
+         p->values, u1, ldu, u2, ldu, v1, ldv, v2, ldv, work, lwork, integers),
+        uncsd_work,
+        (LAYOUT, 'Y', 'Y', 'Y', 'Y', 'N', 'D', n, m, q, a11, ld, a12, ld, a21, ld, a22, ld,
+         p->values, u1, ldu, u2, ldu, v1, ldv, v2, ldv, work, lwork, reals, lreals, integers));
+}
+
+static space uncsd_space(gx_number dtype, const gx_args *p)
+{
+    gx_args sizes = sizes_of(p);
+    double answer[2] = {0, 0}, reals[2] = {0, 0};
+    call_uncsd(dtype, &sizes, answer, -1, reals, -1, NULL);
+    bool is_complex = gx_number_is_complex(dtype);
+    return lay_out(dtype, p->work, is_complex ? answer_of(dtype, reals) : 0, gx_max(p->n, 1),
+                   answer_of(dtype, answer));
+}
+
+static void run_uncsd(void *arg)
+{
+    lapack_call *x = arg;
+    const space *s = x->space;
+    x->info = call_uncsd(x->dtype, x->args, s->element, (lapack_int)s->elements, s->real,
+                         (lapack_int)s->reals, s->integer);
+}
+
+GX_INLINE gx_code uncsd(gx_number dtype, const gx_args *p, gx_err *err)
+{
+    gx_code code;
+    return is_answered(p, &code, err) ? code
+                                      : finish(run_uncsd, dtype, p, uncsd_space(dtype, p), err);
+}
+
 // QR with pivoting --------------------------------------------------------------------------------
 
 static space geqp3_space(gx_number dtype, const gx_args *p)
@@ -274,6 +356,10 @@ size_t gx_cpu_decomposition_bytes(gx_kernel_id kernel, gx_number dtype, const gx
         return gehrd_space(dtype, &sizes).bytes;
     case GX_SYTRF:
         return sytrf_space(dtype, &sizes).bytes;
+    case GX_GEBAL:
+        return gebal_space(dtype, &sizes).bytes;
+    case GX_UNCSD:
+        return uncsd_space(dtype, &sizes).bytes;
     case GX_GEQP3:
         return geqp3_space(dtype, &sizes).bytes;
     default:
@@ -285,4 +371,6 @@ GX_SLOTS_DEFINE(, gx_cpu_gges, gges)
 GX_SLOTS_DEFINE(, gx_cpu_gehrd, gehrd)
 GX_SLOTS_DEFINE(, gx_cpu_trsyl, trsyl)
 GX_SLOTS_DEFINE(, gx_cpu_sytrf, sytrf)
+GX_SLOTS_DEFINE(, gx_cpu_gebal, gebal)
+GX_SLOTS_DEFINE(, gx_cpu_uncsd, uncsd)
 GX_SLOTS_DEFINE(, gx_cpu_geqp3, geqp3)

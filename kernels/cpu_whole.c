@@ -18,8 +18,8 @@
 /* Columns of a step; queries of a batch; rows of a block at most. */
 enum { DEEP = 8, PAIRS = DEEP / 2, QUERIES = 128, MOST = 32 };
 
-/* So few queries meet all rows of some columns before the next: columns are read once, in order. */
-enum { FEW = 2 };
+/* So few queries meet all rows of WIDE columns before the next: columns are read once, in order. */
+enum { FEW = 2, WIDE = 4 * DEEP, WIDE_PAIRS = WIDE / 2 };
 
 /* Where there are no such vectors. */
 static void plain(const gx_args *p)
@@ -141,20 +141,20 @@ GX_INLINE void put_sums(const gx_args *p, int64_t i0, int64_t rows, int64_t most
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
-    /* One query and DEEP whole columns from l on; gives the rows that are done. */                \
+    /* One query and WIDE whole columns from l on; gives the rows that are done. */                \
     __attribute__((target(words), always_inline)) static inline int64_t columns_##name(            \
         const gx_args *p, bool has_sign, int64_t j, int64_t l)                                     \
     {                                                                                              \
         const char *a = (const char *)p->a + l * p->lda;                                           \
         const char *b = (const char *)((const int16_t *)p->b + j * p->ldb + l);                    \
-        vec both[PAIRS];                                                                           \
-        for (int t = 0; t < PAIRS; t++) {                                                          \
+        vec both[WIDE_PAIRS];                                                                      \
+        for (int t = 0; t < WIDE_PAIRS; t++) {                                                     \
             both[t] = all(pair_at(b + 4 * t));                                                     \
         }                                                                                          \
         int64_t i = 0;                                                                             \
         for (; i + ROWS <= p->m; i += ROWS) {                                                      \
             vec lower = zero(), upper = zero();                                                    \
-            for (int t = 0; t < PAIRS; t++) {                                                      \
+            for (int t = 0; t < WIDE_PAIRS; t++) {                                                 \
                 vec x = column_##name(has_sign, a + 2 * t * p->lda + i);                           \
                 vec y = column_##name(has_sign, a + (2 * t + 1) * p->lda + i);                     \
                 lower = add_product(lower, low_of(x, y), both[t]);                                 \
@@ -169,13 +169,13 @@ GX_INLINE void put_sums(const gx_args *p, int64_t i0, int64_t rows, int64_t most
                                                                                 bool has_sign)     \
     {                                                                                              \
         int64_t l = 0;                                                                             \
-        for (; p->n <= FEW && l + DEEP <= p->k; l += DEEP) {                                       \
+        for (; p->n <= FEW && l + WIDE <= p->k; l += WIDE) {                                       \
             int64_t done = 0;                                                                      \
             for (int64_t j = 0; j < p->n; j++) {                                                   \
                 done = columns_##name(p, has_sign, j, l);                                          \
             }                                                                                      \
             if (done < p->m) {                                                                     \
-                block_##name(p, has_sign, done, p->m - done, 0, p->n, l, l + DEEP);                \
+                block_##name(p, has_sign, done, p->m - done, 0, p->n, l, l + WIDE);                \
             }                                                                                      \
         }                                                                                          \
         for (int64_t j = 0; j < p->n && l < p->k; j += QUERIES) {                                  \

@@ -174,7 +174,8 @@ static int cuda_count(void)
 
 static void name_device(gx_dev *dev)
 {
-    // cudaDeviceProp differs between toolkits; all begin with the name, and none is this large.
+    // cudaDeviceProp differs between toolkits; all begin with the name, behind which is the UUID,
+    // and none is this large.
     char properties[8192];
     memset(properties, 0, sizeof properties);
     if (dev->api->properties(properties, dev->ordinal) != 0) {
@@ -182,6 +183,11 @@ static void name_device(gx_dev *dev)
     }
     snprintf(dev->name, sizeof dev->name, "cuda:%d %.50s", dev->ordinal, properties);
     gx_text_clean(dev->name);
+    const unsigned char *u = (const unsigned char *)properties + GX_CUDA_UUID_AT;
+    snprintf(dev->uuid, sizeof dev->uuid,
+             "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1],
+             u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14],
+             u[15]);
 }
 
 static gx_code measure_device(gx_dev *dev, gx_err *err)
@@ -254,6 +260,7 @@ static gx_code cuda_info(gx_dev *dev, gx_dev_info *info, gx_err *err)
 {
     memset(info, 0, sizeof *info);
     memcpy(info->name, dev->name, sizeof info->name);
+    memcpy(info->uuid, dev->uuid, sizeof info->uuid);
     int driver = 0, runtime = 0;
     if (dev->api->driver_version(&driver) == 0 && dev->api->runtime_version(&runtime) == 0) {
         (void)snprintf(info->driver, sizeof info->driver, "CUDA %hd.%hd, driver %hd.%hd",
@@ -311,6 +318,7 @@ static void queue_free(gx_dev *dev, gx_queue *queue)
     cuda_unpin(dev, queue->mailbox);
     gx_cuda_release(dev, queue->event, api->event_destroy, "cudaEventDestroy");
     gx_cuda_release(dev, queue->stream, api->stream_destroy, "cudaStreamDestroy");
+    gx_cuda_release(dev, queue->other, api->stream_destroy, "cudaStreamDestroy");
     gx_mem_free(NULL, queue->host_work);
     gx_mem_free(NULL, queue);
 }
@@ -322,8 +330,8 @@ static gx_code queue_create(gx_dev *dev, gx_queue **out, gx_err *err)
     void *room, *mailbox = NULL;
     GX_TRY(gx_mem_calloc(NULL, sizeof(gx_queue), "queue", &room, err));
     gx_queue *queue = room;
-    gx_code code = gx_cuda_check(dev, dev->api->stream_create(&queue->stream, GX_CUDA_NON_BLOCKING),
-                                 "cudaStreamCreateWithFlags", err);
+    int status = dev->api->stream_create(&queue->stream, GX_CUDA_NON_BLOCKING, 0);
+    gx_code code = gx_cuda_check(dev, status, "cudaStreamCreateWithPriority", err);
     if (code == GX_OK) {
         code = gx_cuda_check(dev, dev->api->event_create(&queue->event, GX_CUDA_NO_TIMING),
                              "cudaEventCreateWithFlags", err);
@@ -340,12 +348,39 @@ static gx_code queue_create(gx_dev *dev, gx_queue **out, gx_err *err)
     return GX_OK;
 }
 
-static gx_code queue_after(gx_dev *dev, gx_queue *queue, gx_queue *earlier, gx_err *err)
+/* The handles of a queue go with its stream; cublasSetStream takes the workspace away. */
+static gx_code move_handles(gx_dev *dev, gx_queue *queue, gx_cuda_handle stream, gx_err *err)
 {
-    GX_TRY(gx_cuda_enter(dev, err));
-    CUDA_TRY(dev, dev->api->event_record(earlier->event, earlier->stream), "cudaEventRecord");
-    CUDA_TRY(dev, dev->api->stream_after(queue->stream, earlier->event, 0), "cudaStreamWaitEvent");
+    const gx_cuda_api *api = dev->api;
+    if (queue->blas != NULL) {
+        CUBLAS_TRY(dev, api->blas_stream(queue->blas, stream), "stream");
+        GX_TRY(gx_cuda_blas_workspace(dev, queue, err));
+    }
+    if (queue->solver != NULL) {
+        CUSOLVER_TRY(dev, api->solver_stream(queue->solver, stream), "SetStream");
+    }
     return GX_OK;
+}
+
+static gx_code queue_prefer(gx_dev *dev, gx_queue *queue, bool is_preferred, gx_err *err)
+{
+    const gx_cuda_api *api = dev->api;
+    if (queue->is_preferred == is_preferred) {
+        return GX_OK;
+    }
+    GX_TRY(gx_cuda_enter(dev, err));
+    if (queue->other == NULL) {
+        int priority = is_preferred ? GX_CUDA_PREFERRED : 0;
+        CUDA_TRY(dev, api->stream_create(&queue->other, GX_CUDA_NON_BLOCKING, priority),
+                 "cudaStreamCreateWithPriority");
+    }
+    gx_cuda_handle before = queue->stream;
+    CUDA_TRY(dev, api->event_record(queue->event, before), "cudaEventRecord");
+    CUDA_TRY(dev, api->stream_after(queue->other, queue->event, 0), "cudaStreamWaitEvent");
+    queue->stream = queue->other;
+    queue->other = before;
+    queue->is_preferred = is_preferred;
+    return move_handles(dev, queue, queue->stream, err);
 }
 
 // Marks: an event is one already ------------------------------------------------------------------
@@ -591,7 +626,7 @@ static const gx_backend backend_cuda = {
     .queue_create = queue_create,
     .queue_free = queue_free,
     .queue_wait = gx_cuda_queue_wait,
-    .queue_after = queue_after,
+    .queue_prefer = queue_prefer,
     .mark_create = mark_create,
     .mark_free = mark_free,
     .mark_set = mark_set,

@@ -99,6 +99,7 @@ struct gx_dev {
     const gx_cuda_api *api;
     int ordinal;
     char name[64];     /* "cuda:0 NVIDIA H200"                                  */
+    char uuid[48];     /* "GPU-..."                                             */
     size_t pitch_most; /* of a two-dimensional copy, bytes                      */
     int capability;    /* ten times the compute capability                      */
     gx_cuda_handle library[GX_CUDA_IMAGES_MAX];
@@ -114,7 +115,9 @@ struct gx_dev {
 
 struct gx_queue {
     gx_cuda_handle stream;
-    gx_cuda_handle event;  /* for queue_after()                                   */
+    gx_cuda_handle other;  /* the stream of the other priority; NULL before its first use */
+    bool is_preferred;     /* stream has the high one                             */
+    gx_cuda_handle event;  /* from one to the other                               */
     gx_cuda_handle blas;   /* NULL before the first call of cuBLAS                */
     void *blas_work;       /* device memory: one workspace a stream = same bits   */
     gx_cuda_handle solver; /* NULL before the first call of cuSOLVER              */
@@ -164,6 +167,7 @@ gx_code gx_cuda_alloc(gx_dev *dev, size_t bytes, void **ptr, gx_err *err);
 
 /* The queue's handles, made on the first call. */
 gx_code gx_cuda_blas(gx_dev *dev, gx_queue *queue, gx_err *err);
+gx_code gx_cuda_blas_workspace(gx_dev *dev, gx_queue *queue, gx_err *err);
 gx_code gx_cuda_solver(gx_dev *dev, gx_queue *queue, gx_err *err);
 
 /* cuSOLVER's host workspace of at least bytes; *work is the queue's. */
@@ -350,6 +354,7 @@ static inline void *gx_cuda_aligned(void *work)
     KERNEL(cuda, CONVERT, convert)                                                                 \
     KERNEL(cuda, RANDOM, random)
 #define GX_CUDA_REAL_KERNELS(KERNEL)                                                               \
+    KERNEL(cuda, APART, apart)                                                                     \
     KERNEL(cuda, MERIT, merit)                                                                     \
     KERNEL(cuda, NEAREST, nearest)
 GX_CUDA_KERNELS(GX_KERNEL_DECLARE)

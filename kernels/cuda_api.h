@@ -30,9 +30,11 @@ enum {
     GX_CUDA_DEVICE_TO_HOST = 2,
     GX_CUDA_DEVICE_TO_DEVICE = 3,
     GX_CUDA_NON_BLOCKING = 1, /* cudaStreamNonBlocking       */
+    GX_CUDA_PREFERRED = -5,   /* the runtime takes the nearest priority that there is */
     GX_CUDA_NO_TIMING = 2,    /* cudaEventDisableTiming      */
     GX_CUDA_RELAXED = 2,      /* cudaStreamCaptureModeRelaxed */
     GX_CUDA_PORTABLE = 1,     /* cudaHostAllocPortable     */
+    GX_CUDA_UUID_AT = 256,    /* of cudaDeviceProp.uuid       */
     GX_CUDA_ATTR_PITCH = 11,  /* cudaDevAttrMaxPitch         */
     GX_CUDA_ATTR_MULTIPROCESSORS = 16,
     GX_CUDA_ATTR_L2_BYTES = 38,
@@ -88,7 +90,8 @@ typedef int (*gx_cublas_trmm)(gx_cuda_handle, int side, int uplo, int trans, int
     F(int, free, cudaFree, (void *ptr))                                                            \
     F(int, host_alloc, cudaHostAlloc, (void **ptr, size_t bytes, unsigned flags))                  \
     F(int, free_host, cudaFreeHost, (void *ptr))                                                   \
-    F(int, stream_create, cudaStreamCreateWithFlags, (gx_cuda_handle *stream, unsigned flags))     \
+    F(int, stream_create, cudaStreamCreateWithPriority, (gx_cuda_handle *stream, unsigned flags,   \
+        int priority))                                                                             \
     F(int, stream_destroy, cudaStreamDestroy, (gx_cuda_handle stream))                             \
     F(int, stream_wait, cudaStreamSynchronize, (gx_cuda_handle stream))                            \
     F(int, stream_after, cudaStreamWaitEvent, (gx_cuda_handle stream, gx_cuda_handle event,        \

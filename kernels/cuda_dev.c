@@ -63,6 +63,12 @@ gx_code gx_cuda_post(gx_dev *dev, gx_queue *queue, const int32_t *from, int64_t 
 
 // Handles and workspaces --------------------------------------------------------------------------
 
+gx_code gx_cuda_blas_workspace(gx_dev *dev, gx_queue *queue, gx_err *err)
+{
+    int status = dev->api->blas_workspace(queue->blas, queue->blas_work, BLAS_WORK_BYTES);
+    return gx_cublas_check(dev, status, "workspace", err);
+}
+
 gx_code gx_cuda_blas(gx_dev *dev, gx_queue *queue, gx_err *err)
 {
     if (queue->blas != NULL) {
@@ -76,9 +82,7 @@ gx_code gx_cuda_blas(gx_dev *dev, gx_queue *queue, gx_err *err)
         code = gx_cuda_alloc(dev, BLAS_WORK_BYTES, &queue->blas_work, err);
     }
     if (code == GX_OK) {
-        code = gx_cublas_check(dev,
-                               api->blas_workspace(queue->blas, queue->blas_work, BLAS_WORK_BYTES),
-                               "workspace", err);
+        code = gx_cuda_blas_workspace(dev, queue, err);
     }
     if (code != GX_OK) {
         gx_cuda_release(dev, queue->blas, api->blas_destroy, "cublasDestroy");

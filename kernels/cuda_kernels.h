@@ -285,7 +285,8 @@ typedef struct gx_cuda_random {
 **                   times a power of two, 1 / scale, that brings its largest number to 2^14 or a
 **                   little more, each number as the sum of two of f16: high, low, high again
 **   gx_near_image   the same of the queries: their high, high, low, one above the other, in `image`
-**   gx_near_apart   value = sums of magnitudes of differences, of n queries
+**   gx_near_apart   value = (adds: +=) sums of magnitudes or of squares of differences, of n
+**                   queries; is_turned: b is n x k
 **   gx_near_select  the rows of `value`, times their scales, that may be among the best join those
 **                   of the panels before (i0 = 0: there are none), each lane's of its own share of
 **                   the rows
@@ -313,6 +314,7 @@ typedef struct gx_cuda_near {
     int32_t metric; /* gx_metric                     */
     int32_t few;
     int32_t has_gaps, is_shifted, goes_on, lanes;
+    int32_t is_turned, adds;
     int64_t n, k; /* queries (merit: pairs), numbers of a row */
     int64_t i0, rows;
     const void *a; /* of dtype: row 0 */

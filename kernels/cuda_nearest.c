@@ -302,6 +302,43 @@ static gx_code nearest(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_a
 GX_CUDA_SLOT(gx_cuda_nearest, f64, GX_F64, nearest)
 GX_CUDA_SLOT(gx_cuda_nearest, f32, GX_F32, nearest)
 
+/* c += sums of differences. */
+static gx_code apart(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
+{
+    gx_metric metric = p->nearest->metric;
+    if (metric != GX_METRIC_SQUARED && metric != GX_METRIC_ABSOLUTE) {
+        return gx_fail(err, GX_UNSUPPORTED, "apart is of differences on a device");
+    }
+    gx_cuda_near call = {.metric = (int32_t)metric,
+                         .has_gaps = 1,
+                         .is_turned = p->transb != GX_NO_TRANS,
+                         .adds = 1,
+                         .n = p->n,
+                         .k = p->k,
+                         .rows = p->m,
+                         .a = p->a,
+                         .lda = p->lda,
+                         .b = p->b,
+                         .ldb = p->ldb,
+                         .value = p->c,
+                         .ldv = p->ldc};
+    if (p->m <= 0 || p->n <= 0) {
+        return GX_OK;
+    }
+    int64_t most = (int64_t)TILE << 15; // queries of a launch
+    for (int64_t j = 0; j < p->n; j += most) {
+        call.n = gx_min(most, p->n - j);
+        call.b =
+            call.is_turned ? gx_at(p->b, dtype, p->ldb, j, 0) : gx_at(p->b, dtype, p->ldb, 0, j);
+        call.value = gx_at(p->c, dtype, p->ldc, 0, j);
+        GX_TRY(launch(dev, queue, GX_CUDA_NEAR_APART, dtype, gx_ceil_div(p->m, TILE),
+                      gx_ceil_div(call.n, TILE), &call, err));
+    }
+    return GX_OK;
+}
+GX_CUDA_SLOT(gx_cuda_apart, f64, GX_F64, apart)
+GX_CUDA_SLOT(gx_cuda_apart, f32, GX_F32, apart)
+
 static gx_code merit(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     gx_cuda_near call = call_of(p);

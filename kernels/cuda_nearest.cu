@@ -218,23 +218,28 @@ template <class T> __device__ inline void near_rows(const gx_cuda_near &p)
     }
 }
 
-// Sums of magnitudes ------------------------------------------------------------------------------
+// Sums of differences -----------------------------------------------------------------------------
 
-/* Tiles of 64 rows and 64 queries, 16 numbers at a time; a thread has 4 x 4 of them. */
-template <class T> __device__ inline void near_apart(const gx_cuda_near &p)
+/*
+** Tiles of 64 rows and 64 queries, 16 numbers at a time; a thread has 4 x 4 of them.  Numbers come
+** from memory as they lie there: a query's one after the other, or, turned, one of each query.
+*/
+template <class T, bool IS_SQUARED> __device__ inline void near_gaps(const gx_cuda_near &p)
 {
     enum { TILE = 64, DEEP = 16, OWN = 4 };
     __shared__ T x[DEEP][TILE], y[DEEP][TILE + 1];
     int t = threadIdx.x, ti = t % (TILE / OWN), tj = t / (TILE / OWN);
     int64_t i0 = (int64_t)blockIdx.x * TILE, j0 = (int64_t)blockIdx.y * TILE;
+    int64_t step_j = p.is_turned ? 1 : p.ldb, step_l = p.is_turned ? p.ldb : 1;
     const T *a = (const T *)p.a + p.i0, *b = (const T *)p.b;
     T sum[OWN][OWN] = {};
     for (int64_t l0 = 0; l0 < p.k; l0 += DEEP) {
         for (int e = t; e < TILE * DEEP; e += THREADS) {
-            int i = e % TILE, l = e / TILE, j = e / DEEP, lb = e % DEEP;
+            int i = e % TILE, l = e / TILE;
+            int j = p.is_turned ? i : e / DEEP, lb = p.is_turned ? l : e % DEEP;
             bool is_row = i0 + i < p.rows && l0 + l < p.k, is_query = j0 + j < p.n && l0 + lb < p.k;
             x[l][i] = is_row ? a[(l0 + l) * p.lda + i0 + i] : (T)0;
-            y[lb][j] = is_query ? b[(j0 + j) * p.ldb + l0 + lb] : (T)0;
+            y[lb][j] = is_query ? b[(j0 + j) * step_j + (l0 + lb) * step_l] : (T)0;
         }
         __syncthreads();
 #pragma unroll
@@ -243,7 +248,8 @@ template <class T> __device__ inline void near_apart(const gx_cuda_near &p)
             for (int u = 0; u < OWN; u++) {
 #pragma unroll
                 for (int v = 0; v < OWN; v++) {
-                    sum[u][v] += fabs(x[l][ti + u * (TILE / OWN)] - y[l][tj * OWN + v]);
+                    T gap = x[l][ti + u * (TILE / OWN)] - y[l][tj * OWN + v];
+                    sum[u][v] += IS_SQUARED ? gap * gap : (T)fabs(gap);
                 }
             }
         }
@@ -253,9 +259,19 @@ template <class T> __device__ inline void near_apart(const gx_cuda_near &p)
         for (int u = 0; u < OWN; u++) {
             int64_t i = i0 + ti + u * (TILE / OWN), j = j0 + tj * OWN + v;
             if (i < p.rows && j < p.n) {
-                ((T *)p.value)[i + j * p.ldv] = sum[u][v];
+                T *to = (T *)p.value + i + j * p.ldv;
+                *to = (p.adds ? *to : (T)0) + sum[u][v];
             }
         }
+    }
+}
+
+template <class T> __device__ inline void near_apart(const gx_cuda_near &p)
+{
+    if (p.metric == GX_METRIC_SQUARED) {
+        near_gaps<T, true>(p);
+    } else {
+        near_gaps<T, false>(p);
     }
 }
 

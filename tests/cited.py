@@ -21,7 +21,7 @@ CITED = re.compile(rf'(?<![\w./<"{{$*-])((?:[\w-]+/)*[\w-]+\.(?:{KINDS}))\b(?![\
 ELSEWHERE = {"help_pages.h", "schema.h", "grammar.c", "grammar.h", "core/program/grammar.c", "numpy/core/arrayprint.py", "app.c", "_int.h", "tests/NAME.c", "self.sql", "step.sql"}
 
 # Functions of others, an operator of an essay, a macro that was not made; NAME stands for any.
-OTHERS = {"longjmp", "mallopt", "__dmul_rn", "orth", "GX_RUN"}
+OTHERS = {"longjmp", "dense_rank", "mallopt", "__dmul_rn", "orth", "GX_RUN", "end_headers", "serve_forever", "server_close"}
 
 
 def read(file):

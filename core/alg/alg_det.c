@@ -18,6 +18,7 @@
 #include "../mat/simple.h"
 #include "by_parts.h"
 #include "dense.h"
+#include "factoring.h"
 
 #include <math.h>
 
@@ -55,11 +56,10 @@ static void multiply_lu(gx_run *run, const gx_mat *F, const gx_aux *aux, gx_prod
 }
 
 /* A's Cholesky factor or LU, for *factor to read; to be dropped whatever becomes of it. */
-static void factorise(gx_run *run, const gx_mat *A, size_t room, gx_sink *F, gx_aux *aux,
-                      gx_mat *factor)
+static void factorise(gx_run *run, const gx_mat *A, gx_sink *F, gx_aux *aux, gx_mat *factor)
 {
     if ((A->properties & GX_PROP_POSITIVE) != 0) {
-        gx_sink_begin_scratch(run, A->rows, A->cols, A->number, room, F);
+        gx_sink_begin_scratch(run, A->rows, A->cols, A->number, room_for_blocks(A), F);
         gx_alg_cholesky(run, A, GX_LOWER, F);
     } else {
         gx_alg_lu_scratch(run, A, A->number, F, aux);
@@ -74,7 +74,7 @@ static void multiply_factor(gx_run *run, const gx_mat *A, gx_product *p)
     gx_sink F = {.run = NULL};
     gx_aux aux = {.kind = GX_AUX_NONE};
     gx_mat factor;
-    factorise(run, A, room_for_blocks(A), &F, &aux, &factor);
+    factorise(run, A, &F, &aux, &factor);
     if (gx_ok(run) && aux.kind == GX_AUX_LU) {
         multiply_lu(run, &factor, &aux, p);
     } else if (gx_ok(run)) {
@@ -143,17 +143,14 @@ static void invert_diagonal(gx_run *run, const gx_mat *A, gx_sink *C)
 /* By a factor that is made for it. */
 static void invert_by_factor(gx_run *run, const gx_mat *A, const gx_mat *identity, gx_sink *C)
 {
-    gx_sink F = {.run = NULL};
-    gx_aux aux = {.kind = GX_AUX_NONE};
-    gx_mat factor;
-    factorise(run, A, 2 * room_for_blocks(A), &F, &aux, &factor);
-    if (gx_ok(run) && aux.kind == GX_AUX_LU) {
-        gx_alg_lu_solve(run, &factor, &aux, GX_NO_TRANS, identity, C);
-    } else if (gx_ok(run)) {
-        gx_alg_cholesky_solve(run, &factor, GX_LOWER, identity, C);
-    }
-    gx_sink_drop(&F);
-    gx_aux_clear(&aux, run->ctx->mem);
+    bool is_positive = (A->properties & GX_PROP_POSITIVE) != 0;
+    gx_factor_choice choice = {.kind = is_positive ? GX_FACTOR_CHOLESKY : GX_FACTOR_LU,
+                               .dtype = A->number,
+                               .cols = A->cols};
+    gx_factor factor;
+    gx_factor_make(run, A, &choice, &factor);
+    gx_factor_solve(&factor, GX_NO_TRANS, identity, C);
+    gx_factor_clear(&factor);
 }
 
 gx_code gx_alg_inverse(gx_run *run, const gx_mat *A, const gx_aux *aux, gx_sink *C)

@@ -39,16 +39,17 @@ static gx_tile_place tile_at(const gx_sink *C, int64_t unit)
     return gx_tile_at(C->rows, C->cols, C->tile_rows, C->tile_cols, unit);
 }
 
-/* Rows i0 .., columns l0 .. of X hold zeros and ones. */
+/* Rows i0 .., columns l0 .. of X, ld apart at x, hold zeros and ones. */
 static gx_code check_bits(const gx_mat *X, int64_t i0, int64_t l0, int64_t m, int64_t w,
-                          const double *x, gx_err *err)
+                          const double *x, int64_t ld, gx_err *err)
 {
     for (int64_t e = 0; e < m * w; e++) {
-        if (x[e] != 0 && x[e] != 1) {
+        double bit = x[e % m + e / m * ld];
+        if (bit != 0 && bit != 1) {
             return gx_fail(err, GX_ARG,
                            "%s has %g at (%" PRId64 ", %" PRId64
                            "), but 'hamming' compares zeros and ones",
-                           X->label, x[e], i0 + e % m, l0 + e / m);
+                           X->label, bit, i0 + e % m, l0 + e / m);
         }
     }
     return GX_OK;
@@ -63,20 +64,16 @@ static gx_code look_at_tile(void *arg, int64_t unit, gx_pass_thread *thread, voi
     double *a = work, *b = a + x->C->tile_rows * CHUNK, *c = part;
     gx_nearest sums = {.metric = x->args->metric};
     gx_args call = {.m = t.m, .n = t.n, .transb = GX_TRANS, .nearest = &sums};
-    call.a = a;
-    call.lda = t.m;
-    call.b = b;
-    call.ldb = t.n;
     call.c = c;
     call.ldc = t.m;
     memset(c, 0, (size_t)(t.m * t.n) * sizeof(double));
     for (int64_t l = 0; l < A->cols && gx_ok(x->run); l += CHUNK) {
         int64_t w = call.k = gx_min(CHUNK, A->cols - l);
-        GX_TRY(gx_pass_read(thread, A, t.i0, l, t.m, w, GX_F64, a, t.m, err));
-        GX_TRY(gx_pass_read(thread, B, t.j0, l, t.n, w, GX_F64, b, t.n, err));
+        GX_TRY(gx_pass_take(thread, A, t.i0, l, t.m, w, GX_DTYPE_F64, a, &call.a, &call.lda, err));
+        GX_TRY(gx_pass_take(thread, B, t.j0, l, t.n, w, GX_DTYPE_F64, b, &call.b, &call.ldb, err));
         if (x->args->is_binary) {
-            GX_TRY(check_bits(A, t.i0, l, t.m, w, a, err));
-            GX_TRY(check_bits(B, t.j0, l, t.n, w, b, err));
+            GX_TRY(check_bits(A, t.i0, l, t.m, w, call.a, call.lda, err));
+            GX_TRY(check_bits(B, t.j0, l, t.n, w, call.b, call.ldb, err));
         }
         GX_TRY(x->backend->kernel[GX_APART][GX_F64](x->dev, NULL, &call, err));
     }
@@ -149,6 +146,20 @@ static void by_product(gx_run *run, const gx_mat *A, const gx_mat *B, double alp
     }
     gx_normal_clear(run, &a);
     gx_normal_clear(run, &b);
+}
+
+void gx_distance_tiles(gx_run *run, const gx_distance_args *args, gx_number dtype, int64_t *rows,
+                       int64_t *cols)
+{
+    gx_err err = {0};
+    *rows = *cols = 0;
+    if (args->metric != GX_METRIC_COSINE &&
+        gx_tile_shape(args->A->rows, args->B->rows, gx_dtype_of(dtype),
+                      gx_store_max_tile_bytes(run->ctx->store), rows, cols, &err) == GX_OK) {
+        *rows = gx_min(*rows, GX_DISTANCE_TILE);
+        *cols = gx_min(*cols, GX_DISTANCE_TILE);
+    }
+    gx_run_fail(run, &err);
 }
 
 gx_code gx_alg_distance(gx_run *run, const gx_distance_args *args, gx_sink *C)

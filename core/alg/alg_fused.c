@@ -101,11 +101,13 @@ static gx_code place_operands(const fusion *x, const rectangle *r, gx_pass_threa
             continue;
         }
         rectangle need = needed_of(x, s, r);
-        in[k] = (gx_fused_place){.data = work + x->read_at[k],
+        const void *data;
+        int64_t ld;
+        GX_TRY(gx_pass_take(thread, s, need.i, need.j, need.m, need.n, gx_dtype_of(dtype),
+                            work + x->read_at[k], &data, &ld, err));
+        in[k] = (gx_fused_place){.data = (void *)data, // an operand is only read
                                  .row = spreads_down(x, s) ? 0 : 1,
-                                 .col = spreads_across(x, s) ? 0 : need.m};
-        GX_TRY(gx_pass_read(thread, s, need.i, need.j, need.m, need.n, dtype, in[k].data, need.m,
-                            err));
+                                 .col = spreads_across(x, s) ? 0 : ld};
     }
     return GX_OK;
 }

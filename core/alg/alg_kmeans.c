@@ -3,10 +3,10 @@
 **
 ** Seeds by k-means++ (Arthur & Vassilvitskii 2007): each next one is a row drawn with the square of
 ** its distance to the seeds before as its weight; among all rows where these are few, else among a
-** sample, one row out of each of as many equal stretches.  Then Lloyd's passes: each row goes to
-** its nearest centre, ties to the smaller number, and centres become the means of their rows.  A
-** centre without rows stays where it is.  It ends when no centre moves, when the sum of squares
-** falls by less than its `tolerance`, or after `iterations`.
+** sample, one row out of each of as many equal stretches.  Plain seeds are a sample of k rows.
+** Then Lloyd's passes: each row goes to its nearest centre, ties to the smaller number, and centres
+** become the means of their rows.  A centre without rows stays where it is.  It ends when no centre
+** moves, when the sum of squares falls by less than its `tolerance`, or after `iterations`.
 **
 ** A pass is streamed (pass.h): a unit is a strip of rows, which are the queries of GX_NEAREST among
 ** the centres, so that assignments are exact; what it gives, sums and counts, is added in the order
@@ -195,6 +195,10 @@ static int64_t weighed(const kmeans *x, double at, const double *weight)
 static void choose_seeds(kmeans *x)
 {
     double *nearest, at;
+    if (x->args->has_plain_seeds) {
+        memcpy(x->centre, x->picked, (size_t)(x->d * x->k) * sizeof *x->centre);
+        return;
+    }
     gx_dense_alloc(x->run, GX_F64, x->sample, 2, "seeds", &nearest);
     for (int64_t c = 0; c < x->k && gx_ok(x->run); c++) {
         draw(x, 1, c, 1, &at);
@@ -507,6 +511,7 @@ gx_code gx_alg_kmeans(gx_run *run, const gx_kmeans_args *args, gx_sink *C)
     int64_t tile = gx_min(A->tile_rows, A->rows);
     x.strip = gx_ceil_div(tile, gx_ceil_div(tile, STRIP));
     x.sample = gx_min(A->rows, gx_max(SAMPLE, SAMPLE_A_SEED * x.k));
+    x.sample = args->has_plain_seeds ? x.k : x.sample;
     gx_dense_alloc(run, GX_F64, x.sample, x.d, "a sample of rows", &x.picked);
     gx_dense_alloc(run, GX_F64, x.k, x.d, "centres", &x.centre);
     gx_dense_alloc(run, GX_F64, x.d + 2, x.k, "sums of rows", &x.sum);

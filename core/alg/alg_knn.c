@@ -217,21 +217,28 @@ static gx_code kernel(const gx_knn_search *s, gx_kernel_id id, const gx_args *ar
     return s->backend->kernel[id][s->dtype](s->dev, NULL, args, err);
 }
 
+/* A strip's elements, columns ld apart. */
+typedef struct elements {
+    const void *at;
+    int64_t ld;
+} elements;
+
 /* Few queries against m rows of columns j .. j + w - 1 of the strip; given: of ld rows. */
-static gx_code multiply(const gx_knn_search *s, const void *a, int64_t m, int64_t j, int64_t w,
+static gx_code multiply(const gx_knn_search *s, elements a, int64_t m, int64_t j, int64_t w,
                         void *given, int64_t ld, gx_err *err)
 {
     const gx_knn_batch *b = &s->batch;
     int64_t d = s->args->E->cols;
     gx_nearest sums = {.metric = s->args->metric};
-    gx_args args = {.m = m, .n = b->n, .k = w, .a = a, .lda = m, .ldb = d, .c = given, .ldc = ld};
+    gx_args args = {.m = m, .n = b->n, .k = w, .a = a.at, .lda = a.ld, .ldb = d, .ldc = ld};
     args.b = gx_at(b->b, s->dtype, d, j, 0);
+    args.c = given;
     args.nearest = &sums;
     return kernel(s, GX_APART, &args, err);
 }
 
 /* The same of elements, which become numbers block by block. */
-static gx_code multiply_elements(const gx_knn_search *s, const void *a, int64_t m, int64_t j,
+static gx_code multiply_elements(const gx_knn_search *s, elements a, int64_t m, int64_t j,
                                  int64_t w, void *given, void *block, gx_err *err)
 {
     gx_dtype kept = kept_as(s);
@@ -239,38 +246,45 @@ static gx_code multiply_elements(const gx_knn_search *s, const void *a, int64_t 
         int64_t rows = gx_min(BLOCK_ROWS, m - i);
         for (int64_t l = 0; l < w; l += BLOCK_COLS) {
             int64_t cols = gx_min(BLOCK_COLS, w - l);
-            GX_TRY(gx_widen(kept, gx_dtype_at(a, kept, m, i, l), m, s->dtype, block, rows, rows,
-                            cols, err));
-            GX_TRY(multiply(s, block, rows, j + l, cols, gx_at(given, s->dtype, m, i, 0), m, err));
+            GX_TRY(gx_widen(kept, gx_dtype_at(a.at, kept, a.ld, i, l), a.ld, s->dtype, block, rows,
+                            rows, cols, err));
+            GX_TRY(multiply(s, (elements){block, rows}, rows, j + l, cols,
+                            gx_at(given, s->dtype, m, i, 0), m, err));
         }
     }
     return GX_OK;
 }
 
-static gx_code read_strip(gx_knn_search *s, gx_knn_strip at, gx_pass_thread *thread, void *strip,
-                          void *given, void *work, gx_err *err)
+/* *strip: at memory, or where it lies. */
+static gx_code read_strip(gx_knn_search *s, gx_knn_strip at, gx_pass_thread *thread, void *memory,
+                          elements *strip, void *given, void *work, gx_err *err)
 {
     const gx_mat *E = s->args->E;
     gx_dtype kept = kept_as(s);
     size_t es = gx_dtype_bytes(kept);
     int64_t bytes = s->plan.is_few ? GX_PASS_CHUNK_BYTES : 8 << 20;
     int64_t step = gx_max(1, bytes / (int64_t)es / at.m);
+    bool is_there = gx_mat_lend(E, at.i0, 0, at.m, E->cols, kept, &strip->at, &strip->ld);
+    *strip = is_there ? *strip : (elements){memory, at.m};
     if (s->plan.is_few) {
         memset(given, 0, (size_t)(at.m * (s->batch.n + 1)) * gx_number_bytes(s->dtype));
     }
     for (int64_t j = 0; j < E->cols && gx_ok(s->run); j += step) {
         int64_t w = gx_min(step, E->cols - j);
-        void *to = gx_dtype_at(strip, kept, at.m, 0, j);
-        GX_TRY(gx_pass_read_as(thread, E, at.i0, j, at.m, w, kept, to, at.m, err));
+        elements part = {gx_dtype_at(strip->at, kept, strip->ld, 0, j), strip->ld};
+        if (!is_there) {
+            void *to = gx_dtype_at(memory, kept, at.m, 0, j);
+            GX_TRY(gx_pass_read_as(thread, E, at.i0, j, at.m, w, kept, to, at.m, err));
+        }
         if (s->plan.is_few && gx_dtype_is(kept, s->dtype)) {
-            GX_TRY(multiply(s, to, at.m, j, w, given, at.m, err));
+            GX_TRY(multiply(s, part, at.m, j, w, given, at.m, err));
         } else if (s->plan.is_few) {
-            GX_TRY(multiply_elements(s, to, at.m, j, w, given, work, err));
+            GX_TRY(multiply_elements(s, part, at.m, j, w, given, work, err));
         }
     }
     for (int64_t i = 0; s->args->is_binary && i < at.m; i++) {
         if (gx_knn_has_listed(s, (gx_knn_strip){at.i0 + i, 1}) &&
-            !gx_knn_takes(s, kept, strip, at.m, i)) {
+            !gx_knn_takes(s, kept, strip->at, strip->ld, i)) {
             gx_knn_mark(s, at.i0 + i);
             break;
         }
@@ -279,7 +293,7 @@ static gx_code read_strip(gx_knn_search *s, gx_knn_strip at, gx_pass_thread *thr
 }
 
 /* The lists of queries j0 .. j0 + n - 1. */
-static gx_code pick(gx_knn_search *s, gx_knn_strip at, int64_t j0, int64_t n, const void *strip,
+static gx_code pick(gx_knn_search *s, gx_knn_strip at, int64_t j0, int64_t n, elements strip,
                     const double *floor, const void *given, void *work, double *part, gx_err *err)
 {
     const gx_knn_batch *b = &s->batch;
@@ -301,8 +315,8 @@ static gx_code pick(gx_knn_search *s, gx_knn_strip at, int64_t j0, int64_t n, co
     gx_args args = {.m = at.m,
                     .n = n,
                     .k = d,
-                    .a = strip,
-                    .lda = at.m,
+                    .a = strip.at,
+                    .lda = strip.ld,
                     .b = gx_at(b->b, s->dtype, d, 0, j0),
                     .ldb = d,
                     .from = kept_as(s),
@@ -322,7 +336,8 @@ static gx_code look_at_strip(void *arg, int64_t unit, gx_pass_thread *thread, vo
     gx_knn_search *s = arg;
     gx_knn_strip at = gx_knn_strip_of(s, unit);
     int64_t n = s->batch.n;
-    char *strip = work, *floor = strip + strip_bytes(s, s->plan.strip);
+    elements strip;
+    char *floor = (char *)work + strip_bytes(s, s->plan.strip);
     char *given = floor + gx_whole_lines((size_t)n * sizeof(double));
     char *own = given + given_bytes(s, s->plan.strip, n);
     if (at.m == 0 || gx_knn_is_marked(s) || !gx_knn_has_listed(s, at)) {
@@ -330,7 +345,7 @@ static gx_code look_at_strip(void *arg, int64_t unit, gx_pass_thread *thread, vo
         gx_best_begin(part, (int64_t *)part + entries, entries, false);
         return GX_OK;
     }
-    GX_TRY(read_strip(s, at, thread, strip, given, own, err));
+    GX_TRY(read_strip(s, at, thread, work, &strip, given, own, err));
     pthread_mutex_lock(&s->lock);
     memcpy(floor, s->root, (size_t)n * sizeof(double));
     pthread_mutex_unlock(&s->lock);

@@ -138,22 +138,15 @@ static gx_code fill_chunk(const filling *f, gx_pass_thread *thread, void *work, 
     args.c = is_turned ? gx_at(C->value.data, C->number, C->rows, j, i)
                        : gx_at(C->value.data, C->number, C->rows, i, j);
     args.ldc = C->rows;
-    args.a = f->kernel == NULL ? NULL : in_place(f->A, C->number, i, j);
-    args.lda = f->A->ld;
-    if (args.a == NULL) {
+    gx_dtype as = gx_dtype_of(C->number);
+    if (f->kernel == NULL || !gx_mat_lend(f->A, i, j, m, n, as, &args.a, &args.lda)) {
         void *to = is_turned ? work : args.c;
         args.a = to;
         args.lda = is_turned ? m : C->rows;
         GX_TRY(gx_pass_read(thread, f->A, i, j, m, n, C->number, to, args.lda, err));
     }
     if (f->B != NULL) {
-        args.b = in_place(f->B, C->number, i, j);
-        args.ldb = f->B->ld;
-        if (args.b == NULL) {
-            args.b = work;
-            args.ldb = m;
-            GX_TRY(gx_pass_read(thread, f->B, i, j, m, n, C->number, work, m, err));
-        }
+        GX_TRY(gx_pass_take(thread, f->B, i, j, m, n, as, work, &args.b, &args.ldb, err));
     }
     return f->kernel == NULL ? GX_OK : f->kernel(f->dev, NULL, &args, err);
 }

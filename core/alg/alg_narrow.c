@@ -31,8 +31,8 @@
 
 #include <string.h>
 
-/* Columns of X, at most; of S^H S: there a tile must be as wide as S. */
-enum { MOST_COLUMNS = 64, MOST_GRAM = 256 };
+/* Columns of X, at most; of S^H S: there a tile must be as wide as S, but for a column of ones. */
+enum { MOST_COLUMNS = 64, MOST_GRAM = 257 };
 
 /* From so many columns on a packed product is faster. */
 enum { GEMM_COLUMNS = 24 };
@@ -205,8 +205,8 @@ static bool place(gx_run *run, const gx_sink *C, gx_narrow *n)
 {
     size_t quarter = gx_mem_available(run->ctx->mem) / 4, y = bytes_of(n, n->p, n->k);
     bool is_shared = n->is_trans ? n->S->cols > n->tile_cols : n->S->rows > n->tile_rows;
-    n->is_direct = !C->is_stored && C->value.data != NULL && !n->is_left &&
-                   !n->flips && is_one(n->args->alpha) && !has_c0(n->args) && !n->is_gram;
+    n->is_direct = !C->is_stored && C->value.data != NULL && !n->is_left && !n->flips &&
+                   is_one(n->args->alpha) && !has_c0(n->args) && !n->is_gram;
     n->holds_x = !n->is_gram && is_shared && bytes_of(n, n->q, n->k) <= quarter;
     bool overlaps =
         C->is_stored && y > LARGE_BYTES &&
@@ -262,6 +262,7 @@ static double flops_of(const gx_narrow *n)
 
 static double stored_bytes(const gx_mat *mat)
 {
+    mat = mat->kind == GX_MAT_CENTRED ? mat->base : mat; // as it is stored
     return gx_mat_base_stored(mat) == NULL
                ? 0
                : (double)mat->rows * (double)mat->cols * (double)gx_dtype_bytes(mat->dtype);
@@ -420,7 +421,6 @@ static gx_code multiply_tile(void *arg, int64_t unit, gx_pass_thread *thread, vo
     const gx_narrow *n = p->plan;
     const gx_mat *S = n->S;
     unit_tile t = tile_at(n, unit);
-    bool is_there = S->kind == GX_MAT_VALUE && S->number == n->dtype;
     bool is_direct = n->per_strip == 1 && n->holds_y;
     int64_t ldo = t.rows, ldx;
     char *out = is_direct ? y_at(p, t.row, &ldo) : part;
@@ -432,17 +432,13 @@ static gx_code multiply_tile(void *arg, int64_t unit, gx_pass_thread *thread, vo
     for (int64_t j = 0; j < t.n && gx_ok(p->run); j += n->chunk_cols) {
         for (int64_t i = 0; i < t.m && gx_ok(p->run); i += n->chunk_rows) {
             int64_t m = gx_min(n->chunk_rows, t.m - i), w = gx_min(n->chunk_cols, t.n - j);
-            const void *a = work;
-            int64_t lda = m;
+            const void *a;
+            int64_t lda;
             if (gx_mat_is_void(S, t.i0 + i, t.j0 + j, m, w)) {
                 continue;
             }
-            if (is_there) {
-                a = gx_at(S->data, S->number, S->ld, t.i0 + i, t.j0 + j);
-                lda = S->ld;
-            } else {
-                GX_TRY(gx_pass_read(thread, S, t.i0 + i, t.j0 + j, m, w, n->dtype, work, m, err));
-            }
+            GX_TRY(gx_pass_take(thread, S, t.i0 + i, t.j0 + j, m, w, gx_dtype_of(n->dtype), work,
+                                &a, &lda, err));
             bool is_cut = n->is_trans && !n->is_gram; // its columns are rows of Y
             GX_TRY(multiply(p, m, w, a, lda,
                             n->is_gram ? NULL : gx_at(x, n->dtype, ldx, n->is_trans ? i : j, 0),

@@ -19,6 +19,9 @@
 /* Bytes of a tile of codes, and of the numbers that a thread reads at once: about. */
 enum { TILE_BYTES = 2 << 20, CHUNK_BYTES = 4 << 20 };
 
+/* Numbers of a row in front of its elements: struct rows. */
+enum { FACTS = 5 };
+
 static const double LEAST = 0x1p-126;
 
 typedef struct quantizing {
@@ -38,20 +41,26 @@ typedef struct rows {
     int64_t m;
 } rows;
 
-static size_t bytes_of_rows(const quantizing *q)
+size_t gx_quantize_bytes(int64_t m, int64_t cols)
 {
-    return (size_t)((5 + q->A->cols) * q->chunk) * sizeof(double);
+    return (size_t)((FACTS + cols) * m) * sizeof(double);
 }
 
-static void take_rows(const quantizing *q, void *work, rows *r)
+double *gx_quantize_rows_at(void *work, int64_t m)
+{
+    return (double *)work + FACTS * m;
+}
+
+static rows rows_in(void *work, int64_t room, int64_t m)
 {
     double *at = work;
-    r->largest = at;
-    r->sum = at + q->chunk;
-    r->square = at + 2 * q->chunk;
-    r->scale = at + 3 * q->chunk;
-    r->rest = at + 4 * q->chunk;
-    r->x = at + 5 * q->chunk;
+    return (rows){.x = gx_quantize_rows_at(work, room),
+                  .largest = at,
+                  .sum = at + room,
+                  .square = at + 2 * room,
+                  .scale = at + 3 * room,
+                  .rest = at + 4 * room,
+                  .m = m};
 }
 
 /* The first number of a column that cannot be quantised is named. */
@@ -68,9 +77,17 @@ static gx_code refuse(const quantizing *q, const rows *r, int64_t i0, int64_t j,
     return GX_OK;
 }
 
+static bool is_extreme(const rows *r, int64_t i)
+{
+    double most = r->largest[i];
+    return most != 0 && !(most >= GX_QUANTIZED_LEAST && most <= GX_QUANTIZED_MOST);
+}
+
 static gx_code measure(const quantizing *q, rows *r, int64_t i0, gx_err *err)
 {
-    memset(r->largest, 0, (size_t)(3 * q->chunk) * sizeof(double)); // and sum, and square
+    for (int64_t i = 0; i < r->m; i++) {
+        r->largest[i] = r->sum[i] = r->square[i] = 0;
+    }
     for (int64_t j = 0; j < q->A->cols; j++) {
         const double *x = r->x + j * r->m;
         double odd = 0;
@@ -85,13 +102,17 @@ static gx_code measure(const quantizing *q, rows *r, int64_t i0, gx_err *err)
             return refuse(q, r, i0, j, err);
         }
     }
+    return GX_OK;
+}
+
+static gx_code refuse_extremes(const quantizing *q, const rows *r, int64_t i0, gx_err *err)
+{
     for (int64_t i = 0; i < r->m; i++) {
-        double most = r->largest[i];
-        if (most != 0 && !(most >= GX_QUANTIZED_LEAST && most <= GX_QUANTIZED_MOST)) {
+        if (is_extreme(r, i)) {
             return gx_fail(err, GX_ARG,
                            "row %" PRId64 " of %s has numbers of %.3g and less: the largest of a "
                            "row must be between 2^-100 and 2^100, or 0",
-                           i0 + i, q->A->label, most);
+                           i0 + i, q->A->label, r->largest[i]);
         }
     }
     return GX_OK;
@@ -140,15 +161,23 @@ static float raised(double x)
     return (double)y < x ? nextafterf(y, INFINITY) : y;
 }
 
-/* Three f32 of a row, byte by byte, into columns of a tile of ld rows. */
-static void put_facts(const rows *r, int64_t d, uint8_t *to, int64_t ld)
+/* Scale, residual and norm of a row. */
+static void facts_of(const rows *r, int64_t i, int64_t d, float facts[3])
 {
     double slack = 1 + (double)(d + 16) * DBL_EPSILON;
+    double off = sqrt(r->rest[i]) * slack, norm = sqrt(r->square[i]);
+    facts[0] = (float)r->scale[i];
+    facts[1] = norm == 0 ? 0 : raised(off + LEAST);
+    facts[2] = (float)norm;
+}
+
+/* They, byte by byte, into columns of a tile of ld rows. */
+static void put_facts(const rows *r, int64_t d, uint8_t *to, int64_t ld)
+{
     for (int64_t i = 0; i < r->m; i++) {
-        double off = sqrt(r->rest[i]) * slack, norm = sqrt(r->square[i]);
-        const float facts[3] = {(float)r->scale[i], norm == 0 ? 0 : raised(off + LEAST),
-                                (float)norm};
+        float facts[3];
         uint8_t bytes[sizeof facts];
+        facts_of(r, i, d, facts);
         memcpy(bytes, facts, sizeof facts);
         for (size_t b = 0; b < sizeof facts; b++) {
             to[(int64_t)b * ld + i] = bytes[b];
@@ -156,19 +185,44 @@ static void put_facts(const rows *r, int64_t d, uint8_t *to, int64_t ld)
     }
 }
 
+gx_code gx_quantize_rows(const gx_mat *A, int64_t i0, int64_t m, void *work,
+                         const gx_row_facts *facts, int8_t *codes, gx_err *err)
+{
+    const quantizing q = {.A = A, .bits = 8, .per = 1, .chunk = m};
+    rows r = rows_in(work, m, m);
+    GX_TRY(measure(&q, &r, i0, err));
+    choose_scales(&q, &r);
+    for (int64_t i = 0; i < m; i++) {
+        r.scale[i] = is_extreme(&r, i) ? 0 : r.scale[i];
+    }
+    memset(codes, 0, (size_t)(m * A->cols));
+    for (int64_t j = 0; j < A->cols; j++) {
+        code_column(&q, &r, j, (uint8_t *)codes + j * m);
+    }
+    for (int64_t i = 0; i < m; i++) {
+        float of[3] = {0, GX_ROW_FACT_MOST, GX_ROW_FACT_MOST}; // there are no bounds
+        if (!is_extreme(&r, i)) {
+            facts_of(&r, i, A->cols, of);
+        }
+        facts->scale[i] = of[0];
+        facts->residual[i] = of[1];
+        facts->norm[i] = of[2];
+    }
+    return GX_OK;
+}
+
 static gx_code code_tile(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
                          gx_err *err)
 {
     const quantizing *q = arg;
-    rows r;
     int64_t i0 = unit * q->C.tile_rows, high = gx_min(q->C.tile_rows, q->C.rows - i0);
     uint8_t *bytes = part;
-    take_rows(q, work, &r);
     memset(bytes, 0, (size_t)(high * q->C.cols));
     for (int64_t i = 0; i < high; i += q->chunk) {
-        r.m = gx_min(q->chunk, high - i);
+        rows r = rows_in(work, q->chunk, gx_min(q->chunk, high - i));
         GX_TRY(gx_pass_read(thread, q->A, i0 + i, 0, r.m, q->A->cols, GX_F64, r.x, r.m, err));
         GX_TRY(measure(q, &r, i0 + i, err));
+        GX_TRY(refuse_extremes(q, &r, i0 + i, err));
         choose_scales(q, &r);
         for (int64_t j = 0; j < q->A->cols; j++) {
             code_column(q, &r, j, bytes + (GX_ROW_FACTS + j / q->per) * high + i);
@@ -195,7 +249,7 @@ static void pass_over(quantizing *q)
                     .units = gx_ceil_div(q->C.rows, q->C.tile_rows),
                     .bytes = numbers * (double)gx_dtype_bytes(q->A->dtype),
                     .flops = 8 * numbers,
-                    .work_bytes = bytes_of_rows(q),
+                    .work_bytes = gx_quantize_bytes(q->chunk, q->A->cols),
                     .part_bytes = (size_t)(q->C.tile_rows * q->C.cols),
                     .work = code_tile,
                     .fold = write_tile,

@@ -131,7 +131,6 @@ static gx_code reduce_tile(void *arg, int64_t tile, gx_pass_thread *thread, void
                            gx_err *err)
 {
     const scan *s = arg;
-    const gx_mat *A = s->A;
     gx_tile_place r = tile_of(s->A, tile);
     double *acc = s->is_direct ? result_of(s, r.i0, r.j0) : part;
     double *latest = (double *)((char *)work + chunk_bytes(s));
@@ -140,17 +139,10 @@ static gx_code reduce_tile(void *arg, int64_t tile, gx_pass_thread *thread, void
         for (int64_t j = 0; j < r.n && gx_ok(s->run); j += s->chunk_cols) {
             gx_args args = {.m = gx_min(s->chunk_rows, r.m - i),
                             .n = gx_min(s->chunk_cols, r.n - j),
-                            .a = work,
                             .reduce_kind = s->kind,
                             .reduce = latest};
-            args.lda = args.m;
-            if (A->kind == GX_MAT_VALUE) {
-                args.a = gx_at(A->data, A->number, A->ld, r.i0 + i, r.j0 + j);
-                args.lda = A->ld;
-            } else {
-                GX_TRY(gx_pass_read(thread, A, r.i0 + i, r.j0 + j, args.m, args.n, A->number, work,
-                                    args.m, err));
-            }
+            GX_TRY(gx_pass_take(thread, s->A, r.i0 + i, r.j0 + j, args.m, args.n,
+                                gx_dtype_of(s->A->number), work, &args.a, &args.lda, err));
             GX_TRY(s->kernel(s->dev, NULL, &args, err));
             int64_t width = width_of(s, args.m, args.n);
             if (s->is_real) {

@@ -298,7 +298,7 @@ static gx_number half_of(gx_number dtype)
 */
 static bool solve_mixed(gx_run *run, const gx_solve_args *args, gx_sink *X)
 {
-    gx_factor_choice choice = {.kind = args->assume, .dtype = half_of(X->number)};
+    gx_factor_choice choice = {.kind = args->assume, .dtype = half_of(X->number), .cols = X->cols};
     gx_factor factor;
     bool is_done = false;
     gx_factor_make(run, args->A, &choice, &factor);
@@ -330,8 +330,11 @@ gx_code gx_alg_solve(gx_run *run, const gx_solve_args *args, gx_sink *X)
     if (args->is_mixed && !is_empty && (solve_mixed(run, args, X) || !gx_ok(run))) {
         return gx_ok(run) ? GX_OK : run->err.code;
     }
-    gx_factor_choice choice = {
-        .kind = args->assume, .dtype = X->number, .is_factor = args->is_factor, .aux = args->aux};
+    gx_factor_choice choice = {.kind = args->assume,
+                               .dtype = X->number,
+                               .is_factor = args->is_factor,
+                               .aux = args->aux,
+                               .cols = X->cols};
     gx_factor factor;
     gx_factor_make(run, args->A, &choice, &factor);
     if (args->refine > 0 && !is_empty && gx_ok(run)) {

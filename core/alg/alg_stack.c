@@ -6,13 +6,16 @@
 **
 **   [R_u; P] = Q [R_u'; 0]       TPQRT, R_u = 0 at first
 **
-** A small QR runs at a third of the rate of products.  So where the first panel's triangle R_1 has
-** columns that are nearly orthogonal, up to their lengths, the unit's other rows P are squared,
+** A small QR runs at a third of the rate of products.  So where the triangle R_1 of the first rows
+** has columns that are nearly orthogonal, up to their lengths, the unit's other rows P are squared,
+** where they lie if they can be,
 **
 **   R_u^H R_u = R_1^H R_1 + sum of P^H P         SYRK, POTRF
 **
-** and where they are only not nearly dependent, Y = P R_1^-1 is, whose columns are nearly
-** orthogonal then:
+** where the first column is one of ones and the others are nearly orthogonal without their parts
+** along it, c, as they were in the first rows, P T^-1 is squared (PAIR takes those parts off), T
+** the unit matrix with [1 c] as its first row: R_u = R T; and where columns are only not nearly
+** dependent, Y = P R_1^-1 is, whose columns are nearly orthogonal then:
 **
 **   R_u = U R_1,   U^H U = I + sum of Y^H Y      TRSM, SYRK, POTRF
 **
@@ -56,8 +59,8 @@ static const int64_t PIECE_BYTES = 16 << 20, VALUE_BYTES = 1 << 20;
 /* A unit's triangle is little beside its rows. */
 enum { ROWS_PER_COLUMN = 4 };
 
-/* Panels of a unit from which its first one's triangle is worth an inverse. */
-enum { PANELS = 4 };
+/* Panels of a unit from which its first rows' triangle is worth an inverse; rows a column of it. */
+enum { PANELS = 4, FIRST_ROWS = 16 };
 
 /*
 ** The condition of what may be squared: rounding grows by that of the order of what Householder's
@@ -92,9 +95,27 @@ static size_t rounded(int64_t elements, gx_number dtype)
     return gx_whole_lines((size_t)elements * gx_number_bytes(dtype));
 }
 
+/* Columns of ones before those of the matrix under A. */
+static int64_t count_ones(const gx_stack *s)
+{
+    return s->A->kind == GX_MAT_CENTRED && s->A->has_ones ? 1 : 0;
+}
+
+/* Is A what is read, but for a column of ones? */
+static bool is_in_place(const gx_stack *s)
+{
+    const gx_mat *A = s->A, *base = base_of(A);
+    bool is_plain = A->kind != GX_MAT_CENTRED || // a plan's shift is not known
+                    (A->shift != NULL && A->scale == NULL && A->rest == NULL && !A->is_conjugated);
+    for (int64_t j = 0; j < base->cols && is_plain && A->kind == GX_MAT_CENTRED; j++) {
+        is_plain = A->shift[j].re == 0 && A->shift[j].im == 0;
+    }
+    return s->is_piecewise && base->number == s->dtype && is_plain;
+}
+
 /* Where the parts of a thread's memory begin; the last is its size. */
 typedef struct layout {
-    size_t rhs, panel, inverse, gram, tau, kernel, end;
+    size_t rhs, panel, inverse, gram, along, tau, kernel, end;
 } layout;
 
 static gx_args panel_args(const gx_stack *s, int64_t rows)
@@ -109,9 +130,11 @@ static layout layout_of(const gx_stack *s)
     gx_args largest = panel_args(s, gx_max(s->panel, s->cols));
     layout l = {.rhs = s->is_piecewise ? rounded(s->height * base->cols, base->number) : 0};
     l.panel = l.rhs + (s->B == NULL ? 0 : rounded(s->height * s->B->cols, s->dtype));
+    l.panel = is_in_place(s) ? rounded(s->height * s->cols, s->dtype) : l.panel;
     l.inverse = l.panel + rounded(s->panel * s->cols, s->dtype);
     l.gram = l.inverse + rounded(s->cols * s->cols, s->dtype);
-    l.tau = l.gram + rounded(s->cols * s->cols, s->dtype);
+    l.along = l.gram + rounded(s->cols * s->cols, s->dtype);
+    l.tau = l.along + rounded(s->cols, s->dtype);
     l.kernel = l.tau + rounded(s->cols, s->dtype);
     l.end = l.kernel;
     for (int k = 0; k < (int)(sizeof kernels / sizeof kernels[0]); k++) {
@@ -245,9 +268,11 @@ typedef struct desk {
     gx_pass_thread *thread;
     source from;
     int64_t rows; /* of the unit */
-    char *rhs, *panel, *inverse, *gram, *tau, *work;
+    char *rhs, *panel, *inverse, *gram, *along, *tau, *work;
     void *r;       /* R_u */
-    bool is_plain; /* the rows are squared as they are */
+    char *all;     /* the unit's rows of [A B], columns d->rows apart; NULL: to be read    */
+    bool is_plain; /* the rows are squared as they are, or without what is along the ones */
+    bool is_along; /* the latter: `along` holds - c                                       */
 } desk;
 
 /* What the columns' condition may be for that. */
@@ -304,6 +329,11 @@ static gx_code take_panel(const desk *d, int64_t i, int64_t m, gx_err *err)
 {
     const gx_stack *s = d->x->plan;
     int64_t n = s->A->cols;
+    if (d->all != NULL) {
+        const void *from = gx_at(d->all, s->dtype, d->rows, i, 0);
+        gx_convert(s->dtype, from, d->rows, s->dtype, d->panel, m, m, s->cols);
+        return GX_OK;
+    }
     GX_TRY(
         gx_pass_read(d->thread, d->from.A, d->from.first + i, 0, m, n, s->dtype, d->panel, m, err));
     if (s->B != NULL) {
@@ -314,7 +344,8 @@ static gx_code take_panel(const desk *d, int64_t i, int64_t m, gx_err *err)
 }
 
 /* gram = beta gram + X^H X, m rows of X. */
-static gx_code add_squares(const desk *d, const void *X, int64_t m, double beta, gx_err *err)
+static gx_code add_squares(const desk *d, const void *X, int64_t ldx, int64_t m, double beta,
+                           gx_err *err)
 {
     const gx_stack *s = d->x->plan;
     bool is_complex = gx_number_is_complex(s->dtype);
@@ -325,7 +356,7 @@ static gx_code add_squares(const desk *d, const void *X, int64_t m, double beta,
                           .k = m,
                           .beta = {beta, 0},
                           .a = X,
-                          .lda = m,
+                          .lda = ldx,
                           .c = d->gram,
                           .ldc = s->cols},
                 err);
@@ -336,19 +367,56 @@ static gx_code start_gram(const desk *d, gx_err *err)
 {
     const gx_stack *s = d->x->plan;
     make_unit(s, d->gram);
-    return d->is_plain ? add_squares(d, d->r, s->cols, 0, err) : GX_OK;
+    return d->is_plain ? add_squares(d, d->r, s->cols, s->cols, 0, err) : GX_OK;
 }
 
-/* The panel, or Y = panel R_1^-1, goes into the gram. */
-static gx_code add_panel(const desk *d, int64_t m, gx_err *err)
+/* Rows [i, i + m) of the unit go into the gram: they, without what is along the ones, or Y. */
+static gx_code add_panel(const desk *d, int64_t i, int64_t m, gx_err *err)
 {
-    int64_t n = d->x->plan->cols;
-    gx_args solve = {
-        .side = GX_RIGHT, .m = m, .n = n, .a = d->r, .lda = n, .c = d->panel, .ldc = m};
-    if (!d->is_plain) {
+    const gx_stack *s = d->x->plan;
+    int64_t n = s->cols;
+    if (d->all != NULL && d->is_plain && !d->is_along) {
+        return add_squares(d, gx_at(d->all, s->dtype, d->rows, i, 0), d->rows, m, 1, err);
+    }
+    GX_TRY(take_panel(d, i, m, err));
+    if (d->is_along) {
+        gx_args less = {.m = m, .n = 1, .k = n - 1, .a = d->panel, .lda = m, .ldb = 1, .ldc = m};
+        less.b = gx_at(d->along, s->dtype, 1, 0, 1);
+        less.c = gx_at(d->panel, s->dtype, m, 0, 1);
+        GX_TRY(call(d, GX_PAIR, less, err));
+    } else if (!d->is_plain) {
+        gx_args solve = {
+            .side = GX_RIGHT, .m = m, .n = n, .a = d->r, .lda = n, .c = d->panel, .ldc = m};
         GX_TRY(call(d, GX_TRSM, solve, err));
     }
-    return add_squares(d, d->panel, m, 1, err);
+    return add_squares(d, d->panel, m, m, 1, err);
+}
+
+/* R_1 without its first row, but for the diagonal (which is real): R_1 T^-1. */
+static void take_along(desk *d)
+{
+    const gx_stack *s = d->x->plan;
+    double head = gx_number_get(s->dtype, d->r, 0).re;
+    for (int64_t j = 1; j < s->cols; j++) {
+        gx_scalar x = gx_number_get(s->dtype, d->r, j * s->cols);
+        gx_number_put(s->dtype, d->along, j, (gx_scalar){-x.re / head, -x.im / head});
+        gx_number_put(s->dtype, d->r, j * s->cols, (gx_scalar){0, 0});
+    }
+    d->is_along = true;
+}
+
+/* R T. */
+static void give_along(desk *d)
+{
+    const gx_stack *s = d->x->plan;
+    double head = gx_number_get(s->dtype, d->r, 0).re;
+    for (int64_t j = 1; j < s->cols && d->is_along; j++) {
+        gx_scalar c = gx_number_get(s->dtype, d->along, j);
+        gx_scalar x = gx_number_get(s->dtype, d->r, j * s->cols);
+        x = (gx_scalar){x.re - c.re * head, x.im - c.im * head};
+        gx_number_put(s->dtype, d->r, j * s->cols, x);
+    }
+    d->is_along = false;
 }
 
 /* R_u from its gram, or U from its.  *is_done false: R_1 is as it was, the panels come again. */
@@ -369,27 +437,45 @@ static gx_code conclude(const desk *d, bool *is_done, gx_err *err)
     return *is_done ? call(d, GX_TRMM, args, err) : GX_OK;
 }
 
-/* The rows behind the first panel.  *is_done false: they are to be factored. */
-static gx_code multiply_panels(desk *d, bool *is_done, gx_err *err)
+/* How rows are squared: as they are, without what is along the ones, or times R_1^-1. */
+static gx_code choose_way(desk *d, bool *is_way, gx_err *err)
 {
     const gx_stack *s = d->x->plan;
-    double condition;
+    double condition, plain = plain_condition(s);
+    GX_TRY(invert(d, d->r, &condition, err));
+    *is_way = condition <= DEPENDENT;
+    d->is_plain = condition <= plain;
+    if (*is_way && !d->is_plain && count_ones(s) > 0) {
+        take_along(d);
+        GX_TRY(invert(d, d->r, &condition, err));
+        d->is_plain = condition <= plain;
+        if (!d->is_plain) {
+            give_along(d);
+        }
+    }
+    return GX_OK;
+}
+
+/* The rows behind the first ones.  *is_done false: they are to be factored. */
+static gx_code multiply_panels(desk *d, int64_t first, bool *is_done, gx_err *err)
+{
+    const gx_stack *s = d->x->plan;
+    bool is_way = false;
     *is_done = false;
     if (d->rows < PANELS * s->panel) {
         return GX_OK;
     }
-    GX_TRY(invert(d, d->r, &condition, err));
-    if (!(condition <= DEPENDENT)) {
+    GX_TRY(choose_way(d, &is_way, err));
+    if (!is_way) {
         return GX_OK;
     }
-    d->is_plain = condition <= plain_condition(s);
     GX_TRY(start_gram(d, err));
-    for (int64_t i = s->panel; i < d->rows && gx_ok(d->x->run); i += s->panel) {
-        int64_t m = gx_min(s->panel, d->rows - i);
-        GX_TRY(take_panel(d, i, m, err));
-        GX_TRY(add_panel(d, m, err));
+    for (int64_t i = first; i < d->rows && gx_ok(d->x->run); i += s->panel) {
+        GX_TRY(add_panel(d, i, gx_min(s->panel, d->rows - i), err));
     }
-    return conclude(d, is_done, err);
+    GX_TRY(conclude(d, is_done, err));
+    give_along(d);
+    return GX_OK;
 }
 
 static gx_code factor_unit(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
@@ -404,13 +490,23 @@ static gx_code factor_unit(void *arg, int64_t unit, gx_pass_thread *thread, void
               .thread = thread,
               .rows = gx_min(s->height, s->A->rows - i0),
               .rhs = memory + l.rhs,
+              .all = is_in_place(s) ? memory : NULL,
               .panel = memory + l.panel,
               .inverse = memory + l.inverse,
               .gram = memory + l.gram,
+              .along = memory + l.along,
               .tau = memory + l.tau,
               .work = memory + l.kernel,
               .r = part};
+    int64_t m = d.rows < PANELS * s->panel ? s->panel : gx_min(s->panel, FIRST_ROWS * s->cols);
     memset(part, 0, rounded(s->cols * s->cols, s->dtype));
+    for (int64_t i = 0; d.all != NULL && i < d.rows * count_ones(s); i++) {
+        gx_number_put(s->dtype, d.all, i, GX_ONE);
+    }
+    if (d.all != NULL) {
+        memory = gx_at(d.all, s->dtype, d.rows, 0, count_ones(s));
+        d.rhs = gx_at(d.all, s->dtype, d.rows, 0, s->A->cols);
+    }
     GX_TRY(open_source(x, i0, d.rows, thread, memory, &d.from, err));
     // Column by column: its tiles are higher, and a read of several would take in what is between.
     for (int64_t j = 0; s->B != NULL && j < s->B->cols; j++) {
@@ -418,12 +514,12 @@ static gx_code factor_unit(void *arg, int64_t unit, gx_pass_thread *thread, void
         GX_TRY(gx_pass_read(thread, s->B, i0, j, d.rows, 1, s->dtype, column, d.rows, err));
     }
     bool is_done = false;
-    for (int64_t i = 0; i < d.rows && !is_done && gx_ok(x->run); i += s->panel) {
-        int64_t m = gx_min(s->panel, d.rows - i);
+    for (int64_t i = 0; i < d.rows && !is_done && gx_ok(x->run); i += m, m = s->panel) {
+        m = gx_min(m, d.rows - i);
         GX_TRY(take_panel(&d, i, m, err));
         GX_TRY(reduce(s, part, d.panel, m, d.tau, d.work, err));
         if (i == 0) {
-            GX_TRY(multiply_panels(&d, &is_done, err));
+            GX_TRY(multiply_panels(&d, m, &is_done, err));
         }
     }
     return GX_OK;

@@ -305,7 +305,7 @@ gx_code gx_dense_sums_of(gx_run *run, gx_number dtype, const void *x, int64_t ld
                          int64_t n, gx_dense_sums *sums)
 {
     double out[2] = {0, 0};
-    *sums = (gx_dense_sums){{0, 0}, 0};
+    *sums = (gx_dense_sums){.longest = (double)gx_max(m, n)};
     if (m == 0 || n == 0) {
         return GX_OK; // the other side may be 2^40
     }
@@ -328,7 +328,8 @@ gx_code gx_dense_check_sums(gx_run *run, const char *label, const char *what, gx
 {
     double eps = gx_number_eps(dtype), n = (double)gx_max(count, 1);
     double unit = sums->norm == 0 ? 1 : sums->norm;
-    double limit = 10 * n * n * eps + n * gx_number_least(dtype) / unit; // and what underflows
+    double underflow = n * gx_number_least(dtype) / unit;
+    double limit = 10 * n * (n + sqrt(sums->longest)) * eps + underflow;
     double re = -sums->trace.re / unit, im = -sums->trace.im / unit;
     double squares = sums->norm == 0 ? 0 : -1;
     for (int64_t i = 0; i < count && gx_ok(run); i++) {

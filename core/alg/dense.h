@@ -66,14 +66,16 @@ bool gx_dense_is_hermitian(gx_run *run, gx_number dtype, const void *x, int64_t 
 typedef struct gx_dense_sums {
     gx_scalar trace;
     double norm;
+    double longest; /* the longest side */
 } gx_dense_sums;
 gx_code gx_dense_sums_of(gx_run *run, gx_number dtype, const void *x, int64_t ld, int64_t m,
                          int64_t n, gx_dense_sums *sums);
 
 /*
 ** Check a result by what it keeps: GX_NUMERIC where the count values found do not add up to the
-** trace (has_trace), or their squares to the square of the norm (has_squares), within 10 count^2
-** roundings.  Costs nothing beside the call, and sees a backend that returns wrong numbers.
+** trace (has_trace), or their squares to the square of the norm (has_squares), within
+** 10 count (count + sqrt(longest)) roundings.  Costs nothing beside the call, and sees a backend
+** that returns wrong numbers.
 */
 gx_code gx_dense_check_sums(gx_run *run, const char *label, const char *what, gx_number dtype,
                             const gx_dense_sums *sums, const gx_scalar *values, int64_t count,

@@ -216,7 +216,7 @@ static gx_code compute(spectrum *s, int64_t *info, gx_err *err)
     gx_args args = device_args(s);
     args.info = info;
     int64_t start_ns = gx_now_ns();
-    GX_TRY(backend->kernel[s->kernel][s->dtype](accel->dev, accel->run, &args, err));
+    GX_TRY(gx_turn_kernel(s->run, accel, s->kernel, s->dtype, &args, err));
     GX_TRY(backend->queue_wait(accel->dev, accel->run, err));
     s->kernel_ns = gx_now_ns() - start_ns;
     if (*info != 0) {

@@ -12,6 +12,9 @@
 ** equations costs a few microseconds.  Larger ones go through the drivers (alg.h) with the factor
 ** as an intermediate: in memory where it fits beside the blocks, else in the temp database.
 **
+** A device that is predicted to be faster has a factor that fits its memory as a whole; what is
+** solved with it is solved there (factor_device.c).
+**
 ** Memory, resident: n^2 elements (a value that is a triangle: none), and n x (columns of B), in
 ** panels of whole tiles where the result is stored and memory is short.  Threads: the team's.
 */
@@ -239,74 +242,6 @@ static void solve_diagonal(gx_factor *f, gx_trans trans, const gx_mat *B, gx_sin
 
 // Solving in memory -------------------------------------------------------------------------------
 
-static void substitute(gx_factor *f, gx_uplo uplo, gx_diag diag, gx_trans trans, void *x,
-                       int64_t cols)
-{
-    gx_run_call(f->run, GX_TRSM, f->dtype,
-                &(gx_args){.side = GX_LEFT,
-                           .uplo = uplo,
-                           .transa = trans,
-                           .diag = diag,
-                           .alpha = GX_ONE,
-                           .m = f->n,
-                           .n = cols,
-                           .a = f->mat.data,
-                           .lda = gx_max(1, f->mat.ld),
-                           .c = x,
-                           .ldc = gx_max(1, f->n)});
-}
-
-static void exchange(gx_factor *f, bool is_backward, void *x, int64_t cols)
-{
-    gx_run_call(f->run, GX_LASWP, f->dtype,
-                &(gx_args){.m = f->n,
-                           .n = cols,
-                           .c = x,
-                           .ldc = gx_max(1, f->n),
-                           .pivots = f->pivots,
-                           .pivot_last = f->n,
-                           .is_backward = is_backward});
-}
-
-/* A = L L^H is Hermitian: A^T is its conjugate, and so conj(X) solves with conj(B). */
-static void apply_cholesky(gx_factor *f, gx_trans trans, void *x, int64_t cols)
-{
-    bool is_conjugated = trans == GX_TRANS && gx_number_is_complex(f->dtype);
-    gx_trans adjoint = gx_adjoint(f->dtype);
-    if (is_conjugated) {
-        gx_dense_conj(f->run, f->dtype, f->n, cols, x);
-    }
-    substitute(f, f->uplo, GX_NON_UNIT, f->uplo == GX_LOWER ? GX_NO_TRANS : adjoint, x, cols);
-    substitute(f, f->uplo, GX_NON_UNIT, f->uplo == GX_LOWER ? adjoint : GX_NO_TRANS, x, cols);
-    if (is_conjugated) {
-        gx_dense_conj(f->run, f->dtype, f->n, cols, x);
-    }
-}
-
-/* x = op(A)^-1 x, n x cols in memory. */
-static void apply_resident(gx_factor *f, gx_trans trans, void *x, int64_t cols)
-{
-    switch (f->kind) {
-    case GX_FACTOR_LOWER:
-    case GX_FACTOR_UPPER:
-        substitute(f, f->uplo, f->diag, trans, x, cols);
-        break;
-    case GX_FACTOR_CHOLESKY:
-        apply_cholesky(f, trans, x, cols);
-        break;
-    default:
-        if (trans == GX_NO_TRANS) {
-            exchange(f, false, x, cols);
-            substitute(f, GX_LOWER, GX_UNIT, GX_NO_TRANS, x, cols);
-            substitute(f, GX_UPPER, GX_NON_UNIT, GX_NO_TRANS, x, cols);
-        } else {
-            substitute(f, GX_UPPER, GX_NON_UNIT, trans, x, cols);
-            substitute(f, GX_LOWER, GX_UNIT, trans, x, cols);
-            exchange(f, true, x, cols);
-        }
-    }
-}
-
 /* Columns of B at a time: all, or as many whole tiles as a third of the memory takes. */
 static int64_t panel_width(const gx_factor *f, const gx_mat *B, const gx_sink *X)
 {
@@ -336,7 +271,7 @@ static void solve_resident(gx_factor *f, gx_trans trans, const gx_mat *B, gx_sin
         void *x = X->is_stored ? panel : X->value.data;
         gx_mat_read(run, B, own, 0, j, f->n, cols, f->dtype, x, f->n, &err);
         gx_run_fail(run, &err);
-        apply_resident(f, trans, x, cols);
+        gx_factor_apply(f, trans, x, cols);
         if (X->is_stored && gx_ok(run)) {
             gx_sink_write(X, 0, j, f->n, cols, x, f->n, &err);
             gx_run_fail(run, &err);
@@ -593,12 +528,26 @@ gx_code gx_factor_make(gx_run *run, const gx_mat *A, const gx_factor_choice *cho
     factor->uplo = factor->kind == GX_FACTOR_UPPER ? GX_UPPER : GX_LOWER;
     if (factor->kind == GX_FACTOR_DIAGONAL) {
         read_diagonal(factor, A);
+    } else if (gx_factor_make_there(factor, A, choice->cols, is_guess)) {
+        factor->A = A;
+        factor->choice = *choice;
     } else if (is_resident(factor, A)) {
         factor_resident(factor, A, is_guess);
     } else {
         make_large(factor, A, is_guess);
     }
     return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+/* The same factor on the host: the device could not solve with it. */
+static void make_here(gx_factor *factor)
+{
+    gx_run *run = factor->run;
+    const gx_mat *A = factor->A;
+    gx_factor_choice choice = factor->choice;
+    choice.cols = 0;
+    gx_factor_clear(factor);
+    gx_factor_make(run, A, &choice, factor);
 }
 
 gx_code gx_factor_solve(gx_factor *factor, gx_trans trans, const gx_mat *B, gx_sink *X)
@@ -612,6 +561,15 @@ gx_code gx_factor_solve(gx_factor *factor, gx_trans trans, const gx_mat *B, gx_s
     }
     if (X->rows == 0 || X->cols == 0) {
         return GX_OK;
+    }
+    if (factor->is_there && gx_factor_solve_there(factor, trans, B, X)) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    if (factor->choice.cols > 0 && !factor->is_there) {
+        make_here(factor);
+    }
+    if (!gx_ok(run)) {
+        return run->err.code;
     }
     if (factor->kind == GX_FACTOR_DIAGONAL) {
         solve_diagonal(factor, trans, B, X);
@@ -629,6 +587,7 @@ void gx_factor_clear(gx_factor *factor)
         return;
     }
     gx_mem *mem = factor->run->ctx->mem;
+    gx_factor_clear_there(factor);
     gx_mem_free(mem, factor->memory);
     gx_mem_free(mem, factor->pivots);
     gx_sink_drop(&factor->scratch);

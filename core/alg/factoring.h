@@ -9,6 +9,7 @@
 #ifndef GX_FACTORING_H
 #define GX_FACTORING_H
 
+#include "../device/devcall.h"
 #include "../store/aux_data.h"
 #include "alg.h"
 
@@ -25,9 +26,10 @@ typedef enum gx_factor_kind {
 
 typedef struct gx_factor_choice {
     gx_factor_kind kind;
-    gx_number dtype;    /* of the factor and of what is solved with it                    */
+    gx_number dtype;   /* of the factor and of what is solved with it                    */
     bool is_factor;    /* A is a Cholesky factor: kind LOWER or UPPER                    */
     const gx_aux *aux; /* A is a stored factorisation, and this its pivots or tau; else NULL */
+    int64_t cols;      /* right-hand sides to come: the factor may lie on a device; 0: not there */
 } gx_factor_choice;
 
 typedef struct gx_factor {
@@ -46,6 +48,11 @@ typedef struct gx_factor {
     const gx_aux *aux; /* of LU and QR: own_aux, or that of a stored factorisation */
     const void *tau;   /* of QR: aux's, in the dtype                              */
     gx_mat mat;        /* whatever holds the factor, or the triangle, as a source */
+    bool is_there;     /* on a device, where mat's data lie (factor_device.c)     */
+    gx_devcall on;
+    gx_err fault;            /* the device's first failure                                  */
+    const gx_mat *A;         /* of a factor there: borrowed, to be factored again ...       */
+    gx_factor_choice choice; /* ... on the host, where the device fails                     */
 } gx_factor;
 
 /*
@@ -66,6 +73,21 @@ gx_factor_kind gx_factor_choose(const gx_mat *A, const char **why);
 gx_code gx_factor_solve(gx_factor *factor, gx_trans trans, const gx_mat *B, gx_sink *X);
 
 void gx_factor_clear(gx_factor *factor); /* a cleared one is a no-op */
+
+/*
+** factor_device.c.  make: true: the factor is there, or the run has failed; false: it is the
+** host's turn, as it is where solve says so, which has then left the device.  clear: any factor.
+*/
+bool gx_factor_make_there(gx_factor *factor, const gx_mat *A, int64_t cols, bool is_guess);
+bool gx_factor_solve_there(gx_factor *factor, gx_trans trans, const gx_mat *B, gx_sink *X);
+void gx_factor_clear_there(gx_factor *factor);
+
+/* Its buffers there: the factor, right-hand sides, its diagonal, the kernels' own. */
+enum { GX_FACTOR_ITSELF, GX_FACTOR_COLUMNS, GX_FACTOR_DIAGONAL_ROW, GX_FACTOR_WORK };
+
+/* factor_apply.c.  A kernel call where the factor is; x = op(A)^-1 x, x (n x cols) there, too. */
+void gx_factor_call(gx_factor *factor, gx_kernel_id kernel, const gx_args *args);
+void gx_factor_apply(gx_factor *factor, gx_trans trans, void *x, int64_t cols);
 
 /* Has A, Hermitian, a Cholesky factorisation?  Whatever it computes is thrown away. */
 gx_code gx_factor_try_cholesky(gx_run *run, const gx_mat *A, bool *is_positive);

@@ -1,23 +1,12 @@
 /*
 ** Neighbours with a filter: rows that their codes rule out are not scored (knn_filter.h).
 **
-** Codes times their scale are x^ = x - e, |e| <= r, the residual that is kept of each row, and by
-** Cauchy and Schwarz |q.x - q.x^| <= |q| r.  So a product of codes with a query bounds each row's
-** merit from above and from below.  A row whose upper bound is below the k-th best lower bound is
+** A product of codes with a query bounds each row's merit from above and from below (knn_codes.h).
+** A row whose upper bound is below the k-th best lower bound is
 ** not among the k best.  What is left is scored from E as listed candidates are (knn_listed.c): the
 ** likeliest first, since the k-th best of their scores rules out most of the others.  The result is
-** that of the search among all rows, ties included.
-**
-** Queries become whole numbers of 16 bits, and GX_WHOLE multiplies exactly.  With t q = b + t d, in
-** terms of p = c.b, and of s, r and |x| of a row:
-**
-**   DOT      v = s p / t                     within |q| e
-**   COSINE   v = s p / (t |q| |x|)           within e / |x|
-**   SQUARED  v = 2 s p / t - |x|^2           within 2 |q| e + |x|^2 u;  the merit is v - |q|^2
-**
-** e = r + (|x| + r) (|d| / |q| + u).  u, 2^-20, is more than all roundings: of v, computed in f32,
-** of the facts of a row, which are f32, and of merits, in double.  Numbers whose products f32 might
-** not hold have no bounds: such rows are always scored, such queries search all rows.
+** that of the search among all rows, ties included.  Rows without bounds are always scored, queries
+** without bounds search all rows.
 **
 ** A pass over the codes (exec/pass.h): a unit is some rows, whose pairs that are left are folded
 ** into those of all.  Where too many rows cannot be told apart, all are searched.
@@ -26,6 +15,7 @@
 ** the caller says.
 */
 #include "knn_filter.h"
+#include "knn_codes.h"
 #include "knn_int.h"
 
 #include "dense.h"
@@ -47,8 +37,6 @@ enum { UNIT_BYTES = 4 << 20, PANEL_ROWS = 256, PANEL_QUERIES = 128 };
 
 /* Rows whose bounds are looked at together. */
 enum { GROUP = 16 };
-
-static const double ROUNDING = 0x1p-20;
 
 /* A row that may be among a query's best, and between what its v is. */
 typedef struct pair {
@@ -92,35 +80,15 @@ static int64_t padded(const sift *s)
 /* A query as whole numbers.  false: nothing is foretold of it. */
 static bool code_query(sift *s, int64_t j)
 {
-    static const double MOST_CODE[] = {[8] = 128, [4] = 8, [1] = 1};
-    const double *q = s->query + j * s->d;
-    int16_t *b = s->b + j * padded(s);
-    double square = 0, sum = 0, most = 0, rest = 0;
-    for (int64_t l = 0; l < s->d; l++) {
-        square += q[l] * q[l];
-        sum += fabs(q[l]);
-        most = fabs(q[l]) > most ? fabs(q[l]) : most;
-    }
-    double length = sqrt(square), code = MOST_CODE[gx_codes_bits(s->codes)];
-    if (!(length == 0 || (length >= 0x1p-50 && length <= 0x1p50))) {
+    gx_query_code code;
+    if (!gx_code_query(s->query + j * s->d, s->d, gx_codes_bits(s->codes), padded(s),
+                       s->args->metric, s->b + j * padded(s), &code)) {
         return false;
     }
-    // Sums of products fit 32 bits, numbers 16.
-    double room = ((double)INT32_MAX / code - (double)padded(s) - 1) / (sum == 0 ? 1 : sum);
-    double t = fmin(INT16_MAX / (most == 0 ? 1 : most), room);
-    if (!(t > 0)) {
-        return false;
-    }
-    for (int64_t l = 0; l < s->d; l++) {
-        double whole = rint(q[l] * t), off = q[l] - whole / t;
-        b[l] = (int16_t)whole;
-        rest += off * off;
-    }
-    bool is_cosine = s->args->metric == GX_METRIC_COSINE;
-    s->length[j] = length;
-    s->alpha[j] = (float)(length == 0 ? 0 : is_cosine ? 1 / (t * length) : 1 / t);
-    s->gamma[j] = (float)(is_cosine ? 1 : length);
-    s->off = fmax(s->off, length == 0 ? 0 : sqrt(rest) / length + ROUNDING);
+    s->length[j] = code.length;
+    s->alpha[j] = code.alpha;
+    s->gamma[j] = code.gamma;
+    s->off = fmax(s->off, code.off);
     return true;
 }
 
@@ -225,24 +193,6 @@ static size_t take_room(const sift *s, char *at, room *r)
     return used;
 }
 
-/* A, B, E and F of the rows, from their facts. */
-static void weigh_rows(const sift *s, const room *r, int64_t m)
-{
-    gx_metric metric = s->args->metric;
-    for (int64_t i = 0; i < m; i++) {
-        double scale = (double)r->scale[i], rest = (double)r->residual[i], x = (double)r->norm[i];
-        bool is_extreme = x != 0 && !(x >= 0x1p-50 && x <= 0x1p50);
-        double e = is_extreme ? INFINITY : rest + (x + rest) * s->off;
-        double two = metric == GX_METRIC_SQUARED ? 2 : 1;
-        double by = metric == GX_METRIC_COSINE ? x == 0 ? 0 : 1 / x : two;
-        bool has_square = metric == GX_METRIC_SQUARED;
-        r->a[i] = is_extreme ? 0 : (float)(scale * by);
-        r->b[i] = has_square && !is_extreme ? (float)-(x * x) : 0;
-        r->e[i] = !s->is_exact || x == 0 ? 0 : (float)(e * by);
-        r->f[i] = has_square && s->is_exact && !is_extreme ? (float)(x * x * ROUNDING) : 0;
-    }
-}
-
 static gx_code multiply(const sift *s, const int8_t *codes, int64_t m, int64_t ld, int64_t from,
                         int64_t k, int64_t j, int64_t n, int32_t *product, int64_t ldc, gx_err *err)
 {
@@ -271,7 +221,8 @@ static gx_code read_unit(const sift *s, gx_pass_thread *thread, int64_t i0, int6
     const gx_row_facts facts = {r->scale, r->residual, r->norm};
     GX_TRY(gx_pass_read_as(thread, base, i0, 0, m, GX_ROW_FACTS, GX_DTYPE_I8, r->bytes, m, err));
     GX_TRY(gx_row_facts_of(s->codes, i0, m, r->bytes, &facts, err));
-    weigh_rows(s, r, m);
+    const gx_row_weights weights = {r->a, r->b, r->e, r->f};
+    gx_weigh_rows(&facts, m, s->args->metric, s->off, s->is_exact, &weights);
     if (is_few(s)) {
         memset(r->product, 0, (size_t)(m * s->n) * sizeof *r->product);
     }
@@ -514,10 +465,7 @@ static double wanted(const sift *s, const gx_neighbours *out, int64_t j)
 {
     int64_t list = s->first - s->args->first + j;
     double worst = out->merit[list * out->count + out->count - 1];
-    double square = s->length[j] * s->length[j];
-    return s->args->metric != GX_METRIC_SQUARED || !isfinite(worst)
-               ? worst
-               : worst + square - (square - worst) * ROUNDING * ROUNDING;
+    return gx_code_wanted(s->args->metric, s->length[j], worst);
 }
 
 /* Up to `wide` of each query's, as candidates: n x wide, -1 where there are fewer; counts them. */

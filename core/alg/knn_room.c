@@ -217,7 +217,7 @@ static bool is_offered(const gx_knn_search *s, const gx_accel *accel, const char
 {
     gx_kernel_id kernel = s->args->C != NULL ? GX_MERIT : GX_NEAREST;
     *why = s->args->rows != NULL ? "a search among some rows is for the host alone"
-           : s->args->is_binary ? "hamming is for the host alone"
+           : s->args->is_binary  ? "hamming is for the host alone"
            : s->out->count > GX_NEAREST_MOST && s->args->C == NULL
                ? "lists of more than 1024 neighbours are for the host alone"
            : !gx_accel_offers(accel, kernel, s->dtype) ? "the device has no kernel for neighbours"
@@ -247,7 +247,9 @@ static bool prepare_alone(gx_knn_device *d, const gx_terms *host, gx_terms *term
     const char *why = NULL;
     if (!is_offered(d->s, d->on.accel, &why)) {
         if (why != NULL && gx_place_is_forced(d->s->run)) {
-            gx_stats_note(&d->s->run->ctx->stats, "computed on the CPU: %s", why);
+            const gx_about about = {.kind = GX_EVENT_FALLBACK_KERNEL,
+                                    .device = d->on.accel->info.name};
+            gx_stats_tell(&d->s->run->ctx->stats, &about, "computed on the CPU: %s", why);
         }
         return false;
     }

@@ -38,6 +38,10 @@ typedef struct gx_distance_args {
 /* The longest side of a tile of distances: what one thread computes at a time. */
 enum { GX_DISTANCE_TILE = 512 };
 
+/* The tiles of distances in numbers of dtype; 0: the default. */
+void gx_distance_tiles(gx_run *run, const gx_distance_args *args, gx_number dtype, int64_t *rows,
+                       int64_t *cols);
+
 /*
 ** C: rows of A x rows of B, each row of A beside each of B.  Differences are summed in double and
 ** rounded once; 3 m n d flops; m n d / 256 numbers are read.  COSINE is a product of normalised
@@ -54,8 +58,9 @@ typedef struct gx_kmeans_args {
     const gx_mat *A;
     int64_t k; /* 1 .. rows of A */
     int64_t seed;
-    int64_t iterations; /* at most                                                         */
-    double tolerance;   /* enough, where the sum of squares falls by less than this share  */
+    int64_t iterations;   /* at most                                                         */
+    double tolerance;     /* enough, where the sum of squares falls by less than this share  */
+    bool has_plain_seeds; /* rows at random: of many centres, where k-means++ takes longer    */
 } gx_kmeans_args;
 
 /*

@@ -92,6 +92,10 @@ static double lapack_pairs(gx_kernel_id kernel, const gx_args *args)
         return m * n * (m + n) / 2;
     case GX_SYTRF:
         return n * n * n / 6;
+    case GX_GEBAL: // a few rounds
+        return 10 * n * n;
+    case GX_UNCSD: // four bidiagonalised blocks and their vectors
+        return 12 * n * n * n;
     case GX_GEQP3:
         return 2 * m * n * least - (m + n) * least * least + least * least * least * 2 / 3;
     case GX_GESDD: // by R-bidiagonalisation where vectors are wanted (Golub & Van Loan)
@@ -153,36 +157,7 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_number dtype, const gx_args *args
         return gx_constraints_flops(args->constraints) * m;
     case GX_REDUCE:
         return (args->reduce_kind == GX_REDUCE_SUMSQ ? 2 : 1) * add * m * n;
-    case GX_TRSM:
-    case GX_TRMM:
-    case GX_POTRF:
-    case GX_GETRF:
-    case GX_GEQRF:
-    case GX_LARFT:
-    case GX_LARFB:
-    case GX_ORMQR:
-    case GX_ORGQR:
-    case GX_TPQRT:
-    case GX_TPMQRT:
-    case GX_SYEV:
-    case GX_GEEV:
-    case GX_GEES:
-    case GX_GESDD:
-    case GX_GGES:
-    case GX_GEHRD:
-    case GX_TRSYL:
-    case GX_SYTRF:
-    case GX_GEQP3:
-    case GX_FILL:
-    case GX_COPY:
-    case GX_TRANSPOSE:
-    case GX_SYMMETRIZE:
-    case GX_TRIANGLE:
-    case GX_LASWP:
-    case GX_TREXC:
-    case GX_CONVERT:
-    case GX_RANDOM:
-    case GX_KERNEL_COUNT:
+    default:
         break;
     }
     return (add + mul) * lapack_pairs(kernel, args); // 0 of what moves elements alone

@@ -22,7 +22,7 @@
 #include "nearest.h"
 #include "types.h"
 
-#define GX_BACKEND_ABI 17
+#define GX_BACKEND_ABI 19
 
 struct gx_random; /* random.h */
 
@@ -36,6 +36,7 @@ typedef struct gx_record gx_record;
 typedef struct gx_dev_info {
     char name[64];                      /* "cpu", "cuda:0 NVIDIA H200"                  */
     char driver[48];                    /* "CUDA 13.0, driver 13.0"; "" where there is none */
+    char uuid[48];                      /* "GPU-6d6f636b-..." as nvidia-smi -L; "" likewise */
     bool is_host;                       /* kernels take host pointers                   */
     size_t free_bytes, total_bytes;     /* the device's memory                          */
     double upload_bytes_per_s;          /* host to device; 0 when is_host               */
@@ -157,6 +158,11 @@ typedef enum gx_kernel_id {
     GX_SYTRF, /* triangle uplo of c = its factors by Bunch and Kaufman, pivots as LAPACK leaves
                      them, counted from 1; n x n; c is symmetric, or Hermitian for transa
                      CONJ_TRANS.  info is 0: a D that is singular is an answer                    */
+    GX_GEBAL, /* c = T^-1 c T, right = T, a permutation times powers of 2, so that rows and columns
+                     are of the same size and what is triangular already stands aside; n x n      */
+    GX_UNCSD, /* the CS decomposition of a unitary c, n x n, destroyed, whose upper left block is m
+                     x k: c = left [C -S; S C] right, left and right of two blocks each, n x n;
+                     values: the angles, min(m, n - m, k, n - k)                                  */
     GX_GEQP3, /* c = V\R, c(:, pivots) before = Q R, the diagonal of R descending; m x n; tau:
                      min(m, n); pivots: n, counted from 0                                         */
 
@@ -204,7 +210,8 @@ typedef enum gx_kernel_id {
     KERNEL(backend, WHOLE, whole) KERNEL(backend, SYEV, syev)                                      \
     KERNEL(backend, GEEV, geev) KERNEL(backend, GEES, gees) KERNEL(backend, TREXC, trexc)          \
     KERNEL(backend, GESDD, gesdd) KERNEL(backend, GGES, gges) KERNEL(backend, GEHRD, gehrd)        \
-    KERNEL(backend, TRSYL, trsyl) KERNEL(backend, SYTRF, sytrf) KERNEL(backend, GEQP3, geqp3)      \
+    KERNEL(backend, TRSYL, trsyl) KERNEL(backend, SYTRF, sytrf) KERNEL(backend, GEBAL, gebal)      \
+    KERNEL(backend, UNCSD, uncsd) KERNEL(backend, GEQP3, geqp3)      \
     KERNEL(backend, CONVERT, convert)                                                              \
     KERNEL(backend, RANDOM, random) KERNEL(backend, CIRCLE, circle)                       \
     KERNEL(backend, COMBINE, combine)                     \
@@ -334,7 +341,12 @@ typedef struct gx_backend {
     gx_code (*queue_create)(gx_dev *dev, gx_queue **queue, gx_err *err);
     void (*queue_free)(gx_dev *dev, gx_queue *queue);
     gx_code (*queue_wait)(gx_dev *dev, gx_queue *queue, gx_err *err); /* async errors show here */
-    gx_code (*queue_after)(gx_dev *dev, gx_queue *queue, gx_queue *earlier, gx_err *err);
+
+    /*
+    ** What is enqueued from now on is done before what other queues hold, or (false, as a queue
+    ** begins) among it; what the queue holds already comes first in any case.  NULL: no difference.
+    */
+    gx_code (*queue_prefer)(gx_dev *dev, gx_queue *queue, bool is_preferred, gx_err *err);
 
     /*
     ** Marks: points in queues, for a device with queues.  mark_set() puts the mark behind what has

@@ -20,6 +20,7 @@
 */
 #include "config.h"
 
+#include "events.h"
 #include "machine.h"
 
 #include <assert.h>
@@ -35,6 +36,7 @@ typedef enum kind {
     KIND_BACKEND,
     KIND_PROBE,
     KIND_PROGRESS,
+    KIND_EVENTS,
     KIND_DEVICES,
     KIND_FOLDER
 } kind;
@@ -103,6 +105,9 @@ static const row rows[GX_SETTING_COUNT] = {
     [GX_SET_LOCKED] = {KIND_BOOL, 0, 1,
         {"locked", "on/off", "SQL may set sizes and counts alone, up to their values at that time",
          "off"}},
+    [GX_SET_EVENTS] = {KIND_EVENTS, 0, 0,
+        {"events", "word", "what goes to gx_events and to SQLite's log: off, error, warning, or "
+         "info, each with those before it", "warning"}},
 };
 // clang-format on
 
@@ -220,6 +225,7 @@ static const char *const words[][4] = {
     [KIND_BACKEND] = {"auto", "cpu", "cuda", "reference"},
     [KIND_PROBE] = {"off", "on", "auto"},
     [KIND_PROGRESS] = {"off", "on"},
+    [KIND_EVENTS] = {"off", "error", "warning", "info"},
 };
 
 static const char *const choices[] = {
@@ -227,6 +233,7 @@ static const char *const choices[] = {
     [KIND_BACKEND] = "auto, cpu, cuda or reference",
     [KIND_PROBE] = "auto, on or off",
     [KIND_PROGRESS] = "off, on, or the name of an SQL function",
+    [KIND_EVENTS] = "off, error, warning or info",
 };
 
 static bool parse_word(kind of, const char *text, int64_t *number)
@@ -238,7 +245,7 @@ static bool parse_word(kind of, const char *text, int64_t *number)
             return true;
         }
     }
-    for (int i = 0; i < 6 && of != KIND_BACKEND; i++) {
+    for (int i = 0; i < 6 && of != KIND_BACKEND && of != KIND_EVENTS; i++) {
         if (equals(text, no_and_yes[i])) {
             *number = i % 2;
             return true;
@@ -318,6 +325,7 @@ static gx_code refuse(const row *def, const char *value, gx_err *err)
     case KIND_BACKEND:
     case KIND_PROBE:
     case KIND_PROGRESS:
+    case KIND_EVENTS:
         return gx_fail(err, GX_ARG, "%s must be %s, not '%.*s'", key, choices[def->kind],
                        def->kind == KIND_PROGRESS ? 70 : 40, value);
     case KIND_DEVICES:
@@ -370,6 +378,7 @@ static gx_code parse(const row *def, const char *value, int64_t *number, gx_err 
     case KIND_BOOL:
     case KIND_BACKEND:
     case KIND_PROBE:
+    case KIND_EVENTS:
         is_good = parse_word(def->kind, value, number);
         break;
     case KIND_DEVICES:
@@ -401,6 +410,7 @@ static void show(gx_config *config, gx_setting setting, const char *value)
     case KIND_BACKEND:
     case KIND_PROBE:
     case KIND_PROGRESS:
+    case KIND_EVENTS:
         if (words[rows[setting].kind][number] != NULL) { // else the name of an SQL function
             value = words[rows[setting].kind][number];
         }
@@ -516,7 +526,7 @@ gx_code gx_config_find(const char *key, gx_setting *setting, gx_err *err)
             return GX_OK;
         }
     }
-    char known[300] = "";
+    char known[400] = "";
     size_t used = 0;
     for (int i = 0; i < GX_SETTING_COUNT; i++) {
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i == 0 ? "" : ", ",
@@ -549,6 +559,7 @@ static void set_built_in(gx_config *config)
     number[GX_SET_FILES] = 1;
     number[GX_SET_PROFILE] = 1;
     number[GX_SET_DEVICES] = 1;
+    number[GX_SET_EVENTS] = GX_EVENTS_WARNING;
     for (int i = 0; i < GX_SETTING_COUNT; i++) {
         show(config, (gx_setting)i, rows[i].kind == KIND_FOLDER ? "" : "off");
     }

@@ -34,6 +34,7 @@ typedef enum gx_setting {
     GX_SET_DEVICES,             /* text: all, how many, or a list of numbers            */
     GX_SET_SUITESPARSE_PATH,    /* text: folder of SuiteSparse; "" = the loader's places */
     GX_SET_LOCKED,              /* bool: SQL may lower sizes and counts, and set no more */
+    GX_SET_EVENTS,              /* text: off, error, warning, info: gx_event_level of events.h */
     GX_SETTING_COUNT
 } gx_setting;
 

@@ -88,7 +88,8 @@ void gx_text_clean(char *text)
     }
 }
 
-gx_code gx_fail(gx_err *err, gx_code code, const char *format, ...)
+static gx_code fail(gx_err *err, gx_code code, unsigned long long bytes, const char *format,
+                    va_list args)
 {
     if (err == NULL) {
         return code;
@@ -97,16 +98,32 @@ gx_code gx_fail(gx_err *err, gx_code code, const char *format, ...)
         return err->code;
     }
     err->code = code;
+    err->bytes = bytes;
     char text[2 * sizeof err->text];
-    va_list args;
-    va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
-    va_end(args);
     gx_text_fit(text, strlen(text), err->text, sizeof err->text);
     return code;
 }
 
+gx_code gx_fail(gx_err *err, gx_code code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    gx_code kept = fail(err, code, 0, format, args);
+    va_end(args);
+    return kept;
+}
+
+gx_code gx_fail_bytes(gx_err *err, gx_code code, unsigned long long bytes, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    gx_code kept = fail(err, code, bytes, format, args);
+    va_end(args);
+    return kept;
+}
+
 gx_code gx_fail_nomem(gx_err *err, unsigned long long bytes, const char *what)
 {
-    return gx_fail(err, GX_NOMEM, "out of memory (%llu bytes for %s)", bytes, what);
+    return gx_fail_bytes(err, GX_NOMEM, bytes, "out of memory (%llu bytes for %s)", bytes, what);
 }

@@ -31,8 +31,9 @@ typedef enum gx_code {
 } gx_code;
 
 typedef struct gx_err {
-    gx_code code;   /* GX_OK until the first failure              */
-    char text[500]; /* one line, NUL-terminated, cut when longer  */
+    gx_code code;             /* GX_OK until the first failure              */
+    char text[500];           /* one line, NUL-terminated, cut when longer  */
+    unsigned long long bytes; /* of memory that was refused; 0: not known. Set by gx_fail() */
 } gx_err;
 
 /*
@@ -51,6 +52,10 @@ const char *gx_text_fit(const char *text, size_t bytes, char *shown, size_t room
 
 /* Make a text fit for a message: control characters become spaces, what is not UTF-8 '?'. */
 void gx_text_clean(char *text);
+
+/* The same where memory was refused: so many bytes of it. */
+gx_code gx_fail_bytes(gx_err *err, gx_code code, unsigned long long bytes, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* Record "out of memory (N bytes for WHAT)". */
 gx_code gx_fail_nomem(gx_err *err, unsigned long long bytes, const char *what);

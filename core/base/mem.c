@@ -51,9 +51,11 @@ static const size_t HUGE_PAGE = (size_t)2 << 20;
 static const size_t OVERREAD_BYTES = 64;
 
 typedef struct header {
-    size_t bytes; /* what was counted: the caller's bytes + HEADER_BYTES */
-    size_t room;  /* from base on                                        */
-    void *base;   /* what malloc() or aligned_alloc() returned           */
+    size_t bytes;          /* what was counted: the caller's bytes + HEADER_BYTES */
+    size_t room;           /* from base on                                        */
+    void *base;            /* what malloc() or aligned_alloc() returned           */
+    const gx_mem_key *key; /* of gx_mem_keep_freed(), or NULL              */
+    struct header *next;   /* of the governor's that are to be kept        */
 } header;
 
 struct gx_mem {
@@ -61,6 +63,7 @@ struct gx_mem {
     atomic_size_t used;  /* bytes                  */
     atomic_size_t peak;  /* bytes, largest used    */
     atomic_llong ns;     /* in large blocks' coming and going */
+    header *lent;        /* blocks that are kept when they are freed; under the pool's lock */
 };
 
 // Idle blocks -------------------------------------------------------------------------------------
@@ -229,10 +232,10 @@ gx_code gx_mem_reserve(gx_mem *mem, size_t bytes, const char *what, gx_err *err)
     size_t limit = atomic_load(&mem->limit), used = atomic_load(&mem->used);
     do {
         if (bytes > limit || used > limit - bytes) {
-            return gx_fail(err, GX_BUDGET,
-                           "%s needs %zu bytes but memory_limit leaves %zu of %zu: raise it with "
-                           "gx_config('memory_limit', ...)",
-                           what, bytes, used < limit ? limit - used : 0, limit);
+            return gx_fail_bytes(err, GX_BUDGET, bytes,
+                                 "%s needs %zu bytes but memory_limit leaves %zu of %zu: raise it "
+                                 "with gx_config('memory_limit', ...)",
+                                 what, bytes, used < limit ? limit - used : 0, limit);
         }
     } while (!atomic_compare_exchange_weak(&mem->used, &used, used + bytes));
     raise_peak(mem, used + bytes);
@@ -344,9 +347,24 @@ static void put_by(gx_mem *mem, void *ptr, idle block)
     atomic_fetch_add(&mem->ns, gx_now_ns() - start_ns);
 }
 
+/* It is being freed. */
+static void take_lent(gx_mem *mem, const header *block)
+{
+    pthread_mutex_lock(&pool.lock);
+    header **at = &mem->lent;
+    while (*at != NULL && *at != block) {
+        at = &(*at)->next;
+    }
+    *at = *at == NULL ? NULL : block->next;
+    pthread_mutex_unlock(&pool.lock);
+}
+
 void gx_mem_free(gx_mem *mem, void *ptr)
 {
-    if (ptr != NULL) {
+    if (ptr != NULL && mem != NULL && header_of(ptr)->key != NULL) {
+        take_lent(mem, header_of(ptr));
+        gx_mem_keep(mem, ptr, header_of(ptr)->key);
+    } else if (ptr != NULL) {
         put_by(mem, ptr, (idle){.base = header_of(ptr)->base, .room = header_of(ptr)->room});
     }
 }
@@ -361,6 +379,27 @@ void gx_mem_keep(gx_mem *mem, void *ptr, const gx_mem_key *key)
                       .owner = mem,
                       .key = *key});
     }
+}
+
+void gx_mem_keep_freed(gx_mem *mem, void *ptr, const gx_mem_key *key)
+{
+    header *h = header_of(ptr);
+    pthread_mutex_lock(&pool.lock);
+    h->key = key;
+    h->next = mem->lent;
+    mem->lent = h;
+    pthread_mutex_unlock(&pool.lock);
+}
+
+bool gx_mem_has_lent(gx_mem *mem, const gx_mem_key *key)
+{
+    pthread_mutex_lock(&pool.lock);
+    const header *h = mem->lent;
+    while (h != NULL && memcmp(h->key, key, sizeof *key) != 0) {
+        h = h->next;
+    }
+    pthread_mutex_unlock(&pool.lock);
+    return h != NULL;
 }
 
 void *gx_mem_claim(gx_mem *mem, const gx_mem_key *key, size_t bytes)
@@ -440,7 +479,13 @@ int64_t gx_mem_ns(const gx_mem *mem)
 
 size_t gx_mem_physical(void)
 {
-    return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    static atomic_size_t known; // asked once: it is a call of the system for each block otherwise
+    size_t bytes = atomic_load_explicit(&known, memory_order_relaxed);
+    if (bytes == 0) {
+        bytes = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+        atomic_store_explicit(&known, bytes, memory_order_relaxed);
+    }
+    return bytes;
 }
 
 size_t gx_mem_physical_free(void)

@@ -57,6 +57,12 @@ typedef struct gx_mem_key {
 } gx_mem_key;
 
 void gx_mem_keep(gx_mem *mem, void *ptr, const gx_mem_key *key); /* ptr NULL is a no-op */
+/*
+** From now on gx_mem_free() of the block keeps it under the key, which lies in it; has_lent: is a
+** block in use that will be kept under the key?
+*/
+void gx_mem_keep_freed(gx_mem *mem, void *ptr, const gx_mem_key *key);
+bool gx_mem_has_lent(gx_mem *mem, const gx_mem_key *key);
 void *gx_mem_claim(gx_mem *mem, const gx_mem_key *key, size_t bytes);
 size_t gx_mem_keeps(const gx_mem *mem); /* bytes that may stand idle: larger is not kept */
 

@@ -33,9 +33,11 @@
 
 #include "random_tables.h"
 
+#include <complex.h>
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof(a)[0]))
 
@@ -604,4 +606,34 @@ long double gx_beta_inverse(long double a, long double b, gx_tails tails, long d
     long double w = rough_beta(&c, tails);
     w = fabsl(w) > MOST_LOG ? w : solve(&c, tails, w);
     return from_odds(w, y);
+}
+
+// The logarithm of a complex gamma ----------------------------------------------------------------
+
+/*
+** Stirling's series where the real part is 7 or more; below that log gamma(z) = log gamma(z + 1) -
+** log z, whose logarithms are the principal ones.
+*/
+void gx_log_gamma(double z[2])
+{
+    static const double of_power[] = {1.0 / 12,    -1.0 / 360,       1.0 / 1260,
+                                      -1.0 / 1680, 1.0 / 1188,       -691.0 / 360360,
+                                      1.0 / 156,   -3617.0 / 122400, 43867.0 / 244188};
+    double complex x = CMPLX(z[0], z[1]), sum = 0, power, square;
+    if (z[1] == 0 && z[0] <= 0 && z[0] == floor(z[0])) {
+        z[0] = HUGE_VAL;
+        return;
+    }
+    for (int k = 0; creal(x) < 7 && k < 100007; k++, x += 1) {
+        sum += clog(x);
+    }
+    square = 1 / (x * x);
+    power = 1 / x;
+    double complex value = (x - 0.5) * clog(x) - x + 0.5 * log(2 * acos(-1.0)) - sum;
+    for (size_t k = 0; k < sizeof of_power / sizeof *of_power; k++, power *= square) {
+        value += of_power[k] * power;
+    }
+    bool is_told = creal(x) >= 7;
+    z[0] = is_told ? creal(value) : NAN;
+    z[1] = is_told ? cimag(value) : NAN;
 }

@@ -26,6 +26,14 @@ gx_tails gx_normal_tails(long double z);
 /* Where P(Z <= z) is p, in [0, 1], to about 1e-15 of z. */
 double gx_normal_quantile(double p);
 
+/*
+** The logarithm of gamma, continued from the positive numbers with a cut along the negative ones:
+** z, 2 doubles, becomes it.  Its error is some 1e-15, or that times itself where it is large.  Inf
+** at 0, -1, -2 ...; NaN where the real part is below -10^5.
+*/
+void gx_log_gamma(double z[2]);
+
+
 /* P(a, x) and Q(a, x): a > 0, x >= 0. */
 gx_tails gx_gamma_tails(long double a, long double x);
 

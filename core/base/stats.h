@@ -1,11 +1,14 @@
 /*
-** Counters of a connection, shown by the table gx_stats.  Thread-safe.
+** Counters of a connection, shown by the table gx_stats and by gx_metrics().  Thread-safe.
 **
-** A fallback is never silent: gx_stats_note() keeps the latest reason of each kind and counts it.
+** A fallback is never silent: gx_stats_note() keeps the latest reason of each kind and counts it,
+** and gx_stats_tell() makes an event of it too (events.h).
 */
 #ifndef GX_STATS_H
 #define GX_STATS_H
 
+#include "err.h"
+#include "events.h"
 #include "types.h"
 
 #include <stdatomic.h>
@@ -19,6 +22,7 @@
     COUNTER(TILES_READ, tiles_read, "count", "tile reads, whole or part")                          \
     COUNTER(TILES_WRITTEN, tiles_written, "count", "tile writes, whole or part")                   \
     COUNTER(HELPER_READS, helper_reads, "count", "of the tile reads, those by helper connections") \
+    COUNTER(KEPT_BYTES, kept_bytes, "bytes", "tile bytes found in memory from earlier calls")     \
     COUNTER(CACHE_HITS, cache_hits, "count", "blocks found in the cache")                          \
     COUNTER(CACHE_MISSES, cache_misses, "count", "blocks that had to be loaded")                   \
     COUNTER(SPILLS, spills, "count", "unfinished result blocks written out and read again")        \
@@ -77,6 +81,8 @@
             "on a device: time that steps waited for results to be written")                       \
     COUNTER(STALL_DEVICE_NS, stall_device_ns, "ns",                                                \
             "on a device: time that everything else waited for its kernels")                       \
+    COUNTER(TURN_NS, turn_ns, "ns",                                                                \
+            "on a device: time that kernels waited for those of other connections")                \
     COUNTER(READERS_IDLE_NS, readers_idle_ns, "ns",                                                \
             "on a device: time that readers had no buffer, summed")                                \
     COUNTER(WRITER_IDLE_NS, writer_idle_ns, "ns",                                                  \
@@ -94,9 +100,48 @@ typedef enum gx_counter {
 
 enum { GX_NOTE_COUNT = 16, GX_NOTE_BYTES = 160 };
 
+/*
+** Calls by operation, which is what runs are called by ("gx_matmul"; run.h).  GX_OPS_MOST is above
+** the number of SQL functions: what is called by other names beyond that is counted as "other".
+*/
+enum { GX_OPS_MOST = 512, GX_OP_BUCKETS = 8 };
+
+/* What each bucket ends with: the most nanoseconds, and the same in seconds as text. */
+typedef struct gx_op_bucket {
+    int64_t ns;
+    const char *seconds;
+} gx_op_bucket;
+extern const gx_op_bucket gx_op_buckets[GX_OP_BUCKETS];
+
+typedef enum gx_ran { GX_RAN_CPU, GX_RAN_REFERENCE, GX_RAN_CUDA, GX_RAN_COUNT } gx_ran;
+
+typedef struct gx_op_tally {
+    _Atomic int64_t calls[GX_RAN_COUNT];   /* by what they ran on                        */
+    _Atomic int64_t within[GX_OP_BUCKETS]; /* by how long they took; each call once      */
+    _Atomic int64_t ns;                    /* of all of them                             */
+} gx_op_tally;
+
+/* A device as this connection uses it, by its ordinal; those beyond GX_TALLIED_DEVICES are not. */
+enum { GX_TALLIED_DEVICES = 64 };
+
+typedef struct gx_device_tally {
+    _Atomic int64_t bytes, pinned_bytes; /* that the connection's pool has now              */
+    int64_t held_ns;                     /* time that calls had buffers of it: under `lock` */
+    int64_t since_ns;                    /* such a call began then; 0: there is none        */
+} gx_device_tally;
+
 typedef struct gx_stats {
     _Atomic int64_t counter[GX_COUNTER_COUNT];
-    _Atomic int lock; /* spin lock of note[]: notes are rare */
+    _Atomic int64_t event[GX_EVENT_KIND_COUNT]; /* put, at any level                       */
+    _Atomic int64_t failed[GX_CODE_COUNT];      /* calls that ended so                     */
+    _Atomic int64_t running;                    /* calls that have begun and not ended     */
+    gx_op_tally op[GX_OPS_MOST];
+    gx_device_tally device[GX_TALLIED_DEVICES];
+    int64_t connection;          /* its number in the process; 0: none      */
+    _Atomic(const char *) label; /* of the call that runs; static; or NULL  */
+    _Atomic int level;           /* gx_event_level: what is told                  */
+    _Atomic bool is_untold;      /* events have not gone to SQLite's log    */
+    _Atomic int lock;            /* spin lock of note[] and of times in device[]: both are rare */
     int notes;
     struct gx_note {
         char text[GX_NOTE_BYTES]; /* "readers: in-memory database" */
@@ -134,6 +179,49 @@ void gx_stats_note(gx_stats *stats, const char *format, ...) __attribute__((form
 /* Copy of the index-th remark, oldest first; false past the last. */
 bool gx_stats_note_get(gx_stats *stats, int index, struct gx_note *note);
 
+/* The same, and an event of that kind. */
+typedef struct gx_about {
+    gx_event_kind kind;
+    const char *device;       /* NULL: none                                                  */
+    unsigned long long bytes; /* 0: not known                                                */
+    const char *instead;      /* the event's text where the remark shows elements; else NULL */
+} gx_about;
+void gx_stats_tell(gx_stats *stats, const gx_about *about, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The event alone, with the failure's text and bytes.  stats NULL: no-op. */
+void gx_stats_event(gx_stats *stats, gx_event_kind kind, const char *device, const gx_err *err);
+
+/* That where the failure, which a statement gets, is one of memory or damage; else nothing. */
+void gx_stats_failure(gx_stats *stats, const gx_err *err);
+
+/* The kind of a fallback after such a failure of a device. */
+gx_event_kind gx_fallback_after(gx_code code);
+
+/*
+** A call begins (returns the label before it), and ends: by what it ran on, after ns, with err.
+** One thread at a time: the connection's.
+*/
+const char *gx_stats_begin(gx_stats *stats, const char *label);
+void gx_stats_end(gx_stats *stats, const char *label, const char *before, gx_ran ran, int64_t ns,
+                  const gx_err *err);
+
+/* The name of operation k of all that have run in the process; NULL: there are no more. */
+const char *gx_operation_name(int k);
+
+/* The connection holds the device from now on, and no longer; ordinal beyond the tally: no-op. */
+void gx_stats_hold(gx_stats *stats, int ordinal, bool is_held);
+void gx_stats_device_bytes(gx_stats *stats, int ordinal, size_t bytes, size_t pinned_bytes);
+
+/*
+** Add what one has counted to another, which nobody else uses meanwhile.  is_moved: and begin again
+** from zero (into may be NULL then); else what it has now is added too: device[].since_ns of the
+** other is how many hold the device.  A counter that is no sum is left out.
+*/
+void gx_stats_add_all(gx_stats *from, bool is_moved, gx_stats *into);
+bool gx_stats_is_sum(gx_counter counter);
+
+/* All to zero, and no remark any more; what it has now stays. */
 void gx_stats_reset(gx_stats *stats);
 
 /* Nanoseconds of a monotonic clock. */

@@ -11,6 +11,9 @@
 */
 #include "accel.h"
 
+#include "../run/totals.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +35,11 @@ static void close_queues(gx_accel *accel)
 
 static void destroy(gx_accel *accel)
 {
+    gx_turn_leave(&accel->turn);
     if (accel->dev != NULL) {
+        for (int k = 0; k < 2; k++) {
+            accel->backend->mark_free(accel->dev, accel->turn.mark[k]);
+        }
         close_queues(accel);
         gx_pool_free(accel->pool);
         accel->backend->close(accel->dev);
@@ -58,10 +65,11 @@ static void count_fault(gx_ctx *ctx, const gx_err *err)
     ctx->accel_reason[sizeof ctx->accel_reason - 1] = '\0';
 }
 
-/* No accelerator any more. */
-static void switch_off(gx_ctx *ctx, const gx_err *err)
+/* No accelerator any more; name: of the one that has failed, or NULL. */
+static void switch_off(gx_ctx *ctx, const char *name, const gx_err *err)
 {
-    gx_stats_note(&ctx->stats, "CUDA off for this connection: %s", err->text);
+    const gx_about about = {.kind = GX_EVENT_DEVICE_LOST, .device = name, .bytes = err->bytes};
+    gx_stats_tell(&ctx->stats, &about, "CUDA off for this connection: %s", err->text);
     count_fault(ctx, err);
     ctx->is_accel_off = true;
     gx_accel_close(ctx);
@@ -70,7 +78,7 @@ static void switch_off(gx_ctx *ctx, const gx_err *err)
 void gx_accel_leave_out(gx_ctx *ctx, gx_accel *accel, const gx_err *err)
 {
     if (accel == NULL || (accel == ctx->accel && accel->next == NULL)) {
-        switch_off(ctx, err);
+        switch_off(ctx, accel == NULL ? NULL : accel->info.name, err);
         return;
     }
     gx_accel **link = &ctx->accel;
@@ -79,7 +87,9 @@ void gx_accel_leave_out(gx_ctx *ctx, gx_accel *accel, const gx_err *err)
     }
     *link = accel->next;
     ctx->devices_lost |= (uint64_t)1 << (accel->ordinal % 64);
-    gx_stats_note(&ctx->stats, "%s is left out: %.180s", accel->info.name, err->text);
+    const gx_about about = {
+        .kind = GX_EVENT_DEVICE_LOST, .device = accel->info.name, .bytes = err->bytes};
+    gx_stats_tell(&ctx->stats, &about, "%s is left out: %.180s", accel->info.name, err->text);
     count_fault(ctx, err);
     destroy(accel);
 }
@@ -89,7 +99,7 @@ static gx_code measure(gx_ctx *ctx, gx_accel *accel, double seconds, double open
 {
     gx_device_profile measured = {.open_s = open_s};
     size_t limit = 0;
-    GX_TRY(gx_accel_limit(ctx, accel, &limit, err));
+    GX_TRY(gx_accel_limit(ctx, accel, 0, &limit, err));
     GX_TRY(gx_accel_measure(ctx, accel, seconds, limit, &measured, err));
     accel->profile = measured;
     gx_profile_keep_device(ctx, &accel->info, &measured);
@@ -115,6 +125,7 @@ static gx_code open_parts(gx_ctx *ctx, gx_accel *accel, int64_t start_ns, gx_err
     const gx_backend *backend = accel->backend;
     GX_TRY(backend->open(accel->ordinal, &accel->dev, err));
     GX_TRY(backend->info(accel->dev, &accel->info, err));
+    gx_totals_name_device(accel->ordinal, &accel->info);
     GX_TRY(backend->queue_create(accel->dev, &accel->up, err));
     GX_TRY(backend->queue_create(accel->dev, &accel->run, err));
     GX_TRY(backend->queue_create(accel->dev, &accel->down, err));
@@ -122,6 +133,7 @@ static gx_code open_parts(gx_ctx *ctx, gx_accel *accel, int64_t start_ns, gx_err
         GX_TRY(backend->queue_create(accel->dev, &accel->in, err));
     }
     GX_TRY(gx_pool_create(backend, accel->dev, ctx->mem, &ctx->stats, &accel->pool, err));
+    gx_pool_number(accel->pool, accel->ordinal);
     if (!borrow_profile(ctx, accel) && !gx_profile_device(ctx, &accel->info, &accel->profile)) {
         double open_s = start_ns == 0 ? GX_ACCEL_OPEN_S : (double)(gx_now_ns() - start_ns) * 1e-9;
         GX_TRY(measure(ctx, accel, GX_ACCEL_MEASURE_S, open_s, err));
@@ -129,6 +141,13 @@ static gx_code open_parts(gx_ctx *ctx, gx_accel *accel, int64_t start_ns, gx_err
     const char *said = getenv("GX_RESIDUES_FROM"); // for tests
     accel->profile.residues_from = said == NULL ? accel->profile.residues_from : atof(said);
     return GX_OK;
+}
+
+static void attend(gx_ctx *ctx, bool is_begun)
+{
+    for (gx_accel *accel = ctx->accel; accel != NULL; accel = accel->next) {
+        gx_turn_attend(&accel->turn, is_begun);
+    }
 }
 
 /* Opened behind the others. */
@@ -149,6 +168,9 @@ static gx_code open_accel(gx_ctx *ctx, int ordinal, int64_t start_ns, gx_err *er
         last = &(*last)->next;
     }
     *last = accel;
+    gx_turn_enter(&accel->turn, ordinal, accel->pool);
+    gx_turn_attend(&accel->turn, ctx->runs > 0);
+    ctx->attend = attend;
     return GX_OK;
 }
 
@@ -164,8 +186,14 @@ gx_accel *gx_accel_more(gx_ctx *ctx, int ordinal)
     }
     gx_err err = {0};
     if (open_accel(ctx, ordinal, 0, &err) != GX_OK) {
-        gx_stats_note(&ctx->stats, "device %d is left out: %.180s", ordinal, err.text);
-        if (err.code != GX_NOMEM) {
+        bool is_full = err.code == GX_NOMEM;
+        char name[16];
+        snprintf(name, sizeof name, "cuda:%d", ordinal);
+        const gx_about about = {.kind = is_full ? GX_EVENT_NOMEM_DEVICE : GX_EVENT_DEVICE_LOST,
+                                .device = name,
+                                .bytes = err.bytes};
+        gx_stats_tell(&ctx->stats, &about, "device %d is left out: %.180s", ordinal, err.text);
+        if (!is_full) {
             count_fault(ctx, &err);
             ctx->devices_lost |= bit;
         }
@@ -195,7 +223,8 @@ gx_accel *gx_accel_get(gx_ctx *ctx)
     const gx_backend *cuda = gx_device_cuda(ctx);
     if (cuda == NULL) {
         if (choice == GX_BACKEND_CUDA) { // from the environment: gx_config() refuses it
-            gx_stats_note(&ctx->stats, "computed on the CPU: %s", ctx->cuda_reason);
+            gx_stats_tell(&ctx->stats, &(gx_about){.kind = GX_EVENT_FALLBACK_ABSENT},
+                          "computed on the CPU: %s", ctx->cuda_reason);
         }
         return NULL; // gx_devices says why
     }
@@ -208,7 +237,9 @@ gx_accel *gx_accel_get(gx_ctx *ctx)
     }
     gx_code rc = open_accel(ctx, gx_accel_first(ctx), start_ns, &err);
     if (rc == GX_NOMEM) { // others have the memory now: the next call looks again
-        gx_stats_note(&ctx->stats, "computed on the CPU: %s", err.text);
+        const gx_about about = {.kind = GX_EVENT_FALLBACK_MEMORY, .bytes = err.bytes};
+        gx_stats_event(&ctx->stats, GX_EVENT_NOMEM_DEVICE, NULL, &err);
+        gx_stats_tell(&ctx->stats, &about, "computed on the CPU: %s", err.text);
         gx_stats_add(&ctx->stats, GX_STAT_DEVICE_FALLBACKS, 1);
     } else if (rc != GX_OK) {
         gx_accel_leave_out(ctx, NULL, &err);
@@ -227,21 +258,41 @@ gx_code gx_accel_remeasure(gx_ctx *ctx, gx_err *err)
     return rc;
 }
 
-gx_code gx_accel_limit(gx_ctx *ctx, gx_accel *accel, size_t *bytes, gx_err *err)
+/* What is free, and what the pool has of it. */
+static gx_code look(gx_accel *accel, bool is_anew, gx_err *err)
 {
     // The driver takes a tenth of a millisecond to answer, and more than some calls take.  What the
     // pool takes or gives back in between changes nothing; what others take it finds out in time.
     const int64_t FRESH_NS = 50000000;
     int64_t now_ns = gx_now_ns();
-    if (accel->seen_bytes == 0 || now_ns - accel->seen_ns > FRESH_NS) {
+    if (is_anew || accel->seen_bytes == 0 || now_ns - accel->seen_ns > FRESH_NS) {
         gx_dev_info now;
         GX_TRY(accel->backend->info(accel->dev, &now, err));
         accel->seen_bytes = now.free_bytes + gx_pool_device_bytes(accel->pool);
         accel->seen_ns = now_ns;
     }
-    size_t share = accel->seen_bytes / 5 * 4;
+    return GX_OK;
+}
+
+static size_t most_of(size_t bytes)
+{
+    return bytes / 5 * 4;
+}
+
+gx_code gx_accel_limit(gx_ctx *ctx, gx_accel *accel, double wanted, size_t *bytes, gx_err *err)
+{
     size_t limit = (size_t)ctx->config.number[GX_SET_DEVICE_MEMORY_LIMIT];
-    *bytes = limit > 0 && limit < share ? limit : share;
+    size_t share = gx_turn_share(&accel->turn, most_of(accel->info.total_bytes));
+    size_t fair = limit > 0 && limit < share ? limit : share;
+    GX_TRY(look(accel, false, err));
+    size_t most = most_of(accel->seen_bytes);
+    if (most < fair && (double)most < wanted) {
+        gx_turn_reclaim(&accel->turn, share, (fair - most) / 4 * 5);
+        GX_TRY(look(accel, true, err));
+        most = most_of(accel->seen_bytes);
+    }
+    most = gx_turn_is_short(&accel->turn) && share < most ? share : most;
+    *bytes = limit > 0 && limit < most ? limit : most;
     return GX_OK;
 }
 

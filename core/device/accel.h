@@ -11,6 +11,7 @@
 
 #include "device.h"
 #include "pool.h"
+#include "turn.h"
 
 /* From another device's memory to this one's. */
 typedef struct gx_link {
@@ -29,6 +30,7 @@ typedef struct gx_accel {
     gx_queue *down;   /* copies from the device               */
     gx_queue *in;     /* copies from other devices            */
     gx_pool *pool;
+    gx_turn turn; /* among the connections that use it */
     bool has_no_records; /* one could not be made: they are not tried again */
     gx_device_profile profile;     /* what it does per second     */
     gx_link link[GX_DEVICES_MOST]; /* by the other's ordinal      */
@@ -77,9 +79,10 @@ gx_accel *gx_accel_more(gx_ctx *ctx, int ordinal);
 
 /*
 ** Bytes of device memory that the connection may take in all: the setting device_memory_limit, and
-** never more than 80 % of what is free beside what it has already.
+** never more than 80 % of what is free beside what it has already.  Where that is less than its
+** share, and than the call wants, idle connections give theirs back first (turn.h).
 */
-gx_code gx_accel_limit(gx_ctx *ctx, gx_accel *accel, size_t *bytes, gx_err *err);
+gx_code gx_accel_limit(gx_ctx *ctx, gx_accel *accel, double wanted, size_t *bytes, gx_err *err);
 
 /* Wait for all queues: after a failure too, before buffers are given back. */
 static inline gx_code gx_device_settle(gx_accel *accel, gx_err *err)

@@ -61,7 +61,7 @@ bool gx_devcall_fits(gx_devcall *c)
             return true;
         }
     }
-    if (gx_accel_limit(c->run->ctx, c->accel, &c->limit, &err) != GX_OK) {
+    if (gx_accel_limit(c->run->ctx, c->accel, (double)all, &c->limit, &err) != GX_OK) {
         c->limit = 0; // not as many as when all is there
         gx_accel_leave_out(c->run->ctx, c->accel, &err);
         return false;
@@ -135,6 +135,7 @@ void gx_devcall_give(gx_devcall *c)
         c->mark[k] = NULL;
     }
     gx_pool_unstage(pool, &c->stage);
+    gx_turn_rest(&c->accel->turn);
     c->is_there = false;
 }
 
@@ -160,8 +161,7 @@ size_t gx_devcall_workspace(const gx_devcall *c, gx_kernel_id id, gx_number dtyp
 gx_code gx_devcall_kernel(const gx_devcall *c, gx_kernel_id id, gx_number dtype,
                           const gx_args *args, gx_err *err)
 {
-    const gx_accel *accel = c->accel;
-    GX_TRY(accel->backend->kernel[id][dtype](accel->dev, accel->run, args, err));
+    GX_TRY(gx_turn_kernel(c->run, c->accel, id, dtype, args, err));
     gx_stats_kernel(&c->run->ctx->stats, gx_kernel_flops(id, dtype, args), 0);
     return GX_OK;
 }

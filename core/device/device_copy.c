@@ -19,13 +19,17 @@
 void gx_device_give_up(gx_run *run, gx_accel *accel, const gx_err *err)
 {
     gx_ctx *ctx = run->ctx;
+    const gx_about about = {
+        .kind = gx_fallback_after(err->code), .device = accel->info.name, .bytes = err->bytes};
     gx_stats_add(&ctx->stats, GX_STAT_DEVICE_FALLBACKS, 1);
     if (err->code == GX_DEVICE) {
+        gx_stats_event(&ctx->stats, about.kind, about.device, err);
         gx_accel_leave_out(ctx, accel, err);
         return;
     }
-    gx_stats_note(&ctx->stats, "computed on the CPU: %s", err->text);
+    gx_stats_tell(&ctx->stats, &about, "computed on the CPU: %s", err->text);
     if (err->code == GX_NOMEM) {
+        gx_stats_event(&ctx->stats, GX_EVENT_NOMEM_DEVICE, about.device, err);
         gx_pool_trim(accel->pool);
     }
 }

@@ -49,11 +49,12 @@ static gx_code time_copies(gx_accel *to, gx_accel *from, void *dst, const void *
 ** What cannot be measured is taken for half of the host's links; a device that is gone shows
 ** later.
 */
-static void measure_link(gx_accel *to, size_t to_bytes, gx_accel *from, size_t from_bytes)
+static void measure_link(gx_ctx *ctx, gx_accel *to, size_t to_bytes, gx_accel *from,
+                         size_t from_bytes)
 {
     gx_link *link = &to->link[from->ordinal];
     void *dst = NULL, *src = NULL;
-    gx_err ignored = {0};
+    gx_err err = {0};
     double seconds;
     if (link->is_known) {
         return;
@@ -62,21 +63,27 @@ static void measure_link(gx_accel *to, size_t to_bytes, gx_accel *from, size_t f
     link->is_direct = to->backend->reaches != NULL && to->backend->reaches(to->dev, from->dev);
     double up = to->profile.upload_bytes_per_s, down = from->profile.download_bytes_per_s;
     link->bytes_per_s = (up < down ? up : down) / 2;
-    if (gx_pool_take(to->pool, LINK_BYTES, to_bytes, &dst, &ignored) == GX_OK &&
-        gx_pool_take(from->pool, LINK_BYTES, from_bytes, &src, &ignored) == GX_OK &&
-        time_copies(to, from, dst, src, &seconds, &ignored) == GX_OK) {
+    if (gx_pool_take(to->pool, LINK_BYTES, to_bytes, &dst, &err) == GX_OK &&
+        gx_pool_take(from->pool, LINK_BYTES, from_bytes, &src, &err) == GX_OK &&
+        time_copies(to, from, dst, src, &seconds, &err) == GX_OK) {
         link->bytes_per_s = COPIES * (double)LINK_BYTES / seconds;
+    }
+    if (err.code != GX_OK && err.code != GX_NOMEM) {
+        const gx_about about = {.kind = GX_EVENT_LINK, .device = to->info.name};
+        gx_stats_tell(&ctx->stats, &about, "the way from device %d to device %d: %.110s",
+                      from->ordinal, to->ordinal, err.text);
     }
     gx_pool_give(to->pool, dst, LINK_BYTES);
     gx_pool_give(from->pool, src, LINK_BYTES);
 }
 
-static void measure_links(const gx_fleet *fleet)
+static void measure_links(gx_ctx *ctx, const gx_fleet *fleet)
 {
     for (int i = 0; i < fleet->count; i++) {
         for (int j = 0; j < fleet->count; j++) {
             if (i != j) {
-                measure_link(fleet->accel[i], fleet->bytes[i], fleet->accel[j], fleet->bytes[j]);
+                measure_link(ctx, fleet->accel[i], fleet->bytes[i], fleet->accel[j],
+                             fleet->bytes[j]);
             }
         }
     }
@@ -123,14 +130,14 @@ void gx_fleet_gather(gx_ctx *ctx, gx_fleet *fleet)
         if (accel == NULL || is_member(fleet, accel)) {
             continue;
         }
-        if (gx_accel_limit(ctx, accel, &bytes, &err) != GX_OK) {
+        if (gx_accel_limit(ctx, accel, 0, &bytes, &err) != GX_OK) {
             gx_accel_leave_out(ctx, accel, &err);
             continue;
         }
         fleet->accel[fleet->count] = accel;
         fleet->bytes[fleet->count++] = bytes;
     }
-    measure_links(fleet);
+    measure_links(ctx, fleet);
 }
 
 /* Whoever does not answer; a call that the device has nothing to do for. */
@@ -211,7 +218,12 @@ bool gx_fleet_goes_on(gx_ctx *ctx, gx_fleet *fleet, int culprit, const gx_err *e
     }
     const gx_accel *accel = fleet->accel[culprit];
     gx_stats_add(&ctx->stats, GX_STAT_DEVICES_LOST, 1);
-    gx_stats_note(&ctx->stats, "%s is left out of a program: %.150s", accel->info.name, err->text);
+    bool is_full = err->code == GX_NOMEM;
+    const gx_about about = {.kind = is_full ? GX_EVENT_NOMEM_DEVICE : gx_fallback_after(err->code),
+                            .device = accel->info.name,
+                            .bytes = err->bytes};
+    gx_stats_tell(&ctx->stats, &about, "%s is left out of a program: %.150s", accel->info.name,
+                  err->text);
     gx_pool_trim(accel->pool);
     *avoided |= (uint64_t)1 << (accel->ordinal % 64);
     gx_fleet_avoid(fleet, *avoided);

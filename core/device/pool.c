@@ -40,7 +40,6 @@ typedef struct table {
     int count;
 } table;
 
-
 struct gx_pool {
     const gx_backend *backend;
     gx_dev *dev;
@@ -51,7 +50,26 @@ struct gx_pool {
     int64_t tick;
     int64_t program; /* how many there have been */
     gx_growth grown; /* in the latest            */
+    int ordinal;     /* in stats; -1: in none    */
+    int64_t lent;    /* device buffers           */
 };
+
+/* What the pool has, in its connection's counters. */
+static void tally(const gx_pool *pool)
+{
+    gx_stats_device_bytes(pool->stats, pool->ordinal, pool->device_bytes, pool->pinned_bytes);
+}
+
+/* A call has so many device buffers more: with the first one it holds the device. */
+static void lend(gx_pool *pool, int more)
+{
+    int64_t before = pool->lent;
+    pool->lent += more;
+    assert(pool->lent >= 0);
+    if ((before == 0) != (pool->lent == 0)) {
+        gx_stats_hold(pool->stats, pool->ordinal, pool->lent > 0);
+    }
+}
 
 gx_code gx_pool_create(const gx_backend *backend, gx_dev *dev, gx_mem *mem, gx_stats *stats,
                        gx_pool **pool, gx_err *err)
@@ -64,7 +82,13 @@ gx_code gx_pool_create(const gx_backend *backend, gx_dev *dev, gx_mem *mem, gx_s
     (*pool)->dev = dev;
     (*pool)->mem = mem;
     (*pool)->stats = stats;
+    (*pool)->ordinal = -1;
     return GX_OK;
+}
+
+void gx_pool_number(gx_pool *pool, int ordinal)
+{
+    pool->ordinal = ordinal;
 }
 
 void gx_pool_free(gx_pool *pool)
@@ -192,6 +216,7 @@ static void unpin(gx_pool *pool, const idle *item)
     assert(item->bytes <= pool->pinned_bytes);
     pool->backend->unpin(pool->dev, item->data);
     pool->pinned_bytes -= item->bytes;
+    tally(pool);
 }
 
 /* Is there room in the budget for so many bytes more?  Idle buffers make it. */
@@ -221,11 +246,17 @@ static void *pin(gx_pool *pool, size_t bucket, size_t budget)
     while (table_aged(&pool->pinned, pool->program - AGE_MOST, &old)) {
         unpin(pool, &old);
     }
-    if (!has_pinned_room(pool, bucket, budget) ||
-        pool->backend->pin(pool->dev, bucket, &data, NULL) != GX_OK) {
+    gx_err refusal = {0};
+    if (!has_pinned_room(pool, bucket, budget)) {
+        return NULL;
+    }
+    if (pool->backend->pin(pool->dev, bucket, &data, &refusal) != GX_OK) {
+        refusal.bytes = bucket;
+        gx_stats_event(pool->stats, GX_EVENT_NOMEM_PINNED, NULL, &refusal);
         return NULL;
     }
     pool->pinned_bytes += bucket;
+    tally(pool);
     assert(pool->pinned_bytes <= budget);
     pool->grown.pinned_bytes += (double)bucket;
     return data;
@@ -295,6 +326,7 @@ static void release(gx_pool *pool, void *data, size_t bytes)
     assert(bytes <= pool->device_bytes);
     (*pool->backend->free)(pool->dev, data);
     pool->device_bytes -= bytes;
+    tally(pool);
 }
 
 /* Give the device the idle buffer, or else the kept block, that was used longest ago. */
@@ -327,21 +359,24 @@ gx_code gx_pool_take(gx_pool *pool, size_t bytes, size_t limit, void **buffer, g
     size_t bucket = gx_pool_rounded(bytes);
     *buffer = table_take(&pool->device, bucket);
     if (*buffer != NULL) {
+        lend(pool, 1);
         return GX_OK;
     }
     release_aged(pool);
     while ((bucket > limit || pool->device_bytes > limit - bucket) && release_one(pool)) {
     }
     if (bucket > limit || pool->device_bytes > limit - bucket) {
-        return gx_fail(err, GX_NOMEM,
-                       "%zu bytes of device memory: device_memory_limit leaves %zu of %zu", bytes,
-                       limit > pool->device_bytes ? limit - pool->device_bytes : 0, limit);
+        return gx_fail_bytes(err, GX_NOMEM, bytes,
+                             "%zu bytes of device memory: device_memory_limit leaves %zu of %zu",
+                             bytes, limit > pool->device_bytes ? limit - pool->device_bytes : 0,
+                             limit);
     }
     gx_err refusal = {0};
     gx_code rc = pool->backend->alloc(pool->dev, bucket, buffer, &refusal);
     if (rc == GX_NOMEM && (pool->device.count > 0 || pool->kept.count > 0)) { // others use it too
-        gx_stats_note(pool->stats, "device memory: what earlier calls left is given back: %s",
-                      refusal.text);
+        const gx_about about = {.kind = GX_EVENT_NOMEM_DEVICE, .bytes = bucket};
+        gx_stats_tell(pool->stats, &about,
+                      "device memory: what earlier calls left is given back: %s", refusal.text);
     }
     while (rc == GX_NOMEM && release_one(pool)) {
         refusal = (gx_err){0};
@@ -349,20 +384,20 @@ gx_code gx_pool_take(gx_pool *pool, size_t bytes, size_t limit, void **buffer, g
     }
     if (rc != GX_OK) {
         *buffer = NULL;
-        return gx_fail(err, rc, "%s", refusal.text);
+        return gx_fail_bytes(err, rc, rc == GX_NOMEM ? bucket : 0, "%s", refusal.text);
     }
+    lend(pool, 1);
     pool->device_bytes += bucket;
+    tally(pool);
     assert(pool->device_bytes <= limit);
     pool->grown.device_bytes += (double)bucket;
     pool->grown.device_buffers++;
     return GX_OK;
 }
 
-void gx_pool_give(gx_pool *pool, void *buffer, size_t bytes)
+/* A buffer that no call has becomes an idle one. */
+static void put_idle(gx_pool *pool, void *buffer, size_t bytes)
 {
-    if (buffer == NULL) {
-        return;
-    }
     idle old;
     if (pool->device.count == IDLE_MOST && table_oldest(&pool->device, &old)) {
         release(pool, old.data, old.bytes);
@@ -372,12 +407,29 @@ void gx_pool_give(gx_pool *pool, void *buffer, size_t bytes)
     assert(is_sound(pool));
 }
 
+void gx_pool_give(gx_pool *pool, void *buffer, size_t bytes)
+{
+    if (buffer != NULL) {
+        put_idle(pool, buffer, bytes);
+        lend(pool, -1);
+    }
+}
+
 void gx_pool_foresee(const gx_pool *pool, size_t bytes, int64_t count, gx_growth *growth)
 {
     size_t bucket = gx_pool_rounded(bytes);
     int64_t missing = gx_max(0, count - table_count(&pool->device, bucket));
     growth->device_buffers += (double)missing;
     growth->device_bytes += (double)missing * (double)bucket;
+}
+
+size_t gx_pool_shrink(gx_pool *pool, size_t least, size_t bytes)
+{
+    size_t before = pool->device_bytes;
+    while (pool->lent == 0 && pool->device_bytes > least && before - pool->device_bytes < bytes &&
+           release_one(pool)) {
+    }
+    return before - pool->device_bytes;
 }
 
 void gx_pool_trim(gx_pool *pool)
@@ -427,6 +479,7 @@ void *gx_pool_claim(gx_pool *pool, const gx_block_key *key, size_t bytes)
     }
     void *data = pool->kept.item[k].data;
     pool->kept.item[k] = pool->kept.item[--pool->kept.count];
+    lend(pool, 1);
     return data;
 }
 
@@ -437,7 +490,7 @@ static void forget_past(gx_pool *pool, uint64_t now)
         idle past = pool->kept.item[k];
         if (gx_stamp_is_past(past.key.file, now)) {
             pool->kept.item[k] = pool->kept.item[--pool->kept.count];
-            gx_pool_give(pool, past.data, past.bytes);
+            put_idle(pool, past.data, past.bytes);
         }
     }
 }
@@ -453,6 +506,7 @@ void gx_pool_keep(gx_pool *pool, const gx_block_key *key, void *buffer, size_t b
     }
     pool->kept.item[pool->kept.count++] =
         (idle){buffer, gx_pool_rounded(bytes), ++pool->tick, pool->program, *key};
+    lend(pool, -1);
     assert(is_sound(pool));
 }
 
@@ -460,6 +514,6 @@ void gx_pool_forget(gx_pool *pool)
 {
     while (pool->kept.count > 0) {
         idle *block = &pool->kept.item[--pool->kept.count];
-        gx_pool_give(pool, block->data, block->bytes);
+        put_idle(pool, block->data, block->bytes);
     }
 }

@@ -20,6 +20,9 @@ gx_code gx_pool_create(const gx_backend *backend, gx_dev *dev, gx_mem *mem, gx_s
                        gx_pool **pool, gx_err *err);
 void gx_pool_free(gx_pool *pool); /* everything in it; NULL is a no-op */
 
+/* The device's ordinal: what the pool has, and how long calls hold it, is in stats from now on. */
+void gx_pool_number(gx_pool *pool, int ordinal);
+
 /* What had to be allocated, not found in the pool. */
 typedef struct gx_growth {
     double pinned_bytes, device_bytes;
@@ -74,6 +77,12 @@ void gx_pool_give(gx_pool *pool, void *buffer, size_t bytes); /* NULL is a no-op
 
 /* Add what taking so many buffers of a size would allocate. */
 void gx_pool_foresee(const gx_pool *pool, size_t bytes, int64_t count, gx_growth *growth);
+
+/*
+** Give idle and kept buffers back to the device until so many bytes are freed or the pool has no
+** more than `least`; none while any is lent.  What was freed.
+*/
+size_t gx_pool_shrink(gx_pool *pool, size_t least, size_t bytes);
 
 /* Give everything idle or kept back to the device and the system. */
 void gx_pool_trim(gx_pool *pool);

@@ -608,7 +608,8 @@ static bool make_ready(gx_xd *x, gx_err *err)
             *err = refusal;
             return false;
         }
-        gx_stats_note(&x->run->ctx->stats, "device memory: fewer blocks: %s", refusal.text);
+        const gx_about about = {.kind = GX_EVENT_NOMEM_DEVICE, .bytes = refusal.bytes};
+        gx_stats_tell(&x->run->ctx->stats, &about, "device memory: fewer blocks: %s", refusal.text);
         left[short_of] = 0;
         for (int32_t s = 0; s < got; s++) {
             int32_t slot = x->slots.first[short_of] + s;

@@ -321,20 +321,36 @@ static void attend(exec *x, bool is_computer)
     pthread_mutex_unlock(&x->lock);
 }
 
+/* Little to read, nothing to store: there is nothing to do beside the steps. */
+static bool has_little_beside(const exec *x)
+{
+    const double LITTLE = 16 << 20;
+    bool stores = false;
+    for (int k = 0; k < x->prog->operands; k++) {
+        const gx_sink *sink = x->prog->operand[k].sink;
+        stores = stores || (sink != NULL && sink->is_stored);
+    }
+    return x->stream == NULL && !stores &&
+           (double)x->prog->blocks * (double)x->prog->slot_bytes < LITTLE;
+}
+
 static void run_steps(exec *x)
 {
     gx_err err = {0};
     pthread_t computer;
-    int threads = (int)x->run->ctx->config.number[GX_SET_THREADS];
+    int threads = gx_run_threads(x->run);
     if (gx_prog_is_small(x->prog)) {
         attend(x, true);
         return;
     }
+    bool is_alone = has_little_beside(x);
     if (gx_team_create(threads, x->run->ctx->mem, poll_run, x->run, &x->team, &err) != GX_OK) {
         gx_run_fail(x->run, &err);
         return;
     }
-    if (!gx_thread_start(&computer, compute, x)) {
+    if (is_alone) {
+        attend(x, true);
+    } else if (!gx_thread_start(&computer, compute, x)) {
         gx_stats_note(&x->run->ctx->stats, "compute: the system refused a thread");
         attend(x, true);
     } else {

@@ -376,7 +376,7 @@ static gx_code run_kernel(gx_xd *x, int32_t t, gx_err *err)
     args.work = device->on.hold[GX_XD_WORK].data;
     args.info = x->info != NULL ? &x->info[t] : &info;
     gx_stats_kernel(&x->run->ctx->stats, gx_kernel_flops(kind->kernel, dtype, &args), 0);
-    GX_TRY(accel->backend->kernel[kind->kernel][dtype](accel->dev, accel->run, &args, err));
+    GX_TRY(gx_turn_kernel(x->run, device->on.accel, kind->kernel, dtype, &args, err));
     if ((kind->kernel == GX_POTRF || kind->kernel == GX_GETRF) && x->info == NULL) {
         int64_t start_ns = gx_now_ns();
         GX_TRY(accel->backend->queue_wait(accel->dev, accel->run, err)); // info, pivots
@@ -558,7 +558,7 @@ static void run_threads(gx_xd *x)
     bool is_conducted = gx_thread_start(&conductor, conduct, x);
     bool is_carried = gx_thread_start(&carrier, carry, x);
     if (!is_conducted || !is_carried) {
-        gx_xd_fault(x, 0, &(gx_err){GX_NOMEM, "the system refused a thread"});
+        gx_xd_fault(x, 0, &(gx_err){.code = GX_NOMEM, .text = "the system refused a thread"});
     }
     attend(x);
     if (is_conducted) {

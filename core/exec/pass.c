@@ -126,7 +126,7 @@ static gx_code read_now(const job *x, const request *r, gx_reader *reader, gx_er
 static gx_code read_request(gx_pass_thread *t, const request *r, gx_err *err)
 {
     gx_reader *reader = t->helper != NULL ? gx_helper_reader(t->helper, r->source) : t->own;
-    return reader != NULL || gx_mat_base_stored(r->source) == NULL
+    return reader != NULL || !gx_mat_wants_reader(r->source)
                ? read_now(t->job, r, reader, err)
                : ask_caller(t, r, err);
 }
@@ -143,6 +143,17 @@ gx_code gx_pass_read_as(gx_pass_thread *t, const gx_mat *source, int64_t i0, int
     request r = {
         .source = source, .i0 = i0, .j0 = j0, .m = m, .n = n, .ld = ld, .as = as, .dst = dst};
     return read_request(t, &r, err);
+}
+
+gx_code gx_pass_take(gx_pass_thread *t, const gx_mat *source, int64_t i0, int64_t j0, int64_t m,
+                     int64_t n, gx_dtype as, void *own, const void **at, int64_t *ld, gx_err *err)
+{
+    if (gx_mat_lend(source, i0, j0, m, n, as, at, ld)) {
+        return GX_OK;
+    }
+    *at = own;
+    *ld = m;
+    return gx_pass_read_as(t, source, i0, j0, m, n, as, own, m, err);
 }
 
 gx_code gx_pass_read_piece(gx_pass_thread *t, const gx_mat *source, int64_t piece, void *block,
@@ -366,7 +377,7 @@ static gx_code join(void *arg, int64_t piece, int member, gx_err *err)
 static bool has_stored(const gx_pass *pass)
 {
     for (int k = 0; k < pass->source_count; k++) {
-        if (pass->sources[k] != NULL && gx_mat_base_stored(pass->sources[k]) != NULL) {
+        if (pass->sources[k] != NULL && gx_mat_wants_reader(pass->sources[k])) {
             return true;
         }
     }

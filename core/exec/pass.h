@@ -65,6 +65,14 @@ gx_code gx_pass_read(gx_pass_thread *thread, const gx_mat *source, int64_t i0, i
 gx_code gx_pass_read_as(gx_pass_thread *thread, const gx_mat *source, int64_t i0, int64_t j0,
                         int64_t m, int64_t n, gx_dtype as, void *dst, int64_t ld, gx_err *err);
 
+/*
+** The same as they lie in memory (gx_mat_lend()), or read into own, m rows of it: *at is where they
+** are, columns *ld elements apart.
+*/
+gx_code gx_pass_take(gx_pass_thread *thread, const gx_mat *source, int64_t i0, int64_t j0,
+                     int64_t m, int64_t n, gx_dtype as, void *own, const void **at, int64_t *ld,
+                     gx_err *err);
+
 /* gx_sparse_read() from there: a piece of a sparse matrix (sparse.h). */
 gx_code gx_pass_read_piece(gx_pass_thread *thread, const gx_mat *source, int64_t piece, void *block,
                            gx_csr *csr, gx_err *err);

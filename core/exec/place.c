@@ -108,14 +108,14 @@ void gx_place_owe(gx_run *run, double flops, gx_number dtype)
     }
 }
 
-/* The device, opened where it is not, with what it may take of its memory. */
-static gx_accel *take_device(gx_run *run, size_t *device_bytes)
+/* The device, opened where it is not, with what it may take of its memory; wanted: bytes, about. */
+static gx_accel *take_device(gx_run *run, double wanted, size_t *device_bytes)
 {
     gx_ctx *ctx = run->ctx;
     run->is_irregular |= gx_accel_opened(ctx) == NULL; // a call that opens it is no measure
     gx_accel *accel = gx_accel_get(ctx);
     gx_err err = {0};
-    while (accel != NULL && gx_accel_limit(ctx, accel, device_bytes, &err) != GX_OK) {
+    while (accel != NULL && gx_accel_limit(ctx, accel, wanted, device_bytes, &err) != GX_OK) {
         gx_accel_leave_out(ctx, ctx->accel, &err);
         err = (gx_err){0};
         accel = gx_accel_opened(ctx); // the next one, or none
@@ -140,7 +140,8 @@ gx_accel *gx_place_candidate(gx_run *run, double flops, gx_number dtype, size_t 
         }
     }
     ctx->owed_s = 0;
-    gx_accel *accel = take_device(run, device_bytes);
+    const double n = cbrt(flops / 2); // of a square product
+    gx_accel *accel = take_device(run, 3 * n * n * (double)gx_number_bytes(dtype), device_bytes);
     return accel != NULL && gx_accel_offers(accel, GX_GEMM, dtype) ? accel : NULL;
 }
 
@@ -158,7 +159,8 @@ gx_accel *gx_place_saving(gx_run *run, double saving_s, size_t *device_bytes)
         }
     }
     ctx->owed_s = 0;
-    return take_device(run, device_bytes);
+    const double LONG_S = 0.1; // what the call wants will be known later
+    return take_device(run, saving_s > LONG_S ? INFINITY : 0, device_bytes);
 }
 
 gx_accel *gx_place_for(gx_run *run, double host_s, size_t *device_bytes)
@@ -213,7 +215,8 @@ bool gx_place_is_worth_it(gx_devcall *call, double host_s, const gx_terms *now,
 bool gx_place_has_no_room(const gx_devcall *call, const char *what, const char *label)
 {
     if (gx_devcall_is_open(call)) {
-        gx_stats_note(&call->run->ctx->stats,
+        const gx_about about = {.kind = GX_EVENT_FALLBACK_MEMORY, .device = call->accel->info.name};
+        gx_stats_tell(&call->run->ctx->stats, &about,
                       "computed on the CPU: %zu bytes of device memory do not hold %s%s",
                       call->limit, what, label);
     }
@@ -223,7 +226,7 @@ bool gx_place_has_no_room(const gx_devcall *call, const char *what, const char *
 gx_accel *gx_place_look(gx_run *run, size_t *device_bytes)
 {
     *device_bytes = 0;
-    return is_allowed(run) ? take_device(run, device_bytes) : NULL;
+    return is_allowed(run) ? take_device(run, 0, device_bytes) : NULL;
 }
 
 // Several devices ---------------------------------------------------------------------------------
@@ -302,15 +305,18 @@ static bool predict(gx_prog *prog, gx_run *run, gx_fleet *fleet, gx_terms *terms
     const gx_accel *accel = fleet->accel[0];
     if (!gx_prog_is_offered(prog, accel, &missing)) {
         if (gx_place_is_forced(run)) {
-            gx_stats_note(&run->ctx->stats, "computed on the CPU: %s has no kernel %s of %s",
-                          accel->backend->name, missing, gx_number_name(gx_prog_dtype(prog)));
+            const gx_about about = {.kind = GX_EVENT_FALLBACK_KERNEL, .device = accel->info.name};
+            gx_stats_tell(&run->ctx->stats, &about,
+                          "computed on the CPU: %s has no kernel %s of %s", accel->backend->name,
+                          missing, gx_number_name(gx_prog_dtype(prog)));
         }
         return false;
     }
     gx_cost cost;
     if (!predict_spread(prog, fleet, &cost, terms)) {
         if (gx_place_is_forced(run)) {
-            gx_stats_note(&run->ctx->stats,
+            const gx_about about = {.kind = GX_EVENT_FALLBACK_MEMORY, .device = accel->info.name};
+            gx_stats_tell(&run->ctx->stats, &about,
                           "computed on the CPU: blocks too large for %zu bytes of device memory",
                           fleet->bytes[0]);
         }
@@ -379,9 +385,10 @@ bool gx_prog_run_spread(gx_prog *prog, gx_fleet *fleet)
         return true;
     }
     uint64_t avoided = 0;
+    gx_err err = {0};
     while (fleet->count > 0) {
         int culprit = 0;
-        gx_err err = {0};
+        err = (gx_err){0};
         gx_prog_spread(prog, fleet);
         if (!gx_ok(run) || gx_exec_device(prog, fleet, &culprit, &err)) {
             return true;
@@ -392,11 +399,12 @@ bool gx_prog_run_spread(gx_prog *prog, gx_fleet *fleet)
         gx_place_restart(run);
         if (fleet->count == 0) {
             size_t bytes = 0;
-            gx_accel *next = take_device(run, &bytes);
+            gx_accel *next = take_device(run, 0, &bytes);
             gx_fleet_single(fleet, next, bytes);
         }
     }
     gx_stats_add(&run->ctx->stats, GX_STAT_DEVICE_FALLBACKS, 1);
+    gx_stats_event(&run->ctx->stats, gx_fallback_after(err.code), NULL, &err);
     return false;
 }
 

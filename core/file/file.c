@@ -154,7 +154,8 @@ static gx_code advance_run(void *arg, double bytes, double total, gx_err *err)
 static void note_run(void *arg, const char *text)
 {
     gx_run *run = ((sink_target *)arg)->run;
-    gx_stats_note(&run->ctx->stats, "%s: %s", run->label, text);
+    const gx_about about = {.kind = GX_EVENT_REMARK, .instead = "a remark on a file, in gx_stats"};
+    gx_stats_tell(&run->ctx->stats, &about, "%s: %s", run->label, text);
 }
 
 static void name_sink(void *arg, char *names)

@@ -8,6 +8,7 @@
 ** transposes pass through a bounce buffer on the stack.
 */
 #include "composite.h"
+#include "kept.h"
 #include "sparse.h"
 
 #include <string.h>
@@ -141,6 +142,7 @@ void gx_mat_clear(gx_mat *mat, gx_mem *mem)
 {
     gx_mem_free(mem, mat->owned);
     mat->owned = NULL;
+    mat->kept = NULL;
     mat->data = NULL;
 }
 
@@ -168,6 +170,17 @@ const gx_mat *gx_mat_base_stored(const gx_mat *mat)
     return gx_mat_base_number(mat, 0);
 }
 
+bool gx_mat_wants_reader(const gx_mat *mat)
+{
+    const gx_mat *base;
+    for (int64_t k = 0; (base = gx_mat_base_number(mat, k)) != NULL; k++) {
+        if (base->kept == NULL || !gx_kept_is_whole(base->kept)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // One tile of a stored matrix ---------------------------------------------------------------------
 
 /* A rectangle inside one tile, and where it goes. */
@@ -181,10 +194,9 @@ typedef struct cut {
 static gx_code read_run(const gx_mat *mat, gx_reader *reader, const cut *c, int64_t i, int64_t j,
                         int64_t elements, void *dst, gx_err *err)
 {
-    size_t element = gx_dtype_bytes(mat->dtype);
-    return gx_reader_read(reader, &mat->meta, c->tile,
-                          (size_t)((c->j + j) * c->height + c->i + i) * element,
-                          (size_t)elements * element, dst, err);
+    size_t element = gx_dtype_bytes(mat->dtype), bytes = (size_t)elements * element;
+    size_t offset = (size_t)((c->j + j) * c->height + c->i + i) * element;
+    return gx_reader_read(reader, &mat->meta, c->tile, offset, bytes, dst, err);
 }
 
 /* All columns of a cut, those of dst step bytes apart. */
@@ -219,6 +231,30 @@ static gx_code put_elements(const gx_mat *mat, const void *from, int64_t ld_from
                (size_t)m * gx_dtype_bytes(as));
     }
     return GX_OK;
+}
+
+/*
+** The cut out of what is kept in memory, as the elements `as`.  false: it is to be read otherwise,
+** where *code is GX_OK.
+*/
+static bool read_kept(const gx_mat *mat, gx_reader *reader, const cut *c, gx_dtype as, void *dst,
+                      int64_t ld, gx_code *code, gx_err *err)
+{
+    size_t element = gx_dtype_bytes(mat->dtype);
+    const gx_columns run = columns_of(mat, c, dst, 0);
+    size_t span = (size_t)(c->n - 1) * run.step + run.bytes;
+    const void *from = gx_kept_find(mat->kept, reader, &mat->meta, c->tile, run.offset, span,
+                                    (size_t)(c->m * c->n) * element, code, err);
+    if (from == NULL) {
+        return false;
+    }
+    bool is_one_run = mat->dtype == as && c->m == c->height && ld == c->height;
+    if (is_one_run) {
+        memcpy(dst, from, span);
+    } else {
+        *code = put_elements(mat, from, c->height, as, dst, ld, c->m, c->n, err);
+    }
+    return true;
 }
 
 /* A few whole-height columns at a time; short runs are cut out of them. */
@@ -268,8 +304,8 @@ static bool read_in_place(const gx_mat *mat, gx_reader *reader, const cut *c, gx
     }
     *code = GX_OK;
     for (int64_t j = 0; j < c->n && *code == GX_OK; j++) {
-        *code = gx_widen_in_place(mat->dtype, number, gx_dtype_at(dst, as, ld, 0, j), c->m,
-                                  or_rounded);
+        *code =
+            gx_widen_in_place(mat->dtype, number, gx_dtype_at(dst, as, ld, 0, j), c->m, or_rounded);
     }
     return true;
 }
@@ -294,13 +330,17 @@ static gx_code read_cut(const gx_mat *mat, gx_reader *reader, const cut *c, gx_d
                         int64_t ld, gx_err *err)
 {
     bool is_same = mat->dtype == as;
+    gx_code code = GX_OK;
+    if (mat->kept != NULL &&
+        (read_kept(mat, reader, c, as, dst, ld, &code, err) || code != GX_OK)) {
+        return code;
+    }
     if (is_same && c->m == c->height && ld == c->height) {
         return read_run(mat, reader, c, 0, 0, c->n * c->height, dst, err);
     }
     if (is_same && read_columns(mat, reader, c, dst, ld)) {
         return GX_OK;
     }
-    gx_code code = GX_OK;
     if (!is_same && read_in_place(mat, reader, c, as, dst, ld, &code, err)) {
         return code;
     }
@@ -339,6 +379,41 @@ static gx_code read_stored(const gx_mat *mat, gx_reader *reader, int64_t i0, int
         j = j_end;
     }
     return GX_OK;
+}
+
+bool gx_mat_lend(const gx_mat *mat, int64_t i0, int64_t j0, int64_t m, int64_t n, gx_dtype as,
+                 const void **at, int64_t *ld)
+{
+    const gx_meta *meta = &mat->meta;
+    if (mat->kind == GX_MAT_VIEW && mat->trans == GX_NO_TRANS) {
+        return gx_mat_lend(mat->base, mat->row0 + i0, mat->col0 + j0, m, n, as, at, ld);
+    }
+    if (mat->dtype != as || mat->is_sparse) {
+        return false;
+    }
+    if (mat->kind == GX_MAT_VALUE || mat->kind == GX_MAT_NARROW) {
+        *at = gx_dtype_at(mat->data, as, mat->ld, i0, j0);
+        *ld = mat->ld;
+        return true;
+    }
+    if (mat->kind != GX_MAT_STORED || mat->kept == NULL || m == 0 || n == 0) {
+        return false;
+    }
+    int64_t ti = i0 / meta->tile_rows, tj = j0 / meta->tile_cols;
+    cut c = {.tile = gx_meta_tile(meta, ti, tj),
+             .height = gx_meta_tile_height(meta, ti),
+             .i = i0 - ti * meta->tile_rows,
+             .j = j0 - tj * meta->tile_cols,
+             .m = m,
+             .n = n};
+    if (c.i + m > c.height || c.j + n > meta->tile_cols) {
+        return false;
+    }
+    const gx_columns run = columns_of(mat, &c, NULL, 0);
+    *ld = c.height;
+    *at = gx_kept_there(mat->kept, c.tile, run.offset, (size_t)(n - 1) * run.step + run.bytes,
+                        (size_t)n * run.bytes);
+    return *at != NULL;
 }
 
 // Views -------------------------------------------------------------------------------------------

@@ -53,6 +53,7 @@ struct gx_mat {
     bool is_sparse;               /* STORED, VALUE: sparse.h.  gx_mat_read() reads it dense */
     gx_csr csr;                   /* VALUE, is_sparse: all of it                            */
     void *owned;                  /* freed by gx_mat_clear() with gx_mem_free(); may be NULL */
+    struct gx_kept *kept;         /* STORED: read through what is kept in memory (kept.h)   */
     gx_generate generate;         /* GENERATED                                              */
     const void *generate_arg;     /* GENERATED: borrowed, or == owned                       */
     const gx_mat *base;           /* VIEW, BROADCAST, CENTRED: borrowed                     */
@@ -107,6 +108,13 @@ gx_dtype gx_mat_narrow(const gx_mat *mat, gx_number number);
 gx_code gx_mat_read_as(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0,
                        int64_t m, int64_t n, gx_dtype as, void *dst, int64_t ld, gx_err *err);
 
+/*
+** Do the elements lie in memory as `as`, in a value or in what is kept of a stored matrix?  Then
+** *at is the rectangle, columns *ld elements apart, for as long as mat is open.  Any thread.
+*/
+bool gx_mat_lend(const gx_mat *mat, int64_t i0, int64_t j0, int64_t m, int64_t n, gx_dtype as,
+                 const void **at, int64_t *ld);
+
 /* Tiles of that shape, numbered down the columns: where one is, and its size at the edge. */
 typedef struct gx_tile_place {
     int64_t i0, j0, m, n;
@@ -130,6 +138,9 @@ bool gx_mat_is_void(const gx_mat *mat, int64_t i0, int64_t j0, int64_t m, int64_
 */
 const gx_mat *gx_mat_base_stored(const gx_mat *mat);
 const gx_mat *gx_mat_base_number(const gx_mat *mat, int64_t k);
+
+/* Does reading it take a reader?  Not where all that is stored under it is kept in memory. */
+bool gx_mat_wants_reader(const gx_mat *mat);
 
 // Results -----------------------------------------------------------------------------------------
 

@@ -127,7 +127,8 @@ static bool takes_word(gx_op_id id, int k)
     bool is_second = id == GX_OP_NORM || id == GX_OP_VAR || id == GX_OP_STD;
     bool is_fourier = id >= GX_OP_FFT && id <= GX_OP_IFFTSHIFT;
     bool is_pair = id == GX_OP_CONVOLVE || id == GX_OP_CORRELATE;
-    return (is_second && k == 1) || (id == GX_OP_GRID_LABEL && k == 2) ||
+    bool is_third = id == GX_OP_GRID_LABEL || id == GX_OP_REQUIRE || id == GX_OP_DISTANCE;
+    return (is_second && k == 1) || (is_third && k == 2) ||
            (is_fourier && k > is_pair);
 }
 
@@ -253,7 +254,8 @@ static gx_item *find_def(const gx_compiler *c, const char *text)
     return NULL;
 }
 
-static gx_ref operation(gx_compiler *c, const gx_item *item, const gx_op *op)
+/* result: which one of an operation that is defined; others have theirs as parts. */
+static gx_ref operation(gx_compiler *c, const gx_item *item, const gx_op *op, int result)
 {
     gx_graph *g = c->g;
     gx_ref in[ARGUMENTS_MOST];
@@ -273,7 +275,8 @@ static gx_ref operation(gx_compiler *c, const gx_item *item, const gx_op *op)
         return GX_NO_NODE;
     }
     gx_node node = {.op = op};
-    return op->check(g, &node, in, item->count);
+    return gx_op_is_defined(op) ? gx_compile_defined(c, op, in, item->count, result)
+                                : op->check(g, &node, in, item->count);
 }
 
 /* The node, whole where it has several results. */
@@ -294,7 +297,7 @@ static gx_ref call(gx_compiler *c, const gx_item *item)
         return gx_compile_product(c, item);
     }
     if (op != NULL) {
-        return operation(c, item, op);
+        return operation(c, item, op, 0);
     }
     if (gx_map_find(name, &kind)) {
         return elementwise(c, item, kind);
@@ -346,9 +349,18 @@ static gx_ref expression(gx_compiler *c, const gx_item *item)
 
 // Statements --------------------------------------------------------------------------------------
 
+/* The operation that a call is of, where that is one with several results and a definition. */
+static const gx_op *defined_of(const gx_compiler *c, const gx_item *item)
+{
+    bool is_call = item->form == GX_FORM_CALL && find_def(c, item->text) == NULL;
+    const gx_op *op = is_call ? gx_op_find(gx_op_name(item->text)) : NULL;
+    return op != NULL && op->results > 1 && gx_op_is_defined(op) ? op : NULL;
+}
+
 static void assign(gx_compiler *c, const gx_item *item)
 {
     gx_graph *g = c->g;
+    const gx_op *op = defined_of(c, item->first);
     gx_ref whole = whole_expression(c, item->first);
     int names = item->count - 1, results = 1;
     if (whole == GX_NO_NODE || !gx_graph_ok(g)) {
@@ -356,14 +368,16 @@ static void assign(gx_compiler *c, const gx_item *item)
     }
     gx_compile_at(c, item);
     const gx_node *node = gx_at_node(g, whole);
-    results = node->parts != 0 ? node->op->results : 1;
+    results = op != NULL ? op->results : node->parts != 0 ? node->op->results : 1;
     if (names > results) {
         gx_graph_fail(g, "%d names for %d result%s", names, results, results == 1 ? "" : "s");
         return;
     }
     int k = 0;
     for (const gx_item *target = item->first->next; target != NULL; target = target->next, k++) {
-        gx_variable_bind(c, target->text, gx_graph_part(g, whole, k));
+        gx_variable_bind(c, target->text,
+                         op == NULL || k == 0 ? gx_graph_part(g, whole, k)
+                                              : operation(c, item->first, op, k));
     }
 }
 

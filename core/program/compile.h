@@ -4,7 +4,7 @@
 #ifndef GX_COMPILE_H
 #define GX_COMPILE_H
 
-#include "graph.h"
+#include "ops.h"
 
 /* What an argument ?n is. */
 typedef struct gx_given {
@@ -29,6 +29,7 @@ struct gx_compiler {
     int32_t floor;        /* variables below are of the caller of a function           */
     const gx_item *first; /* statements of the program: where functions are defined    */
     int depth;            /* of loops, choices and calls                               */
+    int within;           /* operations that are definitions: the place stays the call's */
     int64_t work;         /* expressions looked at                                     */
     gx_ref (*expression)(gx_compiler *c, const gx_item *item); /* for the other files */
     gx_ref (*block)(gx_compiler *c, const gx_item *block);
@@ -67,6 +68,11 @@ void gx_compile_repeat(gx_compiler *c, const gx_item *item);
 void gx_compile_while(gx_compiler *c, const gx_item *item);
 void gx_compile_if(gx_compiler *c, const gx_item *item);
 gx_ref gx_compile_inline(gx_compiler *c, const gx_item *call, gx_item *def);
+gx_ref gx_compile_body(gx_compiler *c, gx_item *def, const gx_ref *in); /* its value, of these */
+
+/* Operations that are programs themselves (defined.c): result k of such a one. */
+bool gx_op_is_defined(const gx_op *op);
+gx_ref gx_compile_defined(gx_compiler *c, const gx_op *op, const gx_ref *in, int count, int k);
 
 gx_ref gx_variable_find(const gx_compiler *c, const char *name);
 void gx_variable_bind(gx_compiler *c, const char *name, gx_ref ref);

@@ -72,8 +72,8 @@ static first_use use_of(const gx_item *item, const char *name)
         }
         return use;
     }
-    bool is_choice = item->form == GX_FORM_IF || item->form == GX_FORM_WHILE ||
-                     item->form == GX_FORM_REPEAT;
+    bool is_choice =
+        item->form == GX_FORM_IF || item->form == GX_FORM_WHILE || item->form == GX_FORM_REPEAT;
     for (; part != NULL && use == UNUSED; part = part->next) {
         use = use_of(part, name);
         if (is_choice && use == ASSIGNED) { // perhaps it is not run
@@ -423,6 +423,23 @@ void gx_compile_if(gx_compiler *c, const gx_item *item)
 
 // Functions ---------------------------------------------------------------------------------------
 
+gx_ref gx_compile_body(gx_compiler *c, gx_item *def, const gx_ref *in)
+{
+    int32_t floor = c->floor, known = c->variables;
+    c->floor = known;
+    for (const gx_item *param = def->first->next; param != NULL; param = param->next) {
+        gx_variable_bind(c, param->text, *in++);
+    }
+    def->index = 1;
+    c->depth++;
+    gx_ref value = gx_compile_block(c, def->first);
+    c->depth--;
+    def->index = 0;
+    c->floor = floor;
+    c->variables = known;
+    return value;
+}
+
 gx_ref gx_compile_inline(gx_compiler *c, const gx_item *item, gx_item *def)
 {
     gx_graph *g = c->g;
@@ -442,19 +459,7 @@ gx_ref gx_compile_inline(gx_compiler *c, const gx_item *item, gx_item *def)
             return GX_NO_NODE;
         }
     }
-    int32_t floor = c->floor, known = c->variables;
-    c->floor = known;
-    k = 0;
-    for (const gx_item *param = def->first->next; param != NULL; param = param->next) {
-        gx_variable_bind(c, param->text, in[k++]);
-    }
-    def->index = 1;
-    c->depth++;
-    gx_ref value = gx_compile_block(c, def->first);
-    c->depth--;
-    def->index = 0;
-    c->floor = floor;
-    c->variables = known;
+    gx_ref value = gx_compile_body(c, def, in);
     if (gx_graph_ok(g) && value == GX_NO_NODE) {
         gx_compile_at(c, item);
         return gx_graph_fail(g, "%s has no value: its last statement is no expression", def->text);

@@ -8,8 +8,10 @@
 
 void gx_compile_at(gx_compiler *c, const gx_item *item)
 {
-    c->g->line = item->line;
-    c->g->column = item->column;
+    if (c->within == 0) {
+        c->g->line = item->line;
+        c->g->column = item->column;
+    }
 }
 
 gx_ref gx_variable_find(const gx_compiler *c, const char *name)

@@ -51,6 +51,9 @@ static void add_pass(const gx_graph *g, const gx_node *node, double times, const
         elements = fmax(elements, elements_of(t));
     }
     double flops = elements * (node->fused != NULL ? gx_fused_flops(node->fused) : 1);
+    if (node->op->id == GX_OP_DISTANCE) {
+        flops = 3 * elements_of(&node->type) * (double)gx_input_node(g, node, 0)->type.cols;
+    }
     e->host_s += times * gx_profile_pass(r->host, bytes, flops, r->threads);
     e->device_s += times * gx_profile_device_pass(r->device, bytes, flops);
 }

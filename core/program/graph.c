@@ -54,6 +54,11 @@ void gx_graph_free(gx_graph *g)
     for (int32_t k = 0; k < g->blocks; k++) {
         gx_mem_free(g->mem, g->block[k].nodes);
     }
+    while (g->defined != NULL) {
+        gx_syntax *tree = g->defined;
+        g->defined = tree->next;
+        gx_syntax_free(tree);
+    }
     gx_mem_free(g->mem, g->owned);
     gx_mem_free(g->mem, g->block);
     gx_mem_free(g->mem, g->node);

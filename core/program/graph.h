@@ -19,7 +19,7 @@ struct gx_op;
 struct gx_mat;
 
 typedef int32_t gx_ref; /* a node's number; GX_NO_NODE: none */
-enum { GX_NO_NODE = -1, GX_PARTS_MOST = 3, GX_WHOLES = 6 };
+enum { GX_NO_NODE = -1, GX_PARTS_MOST = 4, GX_WHOLES = 6 };
 
 typedef struct gx_type {
     int64_t rows, cols;
@@ -97,6 +97,7 @@ typedef struct gx_graph {
     gx_mem *mem;
     gx_err err; /* the first failure; nothing is added after it                  */
     const gx_syntax *syntax;
+    gx_syntax *defined; /* trees of definitions that the program uses, a chain           */
     gx_node *node;
     int32_t nodes, node_capacity;
     int32_t *pool;

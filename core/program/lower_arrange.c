@@ -406,3 +406,35 @@ void gx_lower_stack(gx_exec *x, const gx_node *node)
         j += node->op->id == GX_OP_HSTACK ? from.cols : 0;
     }
 }
+
+/* The matrix of its bands: a[i,j] is row u + i - j of column j. */
+void gx_lower_bands(gx_exec *x, const gx_node *node)
+{
+    const gx_type *t = &node->type;
+    int64_t n = t->rows, l = node->whole[0], u = node->whole[1];
+    size_t element = gx_number_bytes(t->dtype);
+    const char *ab = gx_input_data(x, node, 0, t->dtype);
+    char *c = gx_result(x, node, 0);
+    for (int64_t j = 0; ab != NULL && c != NULL && j < n && gx_run_poll(x->run) == GX_OK; j++) {
+        int64_t first = gx_max(0, j - u), end = gx_min(n, j + l + 1);
+        memset(c + (size_t)(j * n) * element, 0, (size_t)n * element);
+        memcpy(c + (size_t)(j * n + first) * element,
+               ab + (size_t)(j * (l + u + 1) + u + first - j) * element,
+               (size_t)(end - first) * element);
+    }
+}
+
+void gx_lower_require(gx_exec *x, const gx_node *node)
+{
+    gx_scalar condition = gx_input_number(x, node, 1);
+    const gx_type *t = &node->type;
+    if (gx_ok(x->run) && condition.re == 0 && condition.im == 0) {
+        gx_run_failf(x->run, GX_NUMERIC, "%s", (const char *)node->data);
+        return;
+    }
+    const void *a = gx_input_data(x, node, 0, t->dtype);
+    void *c = gx_result(x, node, 0);
+    if (a != NULL && c != NULL) {
+        memcpy(c, a, (size_t)(t->rows * t->cols) * gx_number_bytes(t->dtype));
+    }
+}

@@ -11,6 +11,7 @@
 ** group (lower_map.c) has its blocks finished before they are written.
 */
 #include "../alg/alg.h"
+#include "../alg/similar.h"
 #include "../alg/spmm.h"
 #include "../mat/composite.h"
 #include "../run/call.h"
@@ -137,13 +138,11 @@ static void sparse_product(gx_exec *x, const gx_node *node)
     if (C == NULL || A == NULL || B == NULL) {
         return;
     }
-    gx_alg_spmm(x->run,
-                &(gx_spmm_args){.A = A,
-                                .B = B,
-                                .transa = node->trans[0],
-                                .transb = node->trans[1],
-                                .alpha = {1, 0}},
-                node->type.rows, node->type.cols, node->type.dtype, NULL, C);
+    gx_alg_spmm(
+        x->run,
+        &(gx_spmm_args){
+            .A = A, .B = B, .transa = node->trans[0], .transb = node->trans[1], .alpha = {1, 0}},
+        node->type.rows, node->type.cols, node->type.dtype, NULL, C);
     gx_result_is_made(x, node);
 }
 
@@ -273,5 +272,21 @@ void gx_lower_kron(gx_exec *x, const gx_node *node)
         if (gx_run_poll(x->run) != GX_OK) {
             return;
         }
+    }
+}
+
+void gx_lower_distance(gx_exec *x, const gx_node *node)
+{
+    gx_mat a, b;
+    const gx_distance_args args = {.A = gx_input_mat(x, node, 0, &a),
+                                   .B = gx_input_mat(x, node, 1, &b),
+                                   .metric = (gx_metric)node->whole[0],
+                                   .is_root = node->whole[1] != 0,
+                                   .is_binary = node->whole[2] != 0};
+    int64_t tile_rows, tile_cols;
+    gx_distance_tiles(x->run, &args, node->type.dtype, &tile_rows, &tile_cols);
+    gx_sink *C = gx_result_sink(x, node, 0, 0, tile_rows, tile_cols);
+    if (C != NULL) {
+        gx_alg_distance(x->run, &args, C);
     }
 }

@@ -4,6 +4,7 @@
 #include "../alg/alg.h"
 #include "../alg/alg_lu.h"
 #include "../alg/alg_qr.h"
+#include "../alg/banded.h"
 #include "../alg/factoring.h"
 #include "../spectra/alg_eig.h"
 #include "lower.h"
@@ -75,6 +76,16 @@ void gx_lower_det(gx_exec *x, const gx_node *node)
     const gx_aux none = {.kind = GX_AUX_NONE};
     gx_determinant det = {.log = 0};
     gx_alg_determinant(x->run, gx_input_mat(x, node, 0, &a), &none, &det);
+    if (node->op->id == GX_OP_SLOGDET) {
+        const gx_scalar both[2] = {det.sign, {det.log, 0}};
+        for (int k = 0; k < 2; k++) {
+            void *to = gx_wants(x, node, k) ? gx_result(x, node, k) : NULL;
+            if (to != NULL) {
+                gx_number_put(gx_result_type(node, k)->dtype, to, 0, both[k]);
+            }
+        }
+        return;
+    }
     gx_result_number(x, node, node->op->id == GX_OP_LOGDET ? (gx_scalar){det.log, 0} : det.det);
 }
 
@@ -169,5 +180,30 @@ void gx_lower_qr(gx_exec *x, const gx_node *node)
     }
     if (gx_ok(x->run) && (Q != NULL || R != NULL)) {
         gx_alg_qr_parts(x->run, A, Q, R);
+    }
+}
+
+void gx_lower_solve_banded(gx_exec *x, const gx_node *node)
+{
+    const gx_type *t = &node->type;
+    gx_number wide = gx_number_wide(t->dtype);
+    gx_banded A = {.label = gx_graph_label(x->g, gx_input(x->g, node, 0), "ab"),
+                   .number = wide,
+                   .n = t->rows,
+                   .lower = node->whole[0],
+                   .upper = node->whole[1]};
+    A.bands = gx_input_data(x, node, 0, wide);
+    const void *b = gx_input_data(x, node, 1, wide);
+    void *c = gx_result(x, node, 0), *solution = c;
+    size_t bytes = (size_t)(t->rows * t->cols) * gx_number_bytes(wide);
+    if (wide != t->dtype) {
+        solution = gx_temp(x, gx_max(1, bytes));
+    }
+    if (A.bands != NULL && b != NULL && c != NULL && solution != NULL && bytes > 0) {
+        int64_t ld = gx_max(1, t->rows);
+        memcpy(solution, b, bytes);
+        if (gx_alg_banded_solve(x->run, &A, t->cols, solution) == GX_OK && solution != c) {
+            gx_convert(wide, solution, ld, t->dtype, c, ld, t->rows, t->cols);
+        }
     }
 }

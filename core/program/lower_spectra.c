@@ -65,15 +65,21 @@ void gx_lower_svd(gx_exec *x, const gx_node *node)
 
 void gx_lower_decomp(gx_exec *x, const gx_node *node)
 {
-    gx_mat a;
+    gx_mat a, b;
     gx_op_id id = node->op->id;
     gx_decomp found = {.mem = NULL};
     gx_decomp_args args = {.A = gx_input_mat(x, node, 0, &a),
+                           .B = id == GX_OP_QZ ? gx_input_mat(x, node, 1, &b) : NULL,
                            .kind = id == GX_OP_SCHUR        ? GX_DECOMP_SCHUR
                                    : id == GX_OP_HESSENBERG ? GX_DECOMP_HESSENBERG
                                    : id == GX_OP_POLAR      ? GX_DECOMP_POLAR
+                                   : id == GX_OP_QZ         ? GX_DECOMP_QZ
+                                   : id == GX_OP_BALANCE    ? GX_DECOMP_BALANCE
+                                   : id == GX_OP_COSSIN     ? GX_DECOMP_COSSIN
                                                             : GX_DECOMP_LDL,
-                           .number = node->type.dtype};
+                           .number = node->type.dtype,
+                           .rows = node->whole[0],
+                           .cols = node->whole[1]};
     gx_alg_decompose(x->run, &args, &found);
     for (int k = 0; k < node->op->results && gx_ok(x->run); k++) {
         put(x, node, k, found.part[k].number, found.part[k].data);
@@ -105,6 +111,7 @@ void gx_lower_funm(gx_exec *x, const gx_node *node)
                          .function = id == GX_OP_EXPM    ? GX_FUNM_EXP
                                      : id == GX_OP_LOGM  ? GX_FUNM_LOG
                                      : id == GX_OP_SQRTM ? GX_FUNM_SQRT
+                                     : id == GX_OP_SIGNM ? GX_FUNM_SIGN
                                                          : GX_FUNM_POWER,
                          .power = node->alpha.re};
     if (gx_alg_funm(x->run, &args, &found) == GX_OK) {

@@ -2,6 +2,7 @@
 ** What is made of vectors: see lower.h.
 */
 #include "../base/best.h"
+#include "../base/special.h"
 #include "lines.h"
 #include "lower.h"
 #include "order.h"
@@ -168,6 +169,22 @@ void gx_lower_topk(gx_exec *x, const gx_node *node)
         }
         if (places != NULL) {
             memcpy(gx_at(places, GX_F64, 1, k, 0), &order[k], sizeof order[k]);
+        }
+    }
+}
+
+void gx_lower_loggamma(gx_exec *x, const gx_node *node)
+{
+    const int64_t POLL = 1 << 12;
+    const gx_type *t = &node->type;
+    const double *a = gx_input_data(x, node, 0, GX_C128);
+    void *c = gx_result(x, node, 0);
+    for (int64_t i = 0; a != NULL && c != NULL && i < t->rows * t->cols; i++) {
+        double z[2] = {a[2 * i], a[2 * i + 1]};
+        gx_log_gamma(z);
+        gx_number_put(t->dtype, c, i, (gx_scalar){z[0], z[1]});
+        if (i % POLL == 0 && gx_run_poll(x->run) != GX_OK) {
+            return;
         }
     }
 }

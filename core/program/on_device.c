@@ -443,6 +443,9 @@ static gx_kernel_id kernel_of(const gx_graph *g, const gx_node *node, gx_number 
     case GX_OP_FUSED:
         *dtype = node->fused->dtype;
         return GX_FUSED;
+    case GX_OP_DISTANCE:
+        *dtype = GX_F64;
+        return node->whole[0] == GX_METRIC_COSINE || node->whole[2] ? GX_KERNEL_COUNT : GX_APART;
     case GX_OP_TRANSPOSE:
     case GX_OP_ADJOINT:
         return GX_TRANSPOSE;
@@ -532,6 +535,43 @@ static void reduced(gx_exec *x, const gx_node *node)
     }
 }
 
+/* Differences are summed in double; the sums, or their roots, are rounded once. */
+static void distances(gx_exec *x, const gx_node *node)
+{
+    const gx_type *type = &node->type, *a = &gx_input_node(x->g, node, 0)->type;
+    int64_t ld = gx_max(1, type->rows);
+    size_t bytes = 0;
+    gx_nearest sums = {.metric = (gx_metric)node->whole[0]};
+    gx_args args = {.m = type->rows,
+                    .n = type->cols,
+                    .k = a->cols,
+                    .transb = GX_TRANS,
+                    .nearest = &sums,
+                    .lda = ld,
+                    .ldb = gx_max(1, type->cols),
+                    .ldc = ld};
+    args.a = input(x, node, 0, GX_F64);
+    args.b = input(x, node, 1, GX_F64);
+    void *c = args.a == NULL || args.b == NULL ? NULL : result(x, node);
+    bool is_double = type->dtype == GX_F64;
+    gx_matrix_bytes(type->rows, type->cols, GX_F64, &bytes);
+    args.c = c == NULL || is_double ? c : take(x, bytes);
+    if (args.c == NULL || type->rows == 0 || type->cols == 0) {
+        return;
+    }
+    gx_args pass = {.m = args.m, .n = args.n, .a = args.c, .lda = ld, .c = args.c, .ldc = ld};
+    bool is_done = call(x, GX_FILL, GX_F64, &pass) && call(x, GX_APART, GX_F64, &args);
+    if (is_done && node->whole[1] != 0) {
+        pass.map = GX_MAP_SQRT;
+        is_done = call(x, GX_MAP, GX_F64, &pass);
+    }
+    if (is_done && !is_double) {
+        pass.from = GX_DTYPE_F64;
+        pass.c = c;
+        call(x, GX_CONVERT, type->dtype, &pass);
+    }
+}
+
 // One node ----------------------------------------------------------------------------------------
 
 static bool is_offered(const gx_exec *x, const gx_node *node)
@@ -542,7 +582,8 @@ static bool is_offered(const gx_exec *x, const gx_node *node)
     switch (is_good ? kernel : GX_KERNEL_COUNT) {
     case GX_GEMM:
     case GX_FUSED:
-        return converts(x, node, dtype);
+    case GX_APART:
+        return converts(x, node, dtype) && offers(x, GX_CONVERT, node->type.dtype);
     case GX_COPY:
         return node->whole[2] == 1 && node->whole[5] == 1;
     case GX_REDUCE:
@@ -597,6 +638,9 @@ bool gx_on_device_run(gx_exec *x, const gx_node *node)
         break;
     case GX_OP_FUSED:
         fused(x, node);
+        break;
+    case GX_OP_DISTANCE:
+        distances(x, node);
         break;
     case GX_OP_SUM:
     case GX_OP_MEAN:

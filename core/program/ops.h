@@ -78,7 +78,16 @@ enum { GX_EINSUM_MOST = 12 }; /* operands of einsum */
     OP(TAKE,      "take", "take(A, index, axis = 0)", 2, 3, 1, take, take, "rows by number") \
     OP(HSTACK,    "hstack", "hstack(A, B, ...)", 1, 100, 1, stack, stack, "side by side")          \
     OP(VSTACK,    "vstack", "vstack(A, B, ...)", 1, 100, 1, stack, stack, "one above the other")   \
+    OP(BLOCK_DIAG, "block_diag", "block_diag(A, B, ...)", 1, 100, 1, block_diag, NULL,             \
+       "down the diagonal")                                                                        \
+    OP(REQUIRE,   "require", "require(A, condition, 'why')", 3, 3, 1, require, require,            \
+       "A; where the condition is 0 the program fails")                                            \
+    OP(BANDS,     "bands", "bands(l, u, ab)", 3, 3, 1, bands, bands, "a matrix of its bands")      \
+    OP(LOGGAMMA,  "loggamma", "loggamma(Z)", 1, 1, 1, loggamma, loggamma,                          \
+       "log of gamma, complex")                                                                    \
     OP(KRON,      "kron", "kron(A, B)", 2, 2, 1, kron, kron, "Kronecker product")                  \
+    OP(DISTANCE,  "distance", "distance(A, B, metric = 'l2')", 2, 3, 1, distance, distance,        \
+       "distances of rows")                                                                        \
     OP(OUTER,     "outer", "outer(x, y)", 2, 2, 1, outer, kron, "all products of elements")        \
     OP(INNER,     "inner", "inner(x, y)", 2, 2, 1, inner, NULL, "sum of products")                 \
     OP(POLYVAL,   "polyval", "polyval(c, A)", 2, 2, 1, polyval, NULL, "highest power first")       \
@@ -97,6 +106,10 @@ enum { GX_EINSUM_MOST = 12 }; /* operands of einsum */
     OP(LSTSQ,     "lstsq", "lstsq(A, B)", 2, 2, 1, lstsq, lstsq, "least squares")                  \
     OP(INVERSE,   "inverse", "inverse(A)", 1, 1, 1, square, inverse, "inverse")                    \
     OP(PINV,      "pinv", "pinv(A)", 1, 1, 1, pinv, pinv, "pseudo-inverse")                        \
+    OP(SLOGDET,   "slogdet", "sign, log = slogdet(A)", 1, 1, 2, slogdet, det,                      \
+       "determinant in two parts")                                                                 \
+    OP(SOLVE_BANDED, "solve_banded", "solve_banded(l, u, ab, B)", 4, 4, 1, solve_banded,           \
+       solve_banded, "X with A X = B, A by its bands")                                             \
     OP(DET,       "det", "det(A)", 1, 1, 1, square_number, det, "determinant")                     \
     OP(LOGDET,    "logdet", "logdet(A)", 1, 1, 1, square_real, det, "log of its modulus")          \
     OP(RANK,      "rank", "rank(A)", 1, 1, 1, real_number, rank, "rank")                           \
@@ -109,6 +122,9 @@ enum { GX_EINSUM_MOST = 12 }; /* operands of einsum */
        "A = Q H Q.H")                                                                              \
     OP(POLAR,     "polar", "U, P = polar(A)", 1, 1, 2, polar, decomp, "A = U P")                   \
     OP(LDL,       "ldl", "L, D, p = ldl(A)", 1, 1, 3, ldl, decomp, "A = L D L.H")                  \
+    OP(QZ,        "qz", "S, T, Q, Z = qz(A, B)", 2, 2, 4, qz, decomp, "A = Q S Z.H, B = Q T Z.H")  \
+    OP(BALANCE,   "balance", "B, T = balance(A)", 1, 1, 2, similar, decomp, "A = T B T^-1")        \
+    OP(COSSIN,    "cossin", "U, C, V = cossin(A, p, q)", 3, 3, 3, cossin, decomp, "A = U C V")     \
     OP(SYLVESTER, "sylvester", "sylvester(A, B, Q)", 3, 3, 1, equation, equation,                  \
        "X with A X + X B = Q")                                                                     \
     OP(LYAPUNOV,  "lyapunov", "lyapunov(A, Q)", 2, 2, 1, equation, equation,                       \
@@ -128,6 +144,7 @@ enum { GX_EINSUM_MOST = 12 }; /* operands of einsum */
     OP(EXPM,      "expm", "expm(A)", 1, 1, 1, square, funm, "exponential of a matrix")             \
     OP(LOGM,      "logm", "logm(A)", 1, 1, 1, square, funm, "logarithm of a matrix")               \
     OP(SQRTM,     "sqrtm", "sqrtm(A)", 1, 1, 1, square, funm, "square root of a matrix")           \
+    OP(SIGNM,     "signm", "signm(A)", 1, 1, 1, square, funm, "sign of a matrix")                  \
     OP(POWM,      "powm", "powm(A, p)", 2, 2, 1, powm, funm, "power of a matrix")                  \
     OP(COV,       "cov", "cov(A, ddof = 1)", 1, 2, 1, cov, cov, "covariance of the columns")       \
     OP(CORR,      "corr", "corr(A)", 1, 1, 1, cov, cov, "correlation of the columns")              \
@@ -135,8 +152,16 @@ enum { GX_EINSUM_MOST = 12 }; /* operands of einsum */
     OP(IFFT,      "ifft", "ifft(A, n, axis = 0, norm)", 1, 4, 1, fft, fft, "its inverse")          \
     OP(RFFT,      "rfft", "rfft(A, n, axis = 0, norm)", 1, 4, 1, fft, fft, "half, of real A")      \
     OP(IRFFT,     "irfft", "irfft(A, n, axis = 0, norm)", 1, 4, 1, fft, fft, "its inverse")        \
+    OP(HFFT,      "hfft", "hfft(A, n, axis = 0, norm)", 1, 4, 1, fft, fft, "real, of half")        \
+    OP(IHFFT,     "ihfft", "ihfft(A, n, axis = 0, norm)", 1, 4, 1, fft, fft, "its inverse")        \
     OP(FFT2,      "fft2", "fft2(A, m, n, norm)", 1, 4, 1, fft2, NULL, "along both axes")           \
     OP(IFFT2,     "ifft2", "ifft2(A, m, n, norm)", 1, 4, 1, fft2, NULL, "its inverse")             \
+    OP(RFFT2,     "rfft2", "rfft2(A, m, n, norm)", 1, 4, 1, fft2, NULL, "half, of real A")         \
+    OP(IRFFT2,    "irfft2", "irfft2(A, m, n, norm)", 1, 4, 1, fft2, NULL, "its inverse")           \
+    OP(DCTN,      "dctn", "dctn(A, type = 2, m, n, norm)", 1, 5, 1, fft2, NULL, "cosines")         \
+    OP(IDCTN,     "idctn", "idctn(A, type = 2, m, n, norm)", 1, 5, 1, fft2, NULL, "inverse")       \
+    OP(DSTN,      "dstn", "dstn(A, type = 2, m, n, norm)", 1, 5, 1, fft2, NULL, "sines")           \
+    OP(IDSTN,     "idstn", "idstn(A, type = 2, m, n, norm)", 1, 5, 1, fft2, NULL, "inverse")       \
     OP(DCT,       "dct", "dct(A, type = 2, n, axis = 0, norm)", 1, 5, 1, fft, fft, "cosines")      \
     OP(IDCT,      "idct", "idct(A, type = 2, n, axis = 0, norm)", 1, 5, 1, fft, fft, "inverse")    \
     OP(DST,       "dst", "dst(A, type = 2, n, axis = 0, norm)", 1, 5, 1, fft, fft, "sines")        \
@@ -149,9 +174,52 @@ enum { GX_EINSUM_MOST = 12 }; /* operands of einsum */
     SAFE(IFFTSHIFT, "ifftshift", "ifftshift(A, axis)", 1, 2, 1, fftshift, NULL, "back")            \
     SAFE(FFTFREQ, "fftfreq", "fftfreq(n, d = 1)", 1, 2, 1, fftfreq, fftfreq, "frequencies")        \
     SAFE(RFFTFREQ, "rfftfreq", "rfftfreq(n, d = 1)", 1, 2, 1, fftfreq, fftfreq, "of rfft")         \
+    OP(NEXT_FAST_LEN, "next_fast_len", "next_fast_len(n)", 1, 1, 1, next_fast_len, NULL,           \
+        "a length that is transformed quickly")                                                    \
+    GX_DEFINED_OPS(OP)                                                                             \
     OP(GRID_LABEL, "label", "label(G, neighbours = 4, by = 'nonzero', grids)", 1, 4, 1, grid,      \
         grid, "connected components")                                                              \
     GX_GRID_OPS(GX_GRID_OP, OP)
+
+/* Those that are programs themselves: defined.c. */
+#define GX_DEFINED_OPS(OP)                                                                         \
+    OP(CIRCULANT, "circulant", "circulant(c)", 1, 1, 1, NULL, NULL, "by its first column")         \
+    OP(HANKEL, "hankel", "hankel(c, r = 0)", 1, 2, 1, NULL, NULL, "by antidiagonals")              \
+    OP(COMPANION, "companion", "companion(a)", 1, 1, 1, NULL, NULL, "of a polynomial")             \
+    OP(FIEDLER, "fiedler", "fiedler(a)", 1, 1, 1, NULL, NULL, "magnitudes of differences")         \
+    OP(FIEDLER_COMPANION, "fiedler_companion", "fiedler_companion(a)", 1, 1, 1, NULL, NULL,        \
+       "of a polynomial, with five diagonals")                                                     \
+    OP(LESLIE, "leslie", "leslie(f, s)", 2, 2, 1, NULL, NULL, "births and survival by age")        \
+    OP(CONVOLUTION_MATRIX, "convolution_matrix", "convolution_matrix(a, n)", 2, 2, 1, NULL, NULL,  \
+       "its product is convolve()")                                                                \
+    OP(DFT, "dft", "dft(n)", 1, 1, 1, NULL, NULL, "its product is fft()")                          \
+    OP(HILBERT, "hilbert", "hilbert(n)", 1, 1, 1, NULL, NULL, "1 / (i + j + 1)")                   \
+    OP(HELMERT, "helmert", "helmert(n)", 1, 1, 1, NULL, NULL, "orthonormal contrasts")             \
+    OP(KHATRI_RAO, "khatri_rao", "khatri_rao(A, B)", 2, 2, 1, NULL, NULL, "kron of columns")       \
+    OP(COSM, "cosm", "cosm(A)", 1, 1, 1, NULL, NULL, "cosine of a matrix")                         \
+    OP(SINM, "sinm", "sinm(A)", 1, 1, 1, NULL, NULL, "sine of a matrix")                           \
+    OP(TANM, "tanm", "tanm(A)", 1, 1, 1, NULL, NULL, "tangent of a matrix")                        \
+    OP(COSHM, "coshm", "coshm(A)", 1, 1, 1, NULL, NULL, "hyperbolic cosine of a matrix")           \
+    OP(SINHM, "sinhm", "sinhm(A)", 1, 1, 1, NULL, NULL, "hyperbolic sine of a matrix")             \
+    OP(TANHM, "tanhm", "tanhm(A)", 1, 1, 1, NULL, NULL, "hyperbolic tangent of a matrix")          \
+    OP(EXPM_FRECHET, "expm_frechet", "expm_frechet(A, E)", 2, 2, 1, NULL, NULL,                    \
+       "derivative of expm in the direction E")                                                    \
+    OP(EXPM_COND, "expm_cond", "expm_cond(A)", 1, 1, 1, NULL, NULL, "condition of expm")           \
+    OP(SOLVE_CIRCULANT, "solve_circulant", "solve_circulant(c, B)", 2, 2, 1, NULL, NULL,           \
+       "X with circulant(c) X = B")                                                                \
+    OP(SUBSPACE_ANGLES, "subspace_angles", "subspace_angles(A, B)", 2, 2, 1, NULL, NULL,           \
+       "between the ranges")                                                                       \
+    OP(PROCRUSTES, "procrustes", "R, scale = procrustes(A, B)", 2, 2, 2, NULL, NULL,               \
+       "the rotation with A R nearest to B")                                                       \
+    OP(RQ, "rq", "R, Q = rq(A)", 1, 1, 2, NULL, NULL, "A = R Q")                                   \
+    OP(RSF2CSF, "rsf2csf", "T, Z = rsf2csf(T, Z)", 2, 2, 2, NULL, NULL, "complex Schur form")      \
+    OP(FHT, "fht", "fht(a, dln, mu, offset = 0, bias = 0)", 3, 5, 1, NULL, NULL,                   \
+       "fast Hankel transform")                                                                    \
+    OP(IFHT, "ifht", "ifht(a, dln, mu, offset = 0, bias = 0)", 3, 5, 1, NULL, NULL,                \
+       "its inverse")                                                                              \
+    OP(FHTOFFSET, "fhtoffset", "fhtoffset(dln, mu, initial = 0, bias = 0)", 2, 4, 1, NULL, NULL,   \
+       "an offset without ringing")                                                                \
+    OP(CDF2RDF, "cdf2rdf", "D, X = cdf2rdf(w, V)", 2, 2, 2, NULL, NULL, "real, 2 x 2 blocks")
 
 /* A row of core/grid's table as one of this; the grids of a batch may be one argument more. */
 #define GX_GRID_OP(OP, ID, NAME, ARGUMENTS, KINDS, RESULT, KERNEL, HELP)                           \

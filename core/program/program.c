@@ -15,6 +15,7 @@
 #include "../device/fleet.h"
 #include "../exec/place.h"
 #include "../mat/composite.h"
+#include "../mat/kept.h"
 #include "../store/aux_data.h"
 #include "compile.h"
 #include "device_memory.h"
@@ -124,6 +125,7 @@ static bool operand_mat(gx_run *run, const gx_operand *operand, const gx_program
         gx_run_fail(run, &err);
         return false;
     }
+    gx_mat_keep(ctx, out);
     return true;
 }
 
@@ -278,7 +280,8 @@ static bool refuse_size(gx_run *run, const gx_type *t)
     return !gx_ok(run);
 }
 
-static void put_result(gx_exec *x, const gx_graph *g, gx_program_result *result)
+static void put_result(gx_exec *x, const gx_graph *g, const gx_program_how *how,
+                       gx_program_result *result)
 {
     gx_run *run = x->run;
     if (g->result == GX_NO_NODE) {
@@ -287,7 +290,7 @@ static void put_result(gx_exec *x, const gx_graph *g, gx_program_result *result)
         return;
     }
     const gx_type *t = &g->node[g->result].type;
-    if (t->rows == 1 && t->cols == 1 && !gx_number_is_complex(t->dtype)) {
+    if (t->rows == 1 && t->cols == 1 && !gx_number_is_complex(t->dtype) && !how->is_matrix) {
         const void *data = gx_val_data(x, x->val[g->result]);
         result->kind = GX_GIVES_NUMBER;
         if (data != NULL) {
@@ -359,7 +362,7 @@ static bool run_once(gx_run *run, const gx_graph *g, gx_mat *operand, gx_sink *s
         result->kind = GX_GIVES_NAME;
         result->name = how->name;
     } else if (gx_ok(run)) {
-        put_result(&x, g, result);
+        put_result(&x, g, how, result);
     }
     for (int k = 0; k < g->outputs && gx_ok(run); k++) {
         write_value(&x, g->output[k].node, &sinks[k]);

@@ -28,6 +28,7 @@ typedef struct gx_program_how {
     bool replace;        /* existing destinations                                  */
     int64_t rounds_most; /* of one loop                                            */
     const char *name;    /* the value is stored so; NULL: it is the result         */
+    bool is_matrix;      /* a value of one number is a matrix like any other       */
 } gx_program_how;
 
 typedef enum gx_program_kind { GX_GIVES_NUMBER, GX_GIVES_MATRIX, GX_GIVES_NAME } gx_program_kind;

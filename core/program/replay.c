@@ -109,7 +109,9 @@ static void count_replays(gx_exec *x, const tally *before, int64_t times)
 static void give_up(gx_exec *x, const gx_err *err)
 {
     x->on->call.accel->has_no_records = true;
-    gx_stats_note(&x->run->ctx->stats, "loops go round by round: %s", err->text);
+    const gx_about about = {.kind = GX_EVENT_FALLBACK_RECORD,
+                            .device = x->on->call.accel->info.name};
+    gx_stats_tell(&x->run->ctx->stats, &about, "loops go round by round: %s", err->text);
 }
 
 /*
@@ -118,11 +120,11 @@ static void give_up(gx_exec *x, const gx_err *err)
 */
 static void replay(gx_exec *x, gx_record *record, int64_t times)
 {
-    const gx_accel *accel = x->on->call.accel;
+    gx_accel *accel = x->on->call.accel;
     gx_err err = {.code = GX_OK};
     int64_t every = x->lanes > 1 ? WAIT_SELDOM : WAIT_EVERY;
     for (int64_t k = 0; k < times && gx_ok(x->run); k++) {
-        if (accel->backend->replay(accel->dev, accel->run, record, &err) != GX_OK) {
+        if (gx_turn_replay(x->run, accel, record, &err) != GX_OK) {
             gx_device_lost(x, &err);
         } else if (k % every == every - 1) {
             gx_device_wait(x);
@@ -156,6 +158,7 @@ int64_t gx_replay_rounds(gx_exec *x, const gx_node *loop, gx_val **now, int64_t 
         give_up(x, &err);
         return 0;
     }
+    gx_turn_record(accel, true);
     tally so_far = count(x);
     look(now, variables, before);
     for (; rounds < PERIOD && !is_back && gx_ok(x->run); rounds++) {
@@ -163,6 +166,7 @@ int64_t gx_replay_rounds(gx_exec *x, const gx_node *loop, gx_val **now, int64_t 
         look(now, variables, after);
         is_back = gx_ok(x->run) && memcmp(before, after, bytes) == 0;
     }
+    gx_turn_record(accel, false);
     gx_code code = accel->backend->record_end(accel->dev, accel->run, &record, &err);
     if (gx_ok(x->run) && code != GX_OK && is_back) {
         give_up(x, &err); // nothing has run: the variables are as they were

@@ -252,7 +252,7 @@ gx_ref gx_check_reduce_order(gx_graph *g, gx_node *node, const gx_ref *in, int c
 {
     gx_number dtype = g->node[in[0]].type.dtype;
     return gx_number_is_complex(dtype) ? refuse_complex(g, in[0])
-                                      : reduce(g, node, in, count, dtype);
+                                       : reduce(g, node, in, count, dtype);
 }
 
 gx_ref gx_check_reduce_truth(gx_graph *g, gx_node *node, const gx_ref *in, int count)
@@ -280,7 +280,7 @@ gx_ref gx_check_reduce_real(gx_graph *g, gx_node *node, const gx_ref *in, int co
 gx_ref gx_check_reduce_index(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     return gx_number_is_complex(g->node[in[0]].type.dtype) ? refuse_complex(g, in[0])
-                                                          : reduce(g, node, in, count, GX_F64);
+                                                           : reduce(g, node, in, count, GX_F64);
 }
 
 gx_ref gx_check_quantile(gx_graph *g, gx_node *node, const gx_ref *in, int count)
@@ -431,6 +431,52 @@ gx_ref gx_check_stack(gx_graph *g, gx_node *node, const gx_ref *in, int count)
     return gx_graph_add(g, node, in, count);
 }
 
+/* Each beside zeros, one above the other. */
+gx_ref gx_check_block_diag(gx_graph *g, gx_node *node, const gx_ref *in, int count)
+{
+    gx_ref row[100];
+    int64_t cols = 0, left = 0;
+    (void)node;
+    for (int k = 0; k < count; k++) {
+        cols += g->node[in[k]].type.cols;
+    }
+    for (int k = 0; k < count; k++) {
+        const gx_type t = g->node[in[k]].type;
+        gx_node zeros = {.op = gx_op_row(GX_OP_ZEROS), .type = {t.rows, left, t.dtype, 0, false}};
+        gx_node beside = {.op = gx_op_row(GX_OP_HSTACK)};
+        gx_ref parts[3] = {gx_graph_add(g, &zeros, NULL, 0), in[k], GX_NO_NODE};
+        left += t.cols;
+        zeros.type.cols = cols - left;
+        parts[2] = gx_graph_add(g, &zeros, NULL, 0);
+        row[k] = parts[2] == GX_NO_NODE ? GX_NO_NODE : gx_check_stack(g, &beside, parts, 3);
+        if (row[k] == GX_NO_NODE) {
+            return GX_NO_NODE;
+        }
+    }
+    gx_node above = {.op = gx_op_row(GX_OP_VSTACK)};
+    return gx_check_stack(g, &above, row, count);
+}
+
+/* data: the text.  What is known now is decided now. */
+gx_ref gx_check_require(gx_graph *g, gx_node *node, const gx_ref *in, int count)
+{
+    const gx_type *condition = &g->node[in[1]].type;
+    const char *why = gx_graph_word(g, in[2]);
+    gx_scalar value;
+    (void)count;
+    if (why == NULL || condition->rows != 1 || condition->cols != 1) {
+        return why == NULL ? gx_graph_fail(g, "what is said where the condition is 0 is a text in "
+                                              "quotes")
+                           : gx_shape_fail(g, in[1], "a condition is a number");
+    }
+    if (gx_graph_value(g, in[1], &value)) {
+        return value.re != 0 || value.im != 0 ? in[0] : gx_graph_fail(g, "%s", why);
+    }
+    node->type = like(g, in[0]);
+    node->data = why;
+    return gx_graph_add(g, node, in, 2);
+}
+
 // Along columns or rows ---------------------------------------------------------------------------
 
 static gx_ref along(gx_graph *g, gx_node *node, const gx_ref *in, int count, int64_t shorter)
@@ -466,5 +512,5 @@ gx_ref gx_check_diff(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 gx_ref gx_check_along_order(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     return gx_number_is_complex(g->node[in[0]].type.dtype) ? refuse_complex(g, in[0])
-                                                          : along(g, node, in, count, 0);
+                                                           : along(g, node, in, count, 0);
 }

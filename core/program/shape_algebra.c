@@ -336,7 +336,7 @@ gx_ref gx_check_similar(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
     node->type = node->more[0] = strong(g, in[0]);
-    node->more[0].properties = GX_PROP_ORTHOGONAL;
+    node->more[0].properties = node->op->id == GX_OP_BALANCE ? 0 : GX_PROP_ORTHOGONAL;
     return is_square(g, in[0]) ? gx_graph_add(g, node, in, 1) : GX_NO_NODE;
 }
 
@@ -362,6 +362,35 @@ gx_ref gx_check_ldl(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 }
 
 /* Matrices by their shapes alone, as the driver looks at them. */
+gx_ref gx_check_cossin(gx_graph *g, gx_node *node, const gx_ref *in, int count)
+{
+    int64_t *p = &node->whole[0], *q = &node->whole[1], n = g->node[in[0]].type.rows;
+    (void)count;
+    node->type = node->more[0] = node->more[1] = strong(g, in[0]);
+    if (!is_square(g, in[0]) || !gx_take_whole(g, in[1], "p", p) ||
+        !gx_take_whole(g, in[2], "q", q)) {
+        return GX_NO_NODE;
+    }
+    if (*p < 1 || *p >= n || *q < 1 || *q >= n) {
+        return gx_graph_fail(g, "p and q must be from 1 to %lld, not %lld and %lld",
+                             (long long)n - 1, (long long)*p, (long long)*q);
+    }
+    return gx_graph_add(g, node, in, 1);
+}
+
+gx_ref gx_check_qz(gx_graph *g, gx_node *node, const gx_ref *in, int count)
+{
+    gx_type a = strong(g, in[0]), b = strong(g, in[1]);
+    a.dtype = gx_number_promote(a.dtype, b.dtype);
+    node->type = node->more[0] = node->more[1] = a;
+    node->more[1].properties = GX_PROP_ORTHOGONAL;
+    node->more[2] = node->more[1];
+    if (is_square(g, in[0]) && (a.rows != b.rows || a.cols != b.cols)) {
+        return gx_shape_fail(g, in[1], "a pair is of one shape");
+    }
+    return gx_graph_ok(g) ? gx_graph_add(g, node, in, count) : GX_NO_NODE;
+}
+
 gx_ref gx_check_equation(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     gx_equation_args args = {
@@ -437,4 +466,58 @@ gx_ref gx_check_cov(gx_graph *g, gx_node *node, const gx_ref *in, int count)
         node->type.properties |= GX_PROP_SYMMETRIC;
     }
     return gx_graph_add(g, node, in, 1);
+}
+
+gx_ref gx_check_slogdet(gx_graph *g, gx_node *node, const gx_ref *in, int count)
+{
+    (void)count;
+    gx_number number = g->node[in[0]].type.dtype;
+    node->type = (gx_type){1, 1, number, 0, false};
+    node->more[0] = (gx_type){1, 1, gx_number_real(number), 0, false};
+    return is_square(g, in[0]) ? gx_graph_add(g, node, in, 1) : GX_NO_NODE;
+}
+
+// Bands -------------------------------------------------------------------------------------------
+
+/* Argument 0 and 1: how many bands there are below and above the diagonal; 2 has them in rows. */
+static bool take_bands(gx_graph *g, gx_node *node, const gx_ref *in)
+{
+    int64_t *l = &node->whole[0], *u = &node->whole[1];
+    const gx_type ab = strong(g, in[2]);
+    if (!gx_take_whole(g, in[0], "l", l) || !gx_take_whole(g, in[1], "u", u)) {
+        return false;
+    }
+    if (*l < 0 || *u < 0 || *l > GX_SIDE_MAX || *u > GX_SIDE_MAX || ab.rows != *l + *u + 1) {
+        gx_graph_fail(g,
+                      "%s is %lldx%lld, but %lld bands below the diagonal and %lld above it "
+                      "have l + u + 1 rows",
+                      gx_graph_label(g, in[2], "ab"), (long long)ab.rows, (long long)ab.cols,
+                      (long long)*l, (long long)*u);
+    }
+    return gx_graph_ok(g);
+}
+
+gx_ref gx_check_bands(gx_graph *g, gx_node *node, const gx_ref *in, int count)
+{
+    (void)count;
+    node->type = strong(g, in[2]);
+    node->type.rows = node->type.cols;
+    return take_bands(g, node, in) ? gx_graph_add(g, node, &in[2], 1) : GX_NO_NODE;
+}
+
+gx_ref gx_check_solve_banded(gx_graph *g, gx_node *node, const gx_ref *in, int count)
+{
+    const gx_ref pair[2] = {in[2], in[3]};
+    const gx_type ab = strong(g, in[2]), b = strong(g, in[3]);
+    (void)count;
+    if (!take_bands(g, node, in)) {
+        return GX_NO_NODE;
+    }
+    if (b.rows != ab.cols) {
+        return gx_graph_fail(g, "%s has bands of a %lldx%lld matrix but %s is %lldx%lld",
+                             gx_graph_label(g, in[2], "ab"), (long long)ab.cols, (long long)ab.cols,
+                             gx_graph_label(g, in[3], "B"), (long long)b.rows, (long long)b.cols);
+    }
+    node->type = (gx_type){b.rows, b.cols, gx_number_promote(ab.dtype, b.dtype), 0, false};
+    return gx_graph_add(g, node, pair, 2);
 }

@@ -62,46 +62,96 @@ static bool take_length(gx_graph *g, const gx_ref *in, int count, int k, const c
     return gx_graph_ok(g);
 }
 
+/* The type of a cosine or sine transform, argument 1. */
+static bool take_type(gx_graph *g, const gx_ref *in, int count, int64_t *type)
+{
+    if (is_given(g, in, count, 1) && !gx_take_whole(g, in[1], "type", type)) {
+        return false;
+    }
+    if (*type < 1 || *type > 4) {
+        gx_graph_fail(g, "type must be 1, 2, 3 or 4, not %lld", (long long)*type);
+    }
+    return gx_graph_ok(g);
+}
+
+/* Half of a line that is its own conjugate backwards: irfft and rfft with the signs exchanged. */
+static gx_ref add_half(gx_graph *g, bool is_there, gx_ref A, int64_t whole[GX_WHOLES])
+{
+    const gx_scalar none = {0, 0};
+    whole[NORM] = whole[NORM] == GX_FFT_BACKWARD ? GX_FFT_UNIT
+                  : whole[NORM] == GX_FFT_UNIT   ? GX_FFT_BACKWARD
+                                                 : whole[NORM];
+    gx_ref from = is_there && gx_number_is_complex(g->node[A].type.dtype)
+                      ? gx_graph_map(g, GX_MAP_CONJ, none, none, &A, 1)
+                      : A;
+    gx_ref done =
+        from == GX_NO_NODE ? from : add_fft(g, is_there ? GX_OP_IRFFT : GX_OP_RFFT, from, whole);
+    return done == GX_NO_NODE || is_there ? done
+                                          : gx_graph_map(g, GX_MAP_CONJ, none, none, &done, 1);
+}
+
 gx_ref gx_check_fft(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     gx_op_id id = node->op->id;
     bool is_trigonometric = id >= GX_OP_DCT && id <= GX_OP_IDST;
+    bool is_half = id == GX_OP_HFFT || id == GX_OP_IHFFT;
     int k = is_trigonometric ? 2 : 1; // of n
     int64_t whole[GX_WHOLES] = {[TYPE] = 2};
-    whole[KIND] = id == GX_OP_FFT                       ? GX_FFT_FORWARD
-                  : id == GX_OP_IFFT                    ? GX_FFT_INVERSE
-                  : id == GX_OP_RFFT                    ? GX_FFT_REAL
-                  : id == GX_OP_IRFFT                   ? GX_FFT_REAL_INVERSE
-                  : id == GX_OP_DCT || id == GX_OP_IDCT ? GX_FFT_COSINE
-                                                        : GX_FFT_SINE;
+    whole[KIND] = id == GX_OP_FFT                         ? GX_FFT_FORWARD
+                  : id == GX_OP_IFFT                      ? GX_FFT_INVERSE
+                  : id == GX_OP_RFFT || id == GX_OP_IHFFT ? GX_FFT_REAL
+                  : id == GX_OP_IRFFT || id == GX_OP_HFFT ? GX_FFT_REAL_INVERSE
+                  : id == GX_OP_DCT || id == GX_OP_IDCT   ? GX_FFT_COSINE
+                                                          : GX_FFT_SINE;
     whole[INVERSE] = id == GX_OP_IDCT || id == GX_OP_IDST;
-    if ((is_trigonometric && is_given(g, in, count, 1) &&
-         !gx_take_whole(g, in[1], "type", &whole[TYPE])) ||
+    if ((is_trigonometric && !take_type(g, in, count, &whole[TYPE])) ||
         !take_length(g, in, count, k, "n", &whole[LENGTH]) ||
         (is_given(g, in, count, k + 1) && !gx_take_axis(g, in, count, k + 1, 0, &whole[AXIS])) ||
         (count > k + 2 && !gx_take_word(g, in[k + 2], "norm", GX_FFT_NORMS, &whole[NORM]))) {
         return GX_NO_NODE;
     }
-    if (whole[TYPE] < 1 || whole[TYPE] > 4) {
-        return gx_graph_fail(g, "type must be 1, 2, 3 or 4, not %lld", (long long)whole[TYPE]);
-    }
-    return add_fft(g, id, in[0], whole);
+    return is_half ? add_half(g, id == GX_OP_HFFT, in[0], whole) : add_fft(g, id, in[0], whole);
 }
 
+/* rfft2 halves the rows, and irfft2 comes back along them last. */
 gx_ref gx_check_fft2(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
-    bool is_back = node->op->id == GX_OP_IFFT2;
-    gx_op_id id = is_back ? GX_OP_IFFT : GX_OP_FFT;
-    int64_t down[GX_WHOLES] = {[KIND] = is_back ? GX_FFT_INVERSE : GX_FFT_FORWARD, [TYPE] = 2};
-    int64_t along[GX_WHOLES] = {[KIND] = down[KIND], [AXIS] = 1, [TYPE] = 2};
-    if (!take_length(g, in, count, 1, "m", &down[LENGTH]) ||
-        !take_length(g, in, count, 2, "n", &along[LENGTH]) ||
-        (count > 3 && !gx_take_word(g, in[3], "norm", GX_FFT_NORMS, &down[NORM]))) {
+    static const struct {
+        gx_op_id op, down, along;
+        gx_fft_kind of_down, of_along;
+    } both[] = {
+        {GX_OP_FFT2, GX_OP_FFT, GX_OP_FFT, GX_FFT_FORWARD, GX_FFT_FORWARD},
+        {GX_OP_IFFT2, GX_OP_IFFT, GX_OP_IFFT, GX_FFT_INVERSE, GX_FFT_INVERSE},
+        {GX_OP_RFFT2, GX_OP_FFT, GX_OP_RFFT, GX_FFT_FORWARD, GX_FFT_REAL},
+        {GX_OP_IRFFT2, GX_OP_IFFT, GX_OP_IRFFT, GX_FFT_INVERSE, GX_FFT_REAL_INVERSE},
+        {GX_OP_DCTN, GX_OP_DCT, GX_OP_DCT, GX_FFT_COSINE, GX_FFT_COSINE},
+        {GX_OP_IDCTN, GX_OP_IDCT, GX_OP_IDCT, GX_FFT_COSINE, GX_FFT_COSINE},
+        {GX_OP_DSTN, GX_OP_DST, GX_OP_DST, GX_FFT_SINE, GX_FFT_SINE},
+        {GX_OP_IDSTN, GX_OP_IDST, GX_OP_IDST, GX_FFT_SINE, GX_FFT_SINE},
+    };
+    int row = 0;
+    while (both[row].op != node->op->id) {
+        row++;
+    }
+    bool is_trigonometric = node->op->id >= GX_OP_DCTN;
+    bool is_back = node->op->id == GX_OP_IDCTN || node->op->id == GX_OP_IDSTN;
+    int k = is_trigonometric ? 2 : 1; // of m
+    int64_t down[GX_WHOLES] = {[KIND] = both[row].of_down, [TYPE] = 2, [INVERSE] = is_back};
+    int64_t along[GX_WHOLES] = {[KIND] = both[row].of_along, [AXIS] = 1, [INVERSE] = is_back};
+    if ((is_trigonometric && !take_type(g, in, count, &down[TYPE])) ||
+        !take_length(g, in, count, k, "m", &down[LENGTH]) ||
+        !take_length(g, in, count, k + 1, "n", &along[LENGTH]) ||
+        (count > k + 2 && !gx_take_word(g, in[k + 2], "norm", GX_FFT_NORMS, &down[NORM]))) {
         return GX_NO_NODE;
     }
     along[NORM] = down[NORM];
-    gx_ref first = add_fft(g, id, in[0], down);
-    return first == GX_NO_NODE ? first : add_fft(g, id, first, along);
+    along[TYPE] = down[TYPE];
+    bool is_real_first = both[row].of_along == GX_FFT_REAL;
+    const int64_t *first = is_real_first ? along : down, *second = is_real_first ? down : along;
+    gx_ref half = add_fft(g, is_real_first ? both[row].along : both[row].down, in[0], first);
+    return half == GX_NO_NODE
+               ? half
+               : add_fft(g, is_real_first ? both[row].down : both[row].along, half, second);
 }
 
 // What is made of them ----------------------------------------------------------------------------
@@ -220,4 +270,27 @@ gx_ref gx_check_convolve(gx_graph *g, gx_node *node, const gx_ref *in, int count
                      .type = {.rows = length, .cols = t.cols, .dtype = t.dtype},
                      .whole = {first, length, 1, 0, t.cols, 1}};
     return gx_graph_add(g, &slice, &product, 1);
+}
+
+/* A product of 2, 3 and 5: the smallest that is at least n. */
+gx_ref gx_check_next_fast_len(gx_graph *g, gx_node *node, const gx_ref *in, int count)
+{
+    int64_t n, best = INT64_MAX;
+    (void)node, (void)count;
+    if (!gx_take_whole(g, in[0], "n", &n)) {
+        return GX_NO_NODE;
+    }
+    if (n < 1 || n > GX_SIDE_MAX) {
+        return gx_graph_fail(g, "n must be from 1 to 2^40, not %lld", (long long)n);
+    }
+    for (int64_t five = 1; five < 5 * n; five *= 5) {
+        for (int64_t three = five; three < 3 * n; three *= 3) {
+            int64_t m = three;
+            while (m < n) {
+                m *= 2;
+            }
+            best = gx_min(best, m);
+        }
+    }
+    return gx_graph_number(g, (gx_scalar){(double)best, 0}, false);
 }

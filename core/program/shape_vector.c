@@ -31,8 +31,7 @@ static bool are_vectors(gx_graph *g, const gx_ref *in, int count)
     return true;
 }
 
-/* A row as a column. */
-static gx_ref as_column(gx_graph *g, gx_ref ref)
+gx_ref gx_as_column(gx_graph *g, gx_ref ref)
 {
     gx_node turn = {.op = gx_op_row(GX_OP_TRANSPOSE)};
     return g->node[ref].type.cols == 1 ? ref : gx_check_transpose(g, &turn, &ref, 1);
@@ -48,7 +47,7 @@ gx_ref gx_check_inner(gx_graph *g, gx_node *node, const gx_ref *in, int count)
     if (length_of(g, in[0]) != length_of(g, in[1])) {
         return gx_shape_fail(g, in[1], "the other vector is of another length");
     }
-    const gx_ref pair[2] = {as_column(g, in[0]), as_column(g, in[1])};
+    const gx_ref pair[2] = {gx_as_column(g, in[0]), gx_as_column(g, in[1])};
     gx_ref product = gx_graph_map(g, GX_MAP_MUL, none, none, pair, 2);
     gx_node sum = {.op = gx_op_row(GX_OP_SUM)};
     return product == GX_NO_NODE ? product : gx_check_reduce(g, &sum, &product, 1);
@@ -147,6 +146,16 @@ gx_ref gx_check_topk(gx_graph *g, gx_node *node, const gx_ref *in, int count)
     return gx_graph_add(g, node, in, 1);
 }
 
+gx_ref gx_check_loggamma(gx_graph *g, gx_node *node, const gx_ref *in, int count)
+{
+    (void)count;
+    node->type = g->node[in[0]].type;
+    node->type.is_weak = false;
+    node->type.properties = 0;
+    node->type.dtype = gx_number_promote(node->type.dtype, GX_C64);
+    return gx_graph_add(g, node, in, 1);
+}
+
 gx_ref gx_check_unique(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
@@ -154,4 +163,42 @@ gx_ref gx_check_unique(gx_graph *g, gx_node *node, const gx_ref *in, int count)
     return gx_number_is_complex(g->node[in[0]].type.dtype)
                ? gx_graph_fail(g, "complex numbers have no order")
                : gx_graph_add(g, node, in, 1);
+}
+
+/* The metric, a gx_metric, in whole[0]; whether the root is taken, of zeros and ones, behind it. */
+gx_ref gx_check_distance(gx_graph *g, gx_node *node, const gx_ref *in, int count)
+{
+    static const struct {
+        gx_metric metric;
+        bool is_root, is_binary;
+    } ways[] = {{GX_METRIC_SQUARED, true, false},   {GX_METRIC_SQUARED, true, false},
+                {GX_METRIC_SQUARED, false, false},  {GX_METRIC_ABSOLUTE, false, false},
+                {GX_METRIC_ABSOLUTE, false, false}, {GX_METRIC_COSINE, false, false},
+                {GX_METRIC_SQUARED, false, true}};
+    const gx_type *a = &g->node[in[0]].type, *b = &g->node[in[1]].type;
+    int64_t way = 0;
+    if (count > 2 && !gx_take_word(g, in[2], "metric",
+                                   "l2|euclidean|sqeuclidean|l1|cityblock|cosine|hamming", &way)) {
+        return GX_NO_NODE;
+    }
+    for (int k = 0; k < 2; k++) {
+        gx_number number = g->node[in[k]].type.dtype;
+        if (gx_number_is_complex(number)) {
+            return gx_graph_fail(g, "%s is complex (%s): rows of real numbers are compared",
+                                 gx_graph_label(g, in[k], k == 0 ? "A" : "B"),
+                                 gx_number_name(number));
+        }
+    }
+    if (a->cols != b->cols) {
+        return gx_graph_fail(g,
+                             "%s is %lldx%lld but %s is %lldx%lld: rows of one length are compared",
+                             gx_graph_label(g, in[0], "A"), (long long)a->rows, (long long)a->cols,
+                             gx_graph_label(g, in[1], "B"), (long long)b->rows, (long long)b->cols);
+    }
+    node->type = (gx_type){.rows = a->rows, .cols = b->rows};
+    node->type.dtype = gx_number_promote(a->dtype, b->dtype);
+    node->whole[0] = ways[way].metric;
+    node->whole[1] = ways[way].is_root;
+    node->whole[2] = ways[way].is_binary;
+    return gx_graph_add(g, node, in, 2);
 }

@@ -62,6 +62,7 @@ typedef struct gx_syntax {
     int64_t items;
     int arguments; /* the largest ?n                                             */
     gx_err *err;   /* while it is being parsed                                   */
+    struct gx_syntax *next; /* of whoever keeps several                          */
 } gx_syntax;
 
 /* A piece of the text. */

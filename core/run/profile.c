@@ -61,14 +61,13 @@ static const figures of_machine = {
     {8e9, 2.5e9, 1.2e9, 4e9, 1, 2.5e9, 2e-4, 1.5e9, 1e-3, 4e9, 16e9, 40e-6}};
 
 /* Copies over PCI Express 3. */
-static const figures of_device = {12,
-                                  8,
-                                  {"upload_bytes_per_s", "download_bytes_per_s",
-                                   "pageable_up_bytes_per_s", "pageable_down_bytes_per_s",
-                                   "pin_bytes_per_s", "launch_s", "wait_s", "open_s", "alloc_s",
-                                   "alloc_bytes_per_s", "sweep_bytes_per_s", "residues_from"},
-                                  {12e9, 12e9, 6e9, 6e9, 1e9, 1e-5, 3e-4, 0.3, 1e-4, 1e12, 250e9,
-                                   GX_RESIDUES_NEVER}};
+static const figures of_device = {
+    12,
+    8,
+    {"upload_bytes_per_s", "download_bytes_per_s", "pageable_up_bytes_per_s",
+     "pageable_down_bytes_per_s", "pin_bytes_per_s", "launch_s", "wait_s", "open_s", "alloc_s",
+     "alloc_bytes_per_s", "sweep_bytes_per_s", "residues_from"},
+    {12e9, 12e9, 6e9, 6e9, 1e9, 1e-5, 3e-4, 0.3, 1e-4, 1e12, 250e9, GX_RESIDUES_NEVER}};
 
 static_assert(offsetof(gx_profile, thread_s) == 11 * sizeof(double), "as the list");
 static_assert(offsetof(gx_device_profile, residues_from) == 11 * sizeof(double), "as the list");
@@ -128,10 +127,13 @@ bool gx_profile_path(char *path, size_t bytes)
     return length > 0 && (size_t)length < bytes;
 }
 
+/* Each remark on the file is an event, too. */
+static const gx_about about_file = {.kind = GX_EVENT_PROFILE};
+
 static void note_errno(gx_ctx *ctx, const char *what, const char *path)
 {
     char text[100];
-    gx_stats_note(&ctx->stats, "hardware profile not %s: %s: %.80s", what,
+    gx_stats_tell(&ctx->stats, &about_file, "hardware profile not %s: %s: %.80s", what,
                   strerror_r(errno, text, sizeof text), path);
 }
 
@@ -142,8 +144,8 @@ static char *read_file(gx_ctx *ctx, const char *path)
     const char *oddity;
     int fd = gx_open_regular(path, O_RDONLY, &about, &oddity);
     if (oddity != NULL) {
-        gx_stats_note(&ctx->stats, "hardware profile not read: %s, no regular file: %.80s", oddity,
-                      path);
+        gx_stats_tell(&ctx->stats, &about_file,
+                      "hardware profile not read: %s, no regular file: %.80s", oddity, path);
         return NULL;
     }
     if (fd < 0) {
@@ -154,8 +156,8 @@ static char *read_file(gx_ctx *ctx, const char *path)
     }
     void *text = NULL;
     if (about.st_size > FILE_MOST) {
-        gx_stats_note(&ctx->stats, "hardware profile not read: no file of at most 1 MiB: %.80s",
-                      path);
+        gx_stats_tell(&ctx->stats, &about_file,
+                      "hardware profile not read: no file of at most 1 MiB: %.80s", path);
     } else if (gx_mem_alloc(ctx->mem, (size_t)about.st_size + 1, "hardware profile", &text, NULL) ==
                GX_OK) {
         ssize_t got = read(fd, text, (size_t)about.st_size);
@@ -185,8 +187,8 @@ static void write_file(gx_ctx *ctx, const char *path, const char *text)
     char temporary[PATH_MAX + 64];
     const char *oddity = gx_file_oddity(path, false);
     if (oddity != NULL && strcmp(oddity, "a link") != 0) { // a link is replaced, as a file is
-        gx_stats_note(&ctx->stats, "hardware profile not written: %s is there: %.80s", oddity,
-                      path);
+        gx_stats_tell(&ctx->stats, &about_file, "hardware profile not written: %s is there: %.80s",
+                      oddity, path);
         return;
     }
     snprintf(temporary, sizeof temporary, "%s.%ld.%lld", path, (long)getpid(),
@@ -223,7 +225,7 @@ static cJSON *load(gx_ctx *ctx)
 {
     char path[PATH_MAX];
     if (!gx_profile_path(path, sizeof path)) {
-        gx_stats_note(&ctx->stats,
+        gx_stats_tell(&ctx->stats, &about_file,
                       "hardware profile not read: neither XDG_CACHE_HOME nor HOME is set");
         return NULL;
     }
@@ -236,7 +238,8 @@ static cJSON *load(gx_ctx *ctx)
     const cJSON *format = cJSON_GetObjectItemCaseSensitive(root, "format");
     if (!cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(root, "machines")) ||
         !cJSON_IsNumber(format) || format->valueint != FORMAT) {
-        gx_stats_note(&ctx->stats, "hardware profile not read: not in its format: %.80s", path);
+        gx_stats_tell(&ctx->stats, &about_file,
+                      "hardware profile not read: not in its format: %.80s", path);
         cJSON_Delete(root);
         return NULL;
     }
@@ -454,7 +457,7 @@ static void save(gx_ctx *ctx, const char *section, const char *key, cJSON *objec
 {
     char path[PATH_MAX];
     if (!gx_profile_path(path, sizeof path)) {
-        gx_stats_note(&ctx->stats,
+        gx_stats_tell(&ctx->stats, &about_file,
                       "hardware profile not written: neither XDG_CACHE_HOME nor HOME is set");
         cJSON_Delete(object);
         return;
@@ -480,7 +483,7 @@ static void save(gx_ctx *ctx, const char *section, const char *key, cJSON *objec
     }
     char *text = is_added ? cJSON_Print(root) : NULL;
     if (text == NULL) {
-        gx_stats_note(&ctx->stats, "hardware profile not written: out of memory");
+        gx_stats_tell(&ctx->stats, &about_file, "hardware profile not written: out of memory");
     } else {
         write_file(ctx, path, text);
     }
@@ -610,7 +613,7 @@ const gx_profile *gx_profile_get(gx_ctx *ctx)
     if (machine != NULL && parse_machine(machine, &saved)) {
         ctx->profile = saved;
     } else if (machine != NULL) {
-        gx_stats_note(&ctx->stats,
+        gx_stats_tell(&ctx->stats, &about_file,
                       "hardware profile not read: a figure is missing or not positive");
     }
     cJSON_Delete(root);

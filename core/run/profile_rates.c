@@ -68,6 +68,8 @@ static gx_rate rate_of(gx_kernel_id kernel)
     case GX_GEHRD:
     case GX_TRSYL:
     case GX_SYTRF:
+    case GX_GEBAL:
+    case GX_UNCSD:
     case GX_GEQP3:
         return GX_RATE_SYEV;
     default:

@@ -19,8 +19,12 @@
 
 #include <assert.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+
+/* Connections of the process with a call under way. */
+static atomic_int under_way;
 
 static const int64_t POLL_NS =
     10 * 1000 * 1000; /* an interrupt is seen this soon; see gx_run_poll() */
@@ -39,6 +43,29 @@ void gx_ctx_release(gx_ctx *ctx)
     if (--ctx->holds == 0) {
         gx_store_release(ctx->store);
     }
+    gx_ctx_log(ctx);
+}
+
+void gx_ctx_log(gx_ctx *ctx)
+{
+    if (ctx->is_logging || !atomic_load_explicit(&ctx->stats.is_untold, memory_order_relaxed)) {
+        return; // who reads the log has made a call of its own
+    }
+    gx_event event;
+    ctx->is_logging = true;
+    atomic_store(&ctx->stats.is_untold, false);
+    for (int left = GX_EVENTS_MOST;
+         left > 0 && gx_events_next(ctx->stats.connection, ctx->logged, &event); left--) {
+        ctx->logged = event.number;
+        gx_store_log(&event);
+    }
+    ctx->is_logging = false;
+}
+
+void gx_ctx_failed(gx_ctx *ctx, const gx_err *err)
+{
+    gx_stats_failure(&ctx->stats, err);
+    gx_ctx_log(ctx);
 }
 
 // The call ----------------------------------------------------------------------------------------
@@ -63,12 +90,31 @@ void gx_run_begin(gx_run *run, gx_ctx *ctx, const char *label)
     run->shown_ns = 0;
     run->done = 0;
     run->total = 0;
+    run->expected_s = 0;
     run->base_flops = 0;
     run->base_bytes = 0;
     run->shown_percent = 0;
     run->is_shown = false;
     gx_ctx_hold(ctx);
-    ctx->runs++;
+    if (ctx->runs++ == 0) {
+        atomic_fetch_add(&under_way, 1);
+        if (ctx->accel != NULL) {
+            ctx->attend(ctx, true);
+        }
+    }
+    run->outer = gx_stats_begin(&ctx->stats, label);
+    run->device_calls = gx_stats_get(&ctx->stats, GX_STAT_DEVICE_CALLS);
+}
+
+/* A call with a program that a device has run is the device's. */
+static gx_ran ran_on(const gx_run *run)
+{
+    const gx_ctx *ctx = run->ctx;
+    if (gx_stats_get(&ctx->stats, GX_STAT_DEVICE_CALLS) > run->device_calls) {
+        return GX_RAN_CUDA;
+    }
+    bool is_reference = ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_REFERENCE;
+    return is_reference ? GX_RAN_REFERENCE : GX_RAN_CPU;
 }
 
 gx_code gx_run_end(gx_run *run)
@@ -80,10 +126,16 @@ gx_code gx_run_end(gx_run *run)
         gx_progress_end(run);
     }
     assert(ctx->runs > 0 && ctx->holds >= ctx->runs);
-    ctx->runs--;
+    if (--ctx->runs == 0) {
+        atomic_fetch_sub(&under_way, 1);
+        if (ctx->accel != NULL) {
+            ctx->attend(ctx, false);
+        }
+    }
     gx_ctx_release(ctx);
-    gx_stats_add(&ctx->stats, GX_STAT_CALLS, 1);
     int64_t taken_ns = gx_now_ns() - run->start_ns;
+    gx_stats_end(&ctx->stats, run->label, run->outer, ran_on(run), taken_ns, &run->err);
+    gx_ctx_log(ctx);
     gx_stats_set(&ctx->stats, GX_STAT_PREDICTED_NS, (int64_t)(1e9 * run->planned_s));
     gx_stats_set(&ctx->stats, GX_STAT_MEASURED_NS, taken_ns);
     if (run->planned_s > 0 && gx_ok(run) && !run->is_irregular) {
@@ -206,9 +258,17 @@ void gx_run_expect(gx_run *run, double seconds)
     run->expected_ns = gx_now_ns();
 }
 
+int gx_run_threads(const gx_run *run)
+{
+    const int64_t *setting = run->ctx->config.number;
+    int threads = (int)setting[GX_SET_THREADS], others = atomic_load(&under_way);
+    bool is_shared = others > 1 && setting[GX_SET_DETERMINISTIC] == 0;
+    return is_shared ? (threads + others - 1) / others : threads;
+}
+
 gx_team *gx_run_team(gx_run *run)
 {
-    int threads = (int)run->ctx->config.number[GX_SET_THREADS];
+    int threads = gx_run_threads(run);
     if (run->team == NULL) { // a team of one has no threads, but it polls
         gx_err err = {0};
         if (gx_team_create(threads, run->ctx->mem, gx_run_poll_fn, run, &run->team, &err) !=

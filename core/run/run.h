@@ -27,6 +27,7 @@ typedef struct gx_ctx {
     const gx_backend *backend; /* of dev, the host's: cpu or reference        */
     gx_dev *dev;               /* opened at first use; NULL before            */
     struct gx_accel *accel;    /* the accelerator; NULL: not open (accel.h)   */
+    void (*attend)(struct gx_ctx *ctx, bool is_begun); /* its, as calls begin and end */
     bool is_accel_off;         /* it has failed: accel_reason                 */
     char accel_reason[256];
     uint64_t devices_lost;     /* ordinals of devices that have failed, as bits */
@@ -56,6 +57,9 @@ typedef struct gx_ctx {
     } owed_copy; /* what it would have saved with this matrix in its memory */
     int holds;              /* calls and cursors that use the store now    */
     int runs;               /* of these, calls                             */
+    int64_t logged;         /* the latest event that went to SQLite's log  */
+    bool is_logging;        /* one is on its way there                     */
+    struct gx_ctx *next, **link; /* in the process's list: totals.h         */
 } gx_ctx;
 
 /*
@@ -66,9 +70,20 @@ typedef struct gx_ctx {
 void gx_ctx_hold(gx_ctx *ctx);
 void gx_ctx_release(gx_ctx *ctx);
 
+/*
+** The connection's events since the last time to sqlite3_log(): whoever reads the log may use other
+** connections, and no lock is held.  Every release does it; the connection's thread.
+*/
+void gx_ctx_log(gx_ctx *ctx);
+
+/* A failure that a statement gets without a run: an event, as the end of a run makes of its own. */
+void gx_ctx_failed(gx_ctx *ctx, const gx_err *err);
+
 typedef struct gx_run {
     gx_ctx *ctx;
     const char *label;    /* "gx_matmul": for progress; static string      */
+    const char *outer;    /* of the call that this one runs in; or NULL    */
+    int64_t device_calls; /* the counter when the call began               */
     gx_err err;           /* the call's failure; read by the caller thread */
     pthread_mutex_t lock; /* guards err when threads report                */
     atomic_bool stopped;  /* set with the first failure: threads look here */
@@ -142,6 +157,12 @@ void gx_run_expect(gx_run *run, double seconds);
 ** works alone.
 */
 gx_team *gx_run_team(gx_run *run);
+
+/*
+** Threads of a team that begins now: the setting 'threads', divided among the connections of the
+** process that have a call under way; with 'deterministic' all of them.
+*/
+int gx_run_threads(const gx_run *run);
 
 /* The host's kernels, the CPU's or the reference's; opens the backend at first use. */
 gx_code gx_run_device(gx_run *run, const gx_backend **backend, gx_dev **dev);

@@ -41,6 +41,8 @@ gx_code gx_team_call(gx_team *team, const gx_backend *backend, gx_dev *dev, gx_k
     case GX_GEHRD:
     case GX_TRSYL:
     case GX_SYTRF:
+    case GX_GEBAL:
+    case GX_UNCSD:
     case GX_GEQP3:
         return call_spectrum(&job, kernel, args, err);
     case GX_TRSM:

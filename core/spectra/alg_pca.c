@@ -14,6 +14,14 @@
 ** mean and a small deviation lose no digits.  T = X S V^H (GESDD) gives components V and variances
 ** S^2 / (m - ddof); columns of T divided by their norm standardise.
 **
+** Where [1 B] times itself is a streamed product (narrow.h) that is quicker, and good enough: for
+** covariances, as long as means of B are no more than its deviations; for the k largest components,
+** as long as their variances are no less than WEAKEST of the largest: S^2 has errors of eps S_1^2,
+** so those of S are some eps S_1 still.  Where that turns out not to be so, TSQR does it again.
+**
+**   [1 B]^H [1 B] = [ m    1^T B ]    (A - 1 mean^T)^H (A - 1 mean^T) = B^H B - m d d^H,
+**                   [ ...  B^H B ]                            d = B^H 1 / m
+**
 ** Other A: means and deviations of B in one pass, then the SVD of the centred source: its elements
 ** are centred and scaled where its blocks are read, in every pass, so that nothing cancels as it
 ** would in A x - 1 (mean^T x).  s and B's mean are taken off one after the other: their sum has no
@@ -28,6 +36,8 @@
 #include "alg_pca.h"
 #include "../alg/alg.h"
 #include "../alg/dense.h"
+#include "../alg/dense_device.h"
+#include "../alg/narrow.h"
 #include "../alg/small_r.h"
 #include "plan_spectrum.h"
 #include "spectrum_int.h"
@@ -38,11 +48,17 @@
 /* Bytes of a panel of rows where columns are looked at one by one. */
 enum { PANEL_BYTES = 8 << 20 };
 
+/* Squared means of B are at most so many variances; variances of components: see above. */
+static const double FARTHEST = 1, WEAKEST = 1e-3;
+
+/* Sums of squares below it may have lost digits, or all: TSQR squares nothing. */
+static const double LEAST_SQUARES = 1e-250;
+
 /* What is known of the columns. */
 typedef struct columns {
     gx_run *run;
     const gx_mat *A;
-    gx_number dtype;   /* computed in: f64 or c128                          */
+    gx_number dtype;  /* computed in: f64 or c128                          */
     gx_scalar *shift; /* n: what is taken off while reading                */
     gx_scalar *rest;  /* n: the mean of what that leaves                   */
     double *scale;    /* n: deviations (divisor m - ddof) where asked      */
@@ -158,6 +174,99 @@ static gx_code factor(columns *c, const gx_tsqr_plan *plan, void **t)
     }
     gx_sink_drop(&R);
     return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+void gx_pca_ones(const gx_mat *A, const gx_scalar *shift, gx_mat *ones)
+{
+    gx_mat_centred(ones, A, gx_number_wide(A->number), shift, NULL, true);
+    ones->tile_cols = A->tile_cols >= A->cols ? ones->cols : ones->tile_cols;
+}
+
+bool gx_pca_is_streamed(gx_run *run, const gx_mat *ones, const gx_sink *S, struct gx_narrow *plan)
+{
+    gx_matmul_args product = {.A = ones, .B = ones, .alpha = GX_ONE};
+    product.transa = gx_adjoint(ones->number);
+    return run->ctx->config.number[GX_SET_DETERMINISTIC] == 0 && // bits do not depend on memory
+           gx_narrow_plan(run, &product, S, plan);
+}
+
+/*
+** What s is the product of [1 B] with itself, becomes B^H B - m d d^H, n x n, without gaps; the
+** means.  false: too much of it cancels or is too small to be squared, or it has NaN or Inf.
+*/
+static bool take_means_off(columns *c, const gx_mat *s, void *gram)
+{
+    int64_t n = c->A->cols;
+    double m = (double)c->A->rows;
+    bool is_good = true;
+    for (int64_t j = 0; j < n; j++) {
+        gx_scalar sum = gx_number_get(c->dtype, s->data, (j + 1) * s->ld);
+        c->rest[j] = (gx_scalar){sum.re / m, sum.im / m};
+    }
+    for (int64_t j = 0; j < n; j++) {
+        gx_scalar d = c->rest[j];
+        for (int64_t i = 0; i < n; i++) {
+            gx_scalar x = gx_number_get(c->dtype, s->data, (j + 1) * s->ld + i + 1), e = c->rest[i];
+            x.re -= m * (e.re * d.re + e.im * d.im);
+            x.im -= m * (e.re * d.im - e.im * d.re);
+            gx_number_put(c->dtype, gram, j * n + i, x);
+            is_good = is_good && isfinite(x.re) && isfinite(x.im) &&
+                      (i != j || (m * square(d) <= FARTHEST * x.re && x.re > LEAST_SQUARES));
+        }
+    }
+    return is_good;
+}
+
+/*
+** (A - 1 mean^T)^H (A - 1 mean^T), n x n, and the means, by a streamed product.  NULL: not that
+** way, or the run has failed.  The caller's.
+*/
+static void *find_scatter(columns *c)
+{
+    gx_run *run = c->run;
+    int64_t n = c->A->cols;
+    gx_mat ones, source;
+    gx_sink S = {0};
+    gx_narrow plan;
+    void *gram = NULL;
+    bool is_good = false;
+    gx_pca_ones(c->A, c->shift, &ones);
+    if (!gx_ok(run) || !gx_scratch_fits(run, n + 1, n + 1, c->dtype, 0) ||
+        gx_sink_begin_scratch(run, n + 1, n + 1, c->dtype, 0, &S) != GX_OK) {
+        return NULL;
+    }
+    if (!S.is_stored && gx_pca_is_streamed(run, &ones, &S, &plan)) {
+        choose_shift(c, GX_PCA_SHIFT_ROWS);
+        gram = gx_dense_take(run, c->dtype, n, n, "the covariance");
+        gx_matmul_args product = {.A = &ones, .B = &ones, .alpha = GX_ONE};
+        product.transa = gx_adjoint(c->dtype);
+        if (gx_ok(run) && gx_alg_matmul(run, &product, &S) == GX_OK) {
+            gx_sink_source(&S, c->A->label, &source);
+            is_good = take_means_off(c, &source, gram);
+        }
+    }
+    gx_sink_drop(&S);
+    if (!is_good || !gx_ok(run)) {
+        gx_mem_free(run->ctx->mem, gram);
+        return NULL;
+    }
+    return gram;
+}
+
+/* Deviations from the diagonal, by which rows and columns are divided. */
+static void standardize_scatter(columns *c, void *gram)
+{
+    int64_t n = c->A->cols;
+    for (int64_t j = 0; j < n; j++) {
+        c->scale[j] = sqrt(gx_number_get(c->dtype, gram, j * n + j).re / c->divisor);
+    }
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i < n; i++) {
+            gx_scalar x = gx_number_get(c->dtype, gram, j * n + i);
+            double by = 1 / c->scale[i] / c->scale[j];
+            gx_number_put(c->dtype, gram, j * n + i, (gx_scalar){x.re * by, x.im * by});
+        }
+    }
 }
 
 /* Deviations from T, whose columns are divided by those that are not 0. */
@@ -353,6 +462,49 @@ static void pca_in_one_pass(columns *c, const gx_pca_args *args, const gx_tsqr_p
     gx_mem_free(c->run->ctx->mem, t);
 }
 
+/* By the eigenvalues of the scatter.  false: not that way, or it is not good enough. */
+static bool pca_by_scatter(columns *c, const gx_pca_args *args, gx_pca_result *r)
+{
+    gx_run *run = c->run;
+    int64_t n = r->n, k = r->count, info = 0;
+    void *gram = 2 * k <= n ? find_scatter(c) : NULL;
+    if (gram == NULL) {
+        return !gx_ok(run);
+    }
+    if (args->is_standardized) {
+        standardize_scatter(c, gram);
+    }
+    double total = 0;
+    for (int64_t j = 0; j < n; j++) {
+        total += gx_number_get(c->dtype, gram, j * n + j).re;
+    }
+    double *values = gx_dense_take(run, GX_F64, n, 1, "variances");
+    gx_args call = {.uplo = GX_LOWER, .m = n, .n = n, .c = gram, .ldc = n, .info = &info};
+    call.values = values;
+    call.wants_right = true;
+    if (gx_ok(run)) {
+        gx_dense_spectrum(run, GX_SYEV, c->dtype, &call);
+    }
+    bool is_good =
+        gx_ok(run) && info == 0 && values[n - k] >= WEAKEST * values[n - 1] && values[n - k] > 0;
+    for (int64_t i = 0; i < k && is_good; i++) { // ascending
+        r->variance[i] = values[n - 1 - i] / c->divisor;
+        memcpy(gx_at(r->vectors, r->dtype, n, 0, i), gx_at(gram, c->dtype, n, 0, n - 1 - i),
+               (size_t)n * gx_number_bytes(c->dtype));
+    }
+    if (is_good) {
+        r->driver = "gram";
+        r->total = total / c->divisor;
+        gx_eig_fix_sign(run, r->dtype, r->vectors, n, k);
+    }
+    for (int64_t j = 0; j < n && !is_good && gx_ok(run); j++) {
+        c->scale[j] = 1;
+    }
+    gx_mem_free(run->ctx->mem, values);
+    gx_mem_free(run->ctx->mem, gram);
+    return is_good || !gx_ok(run);
+}
+
 static void pca_by_svd(columns *c, const gx_pca_args *args, gx_pca_result *r)
 {
     r->driver = "svd";
@@ -415,7 +567,9 @@ gx_code gx_alg_pca(gx_run *run, const gx_pca_args *args, gx_pca_result *result)
         reserve(run, result) == GX_OK) {
         gx_tsqr_plan plan;
         if (args->how.method <= GX_SVD_DENSE && gx_pca_is_one_pass(run, A, &plan)) {
-            pca_in_one_pass(&c, args, &plan, result);
+            if (!pca_by_scatter(&c, args, result)) {
+                pca_in_one_pass(&c, args, &plan, result);
+            }
         } else if (result->count > 0) {
             pca_by_svd(&c, args, result);
         }
@@ -490,6 +644,24 @@ static gx_code write_clipped(gx_run *run, const gx_sink *S, gx_sink *C)
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
+/* C = conj(gram) factor; the diagonal of correlations is 1. */
+static void write_gram(columns *c, void *gram, double factor, bool is_correlation, gx_sink *C)
+{
+    gx_run *run = c->run;
+    int64_t n = c->A->cols;
+    void *narrow = gx_dense_take(run, C->number, n, n, "the covariance");
+    gx_dense_conj(run, c->dtype, n, n, gram); // the mean of x_i conj(x_j), not conj(x_i) x_j
+    if (gx_ok(run)) {
+        gx_vector_scale(c->dtype, gram, n * n, 1, (gx_scalar){factor, 0});
+        gx_convert(c->dtype, gram, n, C->number, narrow, n, n, n);
+        if (is_correlation) {
+            clip(C->number, narrow, n, 0, 0, n, n);
+        }
+        gx_dense_write(run, C, narrow, n);
+    }
+    gx_mem_free(run->ctx->mem, narrow);
+}
+
 /* C = conj(T^H T) / divisor, T upper triangular in memory. */
 static void gram_of_triangle(columns *c, void *t, bool is_correlation, gx_sink *C)
 {
@@ -507,7 +679,6 @@ static void gram_of_triangle(columns *c, void *t, bool is_correlation, gx_sink *
         }
     }
     void *gram = gx_dense_take(run, c->dtype, n, n, "the covariance");
-    void *narrow = gx_dense_take(run, C->number, n, n, "the covariance");
     gx_args args = {.uplo = GX_LOWER, .transa = gx_adjoint(c->dtype), .m = n, .n = n, .k = n};
     args.alpha.re = 1 / c->divisor;
     args.a = t;
@@ -515,16 +686,17 @@ static void gram_of_triangle(columns *c, void *t, bool is_correlation, gx_sink *
     args.lda = args.ldc = n;
     gx_dense_call(run, is_complex ? GX_HERK : GX_SYRK, c->dtype, &args);
     gx_dense_mirror(run, c->dtype, gram, n, n);
-    gx_dense_conj(run, c->dtype, n, n, gram); // the mean of x_i conj(x_j), not conj(x_i) x_j
-    if (gx_ok(run)) {
-        gx_convert(c->dtype, gram, n, C->number, narrow, n, n, n);
-        if (is_correlation) {
-            clip(C->number, narrow, n, 0, 0, n, n);
-        }
-        gx_dense_write(run, C, narrow, n);
-    }
+    write_gram(c, gram, 1, is_correlation, C);
     gx_mem_free(run->ctx->mem, gram);
-    gx_mem_free(run->ctx->mem, narrow);
+}
+
+/* The same of the scatter, in which all columns vary. */
+static void cov_of_scatter(columns *c, void *gram, bool is_correlation, gx_sink *C)
+{
+    if (is_correlation) {
+        standardize_scatter(c, gram);
+    }
+    write_gram(c, gram, 1 / c->divisor, is_correlation, C);
 }
 
 /* C = X^H X / divisor, X = conj of the centred (standardised) columns, of A's own dtype. */
@@ -571,10 +743,13 @@ gx_code gx_alg_cov(gx_run *run, const gx_cov_args *args, gx_sink *C)
     }
     gx_tsqr_plan plan;
     if (A->cols <= GX_PCA_NARROW && gx_pca_is_one_pass(run, A, &plan)) {
-        void *t = NULL;
-        if (factor(&c, &plan, &t) == GX_OK) {
+        void *t = NULL, *gram = find_scatter(&c);
+        if (gram != NULL) {
+            cov_of_scatter(&c, gram, args->is_correlation, C);
+        } else if (factor(&c, &plan, &t) == GX_OK) {
             gram_of_triangle(&c, t, args->is_correlation, C);
         }
+        gx_mem_free(run->ctx->mem, gram);
         gx_mem_free(run->ctx->mem, t);
     } else if (A->cols > 0) {
         gram_of_columns(&c, args->is_correlation, C);

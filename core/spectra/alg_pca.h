@@ -30,6 +30,14 @@ enum { GX_PCA_SHIFT_ROWS = 64 };
 /* Does one pass take A: tall, and R with what is beside it in memory? */
 bool gx_pca_is_one_pass(gx_run *run, const gx_mat *A, gx_tsqr_plan *plan);
 
+/*
+** Is it rather the product of [1 B] with itself, B being A less the shift, S as large as that?
+** Covariances, and at most half of the components.
+*/
+struct gx_narrow;
+void gx_pca_ones(const gx_mat *A, const gx_scalar *shift, gx_mat *ones);
+bool gx_pca_is_streamed(gx_run *run, const gx_mat *ones, const gx_sink *S, struct gx_narrow *plan);
+
 typedef struct gx_pca_args {
     const gx_mat *A;      /* m x n                                                                */
     int64_t k;            /* components; 0: all min(m, n)                                         */
@@ -42,14 +50,15 @@ typedef struct gx_pca_args {
 typedef struct gx_pca_result {
     gx_mem *mem;
     int64_t n, count;
-    gx_number dtype;     /* of vectors: f64, or c128 where A is complex                         */
-    gx_scalar *mean;    /* n                                                                   */
-    double *scale;      /* n: deviations; ones where not standardised                          */
-    double *variance;   /* count, descending                                                   */
-    double total;       /* variance of all columns                                             */
-    void *vectors;      /* n x count: components, orthonormal; the element of largest magnitude
+    gx_number dtype;  /* of vectors: f64, or c128 where A is complex                         */
+    gx_scalar *mean;  /* n                                                                   */
+    double *scale;    /* n: deviations; ones where not standardised                          */
+    double *variance; /* count, descending                                                   */
+    double total;     /* variance of all columns                                             */
+    void *vectors;    /* n x count: components, orthonormal; the element of largest magnitude
                           of each is real and positive                                        */
-    const char *driver; /* "tsqr" (one pass), "svd"                                           */
+    const char
+        *driver; /* "gram", "tsqr" (one pass), "svd"                                           */
 } gx_pca_result;
 
 /*

@@ -18,6 +18,8 @@ const char *const gx_decomp_names[GX_DECOMP_KINDS][GX_DECOMP_PARTS] = {
     [GX_DECOMP_SCHUR] = {"T", "Z"},           [GX_DECOMP_HESSENBERG] = {"H", "Q"},
     [GX_DECOMP_POLAR] = {"U", "P"},           [GX_DECOMP_LDL] = {"L", "D", "p"},
     [GX_DECOMP_PIVOTED_QR] = {"Q", "R", "p"}, [GX_DECOMP_ORTH] = {"Q"},
+    [GX_DECOMP_QZ] = {"S", "T", "Q", "Z"},    [GX_DECOMP_BALANCE] = {"B", "T"},
+    [GX_DECOMP_COSSIN] = {"U", "C", "V"},
 };
 
 typedef struct work {
@@ -47,12 +49,17 @@ static void refuse_what_is_too_large(const work *w, double elements, gx_kernel_i
                   "raise it with gx_config('memory_limit', ...)");
 }
 
-/* All of A, whose elements must be finite. */
-static void load(const work *w, void *to)
+/* All of a matrix of A's shape, whose elements must be finite. */
+static void load_one(const work *w, const gx_mat *mat, void *to)
 {
     int64_t ld = gx_max(1, w->m);
-    gx_dense_load(w->run, w->args->A, w->dtype, to, ld);
-    gx_dense_finite(w->run, w->args->A->label, w->dtype, to, ld, w->m, w->n);
+    gx_dense_load(w->run, mat, w->dtype, to, ld);
+    gx_dense_finite(w->run, mat->label, w->dtype, to, ld, w->m, w->n);
+}
+
+static void load(const work *w, void *to)
+{
+    load_one(w, w->args->A, to);
 }
 
 static gx_args square_args(const work *w)
@@ -73,6 +80,19 @@ static void keep_values(const work *w, const void *values)
     }
 }
 
+/* What gees and gges say. */
+static void say_unsorted(const work *w, int64_t info)
+{
+    if (gx_ok(w->run) && info > w->n) {
+        gx_run_failf(w->run, GX_NUMERIC,
+                     "%s has eigenvalues too close to each other to be sorted: leave \"sort\" out",
+                     w->args->A->label);
+    } else if (gx_ok(w->run) && info > 0) {
+        gx_run_failf(w->run, GX_NUMERIC, "the iteration for %s did not converge",
+                     w->args->A->label);
+    }
+}
+
 static void schur(const work *w)
 {
     bool is_complex = gx_number_is_complex(w->dtype);
@@ -87,16 +107,30 @@ static void schur(const work *w)
     args.values = gx_dense_take(w->run, GX_C128, n, 1, "eigenvalues");
     load(w, args.c);
     gx_dense_call(w->run, GX_GEES, w->dtype, &args);
-    if (gx_ok(w->run) && info > n) {
-        gx_run_failf(w->run, GX_NUMERIC,
-                     "%s has eigenvalues too close to each other to be sorted: leave \"sort\" out",
-                     w->args->A->label);
-    } else if (gx_ok(w->run) && info > 0) {
-        gx_run_failf(w->run, GX_NUMERIC, "the iteration for %s did not converge",
-                     w->args->A->label);
-    }
+    say_unsorted(w, info);
     keep_values(w, args.values);
     gx_mem_free(w->run->ctx->mem, args.values);
+}
+
+static void qz(const work *w)
+{
+    bool is_complex = gx_number_is_complex(w->dtype);
+    int64_t n = w->n, info = 0, sorted = 0;
+    gx_args args = square_args(w);
+    args.ldc2 = args.ldleft = args.ldc;
+    args.wants_left = true;
+    args.sort = w->args->sort;
+    args.pivots = &sorted;
+    args.info = &info;
+    refuse_what_is_too_large(w, 4 * (double)n * (double)n, GX_GGES, &args);
+    args.c = part(w, 0, n, n, w->dtype, is_complex ? GX_PROP_UPPER : 0);
+    args.c2 = part(w, 1, n, n, w->dtype, GX_PROP_UPPER);
+    args.left = part(w, 2, n, n, w->dtype, GX_PROP_ORTHOGONAL);
+    args.right = part(w, 3, n, n, w->dtype, GX_PROP_ORTHOGONAL);
+    load(w, args.c);
+    load_one(w, w->args->B, args.c2);
+    gx_dense_call(w->run, GX_GGES, w->dtype, &args);
+    say_unsorted(w, info);
 }
 
 static void hessenberg(const work *w)
@@ -107,6 +141,95 @@ static void hessenberg(const work *w)
     args.right = part(w, 1, w->n, w->n, w->dtype, GX_PROP_ORTHOGONAL);
     load(w, args.c);
     gx_dense_call(w->run, GX_GEHRD, w->dtype, &args);
+}
+
+static void balance(const work *w)
+{
+    gx_args args = square_args(w);
+    refuse_what_is_too_large(w, 2 * (double)w->n * (double)w->n, GX_GEBAL, &args);
+    args.c = part(w, 0, w->n, w->n, w->dtype, 0);
+    args.right = part(w, 1, w->n, w->n, w->dtype, 0);
+    load(w, args.c);
+    gx_dense_call(w->run, GX_GEBAL, w->dtype, &args);
+}
+
+// Cosines and sines -------------------------------------------------------------------------------
+
+/* Refuses an x whose columns are not orthonormal, but for rounding; product: n x n. */
+static void refuse_what_is_not_unitary(const work *w, const void *x, void *product)
+{
+    int64_t n = w->n;
+    double most = 0;
+    gx_dense_gemm(w->run, w->dtype, GX_CONJ_TRANS, GX_NO_TRANS, n, n, n, 1, x, n, x, n, 0, product,
+                  n);
+    for (int64_t k = 0; k < n * n && gx_ok(w->run); k++) {
+        gx_scalar y = gx_number_get(w->dtype, product, k);
+        most = fmax(most, hypot(y.re - (k % (n + 1) == 0), y.im));
+    }
+    if (gx_ok(w->run) && most > 100 * (double)n * gx_number_eps(w->dtype)) {
+        gx_run_failf(w->run, GX_ARG,
+                     "%s is not unitary (orthogonal): its columns times themselves are off by %.3g",
+                     w->args->A->label, most);
+    }
+}
+
+/* `count` numbers down a diagonal of c from (i, j) on: value, or cosines or sines of the angles. */
+static void put_down(const work *w, void *c, int64_t i, int64_t j, int64_t count, double value,
+                     const void *angles, bool is_sine)
+{
+    for (int64_t k = 0; k < count; k++) {
+        double angle = angles == NULL ? 0 : gx_number_get(gx_number_real(w->dtype), angles, k).re;
+        double x = angles == NULL ? value : value * (is_sine ? sin(angle) : cos(angle));
+        gx_number_put(w->dtype, c, (j + k) * w->n + i + k, (gx_scalar){x, 0});
+    }
+}
+
+/* The middle factor, where LAPACK has each block's cosines, sines, ones. */
+static void put_cosines(const work *w, const void *angles, void *c)
+{
+    int64_t m = w->n, p = w->args->rows, q = w->args->cols;
+    int64_t r = gx_min(gx_min(p, q), gx_min(m - p, m - q));
+    int64_t n11 = gx_min(p, q) - r, n12 = gx_min(p, m - q) - r;
+    int64_t n21 = gx_min(m - p, q) - r, n22 = gx_min(m - p, m - q) - r;
+    memset(c, 0, (size_t)(m * m) * gx_number_bytes(w->dtype));
+    put_down(w, c, 0, 0, n11, 1, NULL, false);
+    put_down(w, c, n11 + r, n11 + n21 + n22 + 2 * r, n12, -1, NULL, false);
+    put_down(w, c, p + n22 + r, n11 + r, n21, 1, NULL, false);
+    put_down(w, c, p, q, n22, 1, NULL, false);
+    put_down(w, c, n11, n11, r, 1, angles, false);
+    put_down(w, c, p + n22, r + n21 + n22 + n11, r, 1, angles, false);
+    put_down(w, c, n11, n11 + n21 + n22 + r, r, -1, angles, true);
+    put_down(w, c, p + n22, n11, r, 1, angles, true);
+}
+
+static void cossin(const work *w)
+{
+    gx_run *run = w->run;
+    int64_t n = w->n;
+    size_t bytes = (size_t)(n * n) * gx_number_bytes(w->dtype);
+    gx_args args = square_args(w);
+    args.m = w->args->rows;
+    args.k = w->args->cols;
+    args.ldleft = args.ldc;
+    args.wants_left = true;
+    refuse_what_is_too_large(w, 4 * (double)n * (double)n, GX_UNCSD, &args);
+    args.left = part(w, 0, n, n, w->dtype, GX_PROP_ORTHOGONAL);
+    void *c = part(w, 1, n, n, w->dtype, GX_PROP_ORTHOGONAL);
+    args.right = part(w, 2, n, n, w->dtype, GX_PROP_ORTHOGONAL);
+    args.values = gx_dense_take(run, gx_number_real(w->dtype), n, 1, "angles");
+    args.c = gx_dense_take(run, w->dtype, n, n, w->args->A->label);
+    load(w, args.c);
+    refuse_what_is_not_unitary(w, args.c, c);
+    if (gx_ok(run)) {
+        memset(args.left, 0, bytes);
+        memset(args.right, 0, bytes);
+        gx_dense_call(run, GX_UNCSD, w->dtype, &args);
+    }
+    if (gx_ok(run)) {
+        put_cosines(w, args.values, c);
+    }
+    gx_mem_free(run->ctx->mem, args.c);
+    gx_mem_free(run->ctx->mem, args.values);
 }
 
 // Bunch and Kaufman -------------------------------------------------------------------------------
@@ -334,13 +457,27 @@ gx_code gx_alg_decompose(gx_run *run, const gx_decomp_args *args, gx_decomp *res
     const gx_mat *A = args->A;
     work w = {run, args, result, args->number, A->rows, A->cols, gx_min(A->rows, A->cols)};
     bool is_square = args->kind == GX_DECOMP_SCHUR || args->kind == GX_DECOMP_HESSENBERG ||
-                     args->kind == GX_DECOMP_LDL;
+                     args->kind == GX_DECOMP_LDL || args->kind >= GX_DECOMP_QZ;
     *result = (gx_decomp){.mem = run->ctx->mem};
     if (is_square && A->rows != A->cols) {
         return gx_run_failf(run, GX_ARG, "%s is %lldx%lld, but this is for square matrices",
                             A->label, (long long)A->rows, (long long)A->cols);
     }
+    if (args->kind == GX_DECOMP_QZ && (args->B->rows != A->rows || args->B->cols != A->cols)) {
+        return gx_run_failf(run, GX_ARG, "%s is %lldx%lld but %s is %lldx%lld", A->label,
+                            (long long)A->rows, (long long)A->cols, args->B->label,
+                            (long long)args->B->rows, (long long)args->B->cols);
+    }
     switch (args->kind) {
+    case GX_DECOMP_QZ:
+        qz(&w);
+        break;
+    case GX_DECOMP_BALANCE:
+        balance(&w);
+        break;
+    case GX_DECOMP_COSSIN:
+        cossin(&w);
+        break;
     case GX_DECOMP_SCHUR:
         schur(&w);
         break;

@@ -14,6 +14,13 @@
 **   ORTH         Q: an orthonormal basis of A's range, m x rank: left vectors of the singular
 **                values above rcond times the largest
 **
+**   QZ           S, T, Q, Z of a pair: A = Q S Z^H, B = Q T Z^H; n x n; T upper triangular, S too,
+**                or, of real matrices as real ones, with 2 x 2 blocks on its diagonal (gges)
+**   BALANCE      B, T: B = T^-1 A T, T a permutation times powers of 2; n x n; B's rows and columns
+**                are of about the same size (gebal)
+**   COSSIN       U, C, V: A = U C V of a unitary A, n x n, U and V of a block of the first rows
+**                (columns) and one of the others, C of cosines and sines (uncsd)
+**
 ** A part is column-major, its leading dimension max(1, rows).  Memory: A, the parts, and LAPACK's
 ** work space.
 */
@@ -29,22 +36,27 @@ typedef enum gx_decomp_kind {
     GX_DECOMP_LDL,
     GX_DECOMP_PIVOTED_QR,
     GX_DECOMP_ORTH,
+    GX_DECOMP_QZ,
+    GX_DECOMP_BALANCE,
+    GX_DECOMP_COSSIN,
     GX_DECOMP_KINDS
 } gx_decomp_kind;
 
-enum { GX_DECOMP_PARTS = 3 };
+enum { GX_DECOMP_PARTS = 4 };
 
 /* What the parts of a kind are called, NULL where there are fewer. */
 extern const char *const gx_decomp_names[GX_DECOMP_KINDS][GX_DECOMP_PARTS];
 
 typedef struct gx_decomp_args {
     const gx_mat *A;
+    const gx_mat *B; /* QZ: the other one of the pair                       */
     gx_decomp_kind kind;
-    gx_number number; /* of the parts: A's, or one that A's is converted to  */
-    gx_sort sort;     /* SCHUR: which values come first                      */
-    bool is_left;     /* POLAR                                               */
-    bool is_full;     /* PIVOTED_QR                                          */
-    double rcond;     /* ORTH; < 0: gx_rank_rcond()                          */
+    gx_number number;   /* of the parts: A's, or one that A's is converted to  */
+    gx_sort sort;       /* SCHUR, QZ: which values come first                  */
+    int64_t rows, cols; /* COSSIN: of the upper left block, between 0 and n  */
+    bool is_left;       /* POLAR                                               */
+    bool is_full;       /* PIVOTED_QR                                          */
+    double rcond;       /* ORTH; < 0: gx_rank_rcond()                          */
 } gx_decomp_args;
 
 typedef struct gx_decomp {
@@ -59,8 +71,9 @@ typedef struct gx_decomp {
 } gx_decomp;
 
 /*
-** Refuses, in words: A not square, not symmetric (LDL), NaN and Inf, more memory than there is,
-** what has not converged or could not be sorted.  *result is to be cleared whatever this returns.
+** Refuses, in words: A not square, B not of its shape, not symmetric (LDL), not unitary (COSSIN),
+** NaN and Inf, more memory than there is, what has not converged or could not be sorted.  *result
+** is to be cleared whatever this returns.
 */
 gx_code gx_alg_decompose(gx_run *run, const gx_decomp_args *args, gx_decomp *result);
 void gx_decomp_clear(gx_decomp *result);

@@ -4,7 +4,7 @@
 **   whole powers            by squaring, of any matrix (funm_expm.c)
 **   of a Hermitian matrix   A = V diag(values) V^H, f(A) = V diag(f(values)) V^H
 **   exponential             scaling and squaring (funm_expm.c)
-**   root, log, powers       A = Q T Q^H (GEES), f(A) = Q f(T) Q^H (funm_schur.c); a power p is that
+**   root, log, sign, powers A = Q T Q^H (GEES), f(A) = Q f(T) Q^H (funm_schur.c); a power p is that
 **                           of T, whole part and fraction
 **
 ** Everything is in double precision, complex in the last line: f32 and c64 are converted when they
@@ -58,12 +58,21 @@ static void singular(const evaluation *e)
                                                   : "such power");
 }
 
+static double complex no_sign(const evaluation *e)
+{
+    gx_run_failf(e->w.run, GX_NUMERIC,
+                 "%s has an eigenvalue on the imaginary axis, within rounding: it has no sign",
+                 e->w.label);
+    return 0;
+}
+
 // Hermitian ---------------------------------------------------------------------------------------
 
 /* f of one eigenvalue; *is_real is cleared where it is not.  size: the largest magnitude. */
 static double complex scalar_function(const evaluation *e, double x, double size, bool *is_real)
 {
-    bool is_none = x <= 0 && -x <= (double)e->w.n * gx_number_eps(GX_F64) * size;
+    double tiny = (double)e->w.n * gx_number_eps(GX_F64) * size;
+    bool is_none = x <= 0 && -x <= tiny;
     switch (e->args->function) {
     case GX_FUNM_EXP:
         return exp(x);
@@ -77,6 +86,8 @@ static double complex scalar_function(const evaluation *e, double x, double size
         x = is_none ? 0 : x;
         *is_real = *is_real && x >= 0;
         return x >= 0 ? sqrt(x) : csqrt(x);
+    case GX_FUNM_SIGN:
+        return fabs(x) <= tiny ? no_sign(e) : x > 0 ? 1 : -1;
     default:
         if (is_none && e->args->power < 0) {
             singular(e);
@@ -211,6 +222,10 @@ static bool check_triangle(const evaluation *e, gx_scalar *t, const gx_funm_work
     for (int64_t i = 0; i < e->w.n; i++) {
         gx_scalar *x = &t[i * e->w.n + i];
         x->im = x->im == 0 || is_negative(e, *x, tiny) ? 0 : x->im;
+        if (e->args->function == GX_FUNM_SIGN && fabs(x->re) <= tiny) {
+            no_sign(e);
+            return false;
+        }
         if (x->re == 0 && x->im == 0 && !may_be_singular) {
             singular(e);
             return false;
@@ -219,11 +234,11 @@ static bool check_triangle(const evaluation *e, gx_scalar *t, const gx_funm_work
     return true;
 }
 
-/* Is f(A) of a real A real: no eigenvalue on the negative axis? */
+/* Is f(A) of a real A real: no eigenvalue on the negative axis?  A sign always is. */
 static bool is_real_function(const evaluation *e, const gx_scalar *t, const gx_funm_work *wide)
 {
     double tiny = rounding_of(t, wide);
-    for (int64_t i = 0; i < e->w.n; i++) {
+    for (int64_t i = 0; i < e->w.n && e->args->function != GX_FUNM_SIGN; i++) {
         if (is_negative(e, t[i * e->w.n + i], tiny)) {
             return false;
         }
@@ -238,6 +253,8 @@ static void function_of_triangle(const evaluation *e, const gx_funm_work *wide, 
         gx_funm_root_of_triangle(wide, t);
     } else if (e->args->function == GX_FUNM_LOG) {
         gx_funm_log_of_triangle(wide, t);
+    } else if (e->args->function == GX_FUNM_SIGN) {
+        gx_funm_sign_of_triangle(wide, t);
     } else {
         void *power = gx_funm_matrix(wide), *product = gx_funm_matrix(wide);
         if (gx_ok(wide->run)) {

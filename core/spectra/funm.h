@@ -9,7 +9,13 @@
 
 #include "../mat/mat.h"
 
-typedef enum gx_funm { GX_FUNM_SQRT, GX_FUNM_EXP, GX_FUNM_LOG, GX_FUNM_POWER } gx_funm;
+typedef enum gx_funm {
+    GX_FUNM_SQRT,
+    GX_FUNM_EXP,
+    GX_FUNM_LOG,
+    GX_FUNM_SIGN, /* 1 where an eigenvalue's real part is above 0, -1 where it is below */
+    GX_FUNM_POWER
+} gx_funm;
 
 typedef struct gx_funm_args {
     const gx_mat *A;
@@ -30,7 +36,8 @@ typedef struct gx_funm_result {
 
 /*
 ** Refuses, in words: A not square, NaN or Inf, a logarithm or a negative power of a singular
-** matrix, a square root that does not exist, more memory than there is.  Memory: about eight
+** matrix, a square root that does not exist, a sign of a matrix with an eigenvalue on the imaginary
+** axis, more memory than there is.  Memory: about eight
 ** matrices of n^2 complex doubles at most.
 */
 gx_code gx_alg_funm(gx_run *run, const gx_funm_args *args, gx_funm_result *result);

@@ -80,11 +80,12 @@ void gx_funm_device_get(const gx_funm_work *w, int64_t m, int64_t n, const void 
                         void *to); /* when all is done; to: no gaps */
 
 /*
-** funm_schur.c, complex: t, upper triangular, becomes its square root, logarithm, power (-1 < p <
-** 1).
+** funm_schur.c, complex: t, upper triangular, becomes its square root, logarithm, sign, power (-1 <
+** p < 1).
 */
 void gx_funm_root_of_triangle(const gx_funm_work *w, gx_scalar *t);
 void gx_funm_log_of_triangle(const gx_funm_work *w, gx_scalar *t);
+void gx_funm_sign_of_triangle(const gx_funm_work *w, gx_scalar *t);
 void gx_funm_power_of_triangle(const gx_funm_work *w, gx_scalar *t, double p);
 
 #endif

@@ -9,6 +9,9 @@
 **   power p    -1 < p < 1: the same roots, then the Pade approximant [7/7] of (I - X)^p by its
 **              continued fraction, squared s times (Higham & Lin 2011)
 **
+**   sign       U^2 = I and U T = T U, from the diagonal up (Higham 2008, 5.2): by the first where
+**              u_ii = u_jj, u_ij = -sum u_ik u_kj / 2 u_ii, else by the second
+**
 ** The diagonal and the elements above it of what is found are set to those that the scalar function
 ** gives for 2 x 2 matrices (Higham 2008, 11.28; Higham & Lin 2011, 5.5), and X's diagonal is
 ** computed without the cancellation of t^(1/2^s) - 1 (Al-Mohy & Higham 2012).  Work: n^3 / 3
@@ -82,6 +85,61 @@ void gx_funm_root_of_triangle(const gx_funm_work *w, gx_scalar *t)
         }
         gx_run_poll(w->run);
     }
+}
+
+// Sign --------------------------------------------------------------------------------------------
+
+/* x -= y z: the first k elements of a column. */
+static void subtract(gx_scalar *x, const gx_scalar *y, gx_scalar z, int64_t k)
+{
+    for (int64_t i = 0; i < k; i++) {
+        x[i].re -= y[i].re * z.re - y[i].im * z.im;
+        x[i].im -= y[i].re * z.im + y[i].im * z.re;
+    }
+}
+
+/*
+** Column j of U, and T's as it was; square, mixed: two columns of work, which become
+** -sum u_ik u_kj and sum t_ik u_kj - u_ik t_kj, with the opposite sign.
+*/
+static void sign_column(const gx_scalar *t, gx_scalar *u, int64_t n, int64_t j, gx_scalar *square,
+                        gx_scalar *mixed)
+{
+    const gx_scalar zero = {0, 0};
+    double of_j = AT(t, j, j).re > 0 ? 1 : -1;
+    for (int64_t i = 0; i < j; i++) {
+        square[i] = mixed[i] = zero;
+    }
+    AT(u, j, j) = (gx_scalar){of_j, 0};
+    for (int64_t i = j - 1; i >= 0; i--) {
+        double of_i = AT(u, i, i).re;
+        double complex x = number_of(square[i]) / (2 * of_i);
+        if (of_i != of_j) {
+            x = (number_of(AT(t, i, j)) * (of_i - of_j) - number_of(mixed[i])) /
+                (number_of(AT(t, i, i)) - number_of(AT(t, j, j)));
+        }
+        gx_scalar found = scalar_of(x), back = scalar_of(-x);
+        AT(u, i, j) = found;
+        subtract(square, &AT(u, 0, i), found, i);
+        subtract(mixed, &AT(u, 0, i), AT(t, i, j), i);
+        subtract(mixed, &AT(t, 0, i), back, i);
+    }
+}
+
+void gx_funm_sign_of_triangle(const gx_funm_work *w, gx_scalar *t)
+{
+    int64_t n = w->n;
+    gx_scalar *u = gx_funm_matrix(w);
+    gx_scalar *work = gx_dense_take(w->run, GX_C128, gx_max(1, n), 2, "columns");
+    if (gx_ok(w->run)) {
+        memset(u, 0, (size_t)(n * n) * sizeof *u);
+        for (int64_t j = 0; j < n && gx_run_poll(w->run) == GX_OK; j++) {
+            sign_column(t, u, n, j, work, work + n);
+        }
+        gx_funm_copy(w, u, t);
+    }
+    gx_funm_free(w, u);
+    gx_mem_free(w->run->ctx->mem, work);
 }
 
 /* z^(1/2^s) - 1 = expm1(log(z) / 2^s). */

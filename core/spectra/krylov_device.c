@@ -512,7 +512,9 @@ static void fill_what_fits(struct gx_kry_device *d)
     for (int k = 1; d->shares > 0 && gx_ok(run) && !gx_kry_fill_all(d) && gx_ok(run); k++) {
         give_back(d);
         if (d->err.code == GX_NOMEM && k < ATTEMPTS) {
-            gx_stats_note(&run->ctx->stats, "device memory: fewer columns: %s", d->err.text);
+            const gx_about about = {.kind = GX_EVENT_NOMEM_DEVICE, .bytes = d->err.bytes};
+            gx_stats_tell(&run->ctx->stats, &about, "device memory: fewer columns: %s",
+                          d->err.text);
             d->share[d->calls.culprit].on.limit /= 2;
         } else {
             gx_devcalls_go_on(&d->calls, &d->err, &d->op->avoided);

@@ -190,14 +190,13 @@ static gx_code multiply_unit(void *arg, int64_t number, gx_pass_thread *thread, 
     memset(part, 0, (size_t)(rows * p->cols) * gx_number_bytes(op->dtype));
     for (int64_t j = u->j0; j < u->j0 + u->n && gx_ok(op->run); j += p->chunk_cols) {
         int64_t n = gx_min(p->chunk_cols, u->j0 + u->n - j), lda = u->lda;
-        const void *a = gx_at(u->a == NULL ? memory : u->a, op->dtype, lda, 0, j - u->j0);
+        const void *a = u->a == NULL ? NULL : gx_at(u->a, op->dtype, lda, 0, j - u->j0);
         if (op->is_hermitian && u->i0 + u->m <= j) {
             break; // above the diagonal
         }
         if (u->a == NULL) {
-            a = memory;
-            lda = u->m;
-            GX_TRY(gx_pass_read(thread, op->A, u->i0, j, u->m, n, op->dtype, memory, lda, err));
+            GX_TRY(gx_pass_take(thread, op->A, u->i0, j, u->m, n, gx_dtype_of(op->dtype), memory,
+                                &a, &lda, err));
         }
         bool is_diagonal = op->is_hermitian && u->i0 <= j;
         char *square = (char *)memory + p->chunk_bytes;

@@ -24,6 +24,30 @@ static void add(gx_spectrum_plan *plan, const gx_cost *cost, const gx_terms *ter
     gx_terms_add(&plan->terms, terms);
 }
 
+/* The product of [1 B] with itself, after a look at the first rows. */
+static bool take_scatter(gx_run *run, const gx_mat *A, gx_spectrum_plan *plan)
+{
+    gx_mat ones;
+    gx_cost cost = {0};
+    gx_terms terms = {0};
+    gx_narrow narrow;
+    gx_tsqr_plan tsqr;
+    int64_t n = A->cols + 1;
+    if (!gx_pca_is_one_pass(run, A, &tsqr)) {
+        return false;
+    }
+    gx_pca_ones(A, NULL, &ones);
+    gx_sink S = {.rows = n, .cols = n, .number = ones.number, .tile_rows = n, .tile_cols = n};
+    if (!gx_pca_is_streamed(run, &ones, &S, &narrow)) {
+        return false;
+    }
+    *plan = (gx_spectrum_plan){.driver = "gram", .passes = 1};
+    gx_narrow_predict(run, &narrow, &S, &cost, &terms);
+    cost.bytes_read += bytes_of(A) / (double)A->rows * (double)gx_min(A->rows, GX_PCA_SHIFT_ROWS);
+    add(plan, &cost, &terms);
+    return true;
+}
+
 /* The triangle of [1 B], after a look at the first rows. */
 static bool take_one_pass(gx_run *run, const gx_mat *A, gx_spectrum_plan *plan)
 {
@@ -64,7 +88,7 @@ gx_code gx_plan_cov(gx_run *run, const gx_cov_args *args, const gx_sink *C, gx_s
         *plan = (gx_spectrum_plan){.driver = "syrk"};
         return gx_ok(run) ? GX_OK : run->err.code;
     }
-    if (A->cols <= GX_PCA_NARROW && take_one_pass(run, A, plan)) {
+    if (A->cols <= GX_PCA_NARROW && (take_scatter(run, A, plan) || take_one_pass(run, A, plan))) {
         return gx_ok(run) ? GX_OK : run->err.code;
     }
     *plan = (gx_spectrum_plan){.driver = "syrk"};
@@ -103,7 +127,9 @@ gx_code gx_plan_pca(gx_run *run, const gx_pca_args *args, gx_spectrum_plan *plan
                             (long long)most);
     }
     *plan = (gx_spectrum_plan){.driver = "svd"};
-    if (!gx_ok(run) || most == 0 || take_one_pass(run, A, plan)) {
+    bool is_part = args->k > 0 && 2 * args->k <= A->cols;
+    if (!gx_ok(run) || most == 0 || (is_part && take_scatter(run, A, plan)) ||
+        take_one_pass(run, A, plan)) {
         return gx_ok(run) ? GX_OK : run->err.code;
     }
     gx_mat X;

@@ -27,6 +27,7 @@
 #include "../base/csr.h"
 #include "../base/dtype.h"
 #include "../base/err.h"
+#include "../base/events.h"
 #include "../base/mem.h"
 #include "../base/stats.h"
 #include "../base/types.h"
@@ -131,6 +132,16 @@ static inline int64_t gx_meta_tile_width(const gx_meta *meta, int64_t tj)
     return gx_min(meta->tile_cols, meta->cols - tj * meta->tile_cols);
 }
 
+/* All tiles of a matrix, or panels; bytes of number `tile` as it is stored.  The meta is valid. */
+static inline int64_t gx_meta_tiles(const gx_meta *meta)
+{
+    return meta->is_sparse      ? meta->panels->count
+           : meta->is_composite ? 0
+                                : gx_meta_row_tiles(meta) * gx_meta_col_tiles(meta);
+}
+
+size_t gx_meta_tile_bytes(const gx_meta *meta, int64_t tile);
+
 /*
 ** The number of the tile in tile row ti and tile column tj.  Rows that are appended to a matrix of
 ** several tile columns must not change the numbers of tiles that are there: the tile rows from
@@ -198,6 +209,9 @@ bool gx_store_any_in_temp(struct sqlite3 *db, bool (*is_it)(const char *text, co
 ** use of the store, on success and failure, so that sqlite3_close() finds nothing open.
 */
 void gx_store_release(gx_store *store);
+
+/* The event as a line of SQLite's log: SQLITE_WARNING, SQLITE_CORRUPT, ... by its kind. */
+void gx_store_log(const gx_event *event);
 
 /*
 ** Before a call ends that has succeeded: what it has pinned stays pinned until gx_hold_drop(), so

@@ -24,6 +24,10 @@
 ** next one, as in a file that was not much changed: each page's pointer comes along and tells.
 ** Where little of each page is wanted, runs are read alone, and pointers one by one.
 **
+** A thread of a pass reads tiles, or parts of one, at equal distances.  So where a read begins, and
+** where the thread's latest one did, says where its next one will: the system is asked to bring
+** that from the disk while the thread works, unless its last byte is in memory already.
+**
 ** Not where pages end in bytes of somebody else's, checksums or what encryption leaves there.
 **
 ** Memory: four bytes a page for GX_CHAINS tiles.
@@ -33,6 +37,7 @@
 #include "chain_int.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -40,12 +45,14 @@
 SQLITE_EXTENSION_INIT3
 
 enum {
-    POINTER = 4,          /* bytes: what an overflow page begins with, the next one's number */
-    MOST_PAGES = 1 << 16, /* of a tile                                               */
-    GAP = 512,            /* bytes nobody wants are read between others, up to so many */
-    PARTS = 256,          /* of memory, in one call                                  */
-    BETWEEN = 4 << 10,    /* bytes nobody wants, in a part                            */
-    LOOK = 64             /* bytes that are compared                                 */
+    POINTER = 4,           /* bytes: what an overflow page begins with, the next one's number */
+    MOST_PAGES = 1 << 16,  /* of a tile                                               */
+    GAP = 512,             /* bytes nobody wants are read between others, up to so many */
+    PARTS = 256,           /* of memory, in one call                                  */
+    BETWEEN = 4 << 10,     /* bytes nobody wants, in a part                            */
+    LOOK = 64,             /* bytes that are compared                                 */
+    FARTHEST = 64,         /* reads of that size: from one to the next one            */
+    LEAST_AHEAD = 64 << 10 /* bytes                                                  */
 };
 
 // One transaction ---------------------------------------------------------------------------------
@@ -195,6 +202,7 @@ static void locate(gx_chains *chains, gx_chain *chain, sqlite3_blob *blob)
         chain->known = 1;
         chain->count = count;
         chain->start = start;
+        chain->at = -1;
     }
 }
 
@@ -223,6 +231,41 @@ gx_chain *gx_chain_find(gx_chains *chains, sqlite3_blob *blob, int64_t row)
     *chain = (gx_chain){.row = row, .used = ++chains->uses};
     locate(chains, chain, blob);
     return chain;
+}
+
+/* A hint: bytes [at, at + bytes) of the file will be read, unless the last is in memory already. */
+static void hint(int descriptor, off_t at, off_t bytes)
+{
+#ifdef RWF_NOWAIT
+    char one;
+    struct iovec part = {&one, 1};
+    if (preadv2(descriptor, &part, 1, at + bytes - 1, RWF_NOWAIT) < 0 && errno == EAGAIN) {
+        (void)posix_fadvise(descriptor, at, bytes, POSIX_FADV_WILLNEED);
+    }
+#else
+    (void)descriptor;
+    (void)at;
+    (void)bytes;
+#endif
+}
+
+void gx_chain_ahead(gx_chains *chains, gx_chain *chain, const gx_columns *c, int64_t behind)
+{
+    off_t page = (off_t)chains->page_bytes, offset = (off_t)c->offset, step = offset - chain->at;
+    off_t bytes = (off_t)((size_t)(c->count - 1) * c->step + c->bytes);
+    off_t at = place_of(chains, chain->page[0]) + offset, end = chain->count * page - bytes;
+    int64_t tiles = chain->row - chains->row;
+    bool is_next = chain->at >= 0 && step > 0 && step <= end - offset;
+    if (chain->at < 0) { // it was found just now
+        step = at - chains->at;
+        is_next = step > 0 && tiles > 0 && tiles <= behind;
+        chains->at = at;
+        chains->row = chain->row;
+    }
+    if (is_next && bytes >= LEAST_AHEAD && step / FARTHEST <= bytes) {
+        hint(chains->watch->descriptor, at + step - page, bytes + 3 * page);
+    }
+    chain->at = offset;
 }
 
 /* Page k's first bytes: to which page it leads.  false: to none, or not to the known one. */
@@ -387,8 +430,7 @@ static void gather(sweep *w, const gx_chains *chains, const gx_chain *chain, con
     w->pages = 0;
     w->parts = 0;
     w->led = at == from ? k : k + 1;
-    w->at =
-        place_of(chains, chain->page[k]) + (off_t)(at - from) + (at == from ? 0 : POINTER);
+    w->at = place_of(chains, chain->page[k]) + (off_t)(at - from) + (at == from ? 0 : POINTER);
     for (; at < end && is_neighbour && w->pages < most; k++) {
         from = chain->start + (size_t)(k + 1) * each;
         is_neighbour = add_page(w, c, at, gx_min(from, end)) &&

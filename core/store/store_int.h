@@ -274,16 +274,6 @@ gx_code gx_store_meta(struct sqlite3_stmt *stmt, const char *schema, gx_meta *me
 /* The same, nothing checked but that names fit: for showing. */
 void gx_store_meta_raw(struct sqlite3_stmt *stmt, const char *schema, gx_meta *meta);
 
-/* Bytes of tile number `tile`; the meta is valid. */
-size_t gx_meta_tile_bytes(const gx_meta *meta, int64_t tile);
-
-static inline int64_t gx_meta_tiles(const gx_meta *meta)
-{
-    return meta->is_sparse      ? meta->panels->count
-           : meta->is_composite ? 0
-                                : gx_meta_row_tiles(meta) * gx_meta_col_tiles(meta);
-}
-
 static inline int64_t gx_tile_rowid(int64_t id, int64_t tile)
 {
     return (int64_t)((uint64_t)id << 32 | (uint64_t)tile);

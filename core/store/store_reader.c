@@ -544,7 +544,7 @@ static gx_chain *find_tile(gx_reader *reader, const gx_meta *meta, int64_t tile,
 static bool read_chain(gx_reader *reader, const gx_meta *meta, int64_t tile, gx_columns c,
                        bool *is_new)
 {
-    gx_columns rest = {.bytes = 0};
+    gx_columns rest = {.bytes = 0}, whole = c;
     gx_chain *chain = gx_chain_known(&reader->chains, gx_tile_rowid(meta->id, tile));
     *is_new = chain == NULL || c.offset < chain->start;
     if (*is_new) {
@@ -552,6 +552,9 @@ static bool read_chain(gx_reader *reader, const gx_meta *meta, int64_t tile, gx_
         pthread_mutex_lock(&guide->finding);
         chain = find_tile(reader, meta, tile, &c, &rest);
         pthread_mutex_unlock(&guide->finding);
+    }
+    if (chain != NULL && chain->start > 0) {
+        gx_chain_ahead(&reader->chains, chain, &whole, gx_meta_tiles(meta) - 1 - tile);
     }
     return chain != NULL && chain->start > 0 &&
            (rest.bytes == 0 || gx_chain_read(&reader->chains, chain, &rest)) &&

@@ -30,7 +30,7 @@ struct gx_vectors {
 };
 
 /*
-** @row, @new, @dead: the tables.  @cols: , "a", "b".  @marks: , ?3, ?4.  @sets:
+** @row, @new, @dead, @list, @full: the tables.  @cols: , "a", "b".  @marks: , ?3, ?4.  @sets:
 ** , "a" = ?3, "b" = ?4.  @vecs: , v0, v1.  @vmarks: , ?3, ?4.  @key: the text key.
 ** @pos: a name for the index.
 */
@@ -45,7 +45,8 @@ static const char *const sql[GX_VECTORS_COUNT] = {
     [GX_VECTORS_OF_KEY] = "SELECT rowid FROM @row WHERE @key = ?1",
     [GX_VECTORS_PUT_NEW] = "INSERT OR REPLACE INTO @new(slot, id@vecs) VALUES(?1, ?2@vmarks)",
     [GX_VECTORS_NEW] = "SELECT slot, id@vecs FROM @new WHERE slot = ?1",
-    [GX_VECTORS_ALL_NEW] = "SELECT slot, id@vecs FROM @new ORDER BY slot",
+    [GX_VECTORS_ALL_NEW] = "SELECT slot, id@vecs FROM @new WHERE slot > ?1 ORDER BY slot",
+    [GX_VECTORS_COUNT_NEW] = "SELECT count(*) FROM @new WHERE slot <= ?1",
     [GX_VECTORS_LAST_SLOT] = "SELECT max(slot) FROM @new",
     [GX_VECTORS_DELETE_NEW] = "DELETE FROM @new WHERE slot = ?1",
     [GX_VECTORS_CLEAR_NEW] = "DELETE FROM @new",
@@ -58,6 +59,15 @@ static const char *const sql[GX_VECTORS_COUNT] = {
     [GX_VECTORS_TAIL] = "SELECT rowid, gx_pos FROM @row WHERE gx_pos >= ?1 "
                         "AND gx_pos >= 0 ORDER BY gx_pos",
     [GX_VECTORS_VERSION] = "PRAGMA @schema.data_version",
+    [GX_VECTORS_PUT_LIST] = "INSERT OR REPLACE INTO @list(key, data) VALUES(?1, ?2)",
+    [GX_VECTORS_LISTS] = "SELECT key, data FROM @list WHERE key BETWEEN ?1 AND ?2 ORDER BY key",
+    [GX_VECTORS_LAST_LIST] = "SELECT key, data FROM @list WHERE key BETWEEN ?1 AND ?2 "
+                             "ORDER BY key DESC LIMIT 1",
+    [GX_VECTORS_CLEAR_LIST] = "DELETE FROM @list",
+    [GX_VECTORS_PUT_FULL] = "INSERT OR REPLACE INTO @full(id, round, v) VALUES(?1, ?2, ?3)",
+    [GX_VECTORS_FULL] = "SELECT round, v FROM @full WHERE id = ?1",
+    [GX_VECTORS_DROP_FULL] = "DELETE FROM @full WHERE id = ?1",
+    [GX_VECTORS_CLEAR_FULL] = "DELETE FROM @full",
 };
 
 static const char *const make[] = {
@@ -67,10 +77,17 @@ static const char *const make[] = {
     "CREATE TABLE @dead(pos INTEGER PRIMARY KEY)",
 };
 
+static const char *const make_index[] = {
+    "CREATE TABLE IF NOT EXISTS @list(key INTEGER PRIMARY KEY, data BLOB)",
+    "CREATE TABLE IF NOT EXISTS @full(id INTEGER PRIMARY KEY, round INTEGER NOT NULL, v BLOB)",
+};
+
 static const char *const drop[] = {
     "DROP TABLE IF EXISTS @row",
     "DROP TABLE IF EXISTS @new",
     "DROP TABLE IF EXISTS @dead",
+    "DROP TABLE IF EXISTS @list",
+    "DROP TABLE IF EXISTS @full",
 };
 
 // Texts -------------------------------------------------------------------------------------------
@@ -101,7 +118,9 @@ static void put_list(sqlite3_str *out, const gx_vectors_shape *shape, const char
 static void put_word(sqlite3_str *out, const gx_vectors_shape *shape, const char *word)
 {
     const char *name = shape->name;
-    if (strcmp(word, "row") == 0 || strcmp(word, "new") == 0 || strcmp(word, "dead") == 0) {
+    bool is_table = strcmp(word, "row") == 0 || strcmp(word, "new") == 0;
+    is_table = is_table || strcmp(word, "dead") == 0 || strcmp(word, "list") == 0;
+    if (is_table || strcmp(word, "full") == 0) {
         sqlite3_str_appendf(out, "\"%w\".\"%w_%s\"", shape->schema, name, word);
     } else if (strcmp(word, "row_bare") == 0) {
         sqlite3_str_appendf(out, "\"%w_row\"", name);
@@ -220,12 +239,42 @@ gx_code gx_vectors_drop(gx_vectors *v, gx_err *err)
     return execute_all(v, drop, sizeof drop / sizeof drop[0], err);
 }
 
+static gx_code has_table(gx_vectors *v, const char *suffix, bool *has, gx_err *err)
+{
+    char *name = sqlite3_mprintf("%s_%s", v->shape->name, suffix);
+    if (name == NULL) {
+        return gx_fail_nomem(err, 0, "SQL text");
+    }
+    int rc = sqlite3_table_column_metadata(v->db, v->shape->schema, name, NULL, NULL, NULL, NULL,
+                                           NULL, NULL);
+    sqlite3_free(name);
+    *has = rc == SQLITE_OK;
+    return rc == SQLITE_OK || rc == SQLITE_ERROR ? GX_OK : failed(v, rc, err);
+}
+
+gx_code gx_vectors_has_index(gx_vectors *v, bool *has, gx_err *err)
+{
+    GX_TRY(has_table(v, "list", has, err));
+    return *has ? has_table(v, "full", has, err) : GX_OK;
+}
+
+gx_code gx_vectors_make_index(gx_vectors *v, gx_err *err)
+{
+    return execute_all(v, make_index, sizeof make_index / sizeof make_index[0], err);
+}
+
 gx_code gx_vectors_rename(gx_vectors *v, const char *name, gx_err *err)
 {
-    static const char *const tables[] = {"row", "new", "dead"};
+    static const char *const tables[] = {"row", "new", "dead", "list", "full"};
+    enum { ALWAYS = 3, ALL = 5 };
     const gx_vectors_shape *shape = v->shape;
     let_go(v);
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < ALL; k++) {
+        bool has = true;
+        GX_TRY(k < ALWAYS ? GX_OK : has_table(v, tables[k], &has, err));
+        if (!has) {
+            continue;
+        }
         GX_TRY(execute(v,
                        sqlite3_mprintf("ALTER TABLE \"%w\".\"%w_%s\" RENAME TO \"%w_%s\"",
                                        shape->schema, shape->name, tables[k], name, tables[k]),
@@ -325,10 +374,12 @@ gx_code gx_vectors_connect(sqlite3 *db, const char *schema, const char *name, bo
                   : GX_OK;
 }
 
-gx_code gx_vectors_settle(sqlite3 *db, const char *schema, const char *name, gx_err *err)
+gx_code gx_vectors_command(sqlite3 *db, const char *schema, const char *name, const char *command,
+                           gx_err *err)
 {
     bool ignored;
-    return ask(db, sqlite3_mprintf("INSERT INTO \"%w\".\"%w\"(k) VALUES('settle')", schema, name),
+    return ask(db,
+               sqlite3_mprintf("INSERT INTO \"%w\".\"%w\"(k) VALUES(%Q)", schema, name, command),
                NULL, NULL, &ignored, err);
 }
 
@@ -434,25 +485,36 @@ gx_code gx_vectors_select(gx_vectors *v, gx_vectors_want want, const gx_vectors_
 
 // Verification ------------------------------------------------------------------------------------
 
-/* ?1: rows of the matrices.  Each counts what is wrong. */
+/*
+** ?1: rows of the matrices; ?2: the last slot that the index has.  Each counts what is wrong;
+** of_index: where there is one.
+*/
 static const struct {
     const char *sql, *what;
+    bool of_index;
 } checks[] = {
-    {"SELECT count(*) FROM @row WHERE gx_pos >= ?1", "rows beyond the end of the matrix"},
+    {"SELECT count(*) FROM @row WHERE gx_pos >= ?1", "rows beyond the end of the matrix", false},
     {"SELECT count(*) FROM @row r WHERE gx_pos < 0 AND NOT EXISTS "
      "(SELECT 1 FROM @new n WHERE n.slot = -r.gx_pos AND n.id = r.rowid)",
-     "rows without a vector"},
+     "rows without a vector", false},
     {"SELECT count(*) FROM @new n WHERE NOT EXISTS "
      "(SELECT 1 FROM @row r WHERE r.rowid = n.id AND r.gx_pos = -n.slot)",
-     "vectors without a row"},
+     "vectors without a row", false},
     {"SELECT count(*) FROM @dead WHERE pos < 0 OR pos >= ?1",
-     "dead rows beyond the end of the matrix"},
+     "dead rows beyond the end of the matrix", false},
     {"SELECT abs((SELECT count(*) FROM @row WHERE gx_pos >= 0) + (SELECT count(*) FROM @dead) "
      "- ?1)",
-     "rows of the matrix that are nobody's, or somebody's and dead"},
+     "rows of the matrix that are nobody's, or somebody's and dead", false},
+    {"SELECT count(*) FROM @row r WHERE gx_pos >= -?2 AND NOT EXISTS "
+     "(SELECT 1 FROM @full f WHERE f.id = r.rowid)",
+     "rows that the index does not have", true},
+    {"SELECT count(*) FROM @full f WHERE NOT EXISTS "
+     "(SELECT 1 FROM @row r WHERE r.rowid = f.id AND r.gx_pos >= -?2)",
+     "rows of the index that are nobody's", true},
 };
 
-static gx_code check(gx_vectors *v, size_t which, int64_t rows, int64_t *count, gx_err *err)
+static gx_code check(gx_vectors *v, size_t which, int64_t rows, int64_t entered, int64_t *count,
+                     gx_err *err)
 {
     sqlite3_stmt *stmt;
     bool is_row = false;
@@ -461,6 +523,7 @@ static gx_code check(gx_vectors *v, size_t which, int64_t rows, int64_t *count, 
     GX_TRY(prepare(v, sqlite3_str_finish(out), 0, &stmt, err));
     if (sqlite3_bind_parameter_count(stmt) > 0) {
         sqlite3_bind_int64(stmt, 1, rows);
+        sqlite3_bind_int64(stmt, 2, entered); // refused where there is ?1 alone, which is right
     }
     gx_code code = gx_vectors_step(v, stmt, &is_row, err);
     *count = is_row ? sqlite3_column_int64(stmt, 0) : 0;
@@ -468,11 +531,15 @@ static gx_code check(gx_vectors *v, size_t which, int64_t rows, int64_t *count, 
     return code;
 }
 
-gx_code gx_vectors_check(gx_vectors *v, int64_t rows, gx_store_report fn, void *arg, gx_err *err)
+gx_code gx_vectors_check(gx_vectors *v, int64_t rows, int64_t entered, gx_store_report fn,
+                         void *arg, gx_err *err)
 {
     for (size_t k = 0; k < sizeof checks / sizeof checks[0]; k++) {
         int64_t count;
-        GX_TRY(check(v, k, rows, &count, err));
+        if (checks[k].of_index && entered < 0) {
+            continue;
+        }
+        GX_TRY(check(v, k, rows, entered, &count, err));
         if (count > 0) {
             char *line =
                 sqlite3_mprintf("%s: %lld %s", v->shape->name, (long long)count, checks[k].what);

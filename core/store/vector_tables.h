@@ -7,6 +7,11 @@
 **   NAME_new   slot, id, v0, v1 ...: the vectors of rows that have not settled
 **   NAME_dead  pos: rows of the matrices that are nobody's
 **
+** and, of a table with an index (ext/vectors_index.c):
+**
+**   NAME_list  key, data: the lists of the index, in panels
+**   NAME_full  id, round, v: the indexed vector of each row that the index has
+**
 ** docs/format.md is the contract.  Whoever steps a statement resets it.
 */
 #ifndef GX_VECTOR_TABLES_H
@@ -37,7 +42,8 @@ typedef enum gx_vectors_sql {
     GX_VECTORS_OF_KEY,     /* (key) -> rowid                                      */
     GX_VECTORS_PUT_NEW,    /* (slot, id, vectors ...)                             */
     GX_VECTORS_NEW,        /* (slot) -> slot, id, vectors ...                     */
-    GX_VECTORS_ALL_NEW,    /* () -> the same, by slot                             */
+    GX_VECTORS_ALL_NEW,    /* (slot) -> the same, of those behind it, by slot     */
+    GX_VECTORS_COUNT_NEW,  /* (slot) -> count of those up to it                   */
     GX_VECTORS_LAST_SLOT,  /* () -> slot or NULL                                  */
     GX_VECTORS_DELETE_NEW, /* (slot)                                              */
     GX_VECTORS_CLEAR_NEW,  /* ()                                                  */
@@ -48,6 +54,14 @@ typedef enum gx_vectors_sql {
     GX_VECTORS_DEAD_TILES, /* (rows, least) -> tile, count: tiles of that many rows */
     GX_VECTORS_TAIL,       /* (pos) -> rowid, pos: from there on                  */
     GX_VECTORS_VERSION,    /* () -> changes when another connection commits       */
+    GX_VECTORS_PUT_LIST,   /* (key, data)                                         */
+    GX_VECTORS_LISTS,      /* (first key, last key) -> key, data, by key          */
+    GX_VECTORS_LAST_LIST,  /* the same, the last one alone                        */
+    GX_VECTORS_CLEAR_LIST, /* ()                                                  */
+    GX_VECTORS_PUT_FULL,   /* (id, round, v)                                      */
+    GX_VECTORS_FULL,       /* (id) -> round, v                                    */
+    GX_VECTORS_DROP_FULL,  /* (id)                                                */
+    GX_VECTORS_CLEAR_FULL, /* ()                                                  */
     GX_VECTORS_COUNT
 } gx_vectors_sql;
 
@@ -66,8 +80,12 @@ typedef struct gx_vectors_term {
 gx_code gx_vectors_connect(struct sqlite3 *db, const char *schema, const char *name, bool *found,
                            gx_err *err);
 
-/* gx_settle: a statement that writes to the table, so that SQLite begins and ends it as one. */
-gx_code gx_vectors_settle(struct sqlite3 *db, const char *schema, const char *name, gx_err *err);
+/*
+** gx_settle, gx_index: a statement that writes to the table, so that SQLite begins and ends it as
+** one.  command: what the table's xUpdate finds in its column k.
+*/
+gx_code gx_vectors_command(struct sqlite3 *db, const char *schema, const char *name,
+                           const char *command, gx_err *err);
 
 /* Whether a term of that op can be; it need not be compared again by SQLite then. */
 bool gx_vectors_takes(int op);
@@ -82,6 +100,10 @@ void gx_vectors_close(gx_vectors *v); /* NULL is a no-op */
 gx_code gx_vectors_make(gx_vectors *v, gx_err *err);
 gx_code gx_vectors_drop(gx_vectors *v, gx_err *err);
 gx_code gx_vectors_rename(gx_vectors *v, const char *name, gx_err *err);
+
+/* The tables of an index: are both there; made where they are not. */
+gx_code gx_vectors_has_index(gx_vectors *v, bool *has, gx_err *err);
+gx_code gx_vectors_make_index(gx_vectors *v, gx_err *err);
 
 gx_code gx_vectors_stmt(gx_vectors *v, gx_vectors_sql which, struct sqlite3_stmt **stmt,
                         gx_err *err);
@@ -107,9 +129,10 @@ gx_code gx_vectors_select(gx_vectors *v, gx_vectors_want want, const gx_vectors_
                           int count, struct sqlite3_stmt **stmt, gx_err *err);
 
 /*
-** PRAGMA integrity_check: what is wrong with the tables, beside a matrix of that many rows, as
-** lines.
+** PRAGMA integrity_check: what is wrong with the tables, beside a matrix of that many rows and an
+** index that has the slots of NAME_new up to `entered`, -1: there is none, as lines.
 */
-gx_code gx_vectors_check(gx_vectors *v, int64_t rows, gx_store_report fn, void *arg, gx_err *err);
+gx_code gx_vectors_check(gx_vectors *v, int64_t rows, int64_t entered, gx_store_report fn,
+                         void *arg, gx_err *err);
 
 #endif

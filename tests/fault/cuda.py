@@ -15,7 +15,7 @@ the device, computes and is closed, with its n-th call failing for n = 1, 1 + st
 
 The last four have a process of their own for each n, for their traces stay.
 
-Asked of each: the result is the CPU's; the database is sound; a device that was not used is explained in gx_stats; no last error
+Asked of each: the result is the CPU's; the database is sound; a device that was not used is explained in gx_stats and in gx_events; no last error
 is left uncleared; nothing was used outside its buffer or after it was freed; device memory, page-locked memory, streams, events,
 handles and gx's own count of host memory are back at zero when the connection is closed.  Where the context has ended: a few
 calls at most are made in vain, none by another connection, which computes on the CPU and says why in gx_devices.
@@ -41,10 +41,11 @@ KINDS = ("memory", "launch", "status") + APART
 ALIVE = ("device_buffers", "pinned_buffers", "queues", "marks", "device_bytes", "pinned_bytes", "handles")
 CALL = os.environ.get("CALL", "*")  # one function alone: CALL=cudaMalloc
 LOST = "off until the process ends"
-ON_DEVICE = ("product", "cholesky", "lstsq", "eigen", "krylov", "basis", "loop", "sparse", "ranks")
+ON_DEVICE = ("product", "cholesky", "lstsq", "eigen", "krylov", "basis", "loop", "sparse", "ranks", "shared")
 REPLACE = "'{\"replace\":true}'"
 SCRIPTS = {
     "product": f"SELECT gx_matmul('A', 'B', 'C', {REPLACE})",
+    "shared": f"SELECT gx_matmul('A', 'B', 'C', {REPLACE})",  # another connection uses the device, too
     "cholesky": f"SELECT gx_cholesky('P', 'C', {REPLACE})",
     "eigen": f"SELECT gx_eigvals('S', 'C', {REPLACE})",
     "krylov": "SELECT gx_eigvals('S', 'C', '{\"k\":3,\"method\":\"krylov\",\"ncv\":24,\"block\":2,\"replace\":true}')",
@@ -109,16 +110,27 @@ def notes(db):
     return [row[0] for row in db.execute("SELECT meaning FROM gx_stats WHERE name = 'note'")]
 
 
+def anomalies(db):
+    own = value(db, "SELECT json_extract(gx_debug(), '$.connection')")
+    return db.execute("SELECT event, reason FROM gx_events WHERE level <> 'info' AND connection = ?", (own,)).fetchall()
+
+
 def is_right(checker, script):
     difference = value(checker, f"SELECT gx_norm(gx_sub('C', 'C_{script}'))")
     return difference is not None and difference <= 1e-9 * value(checker, f"SELECT gx_norm('C_{script}')")
 
 
-def compute(db, script, is_small):
+def compute(db, path, script, is_small):
     if is_small:
         value(db, "SELECT gx_config('device_memory_limit', 50000)")
         value(db, "SELECT gx_config('memory_limit', 400000)")
-    db.execute(SCRIPTS[script]).fetchall()
+    other = connect(path, os.environ["GX_BACKEND"]) if script == "shared" else None
+    for _ in range(1 if other is None else 2):
+        db.execute(SCRIPTS[script]).fetchall()
+        if other is not None and not value(other, "SELECT gx_norm(gx_sub(gx_matmul('A', 'B'), 'C'))") < 1e-9:
+            raise sqlite3.Error("the other connection's product is wrong")
+    if other is not None:
+        other.close()
 
 
 def is_lost(path):
@@ -151,11 +163,11 @@ def one(path, machine, kind, script, is_small, n):
     machine.order(f"{CALL}:{n}:{kind}")
     db = connect(path, "cuda")
     try:
-        compute(db, script, is_small)
+        compute(db, path, script, is_small)
     except sqlite3.Error as problem:
         found.append(f"error: {problem}")
     is_hit = machine.counts()["failures"] > 0
-    used, told = stats(db), notes(db)
+    used, told, events = stats(db), notes(db), anomalies(db)
     db.close()
     counts = machine.counts()
     has_failed = counts["failures"] > 0  # perhaps only while it was closed
@@ -167,6 +179,8 @@ def one(path, machine, kind, script, is_small, n):
         found.append("not computed on the device")
     if is_hit and used["device_calls"] == 0 and not told and script in ON_DEVICE:
         found.append("the CPU took over, and gx_stats does not say why")
+    if is_hit and used["device_calls"] == 0 and not events and script in ON_DEVICE:
+        found.append("the CPU took over, and there is no event")
     if any("\n" in note for note in told):
         found.append(f"more than a line: {told}")
     alive = {name: counts[name] for name in ALIVE if counts[name]}
@@ -239,7 +253,7 @@ def prepare(path):
     for statement in PREPARE:
         db.execute(statement).fetchall()
     for script in SCRIPTS:
-        compute(db, script, False)
+        compute(db, path, script, False)
         value(db, f"SELECT gx_copy('C', 'C_{script}')")
     db.close()
     return 0

@@ -65,6 +65,14 @@ const fault_script fault_scripts[] = {
     {"store-large", // a tile of more pages than SQLite's cache has
      "PRAGMA cache_size=8; SELECT gx_config('tile_bytes', 2097152), gx_config('threads', 1);",
      "SELECT gx_randn(400, 400, 'N', '{\"seed\":7}')"},
+    {"kept", // what is read first is found in memory afterwards
+     "SELECT gx_config('tile_bytes', 262144), gx_config('threads', 1);"
+     "SELECT gx_randn(400, 400, 'N', '{\"seed\":7}');",
+     "SELECT gx_norm('N'), gx_eval('sum(N)'), gx_norm('N', '1'), gx_slice('N', 3, 9, 390, 400)"},
+    // What the process has counted, and what went wrong: of this script, too.
+    {"metrics", SMALL,
+     "SELECT gx_matmul('A', 'B', 'P'); SELECT length(gx_metrics()) > 1000, "
+     "length(gx_metrics('connection')) > 1000; SELECT count(*) >= 0 FROM gx_events"},
     // Rows and columns: appended, in number order and against it, of itself; set, deleted; names.
     {"append", SMALL, "SELECT gx_append('A', gx_cast(gx_ones(40, 9), 'f32'), '{\"axis\":1}')"},
     {"append-rows", SMALL, "SELECT gx_append('A', gx_ones(30, 24))"},
@@ -149,6 +157,17 @@ const fault_script fault_scripts[] = {
      "SELECT gx_pagerank('G', 'R'), gx_components('G'), gx_triangles('G'), "
      "(SELECT sum(activation) FROM gx_spread('G', '[1,2]')), "
      "(SELECT node FROM gx_spread('G', '[1,2]') ORDER BY activation DESC)"},
+    {"graph-paths",
+     SMALL "SELECT gx_sparse(gx_abs(gx_matmul('A', 'A', '{\"transb\":true}')), 3, 'G');",
+     "SELECT gx_shortest_paths('G', 'R'), gx_json(gx_k_paths('G', 0, 5, 3)), "
+     "gx_json(gx_breadth_first('G', 0)), "
+     "gx_json(gx_depth_first('G', 0, '{\"directed\":false}')), gx_nnz(gx_spanning_tree('G')), "
+     "gx_nnz(gx_laplacian('G')), gx_json(gx_cuthill_mckee('G')), "
+     "gx_json(gx_components('G', '{\"connection\":\"strong\"}'))"},
+    {"graph-match",
+     SMALL "SELECT gx_sparse(gx_abs(gx_matmul('A', 'A', '{\"transb\":true}')), 3, 'G');",
+     "SELECT gx_max_flow('G', 0, 5, 'F'), gx_json(gx_matching('G')), "
+     "gx_json(gx_matching('S', '{\"weights\":\"max\"}'))"},
     {"sparse-random", SMALL, "SELECT gx_random(90, 40, 'N', '{\"density\":0.3}')"},
     {"sparse-files", SMALL "SELECT gx_sparse('S', 'V');",
      "SELECT gx_import('N', gx_export('V', 'out.mtx', '{\"overwrite\":true}'), "
@@ -327,6 +346,15 @@ const fault_script fault_scripts[] = {
      "length(value) FROM gx_qr('B', '{\"pivot\":true}')"},
     {"decompositions-eval", SMALL,
      "SELECT gx_json(gx_orth('B')), gx_eval('T, Z = schur(S); U, P = polar(T); R := U @ P')"},
+
+    {"decompositions-pairs", SMALL,
+     "SELECT gx_qz('S', gx_eye(24, 24), '{\"s\":\"T\",\"z\":\"W\"}'), "
+     "gx_json(gx_eval('Q, R = qr(S); U, C, V = cossin(Q, 5, 7); B, T = balance(S); U + C + V + B + "
+     "T'))"},
+    {"defined", SMALL,
+     "SELECT gx_eval('X := signm(S) + cosm(S) + tanhm(S / 99); Y := solve_banded(1, 1, B[0:3, "
+     "0:9], ones(9, 1))'), gx_json(gx_circulant('[1,2,3]')), gx_eval('fht(S[:, 0], 0.1, 0) + "
+     "real(loggamma(S[:, 1] + 1i))') IS NULL"},
 
     {"equations", SMALL,
      "SELECT gx_sylvester('S', gx_eye(24, 24), 'S', 'X'), gx_json(gx_lyapunov('[[0.5,2],[0,0.3]]', "
@@ -636,6 +664,19 @@ const fault_script fault_scripts[] = {
      " tag IN ('a', 'c') AND rowid < 30;"
      "SELECT rowid FROM v WHERE b MATCH x'0e' AND (tag = 'a' OR tag = 'b') LIMIT 2;"
      "SELECT sum(id) FROM gx_knn('[1,2,3,4]', 'v.x', 3)"},
+    {"vectors-index", VECTORS,
+     "BEGIN; SELECT gx_index('v.x', '{\"lists\":4,\"probe\":2}');"
+     "SELECT sum(rowid), sum(distance) FROM v WHERE x MATCH '[1,2,3,4]' AND k = 3 AND tag = 'a';"
+     "COMMIT; SELECT count(*) FROM v WHERE x MATCH '[1,0,0,1]' AND k = 4 AND probe = 3"},
+    {"vectors-enter", VECTORS "SELECT gx_index('v.x', '{\"lists\":4,\"probe\":4}');",
+     "INSERT INTO v(rowid, x, b) SELECT 100 + i, row, x'81' FROM gx_rows(gx_ones(140, 4));"
+     "UPDATE v SET x = '[4,3,2,1]' WHERE rowid = 105; DELETE FROM v WHERE rowid = 106;"
+     "SELECT count(*) FROM v WHERE x MATCH '[1,1,1,1]' AND k = 4"},
+    {"vectors-indexed", VECTORS "SELECT gx_index('v.x', '{\"lists\":4,\"probe\":4}');",
+     "BEGIN; INSERT INTO v(rowid, x, b) SELECT 100 + i, row, x'81' FROM gx_rows(gx_ones(9, 4));"
+     "UPDATE v SET x = '[4,3,2,1]', rowid = 70 WHERE rowid = 5; UPDATE v SET rowid = 71 WHERE rowid"
+     " = 6; DELETE FROM v WHERE rowid BETWEEN 8 AND 12; SELECT gx_settle('v'); COMMIT;"
+     "SELECT count(*) FROM v WHERE x MATCH '[1,1,1,1]' AND k = 4"},
     {"vectors-make", SMALL,
      "BEGIN; CREATE VIRTUAL TABLE w USING gx_vectors(id TEXT PRIMARY KEY, x f16[3], n INTEGER);"
      "INSERT INTO w(id, x) VALUES ('a', '[1,2,3]'); SELECT gx_settle('w'), gx_norm('w');"

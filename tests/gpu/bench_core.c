@@ -574,7 +574,7 @@ static double stream_once(bench *b)
     gx_stats_reset(&b->ctx->stats);
     double start = now();
     gx_run_begin(&run, b->ctx, "stream");
-    must(gx_accel_limit(b->ctx, accel, &bytes, &run.err), &run.err);
+    must(gx_accel_limit(b->ctx, accel, 0, &bytes, &run.err), &run.err);
     must(gx_prog_create(&run, 64, &prog), &run.err);
     const gx_opnd *op = gx_prog_operand(prog, &A, NULL, GX_F64, b->n, b->n, edge, edge);
     for (int64_t k = 0; k < op->grid_rows * op->grid_cols; k++) {

@@ -158,7 +158,7 @@ static double measure_links(bench *b)
     gx_accel *first = accel_of(b);
     size_t room = 0;
     gx_mat_stored(&l.source, &b->A);
-    must(gx_accel_limit(b->ctx, first, &room, &err), &err);
+    must(gx_accel_limit(b->ctx, first, 0, &room, &err), &err);
     gx_fleet_single(&l.fleet, first, room);
     gx_fleet_gather(b->ctx, &l.fleet);
     int64_t most = gx_max(setting[GX_SET_READERS], setting[GX_SET_THREADS] / 4 * 3);

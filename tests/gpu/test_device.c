@@ -142,13 +142,11 @@ static void queues(void **state)
         double out[2];
         fill.alpha.re = round;
         fill.c = there;
+        must(b->queue_prefer(d->dev, first, round % 4 == 1, &err), &err);
         must(b->kernel[GX_FILL][GX_F64](d->dev, first, &fill, &err), &err);
-        if (round % 2 == 0) {
-            must(b->queue_after(d->dev, second, first, &err), &err);
-        } else {
-            must(b->mark_set(d->dev, first, mark, &err), &err);
-            must(b->queue_after_mark(d->dev, second, mark, &err), &err);
-        }
+        must(b->queue_prefer(d->dev, first, round % 3 == 1, &err), &err); // in order all the same
+        must(b->mark_set(d->dev, first, mark, &err), &err);
+        must(b->queue_after_mark(d->dev, second, mark, &err), &err);
         sum.a = there;
         sum.work = work;
         sum.reduce = out;

@@ -59,7 +59,11 @@ static gx_code info(gx_dev *dev, gx_dev_info *out, gx_err *err)
     if (fails(dev, "info")) {
         return fail(dev, err, "info");
     }
-    snprintf(out->name, sizeof out->name, "cuda:%d mock", dev->ordinal);
+    const char *name = getenv("MOCK_NAME");
+    snprintf(out->name, sizeof out->name, "cuda:%d %.40s", dev->ordinal,
+             name == NULL ? "mock" : name);
+    snprintf(out->uuid, sizeof out->uuid, "GPU-6d6f636b-0000-4000-8000-%012x",
+             (unsigned)dev->ordinal);
     out->total_bytes = mock_memory_of(dev->ordinal);
     out->free_bytes = mock_device_free_bytes_on(dev->ordinal);
     return GX_OK;
@@ -206,10 +210,13 @@ static gx_code replay(gx_dev *dev, gx_queue *queue, gx_record *record, gx_err *e
     return GX_OK;
 }
 
-static gx_code queue_after(gx_dev *dev, gx_queue *queue, gx_queue *earlier, gx_err *err)
+static gx_code queue_prefer(gx_dev *dev, gx_queue *queue, bool is_preferred, gx_err *err)
 {
-    (void)dev, (void)queue, (void)earlier;
-    return gx_fail(err, GX_UNSUPPORTED, "queue_after is not used");
+    if (fails(dev, "queue_prefer")) {
+        return fail(dev, err, "queue_prefer");
+    }
+    mock_queue_prefer(queue_of(queue), is_preferred);
+    return GX_OK;
 }
 
 // Copies ------------------------------------------------------------------------------------------
@@ -356,7 +363,7 @@ static gx_code enqueue(gx_dev *dev, gx_kernel_id id, gx_number dtype, gx_queue *
         call->args.out = call->out;
         call->args.fold = call->fold;
     }
-    mock_push(queue_of(queue), run_kernel, call);
+    mock_push_kernel(queue_of(queue), run_kernel, call);
     return GX_OK;
 }
 
@@ -400,6 +407,7 @@ KERNELS(GX_GEEV)
 KERNELS(GX_GESDD)
 KERNELS(GX_CONVERT)
 KERNELS(GX_FUSED)
+KERNELS(GX_APART)
 KERNELS(GX_MERIT)
 KERNELS(GX_NEAREST)
 KERNELS(GX_SPMM)
@@ -425,7 +433,7 @@ static const gx_backend backend = {
     .queue_create = queue_create,
     .queue_free = queue_free,
     .queue_wait = queue_wait,
-    .queue_after = queue_after,
+    .queue_prefer = queue_prefer,
     .mark_create = mark_create,
     .mark_free = mark_free,
     .mark_set = mark_set,
@@ -446,8 +454,8 @@ static const gx_backend backend = {
                SLOTS(GX_GETRF), SLOTS(GX_LASWP), SLOTS(GX_GEQRF), SLOTS(GX_LARFT),
                SLOTS(GX_LARFB), SLOTS(GX_ORMQR), SLOTS(GX_ORGQR), SLOTS(GX_TPQRT),
                SLOTS(GX_TPMQRT), SLOTS(GX_SYEV), SLOTS(GX_GEEV), SLOTS(GX_GESDD),
-               SLOTS(GX_CONVERT), SLOTS(GX_FUSED), SLOTS(GX_MERIT), SLOTS(GX_NEAREST),
-               SLOTS(GX_SPMM)},
+               SLOTS(GX_CONVERT), SLOTS(GX_FUSED), SLOTS(GX_APART), SLOTS(GX_MERIT),
+               SLOTS(GX_NEAREST), SLOTS(GX_SPMM)},
 };
 
 MOCK_API const gx_backend *gx_cuda_backend(const char *cuda_path, gx_err *err);

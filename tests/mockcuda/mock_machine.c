@@ -216,6 +216,7 @@ void mock_read(mock_counts *counts)
     enter();
     *counts = machine.counts;
     leave();
+    mock_read_kernels(counts);
 }
 
 void mock_order(const char *failure)
@@ -439,6 +440,7 @@ typedef struct node {
     struct node *next;
     mock_action action;
     void *arg;
+    bool is_kernel, is_preferred;
 } node;
 
 struct mock_recording {
@@ -454,6 +456,9 @@ struct mock_queue {
     pthread_cond_t changed;
     node *first, *last;
     bool is_busy, is_ending;
+    bool is_preferred; /* what comes now */
+    int device;
+    int64_t kernels; /* that it holds */
     useconds_t slow_us;
     int error;
 };
@@ -484,10 +489,13 @@ static void *run_queue(void *arg)
         if (q->slow_us > 0) {
             usleep(q->slow_us);
         }
-        int error = n->action(n->arg);
+        bool was_kernel = n->is_kernel;
+        int error = was_kernel ? mock_run_kernel(n->action, n->arg, n->is_preferred, q->device)
+                               : n->action(n->arg);
         free(n->arg);
         free(n);
         pthread_mutex_lock(&q->lock);
+        q->kernels -= was_kernel;
         q->error = q->error == 0 ? error : q->error;
         q->is_busy = false;
         pthread_cond_broadcast(&q->changed);
@@ -505,6 +513,7 @@ mock_queue *mock_queue_create_on(int device)
 {
     mock_queue *q = calloc(1, sizeof *q);
     q->slow_us = machine.slow_us[device > 0];
+    q->device = device;
     pthread_mutex_init(&q->lock, NULL);
     pthread_cond_init(&q->changed, NULL);
     if (pthread_create(&q->thread, NULL, run_queue, q) != 0) {
@@ -536,12 +545,15 @@ void mock_queue_free(mock_queue *q)
     leave();
 }
 
-void mock_push(mock_queue *q, mock_action action, void *arg)
+static void push(mock_queue *q, const node *what)
 {
     node *n = calloc(1, sizeof *n);
-    n->action = action;
-    n->arg = arg;
+    *n = *what;
     pthread_mutex_lock(&q->lock);
+    n->is_preferred = q->is_preferred;
+    if (n->is_kernel && q->recording == NULL) {
+        mock_hold_kernels(++q->kernels);
+    }
     node **first = q->recording != NULL ? &q->recording->first : &q->first;
     node **last = q->recording != NULL ? &q->recording->last : &q->last;
     if (*first == NULL) {
@@ -551,6 +563,23 @@ void mock_push(mock_queue *q, mock_action action, void *arg)
     }
     *last = n;
     pthread_cond_broadcast(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+}
+
+void mock_push(mock_queue *q, mock_action action, void *arg)
+{
+    push(q, &(node){.action = action, .arg = arg});
+}
+
+void mock_push_kernel(mock_queue *q, mock_action action, void *arg)
+{
+    push(q, &(node){.action = action, .arg = arg, .is_kernel = true});
+}
+
+void mock_queue_prefer(mock_queue *q, bool is_preferred)
+{
+    pthread_mutex_lock(&q->lock);
+    q->is_preferred = is_preferred;
     pthread_mutex_unlock(&q->lock);
 }
 

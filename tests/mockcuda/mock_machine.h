@@ -5,6 +5,7 @@
 ** Set by environment, looked at when the machine is first used:
 **
 **   MOCK_DEVICES    how many (1)
+**   MOCK_NAME       what each calls itself ("mock")
 **   MOCK_MEMORY     bytes of each (4 GiB); "A,B": of the first, and of all others
 **   MOCK_PEERS      "none": no device reaches another one's memory
 **   MOCK_OTHERS     "BYTES" or "BYTES:N": other processes hold so much of each device, from the
@@ -12,6 +13,9 @@
 **   MOCK_BANDWIDTH  copies, bytes per second; 0 = as fast as it goes (0)
 **                   A call named "wrong" does not fail: the spectrum that it computed is wrong.
 **   MOCK_SLOW       microseconds that every asynchronous action takes at least (0); "A,B" as above
+**   MOCK_SERIAL     microseconds that a kernel takes at least, and each device runs one at a time,
+**                   those of preferred queues first (0: every queue runs by itself; the stand-in
+**                   for gx_cuda.so alone)
 **   MOCK_FAIL       "CALL:N" or "CALL:N:MODE": the N-th call of that name fails, "*" any name;
 **                   "CALL@D:N": of device D (the stand-in for gx_cuda.so alone).
 **                   MODE, the stand-in for gx_cuda.so: once (default), always (that call and all
@@ -41,6 +45,9 @@ typedef struct mock_counts {
     int64_t uncleared; /* threads whose last error has not been asked for and cleared */
     int64_t vain;      /* calls after the context has ended                         */
     int64_t peers;     /* copies from one device to another                         */
+    int64_t preferred; /* kernels of preferred queues                               */
+    int64_t behind;    /* MOCK_SERIAL: the most others that one of them waited for  */
+    int64_t depth;     /* the most kernels that a queue held at once                */
 } mock_counts;
 
 typedef enum mock_failure {
@@ -95,12 +102,19 @@ typedef struct mock_mark mock_mark;
 /* What a queue does later: returns 0, or an error that the queue keeps. */
 typedef int (*mock_action)(void *arg);
 
+/* Run a kernel of a queue of the device; so many are in one queue (mock_kernels.c). */
+int mock_run_kernel(mock_action action, void *arg, bool is_preferred, int device);
+void mock_hold_kernels(int64_t count);
+void mock_read_kernels(mock_counts *counts); /* what counts of kernels there is */
+
 /* NULL: the system refused a thread. */
 mock_queue *mock_queue_create(void);
 mock_queue *mock_queue_create_on(int device);
 void mock_queue_free(mock_queue *queue); /* runs what is left first */
 /* arg: malloc'ed, freed when the action has run. */
 void mock_push(mock_queue *queue, mock_action action, void *arg);
+void mock_push_kernel(mock_queue *queue, mock_action action, void *arg);
+void mock_queue_prefer(mock_queue *queue, bool is_preferred); /* what is pushed from now on */
 int mock_queue_wait(mock_queue *queue); /* its first error so far */
 
 /*
@@ -127,6 +141,7 @@ void mock_copy(void *dst, const void *src, size_t bytes);
 #define MOCK_API __attribute__((visibility("default")))
 MOCK_API void mock_read(mock_counts *counts);
 MOCK_API void mock_order(const char *failure); /* as MOCK_FAIL; "" = none; counts calls anew */
+MOCK_API void mock_calm(void); /* preferred, behind and depth count anew */
 MOCK_API void mock_share(const char *others);  /* as MOCK_OTHERS; counts calls anew */
 
 /* Add to one of the counts of what was done. */

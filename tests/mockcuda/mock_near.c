@@ -36,7 +36,8 @@ static double sum_of(gx_number dtype, const gx_cuda_near *p, int64_t i, int64_t 
 {
     double sum = 0;
     for (int64_t l = 0; l < p->k; l++) {
-        double x = get(dtype, p->a, l * p->lda + p->i0 + i), y = get(dtype, p->b, j * p->ldb + l);
+        double x = get(dtype, p->a, l * p->lda + p->i0 + i);
+        double y = get(dtype, p->b, p->is_turned ? l * p->ldb + j : j * p->ldb + l);
         double gap = rounded(dtype, x - y);
         double term = !p->has_gaps ? x * y : p->metric == GX_METRIC_SQUARED ? gap * gap : fabs(gap);
         sum = rounded(dtype, sum + term);
@@ -166,7 +167,8 @@ void mock_near_apart(gx_number dtype, const gx_cuda_near *p)
 {
     for (int64_t j = 0; j < p->n; j++) {
         for (int64_t i = 0; i < p->rows; i++) {
-            put(dtype, p->value, i + j * p->ldv, sum_of(dtype, p, i, j));
+            double before = p->adds ? get(dtype, p->value, i + j * p->ldv) : 0;
+            put(dtype, p->value, i + j * p->ldv, before + sum_of(dtype, p, i, j));
         }
     }
 }

@@ -264,6 +264,9 @@ API int cudaGetDeviceProperties(void *properties, int device)
     BEGIN(MOCK_RUNTIME, "cudaGetDeviceProperties");
     int number = physical(device);
     snprintf(properties, 256, number == 0 ? "Mock" : "Mock %d", number);
+    for (int k = 0; k < 16; k++) { // the UUID
+        ((unsigned char *)properties)[256 + k] = (unsigned char)(0xa0 + k + 16 * number);
+    }
     return 0;
 }
 
@@ -349,12 +352,15 @@ API int cudaFreeHost(void *ptr)
 
 // Streams -----------------------------------------------------------------------------------------
 
-API int cudaStreamCreateWithFlags(void **stream, unsigned flags)
+API int cudaStreamCreateWithPriority(void **stream, unsigned flags, int priority)
 {
     (void)flags;
     *stream = NULL;
-    BEGIN(MOCK_RUNTIME, "cudaStreamCreateWithFlags");
+    BEGIN(MOCK_RUNTIME, "cudaStreamCreateWithPriority");
     *stream = mock_queue_create();
+    if (*stream != NULL) {
+        mock_queue_prefer(*stream, priority < 0);
+    }
     return *stream != NULL ? 0 : mock_keep(CUDA_SYSTEM);
 }
 

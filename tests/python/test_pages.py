@@ -1,6 +1,6 @@
 """The pages about Python: their examples run, in order, and say what they say.
 
-Plan: each block of Python of docs/python.md, docs/statistics.md (where matplotlib is), docs/dask.md (where Dask is), of the package's README and of
+Plan: each block of Python of docs/python.md, docs/monitoring.md, docs/statistics.md (where matplotlib is), docs/dask.md (where Dask is), of the package's README and of
 the section of the repository's README, in one namespace a page and a folder of its own; the tour in cells, with its pictures where matplotlib is installed.
 """
 import os
@@ -11,7 +11,7 @@ import sys
 import pytest
 from conftest import ROOT
 
-PAGES = ["docs/python.md", "docs/statistics.md", "docs/dask.md", "ext/python/README.md", "README.md"]
+PAGES = ["docs/python.md", "docs/monitoring.md", "docs/statistics.md", "docs/dask.md", "ext/python/README.md", "README.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -211,6 +211,11 @@ FAMILIES = {
     "components": "SELECT gx_components('V', 'N')",
     "triangles": "SELECT gx_triangles('U')",
     "spread": "SELECT sum(activation) FROM gx_spread('U', '[1,2]', '{\"steps\":60}')",
+    "shortest paths": "SELECT length(gx_shortest_paths('R', '{\"from\":[0,1,2,3,4,5,6,7]}'))",
+    "shortest paths, potentials": "SELECT length(gx_shortest_paths(gx_neg('R'), '{\"from\":[0]}'))",
+    "spanning tree": "SELECT gx_spanning_tree('R', 'N')",
+    "max flow": "SELECT gx_max_flow('R', 0, 29999, 'N')",
+    "matching": "SELECT gx_matching('R', 'N', '{\"weights\":\"max\"}')",
     # Programs
     "eval": "SELECT gx_eval('N := exp(A) * 2 - P.T; N2 := A @ P + tanh(P)')",
     "eval, loop": f"SELECT gx_eval('{LOOP}')",
@@ -222,6 +227,9 @@ FAMILIES = {
     # The control functions
     "selftest": "SELECT gx_selftest()",
     "benchmark": "SELECT gx_benchmark(1)",
+    "signm": "SELECT gx_signm('M', 'N')",
+    "qz": "SELECT gx_qz('M', 'H', '{\"s\":\"N\"}')",
+    "solve banded": "SELECT length(gx_eval('solve_banded(200, 200, A[0:401, :], ones(2500, 1)) + AGAIN'))",
     "catalog": "SELECT sum(length(value)) FROM gx WHERE name IN ('A', 'P', 'T')",
 }
 

@@ -25,7 +25,7 @@ import ctypes, json, os, sqlite3, sys
 sys.path.insert(0, {tests!r})
 import numpy as np
 from conftest import error, from_numpy, gx_connect, q, to_numpy
-from mockkit import Mock, both_knn, connect, each_device_fails, knn, matrices, notes, since, stats
+from mockkit import Mock, both_knn, connect, each_device_fails, know_devices, knn, matrices, notes, since, stats
 mock = Mock()
 """
 
@@ -44,6 +44,9 @@ class Mock:
 
     def order(self, failure=""):
         self.library.mock_order(failure.encode())
+
+    def calm(self):
+        self.library.mock_calm()
 
     def share(self, others=""):
         self.library.mock_share(others.encode())
@@ -94,6 +97,19 @@ def both_knn(host, db, *args, **options):
     want, before = knn(host, *args, **options), stats(db)
     assert knn(db, *args, **options) == want, (args[2:], options)
     return since(db, before)
+
+
+def know_devices(launch_s=1e-5, flops_per_s=1e9):
+    """What was measured of the stand-in's devices becomes figures that no other work on this machine changes, for
+    connections that open a device from now on."""
+    path = pathlib.Path(os.environ["XDG_CACHE_HOME"], "gx", "hardware.json")
+    about = json.loads(path.read_text())
+    assert about["devices"]
+    for device in about["devices"].values():
+        device["launch_s"] = device["wait_s"] = launch_s
+        for rates in (device["gemm_flops_per_s"], device["f64_flops_per_s"]):
+            rates |= {name: [flops_per_s] * len(of_sizes) for name, of_sizes in rates.items()}
+    path.write_text(json.dumps(about))
 
 
 def notes(db):

@@ -174,7 +174,7 @@ def test_where_helpers_cannot_read(store, tmp_path, kind):
     if kind == "attached":
         db.execute("ATTACH ? AS aux", (str(tmp_path / "aux.db"),))
     name = {"temp": "temp.X", "attached": "aux.X"}.get(kind, "X")
-    configure(db, tile_bytes=32768, readers=2)
+    configure(db, tile_bytes=32768, readers=2, memory_limit="14MB")  # nothing is kept in memory
     db.execute("SELECT gx_store(?, ?)", (name, from_numpy(a)))
     db.execute("SELECT gx_stats_reset()")
     got = to_numpy(q(db, f"SELECT gx_matmul('{name}', '{name}')"))
@@ -221,7 +221,7 @@ def test_helpers_leave_nothing_behind(tmp_path):
     db.execute("PRAGMA aux.journal_mode=wal")
     configure(db, tile_bytes=65536, readers=3)
     for name in ("A", "aux.B"):
-        db.execute("SELECT gx_random(500, 500, ?)", (name,)).fetchall()
+        db.execute("SELECT gx_random(1500, 1500, ?)", (name,)).fetchall()  # too large to be kept in memory
 
     def read(name):
         before = q(db, "SELECT value FROM gx_stats WHERE name = 'helper_reads'")

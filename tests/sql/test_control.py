@@ -47,7 +47,7 @@ CUDA_OFF = cuda_reason()
 KEYS = (
     "memory_limit, pinning_budget, device_memory_limit, backend, threads, readers, tile_bytes, deterministic, "
     "progress, probe, files, profile, cuda_path, volumes_anywhere, device, devices, "
-    "suitesparse_path, locked"
+    "suitesparse_path, locked, events"
 )
 
 
@@ -377,7 +377,7 @@ def test_devices(fresh):
     assert rows["cpu"][2] == "used" and rows["reference"][2] == "ready"
     if CUDA_OFF:
         assert rows["cuda"][:4] == ("cuda", "cuda", "off", CUDA_OFF)
-        assert rows["cuda"][4:] == (None,) * 12
+        assert rows["cuda"][4:] == (None,) * 13
     assert rows["cpu"][3] == "rates not measured: SELECT gx_benchmark()"
     assert rows["cpu"][4] >= rows["cpu"][5] > 0
     config(fresh, "backend", "reference")

@@ -9,6 +9,7 @@ Plan:
 - gx_plan has a row for the device and one for the CPU, the chosen one first; none for a device without room;
 - a device that returns wrong numbers without a word is found out, and the CPU computes;
 - exponentials and whole powers of matrices, which stay there for all their products;
+- systems and inverses whose factor lies there: general, positive definite, only nearly so, transposed;
 - out of device memory in the middle, each call of the device failed in turn, a lost device: the right answer, a remark,
   nothing left behind.
 """
@@ -319,3 +320,54 @@ result += [mock.alive()]
     assert all(d <= bound and calls >= 1 for d, calls in got[:4]), got
     assert "is singular (pivot 1 is zero): it has no negative power" in got[4]
     assert got[5:] == [0, 0, {}]
+
+
+@pytest.mark.parametrize("dtype, bound", [("f64", 1e-9), ("f32", 2e-3), ("c128", 1e-9), ("c64", 2e-3)])
+def test_factors(tmp_path, dtype, bound):
+    """Factored and solved there; what wants care or words is the CPU's; each call fails once: the CPU's result."""
+    got = run(
+        tmp_path,
+        f"""
+S, G, values = make(n=70, dtype={dtype!r})
+q(db, "SELECT gx_eval('A := G[0:70, :] + 3 * eye(70); P := S @ S.H + eye(70); B := G[20:90, 0:5]')")
+q(db, "SELECT gx_eval('N := 2 * ones(70, 70) - eye(70) + 0 * A')")  # a positive diagonal, but one positive eigenvalue alone
+names = dict(A="gx_eval('A * 1')", P="gx_eval('P * 1')", N="gx_eval('N * 1')", B="gx_eval('B * 1')")
+statements = ["gx_inverse('A')", "gx_inverse('P')", "gx_inverse(%(A)s)" % names, "gx_inverse(%(P)s)" % names, "gx_inverse(%(N)s)" % names,
+              "gx_solve('A', 'B')", "gx_solve(%(P)s, %(B)s)" % names, "gx_solve('A', 'B', json_object('trans', 'T'))", "gx_solve('P', 'B', json_object('trans', 'T'))",
+              "gx_solve('A', 'B', json_object('refine', 2))", "gx_eval('inverse(A)')", "gx_eval('solve(A, B)')", "gx_eval('solve(P * 1, B * 1)')",
+              "gx_eval('X := inverse(A); sum(X @ A)')"]
+q(db, "SELECT gx_config('backend', 'cpu')")
+wanted = [to_numpy(q(db, "SELECT " + s)) for s in statements[:-1]]
+q(db, "SELECT gx_config('backend', 'cuda')")
+result = [[]]
+for s, w in zip(statements, wanted):
+    before = stats(db)
+    x = to_numpy(q(db, "SELECT " + s))
+    result[0].append([float(np.abs(x - w).max() / np.abs(w).max()), since(db, before)["device_calls"]])
+words = [error(db, "SELECT gx_inverse(gx_eval('ones(70, 70) + 0 * A'))"), error(db, "SELECT gx_eval('solve(ones(70, 70), ones(70, 1))')")]
+tiny = "gx_eval('inverse(eye(70) * 1e-310 + 0 * A)')" if {dtype!r} in ('f64', 'c128') else "gx_eval('inverse(eye(70) * 1e-3 + 0 * A)')"
+x = to_numpy(q(db, "SELECT " + tiny))
+q(db, "SELECT gx_config('backend', 'cpu')")
+words.append(bool(np.array_equal(x, to_numpy(q(db, "SELECT " + tiny)), equal_nan=True)))
+q(db, "SELECT gx_config('backend', 'cuda')")
+bad = points = 0
+for k in (0, 4, 6):
+    for n in range(1, 40):
+        q(db, "SELECT gx_config('device', 0)")
+        mock.order(f"*:{{n}}")
+        x = to_numpy(q(db, "SELECT " + statements[k]))
+        points += mock.counts()['failures'] > 0
+        mock.order()
+        bad += not np.abs(x - wanted[k]).max() <= {bound} * np.abs(wanted[k]).max()
+q(db, "SELECT gx_config('device', 0)")
+mock.order("*:9:lost")
+bad += not np.abs(to_numpy(q(db, "SELECT " + statements[4])) - wanted[4]).max() <= {bound} * np.abs(wanted[4]).max()
+mock.order()
+result += [words, bad, points, mock.counts()['violations']]
+db.close()
+result += [mock.alive()]
+""",
+    )
+    assert all(d <= bound and calls >= 1 for d, calls in got[0]), got[0]
+    assert "is singular (pivot 2 is exactly zero)" in got[1][0] and "is singular" in got[1][1] and got[1][2] is True
+    assert got[2] == 0 and got[3] >= 10 and got[4:] == [0, {}]

@@ -1,4 +1,4 @@
-"""gx_schur, gx_hessenberg, gx_polar, gx_ldl, gx_orth, gx_qr with pivots, and matrix equations: what LAPACK computes in memory.
+"""gx_schur, gx_hessenberg, gx_polar, gx_ldl, gx_orth, gx_qz, gx_qr with pivots, and matrix equations: what LAPACK computes in memory.
 
 Plan:
   1  LAPACK's ratios below 30 over dtypes x shapes and over the gallery, with huge and tiny scales: what the parts come to is A,
@@ -243,6 +243,63 @@ def test_pivoted_qr(db, dtype):
     low = np.asfortranarray(rng.standard_normal((30, 4)) @ rng.standard_normal((4, 20)))
     size = abs(np.diag(pivoted(db, low)["R"]))
     assert (size > 1e-10).sum() == 4
+
+
+def pair(db, a, b, options="{}"):
+    return {part: to_numpy(value) for part, value in db.execute("SELECT part, value FROM gx_qz(?, ?, ?)", (from_numpy(a), from_numpy(b), options))}
+
+
+@pytest.mark.parametrize("dtype", NUMPY)
+def test_qz(db, dtype):
+    rng = np.random.default_rng(61)
+    for n in ORDERS:
+        for scale in (1, 1e-20, 1e20) if n == 33 and dtype in ("f64", "c128") else (1,):
+            a, b = random_matrix(rng, n, n, dtype) * scale, random_matrix(rng, n, n, dtype) / scale
+            for options, form in [("{}", dtype), ('{"output":"complex"}', "c" + dtype[1:] if dtype.startswith("c") else {"f64": "c128", "f32": "c64"}[dtype])]:
+                parts = pair(db, a, b, options)
+                assert all(x.dtype == NUMPY[form] and x.shape == (n, n) for x in parts.values())
+                assert not np.tril(parts["S"], -1 if form.startswith("c") else -2).any() and not np.tril(parts["T"], -1).any()
+                S, T, Q, Z = wide(*(parts[key] for key in "STQZ"))
+                is_orthonormal(parts["Q"], eps_of(a), "Q")
+                is_orthonormal(parts["Z"], eps_of(a), "Z")
+                below(norm(Q @ S @ Z.conj().T - a), norm(a), n, eps_of(a), "Q S Z^H")
+                below(norm(Q @ T @ Z.conj().T - b), norm(b), n, eps_of(a), "Q T Z^H")
+    low = random_matrix(rng, 8, 8, dtype)
+    low[:, 3] = low[:, 5]  # an infinite value, and so a 0 on T's diagonal
+    T = pair(db, random_matrix(rng, 8, 8, dtype), low)["T"]
+    assert abs(np.diag(T)).min() < 100 * eps_of(low) * norm(low)
+
+
+@pytest.mark.parametrize("sort", ["lhp", "rhp", "iuc", "ouc"])
+def test_qz_sorted(db, sort):
+    rng = np.random.default_rng(62)
+    a, b = random_matrix(rng, 20, 20, "f64"), random_matrix(rng, 20, 20, "f64")
+    first = {"lhp": lambda w: w.real < 0, "rhp": lambda w: w.real >= 0, "iuc": lambda w: abs(w) <= 1, "ouc": lambda w: abs(w) > 1}[sort]
+    parts = pair(db, a, b, f'{{"sort":"{sort}","output":"complex"}}')
+    w = np.diag(parts["S"]) / np.diag(parts["T"])
+    is_first = first(w)
+    assert list(is_first) == sorted(is_first, reverse=True) and 0 < is_first.sum() < 20
+    values = scipy.linalg.eigvals(a, b)
+    assert all(abs(values - x).min() < 1e-9 * abs(x) for x in w)
+
+
+def test_qz_stored_and_refused(filedb):
+    db = filedb
+    db.execute("SELECT gx_store('A', '[[1,2],[3,4]]'), gx_store('B', '[[2,0],[1,1]]')").fetchall()
+    assert q(db, "SELECT gx_qz('A', 'B', '{\"s\":\"S\",\"t\":\"T\",\"q\":\"Q\",\"z\":\"Z\"}')") == "S"
+    assert q(db, "SELECT gx_eval('norm(Q @ S @ Z.T - A) + norm(Q @ T @ Z.T - B) < 1e-14')") == 1
+    assert q(db, "SELECT gx_eval('S, T, Q, Z = qz(A, B + 0i); norm(Q @ S @ Z.H - A) + norm(Q @ T @ Z.H - B) < 1e-14')") == 1
+    for call, text in [("'A', '[[1]]', '{\"s\":\"x\"}'", "gx_qz: A is 2x2 but B is 1x1"), ("'[[1,2]]', '[[1,2]]', '{\"s\":\"x\"}'", "square"),
+                       ("'A', '[[1,\"nan\"],[0,1]]', '{\"s\":\"x\"}'", "gx_qz: B has NaN at (0, 1)"), ("'A', 'B'", "no part has a name"),
+                       ("'A', gx_sparse('A'), '{\"s\":\"x\"}'", "is sparse"),
+                       ("'A', '[[\"1i\",0],[0,1]]', '{\"s\":\"x\",\"output\":\"real\"}'", "cannot be")]:
+        assert text in error(db, f"SELECT gx_qz({call})"), call
+    assert "a pair is of one shape" in error(db, "SELECT gx_eval('qz(A, eye(3))')")
+    assert db.execute("SELECT count(*) FROM gx").fetchone()[0] == 6
+    assert q(db, "SELECT gx_randn(300, 300, 'big')") == "big"
+    q(db, "SELECT gx_config('tile_bytes', '64KiB')")
+    q(db, "SELECT gx_config('memory_limit', '1500KiB')")
+    assert "memory_limit" in error(db, "SELECT length(value) FROM gx_qz('big', 'big')")
 
 
 CALLS = {"gx_schur": "tz", "gx_hessenberg": "hq", "gx_polar": "up", "gx_ldl": "ldp", "gx_qr": "qrp"}

@@ -3,6 +3,7 @@
 Plan:
 - random programs (evalkit.py), every step that can be on the device there: the CPU's answers, nothing left on the device;
 - a loop of products sends its operands once and fetches its result once, in bytes; a second call sends nothing;
+- distances, of every metric and dtype: the kernels of the device where there are some, the host for the others;
 - each call of the device failed: the right answer all the same, by the host; too little memory: the same;
 - a step of the host that asks a driver, which takes the device for itself, waits for what is under way there;
 - an interrupt and a run-time error leave nothing behind;
@@ -59,6 +60,38 @@ for _ in range(3):
         MOCK_SLOW=2000,
     )
     assert all(got)
+
+
+def test_distances(tmp_path):
+    got = child(
+        tmp_path,
+        """
+from scipy.spatial.distance import cdist
+rng = np.random.default_rng(2)
+db = gx_connect()
+q(db, "SELECT gx_config('backend', 'cuda')")
+result = []
+for dtype in ('<f8', '<f4'):
+    for m, n, d in ((70, 40, 9), (1, 1500, 33), (130, 65, 1), (0, 1030, 3), (1030, 3, 0)):
+        A, B = (rng.standard_normal((k, d)) + 100 for k in (m, n))
+        for metric in ('l2', 'sqeuclidean', 'l1', 'cosine', 'hamming'):
+            a, b = ((x > 100).astype(dtype) if metric == 'hamming' else x.astype(dtype) for x in (A, B))
+            name = {'l2': 'euclidean', 'l1': 'cityblock'}.get(metric, metric)
+            want = cdist(a.astype('f8'), b.astype('f8'), name) if d and m else np.zeros((m, n))
+            value = to_numpy(q(db, "SELECT gx_distance(?, ?, json_object('metric', ?))", from_numpy(a), from_numpy(b), metric))
+            total = q(db, f"SELECT gx_eval('sum(distance(?1, ?2, ''{metric}''))', ?, ?)", from_numpy(a), from_numpy(b))
+            near = 1e-13 if dtype == '<f8' else 1e-6
+            is_right = value.shape == (m, n) and value.dtype == np.dtype(dtype)
+            if d > 0:
+                is_right = is_right and np.allclose(value, want, rtol=near, atol=near) and np.isclose(total, want.sum(), rtol=near, atol=m * n * near)
+            result.append(bool(is_right) or repr((dtype, m, n, d, metric)))
+before = q(db, "SELECT value FROM gx_stats WHERE name = 'gpu_ops'")
+q(db, "SELECT gx_eval('A = randn(200, 30); sum(distance(A, A))')")
+result.append(q(db, "SELECT value FROM gx_stats WHERE name = 'gpu_ops'") - before)  # drawn, compared, added up
+""",
+    )
+    assert got.pop() == 1
+    assert all(x is True for x in got), [x for x in got if x is not True]
 
 
 def test_random_programs(tmp_path):

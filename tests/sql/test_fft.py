@@ -178,6 +178,44 @@ def test_both_axes(db):
     check(call(db, "gx_fft2(?1, 50, 300)", a), sp.fft2(a, (50, 300)))
 
 
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+def test_halves_of_both_axes(db, norm):
+    option = f'{{"norm":"{norm}"}}'
+    for shape in [(1, 2), (4, 6), (33, 21), (128, 64), (20, 257)]:
+        for single in (False, True):
+            a, z = draw(shape, 1, False, single), draw(shape, 2, True, single)
+            half = sp.rfft2(a, norm=norm)
+            check(call(db, f"gx_rfft2(?1, '{option}')", a), half)
+            check(call(db, f"gx_irfft2(?1, NULL, {shape[1]}, '{option}')", half), a)
+            check(call(db, f"gx_irfft2(?1, '{option}')", z), sp.irfft2(z, norm=norm))
+            check(call(db, f"gx_irfft2(?1, 7, 10, '{option}')", z), sp.irfft2(z, (7, 10), norm=norm))
+            for axis in (0, 1):
+                check(call(db, f"gx_ihfft(?1, NULL, {axis}, '{option}')", a), sp.ihfft(a, axis=axis, norm=norm))
+                if shape[axis] > 1:
+                    check(call(db, f"gx_hfft(?1, NULL, {axis}, '{option}')", z), sp.hfft(z, axis=axis, norm=norm))
+                check(call(db, f"gx_hfft(?1, 9, {axis}, '{option}')", z), sp.hfft(z, 9, axis=axis, norm=norm))
+    assert "real numbers" in error(db, "SELECT gx_rfft2('[[\"1i\"]]')")
+    assert "real numbers" in error(db, "SELECT gx_ihfft('[[\"1i\"]]')")
+
+
+@pytest.mark.parametrize("kind", [1, 2, 3, 4])
+def test_trigonometric_of_both_axes(db, kind):
+    for norm in ("backward", "ortho", "forward"):
+        for name in ("dct", "idct", "dst", "idst"):
+            a = draw((33, 20), 1)
+            down = trigonometric(name, a, kind, norm)
+            want = trigonometric(name, np.ascontiguousarray(down.T), kind, norm).T
+            check(call(db, f"gx_{name}n(?1, {kind}, '{{\"norm\":\"{norm}\"}}')", a), want)
+    check(call(db, f"gx_dctn(?1, {kind}, 40, 9)", a), sp.dctn(a, kind, (40, 9)))
+    check(call(db, f"gx_idstn(gx_dstn(?1, {kind}), {kind})", a), a)
+    assert "type must be" in error(db, "SELECT gx_dctn(gx_ones(3, 3), 5)")
+
+
+def test_next_fast_len(db):
+    for n in [1, 2, 7, 11, 97, 1009, 1025, 65537, 10**6 + 3]:
+        assert q(db, f"SELECT gx_eval('next_fast_len({n})')") == sp.next_fast_len(n, real=True)
+
+
 def test_shifts(db):
     for shape in [(1, 1), (4, 6), (5, 7), (1, 8), (9, 1)]:
         a = draw(shape, 2)

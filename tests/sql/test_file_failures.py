@@ -239,7 +239,7 @@ def test_full_disk_of_an_export(tmp_path, name, matrix, most, over):
 @pytest.mark.parametrize("name", ["x.npy", "x.csv", "x.mtx"])
 def test_an_interrupted_export(tmp_path, name):
     db = source(tmp_path / "a.db")
-    q(db, "SELECT gx_randn(?, 300, 'L')", 3000 if name == "x.npy" else 400)
+    q(db, "SELECT gx_randn(?, 300, 'L')", 8000 if name == "x.npy" else 400)
     place = tmp_path / "place"
     place.mkdir()
     (place / name).write_text("1\n")

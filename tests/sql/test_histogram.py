@@ -77,7 +77,7 @@ def test_special(db):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("limit", ["600kB", "4MB", "64MB"])
+@pytest.mark.parametrize("limit", ["600kB", "4MB", "40MB"])
 def test_little_memory(filedb, limit, threads):
     filedb.execute("PRAGMA synchronous=off")
     q(filedb, "SELECT gx_config('tile_bytes', 16384)")

@@ -379,6 +379,7 @@ def test_queries_of_one_tile(tmp_path, page):
     store(db, "Q", Q)
     assert db.execute("SELECT tile_rows, tile_cols FROM gx WHERE name = 'Q'").fetchone() >= (2900, 700)
     want = knn(db, Q.tobytes(), "E", 3, dtype="f32")
+    q(db, "SELECT gx_config('memory_limit', '100MB')")  # nothing is kept in memory
 
     def reads():
         db.execute("SELECT gx_stats_reset()")

@@ -201,7 +201,7 @@ def test_plan(filedb):
 
 
 def test_damage_and_open_transactions(filedb):
-    configure(filedb, tile_bytes=TILE_BYTES, readers=2, threads=3)
+    configure(filedb, tile_bytes=TILE_BYTES, readers=2, threads=3, memory_limit="32MB")  # nothing is kept
     filedb.execute("SELECT gx_random(600, 600, 'A')")
     filedb.execute("SELECT gx_random(600, 2, 'X')")
     before = to_numpy(q(filedb, "SELECT gx_matmul('A', 'X')"))

@@ -120,7 +120,7 @@ def test_extremes_along(filedb, dtype):
 
 def test_reads(filedb):
     """2560 x 512 f32 in 20 tiles of 256 x 256."""
-    configure(filedb, tile_bytes=256 * 256 * 4, threads=2, readers=2)
+    configure(filedb, tile_bytes=256 * 256 * 4, threads=2, readers=2, memory_limit="64MB")  # nothing is kept
     filedb.execute("SELECT gx_random(2560, 512, 'A', '{\"dtype\":\"f32\"}')")
     names = ("bytes_read", "tiles_read", "helper_reads")
     for call in ("gx_copy('A')", "gx_transpose('A')", "gx_add('A', 1)", "gx_sum('A', 1)", "gx_sum('A', 0)"):

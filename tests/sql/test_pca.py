@@ -157,7 +157,7 @@ def test_components(db, dtype, rows, cols, k):
 
 def test_one_pass(filedb):
     x = np.random.default_rng(2).standard_normal((20000, 16))
-    configure(filedb, tile_bytes=65536)
+    configure(filedb, tile_bytes=65536, memory_limit="32MB")  # nothing is kept
     store(filedb, "A", x)
     filedb.execute("PRAGMA synchronous=off")
     for sql in ("SELECT gx_pca('A', 3)", "SELECT gx_cov('A')"):
@@ -340,3 +340,34 @@ def test_methods(db, rows, cols):
     }
     for options, text in cases.items():
         assert error(db, "SELECT gx_pca('A', 4, ?)", options).startswith("gx_pca: " + text), options
+
+
+@pytest.mark.parametrize("standardize", ["false", "true"])
+def test_weak_components_keep_their_digits(db, standardize):
+    """By the product of the centred columns with themselves where that is as good; else by their triangle."""
+    rng = np.random.default_rng(12)
+    u, _ = np.linalg.qr(rng.standard_normal((40000, 12)))
+    v, _ = np.linalg.qr(rng.standard_normal((12, 12)))
+    for strengths in (np.linspace(9, 3, 12), 10.0 ** -np.arange(12)):
+        x = (u - u.mean(0)) * strengths @ v.T + 7
+        centred = x - x.mean(0)
+        centred = centred / centred.std(0, ddof=1) if standardize == "true" else centred
+        want = np.linalg.svd(centred, compute_uv=False)[:5]
+        for order in (slice(None), np.argsort(x[:, 0])):  # sorted: the first rows' means are far from those of all
+            got = [row[0] for row in db.execute(
+                f"SELECT variance FROM gx_pca(?, 5, '{{\"standardize\":{standardize}}}')", (from_numpy(x[order]),))]
+            assert np.allclose(np.sqrt(np.array(got) * 39999), want, rtol=1e-9, atol=1e-14 * want[0])
+            cov = to_numpy(q(db, "SELECT gx_cov(?)", from_numpy(x[order])))
+            deviation = x.std(0, ddof=1)
+            assert (np.abs(cov - np.cov(x.T)) / np.outer(deviation, deviation)).max() < 1e-13
+
+
+@pytest.mark.parametrize("size", [1e-170, 1e160])
+def test_columns_that_cannot_be_squared(db, size):
+    """A correlation does not depend on units."""
+    x = np.random.default_rng(13).standard_normal((90000, 6)) @ np.random.default_rng(14).standard_normal((6, 6)) + 3
+    value = from_numpy(x * np.array([1, size, size, 1, 1, 1]))
+    want = np.corrcoef(x.T)
+    assert np.allclose(to_numpy(q(db, "SELECT gx_corr(?)", value)), want, rtol=0, atol=1e-12)
+    got = [row[0] for row in db.execute("SELECT variance FROM gx_pca(?, 3, '{\"standardize\":true}')", (value,))]
+    assert np.allclose(got, np.sort(np.linalg.eigvalsh(want))[:2:-1], rtol=1e-10)

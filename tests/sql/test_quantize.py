@@ -235,6 +235,7 @@ def counter(db, name):
 def test_fewer_bytes_are_read(filedb):
     db, rng = filedb, np.random.default_rng(4)
     E = rng.standard_normal((20000, 64)).astype("f4")
+    q(db, "SELECT gx_config('memory_limit', '64MB')")  # nothing is kept
     store(db, "E", E)
     quantize(db, "E", "i8", "Q")
     read = {}

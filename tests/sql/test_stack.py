@@ -8,6 +8,7 @@ Plan:
   3  The same bits for every number of threads and readers, and memory for one thread or for all.
   4  Variances of f32 columns, as correlated as may be squared and more: those of doubles.
   5  Counters: each tile once, by helpers; the rank reads once too.
+  6  With a column of ones, as regressions have it: columns that are nearly orthogonal only without their means, and others.
 """
 import itertools
 
@@ -121,7 +122,7 @@ def test_same_bits(filedb):
 
 
 def test_reads(filedb):
-    configure(filedb, readers=2, threads=2, tile_bytes="256kB")
+    configure(filedb, readers=2, threads=2, tile_bytes="256kB", memory_limit="64MB")  # nothing is kept
     filedb.execute("SELECT gx_random(100000, 16, 'A', '{\"dtype\":\"f32\"}')")
     tiles = q(filedb, "SELECT (rows + tile_rows - 1) / tile_rows FROM gx_meta WHERE name = 'A'")
     for call in ("gx_cov('A')", "gx_rank('A')"):
@@ -130,3 +131,30 @@ def test_reads(filedb):
         assert stat(filedb, "tiles_read") <= tiles + 1  # the first rows' means are looked at before
         assert stat(filedb, "bytes_read") <= 1.01 * 100000 * 16 * 4
         assert stat(filedb, "helper_reads") >= tiles - 1
+
+
+@pytest.mark.parametrize("kind", ["random", "mean 5", "mean 1000", "near", "trend", "walk", "late"])
+def test_with_a_column_of_ones(filedb, kind):
+    rng = np.random.default_rng(8)
+    x = columns(kind)
+    if kind.startswith("mean "):
+        x += float(kind.split()[1])
+    elif kind == "near":
+        x[:, 10] = x[:, 0] + 1e-3 * rng.standard_normal(ROWS) + 3
+    elif kind == "late":  # the first rows of each tile tell nothing of the others
+        x[np.arange(ROWS) % 3000 > 700] += 40
+    b = x @ np.arange(1.0, COLS + 1) + 50 * rng.standard_normal(ROWS)  # which is not nearly dependent on x
+    filedb.execute("SELECT gx_store('A', ?), gx_store('b', ?)", (from_numpy(x), from_numpy(b[:, None])))
+    rows = filedb.execute("SELECT estimate, std_error FROM gx_lm_terms(gx_lm_fit('A', 'b'))").fetchall()
+    got, errors = np.array(rows).T
+    wide = x.astype(np.longdouble)
+    means = wide.mean(axis=0)
+    centred, rest = wide - means, (b.astype(np.longdouble) - b.mean()).astype(np.longdouble)
+    gram = (centred.T @ centred).astype(float)
+    want = np.linalg.solve(gram, (centred.T @ rest).astype(float))
+    for _ in range(3):  # of a residual in long double
+        want += np.linalg.solve(gram, (centred.T @ (rest - centred @ want)).astype(float))
+    e = (rest - centred @ want).astype(float)
+    assert np.abs(got[1:] / want - 1).max() < 1e-11
+    assert abs(got[0] - float(b.astype(np.longdouble).mean() - means @ want)) < 1e-11 * (1 + np.abs(x).max()) * np.abs(want).sum()
+    assert np.allclose(errors[1:], np.sqrt(e @ e / (ROWS - COLS - 1) * np.diag(np.linalg.inv(gram))), rtol=1e-7)

@@ -62,7 +62,7 @@ def test_eponymous_tables_are_out_of_reach(two, name, has_own):
     assert q(two, "PRAGMA trusted_schema") == 1
     if has_own:
         two.execute("SELECT gx_store('evil.B', '[[5]]')")  # and with it the table evil.gx
-    call = "" if name in ("gx", "gx_settings", "gx_stats", "gx_devices", "gx_predictions") else "('A')"
+    call = "" if name in ("gx", "gx_settings", "gx_stats", "gx_events", "gx_devices", "gx_predictions") else "('A')"
     two.execute(f"CREATE VIEW evil.v AS SELECT * FROM {name}{call}")
     assert error(two, "SELECT * FROM evil.v") == UNSAFE.format(name)
     for body in (f"INSERT INTO log SELECT count(*) FROM {name}{call}", f"DELETE FROM {name}"):
@@ -287,7 +287,7 @@ def test_a_call_in_each_row(db):
 SIZES = ["memory_limit", "pinning_budget", "device_memory_limit", "threads", "readers", "tile_bytes"]
 OTHER_VALUES = {"backend": "reference", "deterministic": "on", "progress": "on", "probe": "on", "files": "off", "profile": "off",
                 "cuda_path": "/tmp", "suitesparse_path": "/tmp", "volumes_anywhere": "on", "device": "1", "devices": "2",
-                "locked": "off"}
+                "locked": "off", "events": "off"}
 
 
 def settings(db):

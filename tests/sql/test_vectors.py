@@ -1,8 +1,8 @@
 """Vector tables (gx_vectors).
 
 Plan:
-- the model: random inserts, upserts, updates, deletes, searches with and without filters, transactions, savepoints, reopening,
-  VACUUM, settling, beside a dictionary in Python; the tiles are small, so rows settle all the time
+- the model: random inserts, upserts, updates, deletes, searches with and without filters, transactions, savepoints, reopening, VACUUM, settling,
+  beside a dictionary in Python; tiles are small, so rows settle all the time. Half of the runs have an index: what it finds is there, nearly always nearest
 - the examples of sqlite-vec's documentation, with the CREATE line changed
 - CREATE: what is refused; names; several vector columns; types; keys
 - values: what is taken as a vector, what is refused, with the row
@@ -14,7 +14,6 @@ Plan:
 import json
 import os
 import random
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -24,6 +23,7 @@ import numpy as np
 import pytest
 
 from conftest import gx_connect
+from test_vector_index import tables_agree
 
 OPERATIONS = int(os.environ.get("GX_VECTORS_OPERATIONS", "4000"))  # of the model; 500 000 is a long run
 KILLS = int(os.environ.get("GX_VECTORS_KILLS", "6"))               # of a process that writes; 200 is a long run
@@ -69,9 +69,10 @@ class Player:
     """Plays random operations on a table and its model; D numbers a vector, few different ones, so that many are equal."""
     D = 8
 
-    def __init__(self, path, seed):
-        self.path, self.random = path, random.Random(seed)
+    def __init__(self, path, seed, has_index=False):
+        self.path, self.random, self.has_index = path, random.Random(seed), has_index
         self.model, self.depth = Model(), 0
+        self.asked, self.found = 0, 0  # rows of searches by the index, and those of them that are among the nearest
         self.open()
         self.db.execute(f"CREATE VIRTUAL TABLE v USING gx_vectors(x f32[{self.D}], tag TEXT, n INTEGER, metric=l2)")
 
@@ -159,8 +160,26 @@ class Player:
         q, k = self.vector() + np.float32(0.25), self.random.choice([1, 3, 10, 100])
         sql, values, test = self.random.choice(FILTERS)
         end = self.random.choice(["AND k = ?", "ORDER BY distance LIMIT ?"])
-        got = self.db.execute(f"SELECT distance, rowid FROM v WHERE x MATCH ? {sql} {end}", (blob(q), *values, k)).fetchall()
-        assert got == self.model.nearest(q, k, test), (sql, k)
+        ask = f"SELECT distance, rowid FROM v WHERE x MATCH ? {sql}"
+        want = self.model.nearest(q, k, test)
+        got = self.db.execute(f"{ask} {'AND probe = 0' if self.has_index else ''} {end}", (blob(q), *values, k)).fetchall()
+        assert got == want, (sql, k)
+        if self.has_index:
+            got = self.db.execute(f"{ask} {end}", (blob(q), *values, k)).fetchall()
+            assert len(got) == len(want) == len({id for _, id in got}) and got == sorted(got)
+            for distance, id in got:
+                x, tag, n = self.model.rows[id]
+                assert test(id, tag, n) and distance == np.sqrt(((x.astype("f8") - q) ** 2).sum())
+            self.asked += len(want)
+            self.found += sum(distance <= want[-1][0] for distance, _ in got)
+
+    def index(self):
+        if self.has_index:
+            options = self.random.choice(["{}", '{"lists":5}', '{"recall":0.99}', '{"lists":30,"probe":12}', '{"drop":true}'])
+            try:
+                self.db.execute("SELECT gx_index('v', ?)", (options,))
+            except sqlite3.Error as error:
+                assert "no rows to make an index of" in str(error)
 
     def look(self):
         id = self.some_id()
@@ -206,10 +225,13 @@ class Player:
         got = {i: (x, tag, n) for i, x, tag, n in self.db.execute("SELECT rowid, x, tag, n FROM v")}
         assert got == {i: (blob(x), tag, n) for i, (x, tag, n) in self.model.rows.items()}
         check_shadows(self.db, "v", ["v_x"])
+        if self.has_index and not self.model.saved and sqlite3.sqlite_version_info >= (3, 44):
+            assert self.db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
     def play(self, operations):
         moves = [(self.insert, 30), (self.insert_many, 2), (self.upsert, 15), (self.update, 15), (self.delete, 12), (self.search, 20),
-                 (self.look, 6), (self.begin, 4), (self.end, 5), (self.settle, 0.3), (self.reopen, 0.4), (self.compare, 0.5)]
+                 (self.look, 6), (self.begin, 4), (self.end, 5), (self.settle, 0.3), (self.reopen, 0.4), (self.compare, 0.5),
+                 (self.index, 1.5)]
         names, weights = zip(*moves)
         for _ in range(operations):
             self.random.choices(names, weights)[0]()
@@ -234,6 +256,12 @@ def check_shadows(db, table, matrices):
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_model(tmp_path, seed):
     Player(str(tmp_path / "m.db"), seed).play(OPERATIONS // 2)
+
+
+@pytest.mark.parametrize("seed", range(11, 19))
+def test_model_with_an_index(tmp_path, seed):
+    (player := Player(str(tmp_path / "m.db"), seed, has_index=True)).play(OPERATIONS // 2)
+    assert player.found >= 0.93 * player.asked  # rows without clusters, and conditions that know nothing of them
 
 
 def refused(db, sql, *values):
@@ -303,7 +331,9 @@ def test_vec0_features(db):
     ("", "no vector column"), ("tag TEXT", "no vector column"), ("x f32", "expected a column"), ("x f32[0]", "1 to 65536"),
     ("x f32[99999999999999999999]", "1 to 65536"), ("x f32[-3]", "1 to 65536"), ("x bit[9]", "multiple of 8"),
     ("x f32[4], metric=wide", "the metric must be one of cosine, l2"), ("x f32[4], metric=hamming", "hamming"),
-    ("x bit[8], metric=l2", "hamming"), ("x f32[4], index=flat", "no such option: there are metric and chunk_size"),
+    ("x bit[8], metric=l2", "hamming"), ("x f32[4], index=flat", "the index must be ivf"), ("x f32[4], wide=yes", "no such option: there are metric, index and chunk_size"),
+    ("x f32[4], index=ivf(lists=0)", "lists and probe are from 1 to 65536"), ("x f32[4], index=ivf(recall=1.5)", "recall is more than 0"),
+    ("x f32[4], index=ivf(trees=3)", "an index has lists, probe and recall"), ("x f32[4], index=ivf(lists=3", "incomplete input"),
     ("x f32[4], x TEXT", "taken"), ("x f32[4], distance REAL", "taken"), ("x f32[4], rowid INTEGER", "taken"),
     ("x f32[4], k TEXT", "taken"), ("x f32[4], gx_pos INTEGER", "taken"), ("x f32[4], a TEXT PRIMARY KEY, b TEXT PRIMARY KEY", "one key"),
     ("x f32[4], a REAL PRIMARY KEY", "one key"), ("x f32[4], t TEXT DEFAULT 'x'", "expected a column"), ("x f32[4], t \"TEXT); DROP TABLE v; --\"", "expected a column"),
@@ -637,26 +667,26 @@ while True:
 def test_killed(tmp_path, journal):
     path, script = str(tmp_path / "k.db"), tmp_path / "writer.py"
     script.write_text(WRITER)
-    db = gx_connect(path, journal_mode=journal)
-    db.execute("CREATE VIRTUAL TABLE v USING gx_vectors(x f32[4], n INTEGER)")
-    db.close()
-    env = dict(os.environ, PYTHONPATH=os.path.dirname(os.path.abspath(__file__)))
-    pause = random.Random(journal)
+    made = f"CREATE VIRTUAL TABLE v USING gx_vectors(x f32[4], n INTEGER{', index=ivf' * (journal == 'wal')})"
+    gx_connect(path, journal_mode=journal).execute(made).connection.close()
+    env, pause = dict(os.environ, PYTHONPATH=os.path.dirname(os.path.abspath(__file__))), random.Random(journal)
     for _ in range(KILLS):
         process = subprocess.Popen([sys.executable, str(script), path], stdout=subprocess.PIPE, env=env)
         assert process.stdout.readline() == b"begun\n"
         time.sleep(pause.random() * 0.3)
-        process.send_signal(signal.SIGKILL)
+        process.kill()
         process.wait()
         db = gx_connect(path)
         rows = db.execute("SELECT rowid, x, n FROM v ORDER BY rowid").fetchall()
         assert all(x == np.full(4, i, "<f4").tobytes() and n == i for i, x, n in rows)
-        ids = [r[0] for r in rows]
+        ids = [i for i, _, _ in rows]
         assert ids == list(range(ids[0], ids[0] + len(ids))) if ids else True
         assert not ids or ids[-1] % 199 == 0  # whole transactions
         check_shadows(db, "v", ["v_x"])
         if ids:
             assert db.execute("SELECT rowid FROM v WHERE x MATCH ? AND k = 1", (blob([ids[-1]] * 4),)).fetchone() == (ids[-1],)
+        if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'v_list'").fetchone():
+            tables_agree(db)
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         db.close()
 

@@ -196,6 +196,7 @@ def _texts(db: Any) -> Iterator[None]:
 
 
 _numbers = itertools.count()
+_RAISED = "user-defined function raised exception"
 
 
 @contextlib.contextmanager
@@ -215,9 +216,11 @@ def function(db: Any, body: Callable[..., Any], count: int) -> Iterator[str]:
     _define(raw, name, guarded, count)
     try:
         yield name
-    except Exception:
+    except Exception as problem:
         if raised:
             raise raised[0] from None
+        if _RAISED in str(problem) and _interrupts.is_raised_by_signal():  # before the first line of guarded()
+            raise KeyboardInterrupt from None
         raise
     finally:
         bodies.clear()

@@ -79,6 +79,13 @@ def _watch(path: str) -> Optional[Callable[[bool], Any]]:
     return lambda is_all: on_signal(ctypes.byref(sigint), int(is_all))
 
 
+def is_raised_by_signal() -> bool:
+    """Whether what a function of ours raised outside of its `try` was KeyboardInterrupt: a signal's handler alone raises
+    there, as Python runs it before the function's first line."""
+    return (threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+
+
 def prepare(path: str, error: type, is_all: bool) -> None:
     """Before gx is loaded from that path into a connection; error: of its interrupted statements; is_all: it ends them
     all, by SQLite's progress handler, not only those that call gx."""

@@ -148,7 +148,7 @@ static void sums(void **state)
         gx_dense_check_sums(&f->run, "X", "eigenvalues", GX_F64, &s, good, 2, true, true), GX_OK);
     assert_int_equal( // the trace alone does not see it
         gx_dense_check_sums(&f->run, "X", "eigenvalues", GX_F64, &s, wrong, 2, true, false), GX_OK);
-    gx_dense_sums none = {{0, 0}, 0};
+    gx_dense_sums none = {.norm = 0};
     assert_int_equal(
         gx_dense_check_sums(&f->run, "X", "eigenvalues", GX_F64, &none, NULL, 0, true, true),
         GX_OK);

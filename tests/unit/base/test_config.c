@@ -243,7 +243,7 @@ static void test_keys(void **state)
                         "no setting 'thread': the settings are memory_limit, pinning_budget, "
                         "device_memory_limit, backend, threads, readers, tile_bytes, "
                         "deterministic, progress, probe, files, profile, cuda_path, "
-                        "volumes_anywhere, device, devices, suitesparse_path, locked");
+                        "volumes_anywhere, device, devices, suitesparse_path, locked, events");
     expect_set(&config, GX_SET_THREADS, "7", "7");
     expect_set(&config, GX_SET_THREADS, "default", config.default_text[GX_SET_THREADS]);
     expect_set(&config, GX_SET_BACKEND, "cpu", "cpu");
@@ -311,6 +311,7 @@ int main(void)
         "GX_VOLUMES_ANYWHERE",
         "GX_SUITESPARSE_PATH",
         "GX_LOCKED",
+        "GX_EVENTS",
     };
     assert(sizeof names / sizeof names[0] == GX_SETTING_COUNT);
     for (size_t i = 0; i < GX_SETTING_COUNT; i++) {

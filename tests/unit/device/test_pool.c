@@ -13,6 +13,8 @@
 **      an earlier state of their file make place, those of other files stay
 **   7  what 64 programs have not used goes when the pool next grows
 **   8  idle page-locked buffers make room for other sizes in the budget, and go by age and number
+**   9  the connection's counters have what the pool holds, and how long calls hold the device, of
+**      all their buffers; a refusal to page-lock is an event, the budget's is none
 ** After each of them nothing is left on the device, and nothing outside of a buffer was touched.
 */
 #include "../../mockcuda/mock_machine.h"
@@ -329,6 +331,48 @@ static void test_pinned_goes(void **state)
     assert_int_equal(stage_and_back(f, 256 * KIB, 1, PLENTY), 1);
 }
 
+static bool is_held(const fixture *f)
+{
+    return f->stats.device[3].since_ns != 0;
+}
+
+static void test_tally(void **state)
+{
+    fixture *f = *state;
+    const gx_device_tally *tally = &f->stats.device[3];
+    gx_pool_number(f->pool, 3);
+    assert_false(is_held(f));
+    void *first = take(f, 64 * KIB, PLENTY);
+    assert_int_equal(tally->bytes, 64 * KIB);
+    void *second = take(f, 64 * KIB, PLENTY);
+    gx_pool_give(f->pool, first, 64 * KIB);
+    assert_true(is_held(f) && tally->held_ns == 0);
+    gx_block_key key = key_of(1);
+    gx_pool_keep(f->pool, &key, second, 64 * KIB);
+    assert_true(!is_held(f) && tally->held_ns > 0);
+    gx_pool_give(f->pool, NULL, 64 * KIB);
+    assert_non_null(second = gx_pool_claim(f->pool, &key, 64 * KIB));
+    assert_true(is_held(f));
+    gx_pool_keep(f->pool, &key, second, 64 * KIB);
+    keep(f, 1, 64 * KIB); // one copy is enough
+    gx_pool_forget(f->pool);
+    assert_false(is_held(f));
+    assert_int_equal(tally->bytes, 128 * KIB);
+    assert_int_equal(stage_and_back(f, 64 * KIB, 1, PLENTY), 1);
+    assert_int_equal(tally->pinned_bytes, 64 * KIB);
+    gx_staging stage;
+    gx_err err = {0};
+    assert_int_equal(gx_pool_stage(f->pool, 128 * KIB, 64 * KIB, &stage, &err), GX_OK);
+    assert_true(!stage.is_pinned && f->stats.event[GX_EVENT_NOMEM_PINNED] == 0); // the budget
+    gx_pool_unstage(f->pool, &stage);
+    mock_order("pin:1");
+    assert_int_equal(gx_pool_stage(f->pool, 128 * KIB, PLENTY, &stage, &err), GX_OK);
+    assert_true(!stage.is_pinned && f->stats.event[GX_EVENT_NOMEM_PINNED] == 1);
+    gx_pool_unstage(f->pool, &stage);
+    gx_pool_trim(f->pool);
+    assert_true(tally->bytes == 0 && tally->pinned_bytes == 0);
+}
+
 int main(void)
 {
     setenv("MOCK_MEMORY", "16777216", 1);
@@ -342,6 +386,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_past, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_aged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pinned_goes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tally, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ static void same(gx_dtype from, shape s, int most)
 static void as_the_reference(void **state)
 {
     const int64_t rows[] = {0, 1, 15, 16, 17, 33, 70}, queries[] = {1, 2, 3, 16, 127, 129, 260};
-    const int64_t numbers[] = {0, 1, 7, 8, 9, 24, 31};
+    const int64_t numbers[] = {0, 1, 7, 8, 9, 24, 31, 32, 70};
     (void)state;
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         for (size_t q = 0; q < sizeof queries / sizeof *queries; q++) {
@@ -78,6 +78,7 @@ static void the_largest(void **state)
     same(GX_DTYPE_U8, (shape){20, 3, 250}, -32768);
     same(GX_DTYPE_I8, (shape){20, 3, 500}, -32768);
     same(GX_DTYPE_I8, (shape){40, 30, 500}, 32767);
+    same(GX_DTYPE_I8, (shape){70, 1, 500}, -32768);
 }
 
 static void slots(void **state)

@@ -12,15 +12,19 @@
 **   3. a chain that ends, leads behind the file, in a circle or into another table: what SQLite
 **      says, or reads; a file that is cut while it is read
 **   4. another transaction finds other pages; what was known before is forgotten
-**   5. readers without a connection: led by one that has begun, while nobody else may begin; small
+**   5. what is read next is asked for where the system's memory has not got it: tiles and parts of
+**      one at equal distances, not behind the last one, not backwards
+**   6. readers without a connection: led by one that has begun, while nobody else may begin; small
 **      pieces before and after they may; tiles that are missing; several at once
 */
 #include "storekit.h"
 
 #include "store/vfs_int.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/uio.h>
 
 enum { SIDE = 300, TILES = 6, ELEMENTS = SIDE * SIDE }; /* 900 x 600 */
 
@@ -450,6 +454,70 @@ static void another_transaction(void **state)
 
 // 5. ----------------------------------------------------------------------------------------------
 
+static bool is_on_disk; /* what preadv2() says */
+static int64_t hint_at, hint_end;
+static int hints;
+
+ssize_t preadv2(int descriptor, const struct iovec *part, int parts, off_t at, int flags)
+{
+    assert_int_equal(flags, RWF_NOWAIT);
+    if (is_on_disk) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return preadv(descriptor, part, parts, at);
+}
+
+int posix_fadvise(int descriptor, off_t at, off_t bytes, int what)
+{
+    assert_true(descriptor >= 0 && what == POSIX_FADV_WILLNEED);
+    hint_at = at;
+    hint_end = at + bytes;
+    return hints++ < 0; // 0: success
+}
+
+/* How many hints since the latest call; of the last one, whether it has the element's page. */
+static int hints_for(const fixture *f, int t, int element)
+{
+    size_t bytes;
+    char *all = contents(f, &bytes);
+    int64_t at = PAGE * (page_with(all, bytes, t, element, PAGE) - 1);
+    int count = hints;
+    assert_true(count == 0 || (hint_at <= at && at + PAGE <= hint_end));
+    hints = 0;
+    free(all);
+    return count;
+}
+
+static void asked_for_ahead(void **state)
+{
+    fixture *f = *state;
+    gx_meta meta = make_large(f, false, 0.25);
+    gx_reader *helper = open_helper(f, &meta);
+    are_columns(helper, &meta, 1, 0, 0, SIDE, SIDE);
+    is_on_disk = true;
+    hints = 0;
+    are_columns(helper, &meta, 2, 0, 0, SIDE, SIDE);
+    assert_int_equal(hints_for(f, 3, ELEMENTS / 2), 1);
+    are_columns(helper, &meta, 4, 0, 0, SIDE, SIDE); // 6 is not there
+    are_columns(helper, &meta, 3, 0, 0, SIDE, SIDE); // backwards
+    assert_int_equal(hints, 0);
+    are_columns(helper, &meta, 5, 0, 10, SIDE, 50); // the last one, part by part
+    are_columns(helper, &meta, 5, 0, 110, SIDE, 50);
+    assert_int_equal(hints_for(f, 5, 235 * SIDE), 1);
+    are_columns(helper, &meta, 5, 0, 210, SIDE, 50); // behind its end
+    are_columns(helper, &meta, 5, 0, 10, SIDE, 50);
+    are_columns(helper, &meta, 5, 0, 20, SIDE, 20); // little
+    assert_int_equal(hints, 0);
+    is_on_disk = false;
+    are_columns(helper, &meta, 5, 0, 60, SIDE, 50);
+    assert_int_equal(hints, 0);
+    gx_reader_close(helper);
+    gx_store_release(f->store);
+}
+
+// 6. ----------------------------------------------------------------------------------------------
+
 static gx_reader *open_led(fixture *f, gx_reader *guide, const gx_meta *meta)
 {
     gx_reader *led;
@@ -616,6 +684,7 @@ int main(void)
         TEST(damaged_chains),
         TEST(cut_while_it_is_read),
         TEST(another_transaction),
+        TEST(asked_for_ahead),
         TEST(led),
         TEST(led_beside_a_writer),
         TEST(led_to_damage),
