@@ -38,6 +38,7 @@ gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const gx_load *item, int64_
 bool gx_exec_stream(gx_prog *prog, const gx_schedule *plan, const bool *is_there, gx_helper_fn fn,
                     void *arg, gx_stream **stream)
 {
+    const double LEAST = 4 << 20; // the caller reads this while a helper's connection is opened
     gx_run *run = prog->run;
     const gx_mat *sources[GX_PROG_OPERANDS];
     int count = 0;
@@ -56,7 +57,7 @@ bool gx_exec_stream(gx_prog *prog, const gx_schedule *plan, const bool *is_there
         }
     }
     *stream = NULL;
-    if (loads == 0) { // a team of threads would take longer to start than what is kept to multiply
+    if (loads == 0 || (!prog->is_on_device && bytes < LEAST)) { // a team of threads would take longer to start than what is kept to multiply
         return false;
     }
     int wanted = (int)gx_exec_helpers(prog, loads, bytes);

@@ -338,7 +338,8 @@ static void run_steps(exec *x)
 {
     gx_err err = {0};
     pthread_t computer;
-    int threads = gx_run_threads(x->run);
+    int64_t worth = gx_run_threads_worth(GX_SECONDS_OF_FLOPS(x->prog->flops));
+    int threads = (int)gx_min(gx_run_threads(x->run), worth);
     if (gx_prog_is_small(x->prog)) {
         attend(x, true);
         return;

@@ -444,7 +444,7 @@ static void run_here(job *x)
         return;
     }
     if (members > 1 && (c.is_attended || x->threads > 1)) {
-        gx_team_run(team, c.is_attended ? members : gx_min(members, x->threads), join, &c, &err);
+        gx_team_run(team, gx_min(members, x->threads + c.is_attended), join, &c, &err);
         gx_run_fail(x->run, &err);
     } else {
         x->thread[0].own = c.own;
@@ -471,13 +471,18 @@ size_t gx_pass_thread_bytes(const gx_pass *pass)
            (size_t)(parts_wanted(pass) - 1) * gx_whole_lines(pass->part_bytes);
 }
 
+/* What is read from the database takes longer than what lies in memory, and has readers. */
 static int64_t threads_wanted(const gx_run *run, const gx_pass *pass)
 {
     const gx_config *config = &run->ctx->config;
+    bool reads = has_stored(pass);
     int64_t threads = config->number[GX_SET_THREADS];
-    if (has_stored(pass)) {
+    double seconds = GX_SECONDS_OF_FLOPS(pass->flops) + GX_SECONDS_OF_BYTES(pass->bytes);
+    if (reads) {
         threads = gx_max(threads, config->number[GX_SET_READERS]);
+        seconds += 2 * GX_SECONDS_OF_BYTES(pass->bytes);
     }
+    threads = gx_min(threads, gx_run_threads_worth(seconds));
     if (pass->threads > 0) {
         threads = gx_min(threads, pass->threads);
     }
@@ -514,7 +519,7 @@ static gx_code reserve(job *x)
     gx_mem *mem = x->run->ctx->mem;
     gx_err err = {0};
     void *threads = NULL, *waiting = NULL;
-    x->threads = gx_max(1, gx_pass_threads(x->run, x->pass));
+    x->threads = gx_max(1, gx_run_share(x->run, gx_pass_threads(x->run, x->pass)));
     bool is_tight = gx_mem_available(mem) < gx_pass_thread_bytes(x->pass);
     if (gx_mem_calloc(mem, (size_t)x->threads * sizeof *x->thread, "threads", &threads, &err) ==
             GX_OK &&

@@ -12,6 +12,10 @@
 */
 enum { GX_TEAM_FLOPS = 4000000 };
 
+/* Seconds of one thread, at a guess: enough to say how many threads it is worth starting. */
+#define GX_SECONDS_OF_FLOPS(flops) (1e-4 / GX_TEAM_FLOPS * (double)(flops))
+#define GX_SECONDS_OF_BYTES(bytes) (1e-10 * (double)(bytes))
+
 /* A product of fewer takes no microsecond: it counts, but the clock is not read. */
 enum { GX_CLOCK_FLOPS = 1000 };
 

@@ -18,6 +18,7 @@
 #include "progress.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -258,18 +259,39 @@ void gx_run_expect(gx_run *run, double seconds)
     run->expected_ns = gx_now_ns();
 }
 
+int64_t gx_run_share(const gx_run *run, int64_t threads)
+{
+    int64_t users = atomic_load(&under_way);
+    bool is_shared = users > 1 && run->ctx->config.number[GX_SET_DETERMINISTIC] == 0;
+    return is_shared ? gx_ceil_div(threads, users) : threads;
+}
+
 int gx_run_threads(const gx_run *run)
 {
-    const int64_t *setting = run->ctx->config.number;
-    int threads = (int)setting[GX_SET_THREADS], others = atomic_load(&under_way);
-    bool is_shared = others > 1 && setting[GX_SET_DETERMINISTIC] == 0;
-    return is_shared ? (threads + others - 1) / others : threads;
+    return (int)gx_run_share(run, run->ctx->config.number[GX_SET_THREADS]);
+}
+
+int64_t gx_run_threads_worth(double seconds)
+{
+    const double START = 20e-6, MANY = 1 << 20;
+    return (int64_t)fmax(1, fmin(MANY, sqrt(seconds / START)));
+}
+
+gx_team *gx_run_team_for(gx_run *run, double seconds)
+{
+    gx_team *team = gx_run_team(run);
+    if (team != NULL) {
+        gx_team_limit(team, (int)gx_min(gx_run_threads(run), gx_run_threads_worth(seconds)));
+    }
+    return team;
 }
 
 gx_team *gx_run_team(gx_run *run)
 {
     int threads = gx_run_threads(run);
-    if (run->team == NULL) { // a team of one has no threads, but it polls
+    if (run->team != NULL) {
+        gx_team_limit(run->team, threads);
+    } else { // a team of one has no threads, but it polls
         gx_err err = {0};
         if (gx_team_create(threads, run->ctx->mem, gx_run_poll_fn, run, &run->team, &err) !=
             GX_OK) {

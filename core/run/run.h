@@ -158,11 +158,22 @@ void gx_run_expect(gx_run *run, double seconds);
 */
 gx_team *gx_run_team(gx_run *run);
 
+/* The same for a job that one thread does in so many seconds: no more threads than pay. */
+gx_team *gx_run_team_for(gx_run *run, double seconds);
+
 /*
-** Threads of a team that begins now: the setting 'threads', divided among the connections of the
-** process that have a call under way; with 'deterministic' all of them.
+** A share of so many threads, which are divided among the connections of the process that have a
+** call under way; with 'deterministic' all of them.  gx_run_threads() is that of the setting
+** 'threads'.
 */
+int64_t gx_run_share(const gx_run *run, int64_t threads);
 int gx_run_threads(const gx_run *run);
+
+/*
+** How many threads a job is worth that one does in so many seconds: where each costs the caller
+** START seconds, seconds / threads + threads * START is least at the root of seconds / START.
+*/
+int64_t gx_run_threads_worth(double seconds);
 
 /* The host's kernels, the CPU's or the reference's; opens the backend at first use. */
 gx_code gx_run_device(gx_run *run, const gx_backend **backend, gx_dev **dev);

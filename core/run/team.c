@@ -45,6 +45,7 @@ struct gx_team {
     gx_team_poll poll; /* may be NULL */
     void *poll_arg;
     int threads; /* the caller and those that may yet be started: read by the caller only */
+    int limit;   /* of the jobs that follow, likewise */
     int started; /* members that have a thread, likewise */
     int most;    /* threads that were asked for */
 
@@ -206,7 +207,7 @@ static void publish(gx_team *team, int64_t pieces, gx_team_fn fn, void *arg)
     atomic_fetch_add(&team->generation, 1);
     pthread_mutex_unlock(&team->lock);
 
-    int64_t wanted = gx_min(pieces, team->threads) - 1;
+    int64_t wanted = gx_min(pieces, gx_team_workers(team)) - 1;
     if (wanted >= team->started) {
         pthread_cond_broadcast(&team->start);
         start_members(team, wanted); // who find the job, or have come too late
@@ -277,7 +278,7 @@ gx_code gx_team_create(int threads, gx_mem *mem, gx_team_poll poll, void *poll_a
     t->mem = mem;
     t->poll = poll;
     t->poll_arg = poll_arg;
-    t->threads = t->most = threads;
+    t->threads = t->limit = t->most = threads;
     init_locks(t);
     *team = t;
     return GX_OK;
@@ -306,6 +307,16 @@ void gx_team_free(gx_team *team)
 int gx_team_threads(const gx_team *team)
 {
     return team == NULL ? 1 : team->threads;
+}
+
+int gx_team_workers(const gx_team *team)
+{
+    return team == NULL ? 1 : (int)gx_min(team->threads, gx_max(team->limit, team->started + 1));
+}
+
+void gx_team_limit(gx_team *team, int members)
+{
+    team->limit = members;
 }
 
 gx_code gx_team_poll_now(gx_team *team, gx_err *err)

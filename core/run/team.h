@@ -30,6 +30,13 @@ gx_code gx_team_create(int threads, gx_mem *mem, gx_team_poll poll, void *poll_a
                        gx_err *err);
 void gx_team_free(gx_team *team);         /* joins; NULL is a no-op */
 int gx_team_threads(const gx_team *team); /* 1 for NULL */
+
+/*
+** The jobs that follow start threads up to so many members, the caller included: little work is
+** done before many have started.  Members keep their numbers, below gx_team_threads().
+*/
+void gx_team_limit(gx_team *team, int members);
+int gx_team_workers(const gx_team *team); /* how many a job has now: to cut it; 1 for NULL */
 gx_mem *gx_team_mem(const gx_team *team); /* the governor it was made with */
 
 /*

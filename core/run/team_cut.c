@@ -345,7 +345,7 @@ static bool is_uneven(int64_t count, int64_t threads)
 /* Halve the cells until there are enough for the team, but not below floor_m x floor_n. */
 static void refine(job *w, int64_t floor_m, int64_t floor_n)
 {
-    int64_t threads = gx_team_threads(w->team);
+    int64_t threads = gx_team_workers(w->team);
     while (is_uneven(cells(w), threads) && (w->un > floor_n || w->um > floor_m)) {
         bool halves_n = w->un > floor_n && (w->un * 4 > w->um || w->um <= floor_m);
         if (w->is_triangle) {
@@ -361,7 +361,7 @@ static void refine(job *w, int64_t floor_m, int64_t floor_n)
 /* Too few cells, and an inner dimension long enough: one slice of k for each missing cell. */
 static void slice(job *w)
 {
-    int64_t wanted = gx_team_threads(w->team);
+    int64_t wanted = gx_team_workers(w->team);
     int64_t slices = gx_min(gx_ceil_div(wanted, cells(w)), w->args->k / SLICE_K);
     void *partial;
     if (slices < 2 || w->add == NULL || w->m > SLICED_MAX / w->n ||
@@ -386,7 +386,7 @@ static void cut_product_freely(job *w)
     if (step_s > STEP_S) {
         w->un = gx_max((int64_t)((double)w->un * STEP_S / step_s), FREE_N);
     }
-    if (gx_team_threads(w->team) > 1) {
+    if (gx_team_workers(w->team) > 1) {
         refine(w, 2 * FLOOR_M, 2 * FLOOR_N);
         slice(w);
         if (w->slices == 1) {
@@ -421,7 +421,7 @@ static void cut_product_fixed(job *w, const gx_cut *cut)
 static void cut_lines(job *w, const gx_cut *cut)
 {
     bool is_left = w->args->side == GX_LEFT, is_fixed = cut != NULL && cut->is_fixed;
-    int64_t lines = is_left ? w->n : w->m, threads = gx_team_threads(w->team);
+    int64_t lines = is_left ? w->n : w->m, threads = gx_team_workers(w->team);
     int64_t unit = gx_min(LINES_MAX, gx_max(FLOOR_N, gx_ceil_div(lines, threads)));
     unit = is_fixed ? (cut->n > 0 ? cut->n : FIXED_N) : even(lines, unit, 16);
     unit = is_slow(w) ? gx_min(unit, SLOW_SIDE) : unit;
