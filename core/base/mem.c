@@ -69,7 +69,7 @@ struct gx_mem {
 // Idle blocks -------------------------------------------------------------------------------------
 
 /* So many, of so many bytes at least; a request is served by one that is little larger. */
-enum { IDLE_BLOCKS = 32, IDLE_SHARE = 8, SLACK_SHARE = 8 };
+enum { IDLE_BLOCKS = 256, IDLE_SHARE = 8, SLACK_SHARE = 8 };
 static const size_t IDLE_LEAST = (size_t)1 << 20;
 
 typedef struct idle {
@@ -97,6 +97,19 @@ static idle remove_idle(int k)
     atomic_fetch_sub(&pool.bytes, found.room);
     ASAN_UNPOISON_MEMORY_REGION(found.base, found.room);
     return found;
+}
+
+/*
+** Under the lock: the block to give up where there are too many: the oldest that holds nothing,
+** which the system gives again in no time, or the oldest whose contents are kept.
+*/
+static int find_oldest(void)
+{
+    int k = 0;
+    while (k < pool.count && pool.block[k].owner != NULL) {
+        k++;
+    }
+    return k < pool.count ? k : 0;
 }
 
 /* Lets go of the oldest ones, until no more than that is left. */
@@ -175,7 +188,7 @@ static void keep_idle(idle block)
     }
     pthread_mutex_lock(&pool.lock);
     if (pool.count == IDLE_BLOCKS) {
-        oldest = remove_idle(0);
+        oldest = remove_idle(find_oldest());
     }
     ASAN_POISON_MEMORY_REGION(block.base, block.room);
     pool.block[pool.count++] = block;
