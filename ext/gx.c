@@ -149,6 +149,7 @@ static int register_all(sqlite3 *db, gx_ctx *ctx)
         gx_register_aggregates,
         gx_register_agg_fns,
         gx_register_catalog,
+        gx_register_guard,
         gx_register_cells,
         gx_register_vectors,
         gx_register_table_fns,

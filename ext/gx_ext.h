@@ -544,6 +544,7 @@ int gx_register_functions(sqlite3 *db, gx_ctx *ctx, const gx_function *table);
 int gx_register_aggregates(sqlite3 *db, gx_ctx *ctx); /* agg.c: from_cells, store_rows, ... */
 int gx_register_agg_fns(sqlite3 *db, gx_ctx *ctx);    /* agg_fn.c: gx_lm, ...                    */
 int gx_register_catalog(sqlite3 *db, gx_ctx *ctx);    /* vtab_catalog.c: gx                       */
+int gx_register_guard(sqlite3 *db, gx_ctx *ctx);      /* vtab_guard.c                             */
 int gx_register_cells(sqlite3 *db, gx_ctx *ctx);      /* vtab_cells.c: gx_cells, gx_rows          */
 int gx_register_vectors(sqlite3 *db, gx_ctx *ctx);    /* vtab_vectors.c: gx_vectors               */
 int gx_register_table_fns(sqlite3 *db, gx_ctx *ctx);  /* table_fn.c: gx_eig, gx_topk, ...        */

@@ -11,6 +11,7 @@
 **     store_txn.c      making the tables, begin and end of a storing call
 **     store_hold.c     read pins that last as long as a statement
 **     store_open.c     opening, closing, the end of a SQL call
+**     store_spare.c    statements that stay prepared between calls
 **     store_catalog.c  names and what becomes of them: create, publish, rename, drop
 **     store_named.c    which database a statement means by the table gx
 **     store_missing.c  what is said when there is no matrix of a name
@@ -24,8 +25,8 @@
 **
 ** All SQL of the store is in the table sql[] below, written for the schema main; for another schema
 ** `main.` is replaced by its quoted name.  A statement is prepared when a call first needs it and
-** lives until gx_store_release(), so a call that writes a thousand tiles prepares one INSERT, and
-** sqlite3_close() never finds a statement of ours.
+** lives until gx_store_release(), so a call that writes a thousand tiles prepares one INSERT.  A few
+** live longer, but sqlite3_close() never finds a statement of ours (store_spare.c).
 **
 ** The read pin.  GX_SQL_PIN reads the format version and stays on its row: an open cursor keeps the
 ** connection's read transaction, so that no other connection can change the schema's matrices until
@@ -85,6 +86,8 @@ static const char *const sql[GX_SQL_COUNT] = {
                          "AND name IN ('gx_meta', 'gx_tile', 'gx_state', 'gx_volumes', "
                          "'gx_extent', 'gx_label')",
     [GX_SQL_LOCKING] = "PRAGMA main.locking_mode",
+    [GX_SQL_DATA_VERSION] = "PRAGMA main.data_version",
+    [GX_SQL_SCHEMA_VERSION] = "PRAGMA main.schema_version",
     [GX_SQL_PAGE_BYTES] = "PRAGMA main.page_size",
     [GX_SQL_SPREAD_TILES] = "SELECT id, typeof(data), length(data) FROM main.gx_tile "
                             "WHERE id BETWEEN ?1 AND ?2 UNION ALL SELECT id, 'extent', 0 "
@@ -219,6 +222,9 @@ gx_code gx_store_schema(gx_store *store, const char *name, gx_schema **schema, g
 gx_code gx_store_stmt(gx_store *store, gx_schema *schema, gx_sql which, sqlite3_stmt **stmt,
                       gx_err *err)
 {
+    if (schema->stmt[which] == NULL) {
+        schema->stmt[which] = gx_store_take_spare(store, schema->name, which);
+    }
     *stmt = schema->stmt[which];
     if (*stmt != NULL) {
         return GX_OK;

@@ -244,6 +244,15 @@ void gx_store_set_stats(gx_store *store, gx_stats *stats);
 void gx_store_set_flush(gx_store *store, gx_code (*flush)(void *arg, gx_err *err), void *arg);
 
 /*
+** Statements may stay prepared between calls while a guard stands, who drops them before
+** sqlite3_close() looks for them: the table gx_guard (ext/vtab_guard.c), which says when it has
+** been connected.  GX_GUARD_UNTRIED: it is there and can be asked for.
+*/
+typedef enum gx_guard { GX_GUARD_NONE, GX_GUARD_UNTRIED, GX_GUARD_STANDS } gx_guard;
+void gx_store_set_guard(gx_store *store, gx_guard guard);
+void gx_store_drop_spares(gx_store *store);
+
+/*
 ** Tables whose rows are a matrix's (ext/vectors.h): what gx_store_find_source() asks of a name that
 ** is no matrix's.  *found false: it is none of theirs either.
 */

@@ -40,7 +40,9 @@ void gx_store_give_up_pins(gx_store *store)
 {
     gx_hold *hold = store->hold;
     while (hold != NULL && hold->count > 0) {
-        sqlite3_finalize(hold->pins[--hold->count].stmt);
+        hold->count--;
+        gx_store_put_by(store, hold->pins[hold->count].schema, GX_SQL_PIN,
+                        hold->pins[hold->count].stmt);
     }
 }
 

@@ -41,6 +41,8 @@ typedef enum gx_sql {
     GX_SQL_UNNAMED,    /* (id) -> a row where it has no name                     */
     GX_SQL_STRANGERS,  /* () -> name, type: of ours that are no tables           */
     GX_SQL_LOCKING,    /* () -> locking mode                                     */
+    GX_SQL_DATA_VERSION, /* () -> changes when another connection has committed   */
+    GX_SQL_SCHEMA_VERSION, /* () -> changes with the schema                       */
     GX_SQL_PAGE_BYTES, /* () -> page size                                        */
     GX_SQL_SPREAD_TILES, /* the same, and extents: typeof 'extent', length 0      */
     GX_SQL_ORPHAN_EXTENTS, /* () -> matrix id, extents                             */
@@ -145,6 +147,14 @@ typedef struct gx_file_record {
 
 enum { GX_FILES_MAX = 16 }; /* of which stamps are told: more than SQLite usually attaches */
 
+/* A statement that has been reset and stays for the next call. */
+enum { GX_SPARES_MOST = 16 };
+typedef struct gx_spare {
+    struct sqlite3_stmt *stmt;
+    gx_sql which;
+    char schema[GX_NAME_MAX + 1];
+} gx_spare;
+
 struct gx_store {
     struct sqlite3 *db;
     gx_mem *mem;
@@ -170,6 +180,9 @@ struct gx_store {
     int created_count;
     char overtaken[GX_NAME_MAX + 1]; /* see gx_store_overtaken(); "": not */
     gx_hold *hold;                   /* read pins kept after calls; or NULL: store_hold.c     */
+    gx_guard guard;                  /* of what follows: store_spare.c                        */
+    gx_spare spare[GX_SPARES_MOST];
+    int spare_count;
     bool has_committed;              /* this call has, by itself                              */
     bool is_ended;                   /* this call is, by a signal                             */
     double logged_bytes;             /* written by calls since the last checkpoint: an estimate */
@@ -244,6 +257,14 @@ void gx_store_finish_schema(gx_store *store, gx_schema *schema);
 
 /* Finalize every statement, close every handle, forget every schema: no storing call is open. */
 void gx_store_finish(gx_store *store);
+
+// store_spare.c -----------------------------------------------------------------------------------
+
+/* The statement, which may be NULL, stays for a later call, or is finalized. */
+void gx_store_put_by(gx_store *store, const char *schema, gx_sql which, struct sqlite3_stmt *stmt);
+
+/* One that has stayed, the caller's from now on; NULL: there is none. */
+struct sqlite3_stmt *gx_store_take_spare(gx_store *store, const char *schema, gx_sql which);
 
 // store_hold.c ------------------------------------------------------------------------------------
 

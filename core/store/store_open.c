@@ -40,6 +40,7 @@ void gx_store_close(gx_store *store)
     }
     gx_store_release(store);
     gx_store_leave_hold(store);
+    gx_store_drop_spares(store);
     gx_mem_free(store->mem, store);
 }
 
@@ -64,6 +65,10 @@ void gx_store_finish(gx_store *store)
     while (store->schemas != NULL) {
         gx_schema *schema = store->schemas;
         store->schemas = schema->next;
+        for (int which = 0; which < GX_SQL_COUNT; which++) {
+            gx_store_put_by(store, schema->name, which, schema->stmt[which]);
+            schema->stmt[which] = NULL;
+        }
         gx_store_finish_schema(store, schema);
         gx_mem_free(store->mem, schema);
     }

@@ -66,14 +66,28 @@ static gx_file_record *find(gx_store *store, uint64_t path)
     return NULL;
 }
 
+static bool ask(gx_store *store, const char *name, gx_sql which, int64_t *number)
+{
+    gx_schema *schema;
+    sqlite3_stmt *stmt;
+    if (gx_store_schema(store, name, &schema, NULL) != GX_OK ||
+        gx_store_stmt(store, schema, which, &stmt, NULL) != GX_OK) {
+        return false;
+    }
+    bool is_told = sqlite3_step(stmt) == SQLITE_ROW;
+    *number = is_told ? sqlite3_column_int64(stmt, 0) : 0;
+    sqlite3_reset(stmt);
+    return is_told;
+}
+
 uint64_t gx_store_stamp(gx_store *store, const char *schema)
 {
-    char version[64], schema_version[64];
+    int64_t version, schema_version;
     uint64_t path;
     gx_file_state now;
     if (!is_committed(store, schema) ||
-        gx_store_pragma(store->db, schema, "data_version", version, NULL) != GX_OK ||
-        gx_store_pragma(store->db, schema, "schema_version", schema_version, NULL) != GX_OK ||
+        !ask(store, schema, GX_SQL_DATA_VERSION, &version) ||
+        !ask(store, schema, GX_SQL_SCHEMA_VERSION, &schema_version) ||
         !look(store, schema, &path, &now)) {
         return 0;
     }
@@ -86,8 +100,8 @@ uint64_t gx_store_stamp(gx_store *store, const char *schema)
         *record = (gx_file_record){.path = path, .first = now, .last = now};
     }
     uint64_t which = path >> GX_STAMP_STATE_BITS << GX_STAMP_STATE_BITS;
-    uint64_t hash = gx_store_hash(path, version, strlen(version));
-    hash = gx_store_hash(hash, schema_version, strlen(schema_version));
+    uint64_t hash = gx_store_hash(path, &version, sizeof version);
+    hash = gx_store_hash(hash, &schema_version, sizeof schema_version);
     hash = gx_store_hash(hash, &record->first, sizeof record->first);
     uint64_t state = hash % ((uint64_t)1 << GX_STAMP_STATE_BITS);
     return which | (state == 0 ? 1 : state);

@@ -6,6 +6,7 @@
 ** Plan: register gx for every later connection with sqlite3_auto_extension(); make a database file;
 ** store two matrices, multiply them into a third; close; open the file again on a new connection;
 ** compare the product with the known numbers, read three ways (JSON, one element, rows of a table).
+** A connection is closed that has statements of gx, which are there.
 ** The application defines functions of cJSON and of the Fortran runtime itself: it links all the
 ** same, and gx works.
 ** Then a connection for SQL of strangers: sqlite3_gx_safe_init() forbids files and settings, which
@@ -129,6 +130,39 @@ static void use_safely(void)
     close_database(db);
 }
 
+static int statements_of(sqlite3 *db)
+{
+    int count = 0;
+    for (sqlite3_stmt *s = sqlite3_next_stmt(db, NULL); s != NULL; s = sqlite3_next_stmt(db, s)) {
+        count++;
+    }
+    return count;
+}
+
+/*
+** gx keeps statements prepared between calls, which sqlite3_close() does not see; a connection that
+** is not closed, since a statement of the application is left, goes on, and is closed after that.
+*/
+static void close_with_statements(const char *path)
+{
+    sqlite3 *db = open_database(path);
+    sqlite3_stmt *own = NULL;
+    for (int round = 0; round < 2; round++) {
+        expect(db, "SELECT gx_get('C', 1, 0)", "43.0");
+        int kept = statements_of(db);
+        sqlite3_prepare_v2(db, "SELECT 1", -1, &own, NULL);
+        int rc = sqlite3_close(db);
+        if (kept == 0 || rc != SQLITE_BUSY || statements_of(db) != 1) {
+            printf("%d statements were kept, %d are left, close said %d\n", kept,
+                   statements_of(db), rc);
+            failures++;
+        }
+        sqlite3_finalize(own);
+    }
+    expect(db, "SELECT gx_get('C', 1, 0)", "43.0");
+    close_database(db);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -153,6 +187,7 @@ int main(int argc, char **argv)
     expect(db, "SELECT json_extract(gx_debug(), '$.build.cjson')", "the application's");
     expect(db, "SELECT gx_show(gx_eigvals('[[2,1],[1,2]]')) <> ''", "1");
     close_database(db);
+    close_with_statements(argv[1]);
     sqlite3_reset_auto_extension();
     use_safely();
     sqlite3_shutdown();
