@@ -31,7 +31,7 @@ __device__ inline point both(point a, uint32_t x, uint32_t y)
 ** lowest eight are the thread's, the others the same for all threads of a block.  Blocks of a
 ** larger transform have at least so many points.
 */
-extern "C" __global__ void gx_circle_first(const __grid_constant__ gx_cuda_circle p)
+extern "C" __global__ void gx_circle_first(const GX_GRID_CONSTANT gx_cuda_circle p)
 {
     int64_t count = p.log >= 2 ? (int64_t)1 << (p.log - 2) : 0, before = p.block * count;
     point low = {p.x[p.whole + 1], p.y[p.whole + 1]};
@@ -59,7 +59,7 @@ extern "C" __global__ void gx_circle_first(const __grid_constant__ gx_cuda_circl
 }
 
 /* Twiddle h of layer i is 2 t^2 - 1, i - 1 times, of number h 2^(i - 1) of layer 1. */
-extern "C" __global__ void gx_circle_up(const __grid_constant__ gx_cuda_circle p)
+extern "C" __global__ void gx_circle_up(const GX_GRID_CONSTANT gx_cuda_circle p)
 {
     int64_t first = layer_at(p.log, 2), end = ((int64_t)1 << p.log) - 1;
     for (int64_t at = first + (int64_t)blockIdx.x * blockDim.x + threadIdx.x; at < end && p.log > 2;
@@ -77,7 +77,7 @@ extern "C" __global__ void gx_circle_up(const __grid_constant__ gx_cuda_circle p
 }
 
 /* GROUP of them by one power: their products from the left, and back. */
-extern "C" __global__ void gx_circle_invert(const __grid_constant__ gx_cuda_circle p)
+extern "C" __global__ void gx_circle_invert(const GX_GRID_CONSTANT gx_cuda_circle p)
 {
     int64_t end = ((int64_t)1 << p.log) - 1, threads = (int64_t)gridDim.x * blockDim.x;
     int64_t thread = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -168,7 +168,7 @@ __device__ inline void pass_all(uint32_t *tile, const gx_cuda_circle &p, int run
     }
 }
 
-extern "C" __global__ void gx_circle_pass(const __grid_constant__ gx_cuda_circle p)
+extern "C" __global__ void gx_circle_pass(const GX_GRID_CONSTANT gx_cuda_circle p)
 {
     __shared__ uint32_t tile[TILE];
     int run = p.first == 0 ? 0 : RUN_LOG, size = 1 << (p.count + run);
@@ -194,7 +194,7 @@ extern "C" __global__ void gx_circle_pass(const __grid_constant__ gx_cuda_circle
     }
 }
 
-extern "C" __global__ void gx_circle_pair(const __grid_constant__ gx_cuda_circle p)
+extern "C" __global__ void gx_circle_pair(const GX_GRID_CONSTANT gx_cuda_circle p)
 {
     for (int64_t j = blockIdx.y; j < p.n; j += gridDim.y) {
         for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < p.m;

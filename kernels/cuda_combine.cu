@@ -171,7 +171,7 @@ template <int W> __device__ inline void combine(const gx_cuda_combine &p)
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    gx_combine(const __grid_constant__ gx_cuda_combine p)
+    gx_combine(const GX_GRID_CONSTANT gx_cuda_combine p)
 {
     if (p.width == 1) {
         combine<1>(p);

@@ -19,7 +19,7 @@ __device__ inline bool in_triangle(int uplo, int64_t i, int64_t j)
 
 /* The four kernels NAME_f64 ... of a template BODY<T>(const gx_cuda_call &), or another struct. */
 #define GX_CUDA_KERNEL(NAME, BODY, SUFFIX, T, CALL)                                                \
-    extern "C" __global__ void NAME##_##SUFFIX(const __grid_constant__ CALL p)                     \
+    extern "C" __global__ void NAME##_##SUFFIX(const GX_GRID_CONSTANT CALL p)                     \
     {                                                                                              \
         BODY<T>(p);                                                                                \
     }

@@ -41,7 +41,7 @@ __device__ inline uint32_t map_of(int kind, uint32_t alpha, uint32_t beta, uint3
 }
 
 /* Operands that the kind does not have are NULL. */
-extern "C" __global__ void gx_field_map(const __grid_constant__ gx_cuda_field p)
+extern "C" __global__ void gx_field_map(const GX_GRID_CONSTANT gx_cuda_field p)
 {
     for (int64_t j0 = (int64_t)blockIdx.y * TILE; j0 < p.n; j0 += (int64_t)gridDim.y * TILE) {
         for (int64_t j = j0 + threadIdx.y; j < j0 + TILE && j < p.n; j += ROWS) {
@@ -59,7 +59,7 @@ extern "C" __global__ void gx_field_map(const __grid_constant__ gx_cuda_field p)
     }
 }
 
-extern "C" __global__ void gx_field_transpose(const __grid_constant__ gx_cuda_field p)
+extern "C" __global__ void gx_field_transpose(const GX_GRID_CONSTANT gx_cuda_field p)
 {
     __shared__ uint32_t tile[TILE][TILE + 1];
     for (int64_t j0 = (int64_t)blockIdx.y * TILE; j0 < p.n; j0 += (int64_t)gridDim.y * TILE) {
@@ -116,7 +116,7 @@ __device__ inline int32_t element(const gx_cuda_field &p, int64_t l, int64_t j)
     return (int32_t)x - (x > p.p / 2 ? (int32_t)p.p : 0);
 }
 
-extern "C" __global__ void gx_field_pack(const __grid_constant__ gx_cuda_field p)
+extern "C" __global__ void gx_field_pack(const GX_GRID_CONSTANT gx_cuda_field p)
 {
     __shared__ int32_t tile[TILE][DOWN + 1];
     for (int64_t j0 = (int64_t)blockIdx.y * TILE; j0 < p.n; j0 += (int64_t)gridDim.y * TILE) {
@@ -182,7 +182,7 @@ __device__ inline void add_planes(const int32_t *from, int64_t plane, const uint
     }
 }
 
-extern "C" __global__ void gx_field_join(const __grid_constant__ gx_cuda_field p)
+extern "C" __global__ void gx_field_join(const GX_GRID_CONSTANT gx_cuda_field p)
 {
     __shared__ uint32_t weight[GX_CUDA_PLANES + 1]; // M / m[q] modulo p; the last: -M
     int thread = threadIdx.x + TILE * threadIdx.y;

@@ -179,7 +179,7 @@ static bool write_text(text *t, const gx_fused *f)
     write_head(t);
     say(t,
         "typedef %s T;\n"
-        "extern \"C\" __global__ void gx_fused_%s(const __grid_constant__ gx_cuda_fused p)\n"
+        "extern \"C\" __global__ void gx_fused_%s(const GX_GRID_CONSTANT gx_cuda_fused p)\n"
         "{\n"
         "const number none = {0, 0};\n",
         element[f->dtype], suffix[f->dtype]);

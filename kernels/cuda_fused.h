@@ -5,6 +5,13 @@
 #ifndef GX_CUDA_FUSED_H
 #define GX_CUDA_FUSED_H
 
+/* A kernel's parameter that is read where it lies; before compute capability 7.0 it is copied. */
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ < 700
+#define GX_GRID_CONSTANT
+#else
+#define GX_GRID_CONSTANT __grid_constant__
+#endif
+
 enum {
     GX_CUDA_FUSED_INPUTS = 12,
     GX_CUDA_FUSED_CONSTANTS = 16,

@@ -292,7 +292,7 @@ __device__ inline void put_any(int dtype, void *x, int64_t at, number value)
     }
 }
 
-extern "C" __global__ void gx_convert(const __grid_constant__ gx_cuda_call p)
+extern "C" __global__ void gx_convert(const GX_GRID_CONSTANT gx_cuda_call p)
 {
     for_each(p.m, p.n, [&](int64_t i, int64_t j) {
         put_any(p.to, p.c, j * p.ldc + i, get_any(p.from, p.a, j * p.lda + i));
@@ -300,7 +300,7 @@ extern "C" __global__ void gx_convert(const __grid_constant__ gx_cuda_call p)
 }
 
 /* Threads next to each other have rows next to each other. */
-extern "C" __global__ void gx_one_hot(const __grid_constant__ gx_cuda_call p)
+extern "C" __global__ void gx_one_hot(const GX_GRID_CONSTANT gx_cuda_call p)
 {
     const double *b = (const double *)p.b;
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < p.m;

@@ -130,7 +130,7 @@ template <class T> __device__ inline void move_rows(const gx_cuda_rows &p)
 
 GX_CUDA_KERNELS_OF(gx_rows, move_rows, gx_cuda_rows)
 
-extern "C" __global__ void gx_pivots(const __grid_constant__ gx_cuda_call p)
+extern "C" __global__ void gx_pivots(const GX_GRID_CONSTANT gx_cuda_call p)
 {
     int64_t *pivots = (int64_t *)p.c;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < p.n;

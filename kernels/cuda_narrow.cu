@@ -334,7 +334,7 @@ template <int FEW> __device__ inline void narrow(const gx_cuda_narrow &p, double
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
-    gx_narrow_f32(const __grid_constant__ gx_cuda_narrow p)
+    gx_narrow_f32(const GX_GRID_CONSTANT gx_cuda_narrow p)
 {
     __shared__ __align__(16) float room[GX_CUDA_NARROW_ROOM / sizeof(float)];
     if (p.few == 1) {
@@ -352,7 +352,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
 
 /* Plain, of 8 columns at most. */
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
-    gx_narrow_f64(const __grid_constant__ gx_cuda_narrow p)
+    gx_narrow_f64(const GX_GRID_CONSTANT gx_cuda_narrow p)
 {
     __shared__ __align__(16) double room[GX_CUDA_NARROW_ROOM / sizeof(double)];
     if (p.few <= 2) {

@@ -108,7 +108,7 @@ __device__ inline void put_column(const gx_cuda_narrow &p, char *step, int c, co
 
 /* A thread block a step, of 8 warps; what is past an end is zeros. */
 extern "C" __global__ void __launch_bounds__(256)
-    gx_narrow_image_f32(const __grid_constant__ gx_cuda_narrow p)
+    gx_narrow_image_f32(const GX_GRID_CONSTANT gx_cuda_narrow p)
 {
     constexpr int WARPS = 8, COUNT = COLUMNS / WARPS, LINE = COLUMNS + 1;
     static_assert(STEP == 2 * WARP, "two numbers a lane");

@@ -663,7 +663,7 @@ __device__ inline void narrow(const gx_cuda_narrow &p, char *room, uint64_t *ful
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    gx_narrow_split_f32(const __grid_constant__ gx_cuda_narrow p)
+    gx_narrow_split_f32(const GX_GRID_CONSTANT gx_cuda_narrow p)
 {
     extern __shared__ __align__(1024) char room[];
     __shared__ uint64_t full[X_DEEP], empty[X_DEEP];

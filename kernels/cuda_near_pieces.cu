@@ -145,13 +145,13 @@ __device__ inline void near_image(const gx_cuda_near &p)
 // By name -----------------------------------------------------------------------------------------
 
 extern "C" __global__ void __launch_bounds__(WARP *SLICES)
-    gx_near_pieces_f32(const __grid_constant__ gx_cuda_near p)
+    gx_near_pieces_f32(const GX_GRID_CONSTANT gx_cuda_near p)
 {
     near_pieces(p);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    gx_near_image_f32(const __grid_constant__ gx_cuda_near p)
+    gx_near_image_f32(const GX_GRID_CONSTANT gx_cuda_near p)
 {
     near_image(p);
 }

@@ -776,7 +776,7 @@ template <class T> __device__ inline void near_finish(const gx_cuda_near &p)
 
 #define NEAR_KERNEL(NAME, BODY, SUFFIX, T)                                                         \
     extern "C" __global__ void __launch_bounds__(THREADS)                                          \
-        NAME##_##SUFFIX(const __grid_constant__ gx_cuda_near p)                                    \
+        NAME##_##SUFFIX(const GX_GRID_CONSTANT gx_cuda_near p)                                    \
     {                                                                                              \
         BODY<T>(p);                                                                                \
     }

@@ -81,7 +81,7 @@ __device__ inline void put_number(const gx_cuda_random &p, int64_t e, int64_t j,
     }
 }
 
-extern "C" __global__ void gx_random(const __grid_constant__ gx_cuda_random p)
+extern "C" __global__ void gx_random(const GX_GRID_CONSTANT gx_cuda_random p)
 {
     bool is_pair = p.dtype == GX_C128 || p.dtype == GX_C64;
     int64_t parts = is_pair ? 2 : 1, e0 = p.i0 * parts, e1 = e0 + p.m * parts;

@@ -145,7 +145,7 @@ __device__ inline void end_all(const gx_cuda_call &p)
     }
 }
 
-extern "C" __global__ void gx_reduce_end(const __grid_constant__ gx_cuda_call p)
+extern "C" __global__ void gx_reduce_end(const GX_GRID_CONSTANT gx_cuda_call p)
 {
     if (p.kind < GX_REDUCE_COL_ABS) {
         end_all(p);

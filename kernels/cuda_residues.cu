@@ -37,7 +37,7 @@ __device__ inline double element(const gx_cuda_residues &p, int64_t l, int64_t j
     return p.is_turned ? p.x[j + l * p.ldx] : p.x[l + j * p.ldx];
 }
 
-extern "C" __global__ void gx_residues_begin(const __grid_constant__ gx_cuda_residues p)
+extern "C" __global__ void gx_residues_begin(const GX_GRID_CONSTANT gx_cuda_residues p)
 {
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < p.n;
          i += (int64_t)gridDim.x * blockDim.x) {
@@ -49,7 +49,7 @@ extern "C" __global__ void gx_residues_begin(const __grid_constant__ gx_cuda_res
 ** The largest exponents of the operand's steps (is_inner), into inner, or of its columns, with the
 ** steps' own, into outer.  k x n elements.
 */
-extern "C" __global__ void gx_residues_scan(const __grid_constant__ gx_cuda_residues p)
+extern "C" __global__ void gx_residues_scan(const GX_GRID_CONSTANT gx_cuda_residues p)
 {
     int *of_steps = p.inner + (p.is_b ? p.steps : 0);
     int64_t rows = p.is_turned ? p.n : p.k, cols = p.is_turned ? p.k : p.n; // as they are stored
@@ -117,7 +117,7 @@ __device__ inline long long whole_of(const gx_cuda_residues &p, int64_t l, int64
     return __double2ll_rn(scalbn(element(p, l, j), MOST - p.outer[j] + exponent_in_step(p, l)));
 }
 
-extern "C" __global__ void gx_residues_pack(const __grid_constant__ gx_cuda_residues p)
+extern "C" __global__ void gx_residues_pack(const GX_GRID_CONSTANT gx_cuda_residues p)
 {
     __shared__ long long tile[TILE][DOWN + 1];
     for (int64_t j0 = (int64_t)blockIdx.y * TILE; j0 < p.cols; j0 += (int64_t)gridDim.y * TILE) {
@@ -203,7 +203,7 @@ __device__ inline double plain(const gx_cuda_residues &p, int64_t i, int64_t j)
     return sum;
 }
 
-extern "C" __global__ void gx_residues_join(const __grid_constant__ gx_cuda_residues p)
+extern "C" __global__ void gx_residues_join(const GX_GRID_CONSTANT gx_cuda_residues p)
 {
     const int *of_rows = p.outer, *of_cols = p.outer + p.cols;
     for (int64_t j0 = (int64_t)blockIdx.y * TILE; j0 < p.n; j0 += (int64_t)gridDim.y * TILE) {

@@ -76,6 +76,19 @@ template <class T> __device__ inline T lane_of(unsigned mask, T x, int lane, int
     }
 }
 
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ < 600
+/* Such devices add no doubles by themselves. */
+__device__ inline void atomicAdd(double *x, double y)
+{
+    unsigned long long *at = (unsigned long long *)x, seen = *at, expected;
+    do {
+        expected = seen;
+        double sum = __longlong_as_double((long long)expected) + y;
+        seen = atomicCAS(at, expected, (unsigned long long)__double_as_longlong(sum));
+    } while (seen != expected);
+}
+#endif
+
 template <class T> __device__ inline void add_atomically(T *x, T y)
 {
     if constexpr (is_pair<T>) {
@@ -552,7 +565,7 @@ template <class T> __device__ inline void scatter_line(const gx_cuda_spmm &p)
 
 #define SPMM_KERNEL(NAME, BODY, SUFFIX, T)                                                         \
     extern "C" __global__ void __launch_bounds__(THREADS)                                          \
-        NAME##_##SUFFIX(const __grid_constant__ gx_cuda_spmm p)                                    \
+        NAME##_##SUFFIX(const GX_GRID_CONSTANT gx_cuda_spmm p)                                    \
     {                                                                                              \
         BODY<T>(p);                                                                                \
     }

@@ -23,7 +23,7 @@
     F(asinh)
 
 #ifdef __CUDACC__
-#ifdef __CUDACC_RTC__
+#ifndef GX_TYPES_H // NVRTC compiles this file alone
 struct gx_scalar {
     double re, im;
 };
