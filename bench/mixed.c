@@ -3,18 +3,23 @@
 ** and how long they take.  Beside fair.py's `mixed`, whose threads wait for Python's lock.
 **
 **     cc -O2 -o mixed bench/mixed.c -lsqlite3 -lpthread
-**     ./mixed ./gx.so [seconds [threads [backend]]]
+**     ./mixed ./gx.so [seconds [threads [backend [counted]]]]
 **
 ** backend: cpu, cuda, auto, or both: every other connection cuda, the others auto.  Operands are
 ** stored: products of 64, 128 and 256, the ten nearest of 20 000 x 64 rows, a system of 128.
+** counted: SQLite counts its memory (SQLITE_CONFIG_MEMSTATUS), as it does unless told otherwise: one
+** lock for every allocation of every thread.
 ** Prints operations a second, the median, p99 and longest call in ms, the fewest calls of a
-** connection beside the most, errors, and the process's memory in MB after a third and at the end.
+** connection beside the most, errors, the process's memory in MB after a third and at the end,
+** processor time and context switches of an operation, and the median of each statement.
 */
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -109,6 +114,44 @@ static void pause_for(double seconds)
     nanosleep(&t, NULL);
 }
 
+static double seconds_of(struct timeval end, struct timeval start)
+{
+    return (double)(end.tv_sec - start.tv_sec) + 1e-6 * (double)(end.tv_usec - start.tv_usec);
+}
+
+/* What an operation costs the process since `start`. */
+static void report_use(const struct rusage *start, long calls)
+{
+    struct rusage end;
+    getrusage(RUSAGE_SELF, &end);
+    printf("an operation: %.3f ms of a processor (%.3f in the system), %.2f context switches, "
+           "%.2f page faults\n",
+           1e3 / (double)calls *
+               (seconds_of(end.ru_utime, start->ru_utime) +
+                seconds_of(end.ru_stime, start->ru_stime)),
+           1e3 / (double)calls * seconds_of(end.ru_stime, start->ru_stime),
+           (double)(end.ru_nvcsw + end.ru_nivcsw - start->ru_nvcsw - start->ru_nivcsw) /
+               (double)calls,
+           (double)(end.ru_minflt - start->ru_minflt) / (double)calls);
+}
+
+/* Medians of the statements, over all connections. */
+static void report_each(const user *users, int threads)
+{
+    for (int which = 0; which < ASKED; which++) {
+        long count = 0;
+        float *taken = malloc(CALLS_MOST * sizeof *taken);
+        for (int t = 0; t < threads; t++) {
+            for (long k = which; k < users[t].calls && count < CALLS_MOST; k += ASKED) {
+                taken[count++] = users[t].taken[k];
+            }
+        }
+        qsort(taken, (size_t)count, sizeof *taken, ascending);
+        printf("%.3f ms %s\n", count > 0 ? taken[count / 2] : 0, asked[which]);
+        free(taken);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static user users[THREADS_MOST];
@@ -116,6 +159,8 @@ int main(int argc, char **argv)
     double seconds = argc > 2 ? atof(argv[2]) : 10;
     int threads = argc > 3 ? atoi(argv[3]) : 16;
     char path[] = "/tmp/mixed-XXXXXX";
+    bool is_counted = argc > 5 && strcmp(argv[5], "counted") == 0;
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, (int)is_counted);
     threads = threads < 1 ? 1 : threads > THREADS_MOST ? THREADS_MOST : threads;
     close(mkstemp(path));
     sqlite3 *db = connect_to(path, so, "cpu");
@@ -136,6 +181,8 @@ int main(int argc, char **argv)
             }
         }
     }
+    struct rusage before;
+    getrusage(RUSAGE_SELF, &before);
     double start = now();
     for (int t = 0; t < threads; t++) {
         pthread_create(&users[t].thread, NULL, work, &users[t]);
@@ -159,6 +206,8 @@ int main(int argc, char **argv)
         memcpy(all + used, users[t].taken, (size_t)users[t].calls * sizeof *all);
         used += users[t].calls;
     }
+    report_each(users, threads);
+    report_use(&before, calls);
     qsort(all, (size_t)calls, sizeof *all, ascending);
     printf("%d connections, %s: %.0f operations/s, median %.2f ms, p99 %.2f, most %.1f; "
            "fewest/most %.2f; "
