@@ -223,11 +223,13 @@ gx_code gx_grid_read(gx_pass_thread *thread, const gx_mat *A, int64_t i0, int64_
                      int32_t *room, gx_grid_cells *cells, gx_err *err)
 {
     int64_t height = gx_max(1, A->tile_rows);
-    *cells = (gx_grid_cells){.at = room, .ld = m};
+    *cells = (gx_grid_cells){.at = room, .ld = m, .end = room + m * A->cols};
     if (gx_mat_narrow(A, A->number) == GX_DTYPE_U8) {
         cells->are_bytes = true;
-        return gx_pass_take(thread, A, i0, 0, m, A->cols, GX_DTYPE_U8, room, &cells->at, &cells->ld,
-                            err);
+        GX_TRY(gx_pass_take(thread, A, i0, 0, m, A->cols, GX_DTYPE_U8, room, &cells->at, &cells->ld,
+                            err));
+        cells->end = (const char *)cells->at + (A->cols - 1) * cells->ld + m;
+        return GX_OK;
     }
     for (int64_t i = i0, rows; i < i0 + m; i += rows) {
         rows = gx_min(i0 + m, (i / height + 1) * height) - i;

@@ -66,21 +66,25 @@ size_t gx_runs_lay_out(int64_t rows, int64_t cols, void *memory, gx_runs *x)
 
 // Trees -------------------------------------------------------------------------------------------
 
+/* Most runs are a root's or one themselves: a branch that is seldom taken. */
 static inline int32_t root_of(int32_t *parent, int32_t x)
 {
-    while (parent[x] != x) {
-        parent[x] = parent[parent[x]];
-        x = parent[x];
+    int32_t up = parent[x];
+    while (parent[up] != up) {
+        parent[x] = parent[up];
+        x = parent[up];
+        up = parent[x];
     }
-    return x;
+    return up;
 }
 
+/* Without branches on what is not known beforehand: of one root with itself, too. */
 static inline void unite(const gx_runs *x, int32_t a, int32_t b)
 {
-    a = root_of(x->parent, a);
-    b = root_of(x->parent, b);
-    bool is_first = x->row[a] < x->row[b] || (x->row[a] == x->row[b] && a < b);
-    x->parent[is_first ? b : a] = is_first ? a : b;
+    int32_t r = root_of(x->parent, a), s = root_of(x->parent, b);
+    int64_t of_r = ((int64_t)x->row[r] << 32) + r, of_s = ((int64_t)x->row[s] << 32) + s;
+    int32_t first = (int32_t)(uint32_t)gx_min(of_r, of_s), other = r ^ s ^ first;
+    x->parent[other] = x->parent[a] = x->parent[b] = first;
 }
 
 // Bits of a column --------------------------------------------------------------------------------
@@ -124,16 +128,16 @@ typedef struct reader {
     char copy[2][2][(WORD + 2) * sizeof(int32_t)]; /* of odd columns, of the first word */
 } reader;
 
-static inline bool is_copied(const gx_runs *x, int64_t j, int64_t w)
+static inline bool is_copied(const reader *r, const char *at, int64_t j, int64_t w)
 {
-    return x->rows - w * WORD < WORD || (w == 0 && j == 0);
+    return (const char *)r->cells->end - at < (WORD + 1) * r->size || (w == 0 && j == 0);
 }
 
 /* Word w of column j, with the cells before and behind it that there are; is_new: to be copied. */
 static inline const char *cells_at(reader *r, const gx_runs *x, int64_t j, int64_t w, bool is_new)
 {
     const char *at = (const char *)r->cells->at + (j * r->cells->ld + w * WORD) * r->size;
-    if (!is_copied(x, j, w)) {
+    if (!is_copied(r, at, j, w)) {
         return at;
     }
     char *copy = r->copy[j & 1][w == 0];
@@ -157,12 +161,17 @@ static inline __attribute__((always_inline)) touch look_at(const gx_component_ru
 {
     uint64_t *object = x->object + j * x->words + w, *start = x->start + j * x->words + w;
     const uint64_t *left = object - x->words; // of the column before
+    enum { AHEAD = 8 };
     int64_t n = x->rows - w * WORD;
     uint64_t all = n >= WORD ? UINT64_MAX : ((uint64_t)1 << n) - 1;
     uint64_t later = w > 0 ? UINT64_MAX : ~(uint64_t)1; // there is a cell above
     uint64_t earlier = n > WORD ? UINT64_MAX : all >> 1; // there is one below
     const char *at = cells_at(r, x, j, w, true);
     touch t = {0, 0, 0};
+    if (j + AHEAD < x->cols) { // a word of bytes is a line of the cache
+        __builtin_prefetch((const char *)r->cells->at +
+                           ((j + AHEAD) * r->cells->ld + w * WORD) * r->size);
+    }
     *object = r->has_background ? all & ~equal_bits(are_bytes, at, r->background) : all;
     if (!rule->is_of_colour) {
         *start = *object & ~(*object << 1 | (w > 0 ? object[-1] >> (WORD - 1) : 0));

@@ -19,7 +19,7 @@ size_t gx_grid_chunk_bytes(int64_t rows, int64_t cols);
 
 /* Rows of a matrix, by columns ld cells apart: bytes, or else colours of 32 bits. */
 typedef struct gx_grid_cells {
-    const void *at;
+    const void *at, *end; /* what lies before end may be loaded */
     int64_t ld;
     bool are_bytes;
 } gx_grid_cells;

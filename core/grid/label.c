@@ -18,6 +18,7 @@
 #include "grid_int.h"
 
 #include <string.h>
+#include <stdlib.h>
 
 /* What is known of a strip when it has been folded. */
 typedef struct strip {
@@ -201,6 +202,19 @@ static void edge_of(const gx_runs *runs, const gx_grid_cells *cells, int64_t i, 
     }
 }
 
+/*
+** Labels of a strip's runs to where those of its cells are to be, one column's place after the
+** other: run k is in that of a column which none of the runs behind it is before.
+*/
+static void put_runs(const labelling *x, int64_t unit, const gx_runs *runs)
+{
+    int32_t *to = gx_grid_labels_in(&x->out) + unit * x->height;
+    int64_t count = runs->before[runs->words * runs->cols];
+    for (int64_t k = 0; k < count; k += runs->rows, to += x->A->rows) {
+        memcpy(to, runs->label + k, (size_t)gx_min(runs->rows, count - k) * sizeof *to);
+    }
+}
+
 static gx_code find_edges(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
                           gx_err *err)
 {
@@ -237,10 +251,8 @@ static gx_code find_edges(void *arg, int64_t unit, gx_pass_thread *thread, void 
     for (int64_t j = 0; j < cols; j++) {
         e->last_node[j] = node[e->last_node[j]];
     }
-    int32_t *to = x->bits == NULL ? NULL : gx_grid_labels_in(&x->out) + unit * x->height;
-    for (int64_t j = 0; j < cols && to != NULL; j++, to += x->A->rows) {
-        const int32_t *first = r.runs.before + j * r.runs.words;
-        memcpy(to, r.runs.label + *first, (size_t)(first[r.runs.words] - *first) * sizeof *to);
+    if (x->bits != NULL) {
+        put_runs(x, unit, &r.runs);
     }
     return GX_OK;
 }
@@ -350,7 +362,7 @@ static void numbers_of(const labelling *x, int64_t unit, uint32_t *number)
     }
 }
 
-/* Of a column's runs, whose labels lie where its cells' are to be. */
+/* From the last column on, so that runs are read before cells are written where they lie. */
 static gx_code spread_strip(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
                             gx_err *err)
 {
@@ -363,13 +375,16 @@ static gx_code spread_strip(void *arg, int64_t unit, gx_pass_thread *thread, voi
     uint32_t *number = (uint32_t *)r.runs.parent;
     int32_t *labels = gx_grid_labels_in(&x->out) + unit * x->height, *own = r.runs.label;
     numbers_of(x, unit, number);
-    for (int64_t j = 0; j < x->A->cols; j++, labels += x->A->rows) {
+    for (int64_t j = x->A->cols - 1; j >= 0; j--) {
         const int32_t *first = r.runs.before + j * r.runs.words;
-        int32_t count = first[r.runs.words] - *first;
-        for (int32_t k = 0; k < count; k++) {
-            own[k] = (int32_t)number[labels[k]];
+        int64_t k = *first, end = first[r.runs.words];
+        for (int32_t *to = own; k < end;) {
+            const int32_t *from = labels + k / rows * x->A->rows + k % rows;
+            for (int64_t stop = gx_min(end, (k / rows + 1) * rows); k < stop; k++) {
+                *to++ = (int32_t)number[*from++];
+            }
         }
-        gx_runs_spread(&r.runs, j, own, labels);
+        gx_runs_spread(&r.runs, j, own, labels + j * x->A->rows);
     }
     return GX_OK;
 }
@@ -469,7 +484,8 @@ static gx_code take_strip(void *arg, int64_t unit, void *part, gx_err *err)
 void gx_label_tiles(gx_run *run, const gx_mat *A, int64_t *tile_rows, int64_t *tile_cols)
 {
     // Tall strips: a column's part of one is then more than a cache line or two.
-    enum { CELLS = 1 << 21, LEAST = 1 << 18, MOST = 8 << 20, THREAD_BYTES = 28, SHARES = 3 };
+    int64_t CELLS = 1 << (getenv("SH") ? atoi(getenv("SH")) : 21);
+    enum {  LEAST = 1 << 18, MOST = 8 << 20, THREAD_BYTES = 28, SHARES = 3 };
     enum { STRIPS = 8 }; // of little, so that all threads have some
     int64_t most_bytes = (int64_t)gx_store_max_tile_bytes(run->ctx->store);
     int64_t cols = gx_max(1, A->cols), rows = gx_max(1, A->rows);
@@ -612,7 +628,7 @@ static gx_code find_in_unit(void *arg, int64_t unit, gx_pass_thread *thread, voi
     }
     GX_TRY(gx_grid_read(thread, f->A, i0, rows, work, label, &lie, err));
     gx_grid_colours(&lie, rows, cols, colour, rows);
-    lie = (gx_grid_cells){.at = colour, .ld = rows};
+    lie = (gx_grid_cells){.at = colour, .ld = rows, .end = colour + rows * cols};
     for (int64_t k = u->grid[unit]; k < u->grid[unit + 1] && gx_ok(f->run); k++) {
         const gx_grid_place *place = &f->batch->place[k];
         gx_grid_piece p = {.run = f->run,
