@@ -49,9 +49,10 @@ size_t gx_runs_lay_out(int64_t rows, int64_t cols, void *memory, gx_runs *x)
         {&x->start, words * sizeof(uint64_t)},
         {&x->object, words * sizeof(uint64_t)},
         {&x->before, (words + 1) * sizeof(int32_t)},
-        {&x->parent, (runs + 1) * sizeof(int32_t)},
-        {&x->row, (runs + 1) * sizeof(int32_t)},
+        {&x->parent, (runs + LANES) * sizeof(int32_t)},
+        {&x->row, (runs + LANES) * sizeof(int32_t)},
         {&x->label, (runs + 2 * LANES) * sizeof(int32_t)},
+        {&x->top, (size_t)(x->words + 1) * sizeof(uint64_t)},
         {&x->first, (size_t)(rows + 1) * sizeof(int32_t)},
     };
     size_t used = 0;
@@ -60,7 +61,11 @@ size_t gx_runs_lay_out(int64_t rows, int64_t cols, void *memory, gx_runs *x)
         memcpy(parts[k].place, &at, sizeof at);
         used += (parts[k].bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
     }
-    x->label = memory == NULL ? NULL : x->label + LANES;
+    if (memory != NULL) {
+        x->label += LANES;
+        memset(x->top, 0, (size_t)(x->words + 1) * sizeof *x->top);
+        x->top[0] = 1;
+    }
     return used;
 }
 
@@ -78,13 +83,13 @@ static inline int32_t root_of(int32_t *parent, int32_t x)
     return up;
 }
 
-/* Without branches on what is not known beforehand: of one root with itself, too. */
+/* No branch on what is not known beforehand: one root is joined with itself, too. */
 static inline void unite(const gx_runs *x, int32_t a, int32_t b)
 {
     int32_t r = root_of(x->parent, a), s = root_of(x->parent, b);
     int64_t of_r = ((int64_t)x->row[r] << 32) + r, of_s = ((int64_t)x->row[s] << 32) + s;
     int32_t first = (int32_t)(uint32_t)gx_min(of_r, of_s), other = r ^ s ^ first;
-    x->parent[other] = x->parent[a] = x->parent[b] = first;
+    x->parent[other] = x->parent[b] = first;
 }
 
 // Bits of a column --------------------------------------------------------------------------------
@@ -164,8 +169,9 @@ static inline __attribute__((always_inline)) touch look_at(const gx_component_ru
     enum { AHEAD = 8 };
     int64_t n = x->rows - w * WORD;
     uint64_t all = n >= WORD ? UINT64_MAX : ((uint64_t)1 << n) - 1;
-    uint64_t later = w > 0 ? UINT64_MAX : ~(uint64_t)1; // there is a cell above
-    uint64_t earlier = n > WORD ? UINT64_MAX : all >> 1; // there is one below
+    uint64_t later = ~x->top[w]; // there is a cell above
+    uint64_t earlier = ~(x->top[w] >> 1 | (n > WORD ? x->top[w + 1] << (WORD - 1) : 0)) &
+                       (n > WORD ? UINT64_MAX : all >> 1); // there is one below
     const char *at = cells_at(r, x, j, w, true);
     touch t = {0, 0, 0};
     if (j + AHEAD < x->cols) { // a word of bytes is a line of the cache
@@ -174,14 +180,14 @@ static inline __attribute__((always_inline)) touch look_at(const gx_component_ru
     }
     *object = r->has_background ? all & ~equal_bits(are_bytes, at, r->background) : all;
     if (!rule->is_of_colour) {
-        *start = *object & ~(*object << 1 | (w > 0 ? object[-1] >> (WORD - 1) : 0));
+        *start = *object & ~((*object << 1 | (w > 0 ? object[-1] >> (WORD - 1) : 0)) & later);
     } else {
         *start = *object & ~(equal_bits(are_bytes, at, at - r->size) & later);
     }
     if (j > 0 && !rule->is_of_colour) {
         t.left = *object & *left;
-        t.up_left = *object & (*left << 1 | (w > 0 ? left[-1] >> (WORD - 1) : 0));
-        t.down_left = *object & (*left >> 1 | (n > WORD ? left[1] << (WORD - 1) : 0));
+        t.up_left = *object & (*left << 1 | (w > 0 ? left[-1] >> (WORD - 1) : 0)) & later;
+        t.down_left = *object & (*left >> 1 | (n > WORD ? left[1] << (WORD - 1) : 0)) & earlier;
     } else if (j > 0) {
         const char *beside = cells_at(r, x, j - 1, w, false);
         t.left = *object & equal_bits(are_bytes, at, beside);
@@ -226,6 +232,21 @@ static inline __attribute__((always_inline)) void join(bool is_eight, const gx_r
     }
 }
 
+/* Eight runs at a time, the last of which are none: how many there are is not known beforehand. */
+static inline __attribute__((always_inline)) int32_t begin_runs(const gx_runs *x, uint64_t start,
+                                                                int64_t row, int32_t count)
+{
+    const int32_t end = count + (int32_t)__builtin_popcountll(start);
+    for (; count < end; count += LANES) {
+        for (int32_t k = count; k < count + LANES; k++) {
+            x->parent[k] = k;
+            x->row[k] = (int32_t)row + __builtin_ctzll(start | (uint64_t)1 << (WORD - 1));
+            start &= start - 1;
+        }
+    }
+    return end;
+}
+
 static inline __attribute__((always_inline)) int32_t scan(const gx_component_rule *rule,
                                                           bool are_bytes, bool is_eight,
                                                           reader *r, gx_runs *x)
@@ -237,10 +258,7 @@ static inline __attribute__((always_inline)) int32_t scan(const gx_component_rul
             int64_t at = j * x->words + w;
             touch t = look_at(rule, are_bytes, is_eight, r, x, j, w);
             x->before[at] = count;
-            for (uint64_t bits = x->start[at]; bits != 0; bits &= bits - 1) {
-                x->parent[count] = count;
-                x->row[count++] = (int32_t)(w * WORD + __builtin_ctzll(bits));
-            }
+            count = begin_runs(x, x->start[at], w * WORD, count);
             if (j > 0) {
                 join(is_eight, x, at, w + 1 < x->words, t, was_left);
             }
@@ -258,8 +276,9 @@ static inline __attribute__((always_inline)) int32_t number(gx_runs *x, int32_t 
     for (int32_t k = 0; k < count; k++) {
         x->first[x->row[k] + 1] += x->parent[k] == k;
     }
-    for (int64_t i = 0; i < x->rows; i++) {
-        x->first[i + 1] += x->first[i];
+    for (int64_t i = 1; i <= x->rows; i++) {
+        bool is_top = (x->top[i / WORD] >> i % WORD & 1) != 0;
+        x->first[i] = is_top ? 0 : x->first[i] + x->first[i - 1];
     }
     for (int32_t k = 0; k < count; k++) {
         int32_t *next = x->first + x->row[k];

@@ -121,6 +121,7 @@ typedef struct gx_runs {
     int32_t *row;              /* ... where it begins; then the number of a root       */
     int32_t *label;            /* ... its component                                    */
     int32_t *first;            /* of each row: components that begin in earlier ones   */
+    uint64_t *top;             /* bits of rows: a grid begins there, not the first alone */
 } gx_runs;
 
 /* Cut from memory, which is aligned to 64; NULL: its bytes are counted. */
@@ -128,7 +129,7 @@ size_t gx_runs_lay_out(int64_t rows, int64_t cols, void *memory, gx_runs *runs);
 
 /*
 ** The runs and their components, from 1 on in the order of first cells, row by row; how many
-** components there are.  Afterwards parent and row are free.
+** components the last grid has.  Afterwards parent and row are free.
 */
 int32_t gx_runs_find(const gx_component_rule *rule, const gx_grid_cells *cells, gx_runs *runs);
 
@@ -158,6 +159,8 @@ typedef struct gx_grid_piece {
     int64_t m_rows, m_cols; /* of T                                           */
     const int64_t *number;
     const gx_label_rule *rule;
+    const gx_grid_place *place; /* a label's: of grids that stand below each other ...  */
+    int64_t count;              /* ... in this piece: so many                           */
     int32_t *out;  /* zeros; of labels undefined, and                        */
     int64_t ld;    /* ... columns so far apart                               */
     double value;  /* the result of a NUMBER                                 */

@@ -142,18 +142,21 @@ gx_code gx_grid_labelled(gx_grid_piece *p, gx_err *err)
     gx_component_rule rule = gx_component_rule_of(p->rule, found[0]);
     gx_runs runs;
     gx_runs_lay_out(p->rows, p->cols, p->runs, &runs);
+    for (int64_t k = 1; k < p->count; k++) {
+        int64_t row = p->place[k].row - p->place[0].row;
+        runs.top[row / 64] |= (uint64_t)1 << row % 64;
+    }
     gx_runs_find(&rule, &p->cells, &runs);
     gx_runs_labels(&runs, p->out, p->ld);
     return GX_OK;
 }
 
-/* A grid has no more cells, columns and rows: see gx_runs_lay_out() for what is in it. */
+/* A grid has no more cells and columns than a unit, but may have fewer rows: words of few bits. */
 size_t gx_grid_labelled_bytes(const gx_grid_units *u, int64_t cols)
 {
-    enum { ARRAYS = 7, ALIGNED = 64, PAD = 16 };
-    size_t cells = (size_t)u->most_cells, words = cells / 64 + (size_t)cols;
-    size_t numbers = 3 * (cells + PAD) + words + 1 + (size_t)u->most_rows + 1;
-    return 2 * words * sizeof(uint64_t) + numbers * sizeof(int32_t) + ARRAYS * ALIGNED;
+    gx_runs runs;
+    const size_t word = 2 * sizeof(uint64_t) + sizeof(int32_t);
+    return gx_runs_lay_out(u->most_rows, cols, NULL, &runs) + (size_t)cols * word;
 }
 
 /* The place of a colour among count ascending ones, which it is one of. */

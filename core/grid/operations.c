@@ -178,7 +178,9 @@ static size_t lay_out(const scan *s, char *memory, room *r)
     return used;
 }
 
-static gx_code work_on(const scan *s, int64_t k, int64_t i0, const room *r, gx_err *err)
+/* Grid k, or labels of so many from it on. */
+static gx_code work_on(const scan *s, int64_t k, int64_t count, int64_t i0, const room *r,
+                       gx_err *err)
 {
     const gx_grid_call *call = s->call;
     const gx_grid_place *place = &call->batch.place[k];
@@ -186,11 +188,13 @@ static gx_code work_on(const scan *s, int64_t k, int64_t i0, const room *r, gx_e
     gx_grid_piece p = {.run = s->run,
                        .caller = s->caller,
                        .id = call->id,
-                       .rows = place->rows,
+                       .rows = place[count - 1].row + place[count - 1].rows - place->row,
                        .cols = place->cols,
                        .cells = gx_grid_cells_at(&r->cells, place->row - i0),
                        .number = call->number,
                        .rule = &call->rule,
+                       .place = place,
+                       .count = count,
                        .ld = r->ld,
                        .work = r->work,
                        .runs = r->runs};
@@ -262,8 +266,12 @@ static gx_code work_on_unit(void *arg, int64_t unit, gx_pass_thread *thread, voi
     if (has_grids && is_masked) {
         GX_TRY(gx_grid_read(thread, s->call->in[1], i0, rows, r.chunk, r.m, &r.marks, err));
     }
-    for (int64_t k = u->grid[unit]; k < u->grid[unit + 1] && gx_ok(s->run); k++) {
-        GX_TRY(work_on(s, k, i0, &r, err));
+    int64_t count = u->grid[unit + 1] - u->grid[unit], step = 1;
+    if (s->call->id == GX_GRID_LABEL && !has_gaps && !gx_looks_for_background(&s->call->rule)) {
+        step = count; // all of them in one go
+    }
+    for (int64_t k = 0; k < count && gx_ok(s->run); k += step) {
+        GX_TRY(work_on(s, u->grid[unit] + k, step, i0, &r, err));
     }
     return s->value != NULL || labels != NULL
                ? GX_OK
