@@ -183,8 +183,7 @@ DEFINE_COLOURS(f64, double)
 DEFINE_COLOURS(f32, float)
 
 /* GX_ARG names the first of the m cells from (i0, j) on that is no colour. */
-static gx_code refuse(const gx_mat *A, const void *x, int64_t i0, int64_t j, int64_t m,
-                      gx_err *err)
+static gx_code refuse(const gx_mat *A, const void *x, int64_t i0, int64_t j, int64_t m, gx_err *err)
 {
     for (int64_t i = 0; i < m; i++) {
         double value =

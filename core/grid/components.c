@@ -106,8 +106,8 @@ static inline uint64_t equal_bits(bool are_bytes, const void *a, const void *b)
             is = _mm_cmpeq_epi8(_mm_loadu_si128(x + k), _mm_loadu_si128(y + k));
         } else {
             for (int l = 0; l < 4; l++) {
-                quarter[l] = _mm_cmpeq_epi32(_mm_loadu_si128(x + 4 * k + l),
-                                             _mm_loadu_si128(y + 4 * k + l));
+                quarter[l] =
+                    _mm_cmpeq_epi32(_mm_loadu_si128(x + 4 * k + l), _mm_loadu_si128(y + 4 * k + l));
             }
             is = _mm_packs_epi16(_mm_packs_epi32(quarter[0], quarter[1]),
                                  _mm_packs_epi32(quarter[2], quarter[3]));
@@ -160,9 +160,8 @@ typedef struct touch {
 
 /* Fills in the word's start and object. */
 static inline __attribute__((always_inline)) touch look_at(const gx_component_rule *rule,
-                                                           bool are_bytes, bool is_eight,
-                                                           reader *r, gx_runs *x, int64_t j,
-                                                           int64_t w)
+                                                           bool are_bytes, bool is_eight, reader *r,
+                                                           gx_runs *x, int64_t j, int64_t w)
 {
     uint64_t *object = x->object + j * x->words + w, *start = x->start + j * x->words + w;
     const uint64_t *left = object - x->words; // of the column before
@@ -192,7 +191,8 @@ static inline __attribute__((always_inline)) touch look_at(const gx_component_ru
         const char *beside = cells_at(r, x, j - 1, w, false);
         t.left = *object & equal_bits(are_bytes, at, beside);
         t.up_left = !is_eight ? 0 : *object & equal_bits(are_bytes, at, beside - r->size) & later;
-        t.down_left = !is_eight ? 0 : *object & equal_bits(are_bytes, at, beside + r->size) & earlier;
+        t.down_left =
+            !is_eight ? 0 : *object & equal_bits(are_bytes, at, beside + r->size) & earlier;
     }
     return t;
 }
@@ -247,9 +247,8 @@ static inline __attribute__((always_inline)) int32_t begin_runs(const gx_runs *x
     return end;
 }
 
-static inline __attribute__((always_inline)) int32_t scan(const gx_component_rule *rule,
-                                                          bool are_bytes, bool is_eight,
-                                                          reader *r, gx_runs *x)
+static inline __attribute__((always_inline)) int32_t
+scan(const gx_component_rule *rule, bool are_bytes, bool is_eight, reader *r, gx_runs *x)
 {
     int32_t count = 0;
     for (int64_t j = 0; j < x->cols; j++) {
@@ -326,8 +325,8 @@ int32_t gx_runs_find(const gx_component_rule *rule, const gx_grid_cells *cells, 
     r.has_background =
         cells->are_bytes ? colour >= 0 && colour <= UINT8_MAX : colour != GX_NO_COLOUR;
     for (int64_t k = 0; k < WORD; k++) {
-        memcpy(r.background + k * r.size, cells->are_bytes ? (void *)&(uint8_t){(uint8_t)colour}
-                                                           : (void *)&colour,
+        memcpy(r.background + k * r.size,
+               cells->are_bytes ? (void *)&(uint8_t){(uint8_t)colour} : (void *)&colour,
                (size_t)r.size);
     }
 #ifdef __x86_64__

@@ -51,7 +51,7 @@ static inline bool gx_grid_is_direct(const gx_grid_out *out)
     return !out->sink->is_stored;
 }
 
-/* In a unit's work: m rows from i0 on, by columns, written where that is direct, else into the part. */
+/* In a unit's work: m rows from i0 on, written where that is direct, else into the part. */
 gx_code gx_grid_give(const gx_grid_out *out, int64_t i0, int64_t m, const int32_t *cells,
                      void *chunk, void *part, gx_err *err);
 
@@ -77,10 +77,13 @@ typedef struct gx_grid_units {
 
 gx_code gx_grid_cut(gx_run *run, const gx_grid_batch *batch, int64_t cells, gx_grid_units *units);
 
-/* Those from row i on. */
+/* The cells from row i on. */
 gx_grid_cells gx_grid_cells_at(const gx_grid_cells *cells, int64_t i);
 
-/* A grid among rows that begin at row i0, as colours without gaps: themselves where they are that, else copied to room. */
+/*
+** A grid among rows that begin at row i0, as colours without gaps: themselves where they are that,
+** else copied to room.
+*/
 const int32_t *gx_grid_take(const gx_grid_place *place, int64_t i0, const gx_grid_cells *cells,
                             int32_t *room);
 

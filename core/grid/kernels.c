@@ -171,64 +171,34 @@ static int64_t place_of(const int32_t *colours, int64_t count, int32_t colour)
     return low;
 }
 
-/* A grid's colours, each with a label: entry colour - low, or as colours is ascending. */
-typedef struct palette {
-    const int32_t *colours; /* NULL: all from low on */
-    int64_t count;
-    int32_t low, *label;
-} palette;
-
-static int32_t *label_of(const palette *x, int32_t colour)
-{
-    return x->label + (x->colours == NULL ? (int64_t)colour - x->low
-                                          : place_of(x->colours, x->count, colour));
-}
-
-/* In p->work. */
-static palette palette_of(const gx_grid_piece *p)
-{
-    int64_t cells = p->rows * p->cols;
-    int32_t high;
-    palette x = {.label = p->work};
-    if (has_table(p, &x.low, &high)) {
-        x.count = (int64_t)high - x.low + 1;
-    } else {
-        memcpy(p->work, p->g, (size_t)cells * sizeof *p->work);
-        sort_colours(p->work, cells, p->work + cells);
-        for (int64_t k = 0; k < cells; k++) {
-            x.count += k == 0 || p->work[k] != p->work[x.count - 1];
-            p->work[x.count - 1] = p->work[k];
-        }
-        x.colours = p->work;
-        x.label = p->work + x.count;
-    }
-    memset(x.label, 0, (size_t)x.count * sizeof *x.label);
-    return x;
-}
-
-/* Colours are counted first, so that the walk by rows ends with the last one's first cell. */
+/* work holds the label of each colour, behind the colours where they are too far apart. */
 gx_code gx_grid_partition(gx_grid_piece *p, gx_err *err)
 {
-    const int32_t TO_COME = -1;
-    int64_t cells = p->rows * p->cols;
-    int32_t found[2] = {GX_NO_COLOUR, 0}, to_come = 0, labels = 0;
+    int64_t cells = p->rows * p->cols, colours = 0;
+    int32_t found[2] = {GX_NO_COLOUR, 0}, labels = 0, low, high, *label = p->work;
     (void)err;
     if (p->id == GX_GRID_FGPARTITION) {
         frequent_of(p, found);
     }
-    palette x = palette_of(p);
-    for (int64_t k = 0; k < cells; k++) {
-        int32_t *at = label_of(&x, p->g[k]);
-        bool is_new = *at == 0 && p->g[k] != found[0];
-        *at = is_new ? TO_COME : *at;
-        to_come += is_new;
+    bool is_table = has_table(p, &low, &high);
+    if (!is_table) {
+        memcpy(p->work, p->g, (size_t)cells * sizeof *p->work);
+        sort_colours(p->work, cells, p->work + cells);
+        for (int64_t k = 0; k < cells; k++) {
+            colours += k == 0 || p->work[k] != p->work[colours - 1];
+            p->work[colours - 1] = p->work[k];
+        }
+        label = p->work + colours;
     }
-    for (int64_t k = 0; labels < to_come; k++) {
-        int32_t *at = label_of(&x, p->g[k / p->cols + k % p->cols * p->rows]);
-        *at = *at == TO_COME ? ++labels : *at;
-    }
-    for (int64_t k = 0; k < cells; k++) {
-        p->out[k] = *label_of(&x, p->g[k]);
+    memset(label, 0, (size_t)(is_table ? (int64_t)high - low + 1 : colours) * sizeof *label);
+    for (int64_t i = 0; i < p->rows; i++) { // colours are numbered row by row
+        for (int64_t k = i; k < cells; k += p->rows) {
+            int32_t *at = label + (is_table ? p->g[k] - low : place_of(p->work, colours, p->g[k]));
+            if (p->g[k] != found[0]) {
+                *at = *at == 0 ? ++labels : *at;
+                p->out[k] = *at;
+            }
+        }
     }
     return GX_OK;
 }

@@ -18,7 +18,6 @@
 #include "grid_int.h"
 
 #include <string.h>
-#include <stdlib.h>
 
 /* What is known of a strip when it has been folded. */
 typedef struct strip {
@@ -484,8 +483,7 @@ static gx_code take_strip(void *arg, int64_t unit, void *part, gx_err *err)
 void gx_label_tiles(gx_run *run, const gx_mat *A, int64_t *tile_rows, int64_t *tile_cols)
 {
     // Tall strips: a column's part of one is then more than a cache line or two.
-    int64_t CELLS = 1 << (getenv("SH") ? atoi(getenv("SH")) : 21);
-    enum {  LEAST = 1 << 18, MOST = 8 << 20, THREAD_BYTES = 28, SHARES = 3 };
+    enum { CELLS = 1 << 22, LEAST = 1 << 18, MOST = 8 << 20, THREAD_BYTES = 28, SHARES = 3 };
     enum { STRIPS = 8 }; // of little, so that all threads have some
     int64_t most_bytes = (int64_t)gx_store_max_tile_bytes(run->ctx->store);
     int64_t cols = gx_max(1, A->cols), rows = gx_max(1, A->rows);
@@ -510,7 +508,8 @@ static void run_passes(labelling *x)
     bool is_direct = x->objects == NULL && gx_grid_is_direct(&x->out);
     room r;
     lay_out(x, x->height, NULL, &r);
-    size_t bits = (size_t)x->count * bits_bytes(&r.runs), spared = gx_mem_available(x->run->ctx->mem);
+    size_t bits = (size_t)x->count * bits_bytes(&r.runs),
+           spared = gx_mem_available(x->run->ctx->mem);
     if (x->objects == NULL && gx_grid_labels_in(&x->out) != NULL && bits < spared / 4) {
         x->bits = gx_run_alloc(x->run, bits, "runs of cells");
     }
@@ -577,8 +576,8 @@ static void label_one(gx_run *run, const gx_mat *A, const gx_label_rule *rule, i
     if (gx_ok(run)) {
         run_passes(x);
     }
-    void *owned[] = {x->strips,      x->parent,    x->local,    x->number,
-                     x->last_colour, x->last_node, x->out.rows, x->bits, x};
+    void *owned[] = {x->strips,    x->parent,   x->local, x->number, x->last_colour,
+                     x->last_node, x->out.rows, x->bits,  x};
     for (size_t k = 0; k < sizeof owned / sizeof *owned; k++) {
         gx_mem_free(run->ctx->mem, owned[k]);
     }
