@@ -25,8 +25,8 @@ typedef struct gx_grid_cells {
 } gx_grid_cells;
 
 /*
-** Rows i0 .. i0 + m - 1 of A: where they lie in memory, or read into room, m * cols colours.  GX_ARG
-** names an element that is no colour.  chunk: gx_grid_chunk_bytes().
+** Rows i0 .. i0 + m - 1 of A: where they lie in memory, or read into room, m * cols colours.
+** GX_ARG names an element that is no colour.  chunk: gx_grid_chunk_bytes().
 */
 gx_code gx_grid_read(gx_pass_thread *thread, const gx_mat *A, int64_t i0, int64_t m, void *chunk,
                      int32_t *room, gx_grid_cells *cells, gx_err *err);

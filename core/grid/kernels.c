@@ -171,11 +171,14 @@ static int64_t place_of(const int32_t *colours, int64_t count, int32_t colour)
     return low;
 }
 
-/* work holds the label of each colour, behind the colours where they are too far apart. */
+/*
+** work holds the label of each colour, behind the colours where they are too far apart.  Colours are
+** counted first: the walk by rows ends when all of them have come.
+*/
 gx_code gx_grid_partition(gx_grid_piece *p, gx_err *err)
 {
     int64_t cells = p->rows * p->cols, colours = 0;
-    int32_t found[2] = {GX_NO_COLOUR, 0}, labels = 0, low, high, *label = p->work;
+    int32_t found[2] = {GX_NO_COLOUR, 0}, low, high, *label = p->work, to_come = 0, labels = 0;
     (void)err;
     if (p->id == GX_GRID_FGPARTITION) {
         frequent_of(p, found);
@@ -191,15 +194,22 @@ gx_code gx_grid_partition(gx_grid_piece *p, gx_err *err)
         label = p->work + colours;
     }
     memset(label, 0, (size_t)(is_table ? (int64_t)high - low + 1 : colours) * sizeof *label);
-    for (int64_t i = 0; i < p->rows; i++) { // colours are numbered row by row
-        for (int64_t k = i; k < cells; k += p->rows) {
-            int32_t *at = label + (is_table ? p->g[k] - low : place_of(p->work, colours, p->g[k]));
-            if (p->g[k] != found[0]) {
-                *at = *at == 0 ? ++labels : *at;
-                p->out[k] = *at;
-            }
+#define LABEL(k) label[is_table ? p->g[k] - low : place_of(p->work, colours, p->g[k])]
+    for (int64_t k = 0; k < cells; k++) {
+        int32_t *at = &LABEL(k);
+        if (*at == 0 && p->g[k] != found[0]) {
+            *at = -1;
+            to_come++;
         }
     }
+    for (int64_t k = 0; labels < to_come; k++) {
+        int32_t *at = &LABEL(k / p->cols + k % p->cols * p->rows);
+        *at = *at < 0 ? ++labels : *at;
+    }
+    for (int64_t k = 0; k < cells; k++) {
+        p->out[k] = LABEL(k);
+    }
+#undef LABEL
     return GX_OK;
 }
 

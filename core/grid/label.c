@@ -446,8 +446,12 @@ static gx_code take_objects(gx_mem *mem, gx_grid_objects *o, int64_t grid, int64
 {
     const gx_grid_object fresh = {.grid = grid, .top = INT64_MAX, .left = INT64_MAX};
     for (int64_t j = 0; j < width; j++, colour += ld, label += ld) {
-        for (int64_t i = 0; i < rows; i++) {
-            int64_t k = base + (int64_t)(uint32_t)label[i] - 1;
+        for (int64_t i = 0, end; i < rows; i = end) { // cells that are alike
+            end = i + 1;
+            while (end < rows && label[end] == label[i] && colour[end] == colour[i]) {
+                end++;
+            }
+            int64_t k = base + (int64_t)(uint32_t)label[i] - 1, count = end - i;
             if (label[i] == 0) {
                 continue;
             }
@@ -457,11 +461,11 @@ static gx_code take_objects(gx_mem *mem, gx_grid_objects *o, int64_t grid, int64
             gx_grid_object *at = &o->object[k];
             at->colour = at->cells == 0 ? colour[i] : at->colour;
             at->is_mixed |= at->colour != colour[i];
-            at->cells++;
-            at->row_sum += i0 + i;
-            at->col_sum += j;
+            at->cells += count;
+            at->row_sum += count * (i0 + i) + count * (count - 1) / 2;
+            at->col_sum += count * j;
             at->top = gx_min(at->top, i0 + i);
-            at->bottom = gx_max(at->bottom, i0 + i);
+            at->bottom = gx_max(at->bottom, i0 + end - 1);
             at->left = gx_min(at->left, j);
             at->right = gx_max(at->right, j);
         }
