@@ -83,13 +83,17 @@ static inline int32_t root_of(int32_t *parent, int32_t x)
     return up;
 }
 
-/* No branch on what is not known beforehand: one root is joined with itself, too. */
-static inline void unite(const gx_runs *x, int32_t a, int32_t b)
+/*
+** The root of run a and of b, whose root is s.  No branch on what is not known beforehand: one root
+** is joined with itself, too.
+*/
+static inline int32_t unite(const gx_runs *x, int32_t a, int32_t b, int32_t s)
 {
-    int32_t r = root_of(x->parent, a), s = root_of(x->parent, b);
+    int32_t r = root_of(x->parent, a);
     int64_t of_r = ((int64_t)x->row[r] << 32) + r, of_s = ((int64_t)x->row[s] << 32) + s;
     int32_t first = (int32_t)(uint32_t)gx_min(of_r, of_s), other = r ^ s ^ first;
     x->parent[other] = x->parent[b] = first;
+    return first;
 }
 
 // Bits of a column --------------------------------------------------------------------------------
@@ -207,10 +211,13 @@ static inline __attribute__((always_inline)) void join(bool is_eight, const gx_r
     const uint64_t start = x->start[at], *left = x->start + at - x->words;
     const int32_t own = x->before[at] - 1, other = x->before[at - x->words] - 1;
     uint64_t before = t.left << 1 | was_left, upto;
+    int32_t last = own, root = own < 0 ? 0 : root_of(x->parent, own);
     for (uint64_t bits = t.left & ~(before & ~start & ~*left); bits != 0; bits &= bits - 1) {
         upto = bits ^ (bits - 1);
-        unite(x, other + __builtin_popcountll(*left & upto),
-              own + __builtin_popcountll(start & upto));
+        int32_t b = own + (int32_t)__builtin_popcountll(start & upto);
+        root = b == last ? root : b; // a run that begins here is its own
+        root = unite(x, other + __builtin_popcountll(*left & upto), b, root);
+        last = b;
     }
     if (!is_eight) {
         return;
@@ -218,8 +225,8 @@ static inline __attribute__((always_inline)) void join(bool is_eight, const gx_r
     uint64_t bits = t.up_left & ~(t.left & ~*left) & ~(before & ~start);
     for (; bits != 0; bits &= bits - 1) {
         upto = bits ^ (bits - 1);
-        unite(x, other + __builtin_popcountll(*left & upto >> 1),
-              own + __builtin_popcountll(start & upto));
+        int32_t b = own + (int32_t)__builtin_popcountll(start & upto);
+        unite(x, other + __builtin_popcountll(*left & upto >> 1), b, root_of(x->parent, b));
     }
     uint64_t next = has_next ? left[1] & 1 : 0;
     bits = t.down_left & ~(t.left & ~(*left >> 1 | next << (WORD - 1))) &
@@ -227,8 +234,9 @@ static inline __attribute__((always_inline)) void join(bool is_eight, const gx_r
     for (; bits != 0; bits &= bits - 1) {
         upto = bits ^ (bits - 1);
         int32_t below = upto == UINT64_MAX ? (int32_t)next : 0;
-        unite(x, other + below + __builtin_popcountll(*left & (upto << 1 | 1)),
-              own + __builtin_popcountll(start & upto));
+        int32_t b = own + (int32_t)__builtin_popcountll(start & upto);
+        unite(x, other + below + __builtin_popcountll(*left & (upto << 1 | 1)), b,
+              root_of(x->parent, b));
     }
 }
 

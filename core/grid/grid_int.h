@@ -168,7 +168,7 @@ typedef struct gx_grid_piece {
     int64_t ld;    /* ... columns so far apart                               */
     double value;  /* the result of a NUMBER                                 */
     int32_t *work; /* GX_GRID_WORK(rows * cols) numbers, undefined           */
-    void *runs;    /* of labels: gx_runs_lay_out()                           */
+    void *runs;    /* of labels: as much as gx_runs_lay_out() says           */
 } gx_grid_piece;
 
 typedef gx_code (*gx_grid_kernel)(gx_grid_piece *p, gx_err *err);
@@ -183,10 +183,7 @@ static inline bool gx_grid_goes_on(const gx_grid_piece *p)
 /* The box of a mask; empty where that is. */
 gx_grid_window gx_grid_window_of(const int32_t *m, int64_t rows, int64_t cols);
 
-/* Labels; the bytes of p->runs for any grid of the units. */
 gx_code gx_grid_labelled(gx_grid_piece *p, gx_err *err);
-size_t gx_grid_labelled_bytes(const gx_grid_units *units, int64_t cols);
-
 #define GX_GRID_KERNELS(KERNEL)                                                                    \
     KERNEL(partition)                                                                              \
     KERNEL(sizes)                                                                                  \

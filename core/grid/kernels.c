@@ -151,14 +151,6 @@ gx_code gx_grid_labelled(gx_grid_piece *p, gx_err *err)
     return GX_OK;
 }
 
-/* A grid has no more cells and columns than a unit, but may have fewer rows: words of few bits. */
-size_t gx_grid_labelled_bytes(const gx_grid_units *u, int64_t cols)
-{
-    gx_runs runs;
-    const size_t word = 2 * sizeof(uint64_t) + sizeof(int32_t);
-    return gx_runs_lay_out(u->most_rows, cols, NULL, &runs) + (size_t)cols * word;
-}
-
 /* The place of a colour among count ascending ones, which it is one of. */
 static int64_t place_of(const int32_t *colours, int64_t count, int32_t colour)
 {

@@ -624,6 +624,7 @@ static gx_code find_in_unit(void *arg, int64_t unit, gx_pass_thread *thread, voi
     int64_t i0 = u->row[unit], rows = u->row[unit + 1] - i0, cols = f->A->cols;
     char *memory = (char *)work + gx_grid_chunk_bytes(u->most_rows, cols);
     int32_t *wide = (int32_t *)memory;
+    bool is_asked = gx_looks_for_background(f->rule);
     int32_t *colour = part, *label = colour + rows * cols;
     gx_grid_cells lie;
     if (u->grid[unit] == u->grid[unit + 1]) {
@@ -637,7 +638,7 @@ static gx_code find_in_unit(void *arg, int64_t unit, gx_pass_thread *thread, voi
         gx_grid_piece p = {.run = f->run,
                            .rows = place->rows,
                            .cols = place->cols,
-                           .g = gx_grid_take(place, i0, &lie, wide),
+                           .g = is_asked ? gx_grid_take(place, i0, &lie, wide) : NULL,
                            .cells = gx_grid_cells_at(&lie, place->row - i0),
                            .rule = f->rule,
                            .out = label + (place->row - i0),
@@ -684,6 +685,7 @@ gx_code gx_grid_find_objects(gx_run *run, const gx_mat *A, const gx_grid_batch *
     GX_TRY(gx_grid_cut(run, batch, UNIT_CELLS, &f.units));
     double cells = (double)A->rows * (double)A->cols;
     size_t most = (size_t)(f.units.most_rows * A->cols);
+    gx_runs runs;
     f.runs_at = (size_t)(3 * f.units.most_cells + 1 + 15) / 16 * 16 * sizeof(int32_t);
     gx_pass pass = {.sources = &f.A,
                     .source_count = 1,
@@ -691,7 +693,7 @@ gx_code gx_grid_find_objects(gx_run *run, const gx_mat *A, const gx_grid_batch *
                     .bytes = cells * (double)gx_number_bytes(A->number),
                     .flops = 60 * cells,
                     .work_bytes = gx_grid_chunk_bytes(f.units.most_rows, A->cols) + f.runs_at +
-                                  gx_grid_labelled_bytes(&f.units, A->cols),
+                                  gx_runs_lay_out(f.units.most_rows, A->cols, NULL, &runs),
                     .part_bytes = 2 * most * sizeof(int32_t),
                     .work = find_in_unit,
                     .fold = take_unit,

@@ -3,7 +3,7 @@
 **
 ** A unit of the pass is some grids that stand below each other.  A thread reads its rows as
 ** colours, hands each grid to the operation's kernel, and gives the results' rows to the sink.
-** Memory of a thread: five to seven numbers of 32 bits for each cell of a unit, and 8 bytes more
+** Memory of a thread: five to ten numbers of 32 bits for each cell of a unit, and 8 bytes more
 ** where the result is stored.
 */
 #include "grid_int.h"
@@ -154,6 +154,7 @@ static size_t lay_out(const scan *s, char *memory, room *r)
     enum { ALIGNED = 64 };
     bool is_masked = strchr(s->op->kinds, 'M') != NULL;
     bool is_grid = s->op->result != GX_GRID_NUMBER, is_label = s->call->id == GX_GRID_LABEL;
+    gx_runs runs;
     size_t strip = (size_t)(s->units.most_rows * s->cols), cells = (size_t)s->units.most_cells;
     const struct {
         void *place;
@@ -167,7 +168,7 @@ static size_t lay_out(const scan *s, char *memory, room *r)
         {&r->made, is_grid ? cells * sizeof(int32_t) : 0},
         {&r->work, (size_t)GX_GRID_WORK(cells) * sizeof(int32_t)},
         {&r->chunk, gx_grid_chunk_bytes(s->units.most_rows, s->cols)},
-        {&r->runs, is_label ? gx_grid_labelled_bytes(&s->units, s->cols) : 0},
+        {&r->runs, is_label ? gx_runs_lay_out(s->units.most_rows, s->cols, NULL, &runs) : 0},
     };
     size_t used = 0;
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
