@@ -164,8 +164,8 @@ static int64_t place_of(const int32_t *colours, int64_t count, int32_t colour)
 }
 
 /*
-** work holds the label of each colour, behind the colours where they are too far apart.  Colours are
-** counted first: the walk by rows ends when all of them have come.
+** work holds the label of each colour, behind the colours where they are too far apart.  Colours
+** are counted first: the walk by rows ends when all of them have come.
 */
 gx_code gx_grid_partition(gx_grid_piece *p, gx_err *err)
 {
