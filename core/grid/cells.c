@@ -1,8 +1,8 @@
 /*
 ** Batches, and cells in and out of memory: see grid.h, grid_int.h.
 **
-** Matrices lie by columns, grids are worked on by rows: both turns are made in pieces that fit in
-** a core's cache.
+** Grids lie by columns, as matrices do: bytes of a value are worked on where they lie, what has to
+** be converted is so in pieces that fit in a core's cache.
 */
 #include "grid_int.h"
 
@@ -149,18 +149,14 @@ static int64_t chunk_cols(int64_t rows, int64_t cols)
 
 size_t gx_grid_chunk_bytes(int64_t rows, int64_t cols)
 {
-    int64_t numbers = gx_min(rows * cols, gx_max(CHUNK, rows)); // of fewer rows no more
-    return (size_t)numbers * (sizeof(double) + sizeof(int32_t));
+    return (size_t)gx_min(rows * cols, gx_max(CHUNK, rows)) * sizeof(double);
 }
-
-/* Lines of a turn at a time: no more, since lines a power of two apart share a set of the cache. */
-enum { BLOCK = 8 };
 
 /*
 ** count numbers as colours; false: there is one that is none.  A whole number below 2^51 that is
 ** added to 3 2^51 stands in the sum's last bits; of what is none, they are another number.
 */
-#define DEFINE_TURNS(name, real)                                                                   \
+#define DEFINE_COLOURS(name, real)                                                                 \
     static bool colours_##name(const real *from, int64_t count, int32_t *to)                       \
     {                                                                                              \
         int is_good = 1;                                                                           \
@@ -173,88 +169,87 @@ enum { BLOCK = 8 };
         }                                                                                          \
         return is_good;                                                                            \
     }                                                                                              \
-    static void numbers_##name(const int32_t *from, int64_t m, int64_t n, int64_t cols,            \
-                               bool is_unsigned, real *to)                                         \
+    static void numbers_##name(const int32_t *from, int64_t count, bool is_unsigned, real *to)     \
     {                                                                                              \
-        for (int64_t i0 = 0; i0 < m; i0 += BLOCK) {                                                \
-            for (int64_t j = 0; j < n; j++) {                                                      \
-                for (int64_t i = i0; i < gx_min(i0 + BLOCK, m); i++) {                             \
-                    int32_t x = from[i * cols + j];                                                \
-                    to[i + j * m] = is_unsigned ? (real)(uint32_t)x : (real)x;                     \
-                }                                                                                  \
-            }                                                                                      \
+        for (int64_t k = 0; k < count && is_unsigned; k++) {                                       \
+            to[k] = (real)(uint32_t)from[k];                                                       \
+        }                                                                                          \
+        for (int64_t k = 0; k < count && !is_unsigned; k++) {                                      \
+            to[k] = (real)from[k];                                                                 \
         }                                                                                          \
     }
 
-DEFINE_TURNS(f64, double)
-DEFINE_TURNS(f32, float)
+DEFINE_COLOURS(f64, double)
+DEFINE_COLOURS(f32, float)
 
-/* m x n colours by columns to rows that are cols apart. */
-#define DEFINE_SPREAD(name, type)                                                                  \
-    static void spread_##name(const type *from, int64_t m, int64_t n, int64_t cols, int32_t *to)   \
-    {                                                                                              \
-        for (int64_t j0 = 0; j0 < n; j0 += BLOCK) {                                                \
-            for (int64_t i = 0; i < m; i++) {                                                      \
-                for (int64_t j = j0; j < gx_min(j0 + BLOCK, n); j++) {                             \
-                    to[i * cols + j] = from[i + j * m];                                            \
-                }                                                                                  \
-            }                                                                                      \
-        }                                                                                          \
-    }
-
-DEFINE_SPREAD(u8, uint8_t)
-DEFINE_SPREAD(i32, int32_t)
-
-/* GX_ARG names the first one that is no colour. */
-static gx_code refuse(const gx_mat *A, const void *x, int64_t i0, int64_t j0, int64_t m, int64_t n,
-                      gx_err *err)
+/* GX_ARG names the first of the m cells from (i0, j) on that is no colour. */
+static gx_code refuse(const gx_mat *A, const void *x, int64_t i0, int64_t j, int64_t m, gx_err *err)
 {
-    for (int64_t k = 0; k < m * n; k++) {
-        int64_t i = k / n, j = k % n;
-        double value = gx_number_is_double(A->number) ? ((const double *)x)[i + j * m]
-                                                      : ((const float *)x)[i + j * m];
+    for (int64_t i = 0; i < m; i++) {
+        double value =
+            gx_number_is_double(A->number) ? ((const double *)x)[i] : ((const float *)x)[i];
         if (!(fabs(value) < 0x1p31) || floor(value) != value) {
             return gx_fail(err, GX_ARG,
                            "%s has %.17g at (%lld, %lld): a colour is a whole number of 32 bits",
-                           A->label, value, (long long)(i0 + i), (long long)(j0 + j));
+                           A->label, value, (long long)(i0 + i), (long long)j);
         }
     }
     return GX_OK;
 }
 
-/* The same of rows in one row of tiles: a tile is read from its beginning to its end. */
+/* Rows in one row of tiles, which are read from their beginning to their end; ld: of room. */
 static gx_code read_band(gx_pass_thread *thread, const gx_mat *A, int64_t i0, int64_t m,
-                         int64_t most, void *chunk, int32_t *to, gx_err *err)
+                         void *chunk, int32_t *room, int64_t ld, gx_err *err)
 {
-    bool are_bytes = gx_mat_narrow(A, A->number) == GX_DTYPE_U8;
-    gx_dtype as = are_bytes ? GX_DTYPE_U8 : gx_dtype_of(A->number);
-    int32_t *whole = (int32_t *)((double *)chunk + m * most);
-    for (int64_t j = 0; j < A->cols; j += most) {
-        int64_t n = gx_min(most, A->cols - j);
-        GX_TRY(gx_pass_read_as(thread, A, i0, j, m, n, as, chunk, m, err));
-        if (are_bytes) {
-            spread_u8(chunk, m, n, A->cols, to + j);
-            continue;
+    int64_t most = chunk_cols(m, A->cols), step;
+    for (int64_t j0 = 0; j0 < A->cols; j0 += most) {
+        int64_t n = gx_min(most, A->cols - j0);
+        const void *from;
+        GX_TRY(gx_pass_take(thread, A, i0, j0, m, n, gx_dtype_of(A->number), chunk, &from, &step,
+                            err));
+        for (int64_t j = 0; j < n; j++) {
+            const void *x = gx_at(from, A->number, step, 0, j);
+            int32_t *to = room + (j0 + j) * ld;
+            if (!(gx_number_is_double(A->number) ? colours_f64(x, m, to) : colours_f32(x, m, to))) {
+                return refuse(A, x, i0, j0 + j, m, err);
+            }
         }
-        bool is_good = gx_number_is_double(A->number) ? colours_f64(chunk, m * n, whole)
-                                                      : colours_f32(chunk, m * n, whole);
-        if (!is_good) {
-            return refuse(A, chunk, i0, j, m, n, err);
-        }
-        spread_i32(whole, m, n, A->cols, to + j);
     }
     return GX_OK;
 }
 
 gx_code gx_grid_read(gx_pass_thread *thread, const gx_mat *A, int64_t i0, int64_t m, void *chunk,
-                     int32_t *to, gx_err *err)
+                     int32_t *room, gx_grid_cells *cells, gx_err *err)
 {
-    int64_t most = chunk_cols(m, A->cols), height = gx_max(1, A->tile_rows);
+    int64_t height = gx_max(1, A->tile_rows);
+    *cells = (gx_grid_cells){.at = room, .ld = m, .end = room + m * A->cols};
+    if (gx_mat_narrow(A, A->number) == GX_DTYPE_U8) {
+        cells->are_bytes = true;
+        GX_TRY(gx_pass_take(thread, A, i0, 0, m, A->cols, GX_DTYPE_U8, room, &cells->at, &cells->ld,
+                            err));
+        cells->end = (const char *)cells->at + (A->cols - 1) * cells->ld + m;
+        return GX_OK;
+    }
     for (int64_t i = i0, rows; i < i0 + m; i += rows) {
         rows = gx_min(i0 + m, (i / height + 1) * height) - i;
-        GX_TRY(read_band(thread, A, i, rows, most, chunk, to + (i - i0) * A->cols, err));
+        GX_TRY(read_band(thread, A, i, rows, chunk, room + (i - i0), m, err));
     }
     return GX_OK;
+}
+
+void gx_grid_colours(const gx_grid_cells *cells, int64_t rows, int64_t cols, int32_t *to,
+                     int64_t ld)
+{
+    for (int64_t j = 0; j < cols; j++, to += ld) {
+        const uint8_t *bytes = (const uint8_t *)cells->at + j * cells->ld;
+        const int32_t *colours = (const int32_t *)cells->at + j * cells->ld;
+        for (int64_t i = 0; i < rows && cells->are_bytes; i++) {
+            to[i] = bytes[i];
+        }
+        if (!cells->are_bytes) {
+            memcpy(to, colours, (size_t)rows * sizeof *to);
+        }
+    }
 }
 
 typedef struct load_scan {
@@ -267,10 +262,13 @@ static gx_code load_strip(void *arg, int64_t unit, gx_pass_thread *thread, void 
                           gx_err *err)
 {
     const load_scan *s = arg;
-    int64_t i = unit * s->strip;
+    int64_t i = unit * s->strip, m = gx_min(s->strip, s->A->rows - i);
+    char *chunk = (char *)work + (size_t)(s->strip * s->A->cols) * sizeof(int32_t);
+    gx_grid_cells cells;
     (void)part;
-    return gx_grid_read(thread, s->A, i, gx_min(s->strip, s->A->rows - i), work,
-                        s->to + i * s->A->cols, err);
+    GX_TRY(gx_grid_read(thread, s->A, i, m, chunk, work, &cells, err));
+    gx_grid_colours(&cells, m, s->A->cols, s->to + i, s->A->rows);
+    return GX_OK;
 }
 
 int32_t *gx_grid_load(gx_run *run, const gx_mat *A)
@@ -295,7 +293,8 @@ int32_t *gx_grid_load(gx_run *run, const gx_mat *A)
                     .units = gx_ceil_div(A->rows, s.strip),
                     .bytes = (double)bytes,
                     .flops = (double)bytes,
-                    .work_bytes = gx_grid_chunk_bytes(s.strip, A->cols),
+                    .work_bytes = (size_t)(s.strip * A->cols) * sizeof(int32_t) +
+                                  gx_grid_chunk_bytes(s.strip, A->cols),
                     .work = load_strip,
                     .arg = &s};
     if (gx_pass_run(run, &pass) != GX_OK) {
@@ -307,19 +306,7 @@ int32_t *gx_grid_load(gx_run *run, const gx_mat *A)
 
 // Writing -----------------------------------------------------------------------------------------
 
-/* m x n labels by rows to a matrix of theirs, ld apart. */
-static void labels_u32(const int32_t *from, int64_t m, int64_t n, uint32_t *to, int64_t ld)
-{
-    for (int64_t i0 = 0; i0 < m; i0 += BLOCK) {
-        for (int64_t j = 0; j < n; j++) {
-            for (int64_t i = i0; i < gx_min(i0 + BLOCK, m); i++) {
-                to[i + j * ld] = (uint32_t)from[i * n + j];
-            }
-        }
-    }
-}
-
-uint32_t *gx_grid_labels_in(const gx_grid_out *out)
+int32_t *gx_grid_labels_in(const gx_grid_out *out)
 {
     const gx_sink *sink = out->sink;
     bool is_there = !sink->is_stored && sink->narrow != NULL && sink->dtype == GX_DTYPE_U32;
@@ -332,18 +319,20 @@ gx_code gx_grid_give(const gx_grid_out *out, int64_t i0, int64_t m, const int32_
     gx_sink *sink = out->sink;
     bool is_direct = gx_grid_is_direct(out), is_double = gx_number_is_double(sink->number);
     int64_t most = chunk_cols(m, sink->cols);
-    uint32_t *labels = gx_grid_labels_in(out);
+    int32_t *labels = gx_grid_labels_in(out);
     if (labels != NULL) {
-        labels_u32(cells, m, sink->cols, labels + i0, sink->rows);
+        for (int64_t j = 0; j < sink->cols; j++) {
+            memcpy(labels + i0 + j * sink->rows, cells + j * m, (size_t)m * sizeof *cells);
+        }
         return GX_OK;
     }
     for (int64_t j = 0; j < sink->cols; j += most) {
         int64_t n = gx_min(most, sink->cols - j);
         void *to = is_direct ? chunk : gx_at(part, sink->number, m, 0, j);
         if (is_double) {
-            numbers_f64(cells + j, m, n, sink->cols, out->is_unsigned, to);
+            numbers_f64(cells + j * m, m * n, out->is_unsigned, to);
         } else {
-            numbers_f32(cells + j, m, n, sink->cols, out->is_unsigned, to);
+            numbers_f32(cells + j * m, m * n, out->is_unsigned, to);
         }
         if (is_direct) {
             GX_TRY(gx_sink_write(sink, i0, j, m, n, to, m, err));
@@ -438,24 +427,29 @@ gx_code gx_grid_cut(gx_run *run, const gx_grid_batch *batch, int64_t cells, gx_g
     return GX_OK;
 }
 
-int32_t *gx_grid_take(const gx_grid_place *p, int64_t i0, int64_t cols, int32_t *rows,
-                      int32_t *room)
+gx_grid_cells gx_grid_cells_at(const gx_grid_cells *cells, int64_t i)
 {
-    int32_t *from = rows + (p->row - i0) * cols;
-    if (p->cols == cols) {
-        return from;
+    gx_grid_cells from = *cells;
+    from.at = (const char *)from.at + i * (from.are_bytes ? 1 : (int64_t)sizeof(int32_t));
+    return from;
+}
+
+const int32_t *gx_grid_take(const gx_grid_place *p, int64_t i0, const gx_grid_cells *cells,
+                            int32_t *room)
+{
+    gx_grid_cells own = gx_grid_cells_at(cells, p->row - i0);
+    if (own.ld == p->rows && !own.are_bytes) {
+        return own.at;
     }
-    for (int64_t i = 0; i < p->rows; i++) {
-        memcpy(room + i * p->cols, from + i * cols, (size_t)p->cols * sizeof *room);
-    }
+    gx_grid_colours(&own, p->rows, p->cols, room, p->rows);
     return room;
 }
 
-void gx_grid_return(const gx_grid_place *p, int64_t i0, int64_t cols, const int32_t *grid,
-                    int32_t *rows)
+void gx_grid_return(const gx_grid_place *p, int64_t i0, int64_t rows, const int32_t *grid,
+                    int32_t *unit)
 {
-    int32_t *to = rows + (p->row - i0) * cols;
-    for (int64_t i = 0; i < p->rows && to != grid; i++) {
-        memcpy(to + i * cols, grid + i * p->cols, (size_t)p->cols * sizeof *to);
+    int32_t *to = unit + (p->row - i0);
+    for (int64_t j = 0; j < p->cols && to != grid; j++) {
+        memcpy(to + j * rows, grid + j * p->rows, (size_t)p->rows * sizeof *to);
     }
 }

@@ -1,15 +1,28 @@
 /*
 ** Connected components of one grid in memory: see grid_int.h.
 **
-** One scan by rows gives each run of equal cells a label, and joins it with the runs above that it
-** touches (union-find; the smaller label is the root).  Which cells equal their neighbours is found
-** for 64 of them at a time, as bits: what has to be joined are then the few bits where two runs
-** begin to touch (He, Chao and Suzuki, A run-based two-scan labeling algorithm, 2008).  Labels
-** ascend with the first cells of runs, so roots do, and a last walk numbers the components.
+** Columns, as which matrices lie, are cut into runs of equal cells; runs of neighbouring columns
+** that touch are joined (union-find; the root is the run with the earlier first cell, row by row).
+** Which cells equal their neighbours is found for 64 of them at a time, as bits: what has to be
+** joined are then the few bits where two runs begin to touch (He, Chao and Suzuki, A run-based
+** two-scan labeling algorithm, 2008).  A root begins in the row where its component does; so
+** components are numbered row by row by counting those of each row, and runs that begin in the same
+** row are met in the order of their columns.
 */
 #include "grid_int.h"
 
 #include <string.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#define ON_AVX2 __attribute__((target("avx2,bmi,popcnt"), noinline))
+#endif
+
+enum { WORD = 64, LANES = 8 };
+
+bool gx_looks_for_background(const gx_label_rule *rule)
+{
+    return rule->by == GX_BY_NOT_BACKGROUND || rule->by == GX_BY_COLOUR_NOT_BACKGROUND;
+}
 
 gx_component_rule gx_component_rule_of(const gx_label_rule *rule, int32_t most_frequent)
 {
@@ -24,205 +37,367 @@ gx_component_rule gx_component_rule_of(const gx_label_rule *rule, int32_t most_f
                                                         : most_frequent};
 }
 
+size_t gx_runs_lay_out(int64_t rows, int64_t cols, void *memory, gx_runs *x)
+{
+    enum { ALIGNED = 64 };
+    *x = (gx_runs){.rows = rows, .cols = cols, .words = gx_ceil_div(rows, WORD)};
+    const size_t words = (size_t)(x->words * cols), runs = (size_t)(rows * cols);
+    const struct {
+        void *place;
+        size_t bytes;
+    } parts[] = {
+        {&x->start, words * sizeof(uint64_t)},
+        {&x->object, words * sizeof(uint64_t)},
+        {&x->before, (words + 1) * sizeof(int32_t)},
+        {&x->parent, (runs + LANES) * sizeof(int32_t)},
+        {&x->row, (runs + LANES) * sizeof(int32_t)},
+        {&x->label, (runs + 2 * LANES) * sizeof(int32_t)},
+        {&x->top, (size_t)(x->words + 1) * sizeof(uint64_t)},
+        {&x->first, (size_t)(rows + 1) * sizeof(int32_t)},
+    };
+    size_t used = 0;
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
+        char *at = memory == NULL ? NULL : (char *)memory + used;
+        memcpy(parts[k].place, &at, sizeof at);
+        used += (parts[k].bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
+    }
+    if (memory != NULL) {
+        x->label += LANES;
+        memset(x->top, 0, (size_t)(x->words + 1) * sizeof *x->top);
+        x->top[0] = 1;
+    }
+    return used;
+}
+
+// Trees -------------------------------------------------------------------------------------------
+
+/* Most runs are a root's or one themselves: a branch that is seldom taken. */
 static inline int32_t root_of(int32_t *parent, int32_t x)
 {
-    while (parent[x] != x) {
-        parent[x] = parent[parent[x]];
-        x = parent[x];
+    int32_t up = parent[x];
+    while (parent[up] != up) {
+        parent[x] = parent[up];
+        x = parent[up];
+        up = parent[x];
     }
-    return x;
+    return up;
 }
-
-static inline int32_t unite(int32_t *parent, int32_t a, int32_t b)
-{
-    if (a == b) {
-        return a;
-    }
-    a = root_of(parent, a);
-    b = root_of(parent, b);
-    int32_t root = a < b ? a : b;
-    parent[a] = parent[b] = root;
-    return root;
-}
-
-// Bits of a row -----------------------------------------------------------------------------------
-
-enum { WORD = 64 };
-
-/* Bit k: byte k of eight that are 0 or 1. */
-static inline uint64_t pack(const uint8_t bytes[8])
-{
-    uint64_t eight; // byte k goes to bit 56 + k: times 2^(56 - 7 k)
-    memcpy(&eight, bytes, sizeof eight);
-    return (eight * 0x0102040810204080u) >> 56;
-}
-
-/* The test of n <= WORD cells as bits: bit k of cell k. */
-#define DEFINE_BITS(name, parameters, test)                                                        \
-    static inline uint64_t name parameters                                                         \
-    {                                                                                              \
-        uint64_t bits = 0;                                                                         \
-        int64_t k = 0;                                                                             \
-        for (; k + 8 <= n; k += 8) {                                                               \
-            uint8_t is[8];                                                                         \
-            for (int l = 0; l < 8; l++) {                                                          \
-                is[l] = test(k + l);                                                               \
-            }                                                                                      \
-            bits |= pack(is) << k;                                                                 \
-        }                                                                                          \
-        for (; k < n; k++) {                                                                       \
-            bits |= (uint64_t)(test(k)) << k;                                                      \
-        }                                                                                          \
-        return bits;                                                                               \
-    }
-
-#define IS_EQUAL(k) (a[k] == b[k])
-#define IS_OBJECT(k) (x[k] != background)
-DEFINE_BITS(equal_bits, (const int32_t *a, const int32_t *b, int64_t n), IS_EQUAL)
-DEFINE_BITS(object_bits, (int32_t background, const int32_t *x, int64_t n), IS_OBJECT)
 
 /*
-** Up to WORD cells of a row, from column j on.  Bits of cells outside the grid are 0.
-**   goes_on      equal to the cell before it       goes_on_up  the same of the row above
-**   is_object    not of the background
-**   is_up        an object, equal to the cell above it
-**   is_up_left, is_up_right   to the cells beside that
+** The root of run a and of b, whose root is s.  No branch on what is not known beforehand: one root
+** is joined with itself, too.
 */
-typedef struct word {
-    int64_t j, n;
-    uint64_t goes_on, goes_on_up, is_object, is_up, is_up_left, is_up_right;
-} word;
-
-/* Objects alone: whatever is not of the background is equal. */
-static inline word look_at_objects(bool is_first, int32_t background, const int32_t *row,
-                                   int64_t cols, word w)
+static inline int32_t unite(const gx_runs *x, int32_t a, int32_t b, int32_t s)
 {
-    const int32_t *x = row + w.j, *up = x - cols;
-    bool is_edge = w.j == 0, is_last = w.j + w.n == cols;
-    uint64_t before = w.is_object << 1 | (!is_edge && x[-1] != background);
-    uint64_t all = w.n == WORD ? UINT64_MAX : ((uint64_t)1 << w.n) - 1;
-    w.goes_on = ~(w.is_object ^ before) & ~(uint64_t)is_edge & all;
-    if (!is_first) {
-        uint64_t above = object_bits(background, up, w.n);
-        before = above << 1 | (!is_edge && up[-1] != background);
-        w.goes_on_up = ~(above ^ before) & ~(uint64_t)is_edge;
-        w.is_up = w.is_object & above;
-        w.is_up_left = w.is_object & before;
-        w.is_up_right = w.is_object &
-                        (above >> 1 | (uint64_t)(!is_last && up[w.n] != background) << (WORD - 1));
-    }
-    return w;
+    int32_t r = root_of(x->parent, a);
+    int64_t of_r = ((int64_t)x->row[r] << 32) + r, of_s = ((int64_t)x->row[s] << 32) + s;
+    int32_t first = (int32_t)(uint32_t)gx_min(of_r, of_s), other = r ^ s ^ first;
+    x->parent[other] = x->parent[b] = first;
+    return first;
 }
 
-static inline __attribute__((always_inline)) word look_at(const gx_component_rule *rule,
-                                                          bool is_eight, bool is_first,
-                                                          const int32_t *row, int64_t cols,
-                                                          int64_t j)
-{
-    word w = {.j = j, .n = gx_min(WORD, cols - j)};
-    const int32_t *x = row + j, *up = x - cols;
-    int64_t edge = j == 0; // of which there is no cell before
-    w.is_object = object_bits(rule->background, x, w.n);
-    if (!rule->is_of_colour) {
-        return look_at_objects(is_first, rule->background, row, cols, w);
-    }
-    w.goes_on = equal_bits(x + edge, x + edge - 1, w.n - edge) << edge;
-    if (!is_first) {
-        w.goes_on_up = equal_bits(up + edge, up + edge - 1, w.n - edge) << edge;
-        w.is_up = equal_bits(x, up, w.n) & w.is_object;
-    }
-    if (!is_first && is_eight) {
-        int64_t last = w.j + w.n == cols;
-        w.is_up_left = equal_bits(x + edge, up + edge - 1, w.n - edge) << edge & w.is_object;
-        w.is_up_right = equal_bits(x, up + 1, w.n - last) & w.is_object;
-    }
-    return w;
-}
+// Bits of a column --------------------------------------------------------------------------------
 
-/* Each run of equal cells of an object gets a label: run, and those after it. */
-static inline int32_t label_runs(const word *w, const int32_t *row, int32_t background, int32_t run,
-                                 int32_t *label)
+/* Bit k: are cells a[k] and b[k] equal? */
+static inline uint64_t equal_bits(bool are_bytes, const void *a, const void *b)
 {
-    int64_t j = w->j;
-    if (w->goes_on == UINT64_MAX) { // all of them are of the run before
-        for (int k = 0; k < WORD; k++) {
-            label[j + k] = label[j - 1];
+    uint64_t bits = 0;
+#ifdef __SSE2__
+    const __m128i *x = a, *y = b;
+    for (int k = 0; k < WORD / 16; k++) {
+        __m128i is = _mm_setzero_si128(), quarter[4];
+        if (are_bytes) {
+            is = _mm_cmpeq_epi8(_mm_loadu_si128(x + k), _mm_loadu_si128(y + k));
+        } else {
+            for (int l = 0; l < 4; l++) {
+                quarter[l] =
+                    _mm_cmpeq_epi32(_mm_loadu_si128(x + 4 * k + l), _mm_loadu_si128(y + 4 * k + l));
+            }
+            is = _mm_packs_epi16(_mm_packs_epi32(quarter[0], quarter[1]),
+                                 _mm_packs_epi32(quarter[2], quarter[3]));
         }
-        return run;
+        bits |= (uint64_t)(uint32_t)_mm_movemask_epi8(is) << 16 * k;
     }
-    for (int64_t k = 0; k < w->n; k++) {
-        int32_t is_object = row[j + k] != background;
-        run += is_object & ~(int32_t)(w->goes_on >> k);
-        label[j + k] = run & -is_object;
+#else
+    const uint8_t *x = a, *y = b;
+    const int32_t *u = a, *v = b;
+    for (int k = 0; k < WORD; k++) {
+        bits |= (uint64_t)(are_bytes ? x[k] == y[k] : u[k] == v[k]) << k;
     }
-    return run;
+#endif
+    return bits;
 }
 
-/* Runs that touch those of the row above: each pair at the first of the cells that touch. */
-static inline __attribute__((always_inline)) void join(bool is_eight, const word *w, bool was_up,
-                                                       const int32_t *up_label,
-                                                       const int32_t *label, int32_t *parent)
+/* Where a column's words are looked at: in place, or copies where a load would leave the matrix. */
+typedef struct reader {
+    const gx_grid_cells *cells;
+    int64_t size; /* bytes of a cell */
+    bool has_background;
+    char background[WORD * sizeof(int32_t)];
+    char copy[2][2][(WORD + 2) * sizeof(int32_t)]; /* of odd columns, of the first word */
+} reader;
+
+static inline bool is_copied(const reader *r, const char *at, int64_t j, int64_t w)
 {
-    uint64_t before = w->is_up << 1 | was_up; // the cell before touches the one above it
-    uint64_t bits = w->is_up & ~(before & w->goes_on & w->goes_on_up);
-    for (; bits != 0; bits &= bits - 1) {
-        int64_t j = w->j + __builtin_ctzll(bits);
-        unite(parent, up_label[j], label[j]);
+    return (const char *)r->cells->end - at < (WORD + 1) * r->size || (w == 0 && j == 0);
+}
+
+/* Word w of column j, with the cells before and behind it that there are; is_new: to be copied. */
+static inline const char *cells_at(reader *r, const gx_runs *x, int64_t j, int64_t w, bool is_new)
+{
+    const char *at = (const char *)r->cells->at + (j * r->cells->ld + w * WORD) * r->size;
+    if (!is_copied(r, at, j, w)) {
+        return at;
+    }
+    char *copy = r->copy[j & 1][w == 0];
+    int64_t front = w > 0, count = gx_min(WORD + 1, x->rows - w * WORD) + front;
+    if (is_new) {
+        memcpy(copy + (1 - front) * r->size, at - front * r->size, (size_t)(count * r->size));
+    }
+    return copy + r->size;
+}
+
+/* Bits of cells that are of objects and touch, in the column before, the cell beside them ... */
+typedef struct touch {
+    uint64_t left, up_left, down_left;
+} touch;
+
+/* Fills in the word's start and object. */
+static inline __attribute__((always_inline)) touch look_at(const gx_component_rule *rule,
+                                                           bool are_bytes, bool is_eight, reader *r,
+                                                           gx_runs *x, int64_t j, int64_t w)
+{
+    uint64_t *object = x->object + j * x->words + w, *start = x->start + j * x->words + w;
+    const uint64_t *left = object - x->words; // of the column before
+    enum { AHEAD = 8 };
+    int64_t n = x->rows - w * WORD;
+    uint64_t all = n >= WORD ? UINT64_MAX : ((uint64_t)1 << n) - 1;
+    uint64_t later = ~x->top[w]; // there is a cell above
+    uint64_t earlier = ~(x->top[w] >> 1 | (n > WORD ? x->top[w + 1] << (WORD - 1) : 0)) &
+                       (n > WORD ? UINT64_MAX : all >> 1); // there is one below
+    const char *at = cells_at(r, x, j, w, true);
+    touch t = {0, 0, 0};
+    if (j + AHEAD < x->cols) { // a word of bytes is a line of the cache
+        __builtin_prefetch((const char *)r->cells->at +
+                           ((j + AHEAD) * r->cells->ld + w * WORD) * r->size);
+    }
+    *object = r->has_background ? all & ~equal_bits(are_bytes, at, r->background) : all;
+    if (!rule->is_of_colour) {
+        *start = *object & ~((*object << 1 | (w > 0 ? object[-1] >> (WORD - 1) : 0)) & later);
+    } else {
+        *start = *object & ~(equal_bits(are_bytes, at, at - r->size) & later);
+    }
+    if (j > 0 && !rule->is_of_colour) {
+        t.left = *object & *left;
+        t.up_left = *object & (*left << 1 | (w > 0 ? left[-1] >> (WORD - 1) : 0)) & later;
+        t.down_left = *object & (*left >> 1 | (n > WORD ? left[1] << (WORD - 1) : 0)) & earlier;
+    } else if (j > 0) {
+        const char *beside = cells_at(r, x, j - 1, w, false);
+        t.left = *object & equal_bits(are_bytes, at, beside);
+        t.up_left = !is_eight ? 0 : *object & equal_bits(are_bytes, at, beside - r->size) & later;
+        t.down_left =
+            !is_eight ? 0 : *object & equal_bits(are_bytes, at, beside + r->size) & earlier;
+    }
+    return t;
+}
+
+/*
+** Joins runs that touch those of the column before, each pair at the first cells that touch.
+** was_left: the cell above the word touches the one beside it.
+*/
+static inline __attribute__((always_inline)) void join(bool is_eight, const gx_runs *x, int64_t at,
+                                                       bool has_next, touch t, bool was_left)
+{
+    const uint64_t start = x->start[at], *left = x->start + at - x->words;
+    const int32_t own = x->before[at] - 1, other = x->before[at - x->words] - 1;
+    uint64_t before = t.left << 1 | was_left, upto;
+    int32_t last = own, root = own < 0 ? 0 : root_of(x->parent, own);
+    for (uint64_t bits = t.left & ~(before & ~start & ~*left); bits != 0; bits &= bits - 1) {
+        upto = bits ^ (bits - 1);
+        int32_t b = own + (int32_t)__builtin_popcountll(start & upto);
+        root = b == last ? root : b; // a run that begins here is its own
+        root = unite(x, other + __builtin_popcountll(*left & upto), b, root);
+        last = b;
     }
     if (!is_eight) {
         return;
     }
-    bits = w->is_up_left & ~(w->is_up & w->goes_on_up) & ~(before & w->goes_on);
+    uint64_t bits = t.up_left & ~(t.left & ~*left) & ~(before & ~start);
     for (; bits != 0; bits &= bits - 1) {
-        int64_t j = w->j + __builtin_ctzll(bits);
-        unite(parent, up_label[j - 1], label[j]);
+        upto = bits ^ (bits - 1);
+        int32_t b = own + (int32_t)__builtin_popcountll(start & upto);
+        unite(x, other + __builtin_popcountll(*left & upto >> 1), b, root_of(x->parent, b));
     }
-    bits = w->is_up_right & ~(w->is_up & w->goes_on_up >> 1);
+    uint64_t next = has_next ? left[1] & 1 : 0;
+    bits = t.down_left & ~(t.left & ~(*left >> 1 | next << (WORD - 1))) &
+           ~(t.left >> 1 & ~(start >> 1));
     for (; bits != 0; bits &= bits - 1) {
-        int64_t j = w->j + __builtin_ctzll(bits);
-        unite(parent, up_label[j + 1], label[j]);
+        upto = bits ^ (bits - 1);
+        int32_t below = upto == UINT64_MAX ? (int32_t)next : 0;
+        int32_t b = own + (int32_t)__builtin_popcountll(start & upto);
+        unite(x, other + below + __builtin_popcountll(*left & (upto << 1 | 1)), b,
+              root_of(x->parent, b));
     }
 }
 
-/* The first label that no run has. */
-static inline __attribute__((always_inline)) int32_t scan(const gx_component_rule *rule,
-                                                          bool is_eight, const int32_t *g,
-                                                          int64_t rows, int64_t cols,
-                                                          int32_t *label, int32_t *parent)
+/* Eight runs at a time, the last of which are none: how many there are is not known beforehand. */
+static inline __attribute__((always_inline)) int32_t begin_runs(const gx_runs *x, uint64_t start,
+                                                                int64_t row, int32_t count)
 {
-    int32_t run = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        const int32_t *row = g + i * cols;
-        int32_t *own = label + i * cols;
-        bool was_up = false;
-        for (int64_t j = 0; j < cols; j += WORD) {
-            word w = look_at(rule, is_eight, i == 0, row, cols, j);
-            int32_t first = run + 1;
-            run = label_runs(&w, row, rule->background, run, own);
-            for (int32_t l = first; l <= run; l++) {
-                parent[l] = l;
-            }
-            if (i > 0) {
-                join(is_eight, &w, was_up, own - cols, own, parent);
-            }
-            was_up = w.is_up >> (WORD - 1);
+    const int32_t end = count + (int32_t)__builtin_popcountll(start);
+    for (; count < end; count += LANES) {
+        for (int32_t k = count; k < count + LANES; k++) {
+            x->parent[k] = k;
+            x->row[k] = (int32_t)row + __builtin_ctzll(start | (uint64_t)1 << (WORD - 1));
+            start &= start - 1;
         }
     }
-    return run + 1;
+    return end;
 }
 
-int32_t gx_grid_components(const gx_component_rule *rule, const int32_t *g, int64_t rows,
-                           int64_t cols, int32_t *label, int32_t *parent)
+static inline __attribute__((always_inline)) int32_t
+scan(const gx_component_rule *rule, bool are_bytes, bool is_eight, reader *r, gx_runs *x)
 {
     int32_t count = 0;
-    int32_t next = rule->is_eight ? scan(rule, true, g, rows, cols, label, parent)
-                                  : scan(rule, false, g, rows, cols, label, parent);
-    parent[0] = 0;
-    for (int32_t l = 1; l < next; l++) { // a parent is smaller, and has its number already
-        parent[l] = parent[l] == l ? ++count : parent[parent[l]];
+    for (int64_t j = 0; j < x->cols; j++) {
+        bool was_left = false;
+        for (int64_t w = 0; w < x->words; w++) {
+            int64_t at = j * x->words + w;
+            touch t = look_at(rule, are_bytes, is_eight, r, x, j, w);
+            x->before[at] = count;
+            count = begin_runs(x, x->start[at], w * WORD, count);
+            if (j > 0) {
+                join(is_eight, x, at, w + 1 < x->words, t, was_left);
+            }
+            was_left = t.left >> (WORD - 1);
+        }
     }
-    for (int64_t k = 0; k < rows * cols; k++) {
-        label[k] = parent[label[k]];
-    }
+    x->before[x->words * x->cols] = count;
     return count;
+}
+
+/* Numbers of components, and the labels of runs; how many components there are. */
+static inline __attribute__((always_inline)) int32_t number(gx_runs *x, int32_t count)
+{
+    memset(x->first, 0, (size_t)(x->rows + 1) * sizeof *x->first);
+    for (int32_t k = 0; k < count; k++) {
+        x->first[x->row[k] + 1] += x->parent[k] == k;
+    }
+    for (int64_t i = 1; i <= x->rows; i++) {
+        bool is_top = (x->top[i / WORD] >> i % WORD & 1) != 0;
+        x->first[i] = is_top ? 0 : x->first[i] + x->first[i - 1];
+    }
+    for (int32_t k = 0; k < count; k++) {
+        int32_t *next = x->first + x->row[k];
+        *next += x->parent[k] == k;
+        x->row[k] = *next;
+    }
+    for (int32_t k = 0; k < count; k++) {
+        x->label[k] = x->row[root_of(x->parent, k)];
+    }
+    return x->first[x->rows];
+}
+
+static inline __attribute__((always_inline)) int32_t find(const gx_component_rule *rule, reader *r,
+                                                          gx_runs *x)
+{
+    bool are_bytes = r->cells->are_bytes;
+    int32_t count = are_bytes && rule->is_eight ? scan(rule, true, true, r, x)
+                    : are_bytes                 ? scan(rule, true, false, r, x)
+                    : rule->is_eight            ? scan(rule, false, true, r, x)
+                                                : scan(rule, false, false, r, x);
+    return number(x, count);
+}
+
+#ifdef __x86_64__
+static ON_AVX2 int32_t find_avx2(const gx_component_rule *rule, reader *r, gx_runs *x)
+{
+    return find(rule, r, x);
+}
+#endif
+
+static bool has_avx2(void)
+{
+#ifdef __x86_64__
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi");
+#else
+    return false;
+#endif
+}
+
+int32_t gx_runs_find(const gx_component_rule *rule, const gx_grid_cells *cells, gx_runs *x)
+{
+    reader r = {.cells = cells};
+    int32_t colour = rule->background;
+    r.size = cells->are_bytes ? 1 : (int64_t)sizeof(int32_t);
+    r.has_background =
+        cells->are_bytes ? colour >= 0 && colour <= UINT8_MAX : colour != GX_NO_COLOUR;
+    for (int64_t k = 0; k < WORD; k++) {
+        memcpy(r.background + k * r.size,
+               cells->are_bytes ? (void *)&(uint8_t){(uint8_t)colour} : (void *)&colour,
+               (size_t)r.size);
+    }
+#ifdef __x86_64__
+    if (has_avx2()) {
+        return find_avx2(rule, &r, x);
+    }
+#endif
+    return find(rule, &r, x);
+}
+
+// Labels of cells ---------------------------------------------------------------------------------
+
+#ifdef __x86_64__
+/*
+** Of eight cells at a time: a cell's run is as many behind that of the first one as runs begin
+** behind the first one up to it.  The bits are spread to bytes, which a product sums up.
+*/
+static ON_AVX2 void spread_avx2(const gx_runs *x, int64_t j, const int32_t *label, int32_t *to)
+{
+    const uint64_t ONES = 0x0101010101010101, DIAGONAL = 0x8040201008040201;
+    const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    int64_t left = x->rows;
+    for (int64_t w = 0; w < x->words; w++) {
+        uint64_t start = x->start[j * x->words + w], object = x->object[j * x->words + w];
+        for (int k = 0; k < WORD && left > 0; k += LANES, to += LANES, left -= LANES) {
+            uint64_t begin = start >> k & 255, behind = begin & 254;
+            uint64_t bytes = (((behind * ONES & DIAGONAL) + 127 * ONES) >> 7 & ONES) * ONES;
+            __m256i from = _mm256_loadu_si256((const __m256i *)(label + (begin & 1) - 1));
+            __m256i bits = _mm256_set1_epi32((int)(object >> k & 255));
+            __m256i run = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)bytes));
+            __m256i is_object = _mm256_cmpeq_epi32(_mm256_and_si256(bits, lane), lane);
+            from = _mm256_and_si256(_mm256_permutevar8x32_epi32(from, run), is_object);
+            label += __builtin_popcountll(begin);
+            if (left >= LANES) {
+                _mm256_storeu_si256((__m256i *)to, from);
+            } else {
+                __m256i last = _mm256_set1_epi32((1 << (int)left) - 1);
+                last = _mm256_cmpeq_epi32(_mm256_and_si256(last, lane), lane);
+                _mm256_maskstore_epi32(to, last, from);
+            }
+        }
+    }
+}
+#endif
+
+void gx_runs_spread(const gx_runs *x, int64_t j, const int32_t *label, int32_t *to)
+{
+#ifdef __x86_64__
+    if (has_avx2()) {
+        spread_avx2(x, j, label, to);
+        return;
+    }
+#endif
+    for (int64_t i = 0, run = -1; i < x->rows; i++) {
+        int64_t word = j * x->words + i / WORD;
+        run += x->start[word] >> i % WORD & 1;
+        to[i] = (x->object[word] >> i % WORD & 1) != 0 ? label[run] : 0;
+    }
+}
+
+void gx_runs_labels(const gx_runs *x, int32_t *to, int64_t ld)
+{
+    for (int64_t j = 0; j < x->cols; j++) {
+        gx_runs_spread(x, j, x->label + x->before[j * x->words], to + j * ld);
+    }
 }

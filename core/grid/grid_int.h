@@ -1,7 +1,7 @@
 /*
 ** Private to core/grid: reading grids, their components, and the kernels of operations.
 **
-** In here a grid is an array of 32-bit colours by rows, without gaps.
+** In here a grid is an array of 32-bit colours by columns, without gaps.
 */
 #ifndef GX_GRID_INT_H
 #define GX_GRID_INT_H
@@ -17,12 +17,23 @@ static const int32_t GX_NO_COLOUR = INT32_MIN;
 /* Bytes for gx_grid_read() and gx_grid_give() of so many rows, or fewer, to work in. */
 size_t gx_grid_chunk_bytes(int64_t rows, int64_t cols);
 
+/* Rows of a matrix, by columns ld cells apart: bytes, or else colours of 32 bits. */
+typedef struct gx_grid_cells {
+    const void *at, *end; /* what lies before end may be loaded */
+    int64_t ld;
+    bool are_bytes;
+} gx_grid_cells;
+
 /*
-** Rows i0 .. i0 + m - 1 of A as colours, by rows.  GX_ARG names an element that is none.  chunk:
-** gx_grid_chunk_bytes().
+** Rows i0 .. i0 + m - 1 of A: where they lie in memory, or read into room, m * cols colours.
+** GX_ARG names an element that is no colour.  chunk: gx_grid_chunk_bytes().
 */
 gx_code gx_grid_read(gx_pass_thread *thread, const gx_mat *A, int64_t i0, int64_t m, void *chunk,
-                     int32_t *to, gx_err *err);
+                     int32_t *room, gx_grid_cells *cells, gx_err *err);
+
+/* rows x cols of them as colours, with columns ld apart. */
+void gx_grid_colours(const gx_grid_cells *cells, int64_t rows, int64_t cols, int32_t *to,
+                     int64_t ld);
 
 /* A sink that rows are given to in their order; all zero but for run, sink and is_unsigned. */
 typedef struct gx_grid_out {
@@ -45,12 +56,12 @@ gx_code gx_grid_give(const gx_grid_out *out, int64_t i0, int64_t m, const int32_
                      void *chunk, void *part, gx_err *err);
 
 /* Where labels lie as they are, in a matrix of u32 in memory; NULL: they do not. */
-uint32_t *gx_grid_labels_in(const gx_grid_out *out);
+int32_t *gx_grid_labels_in(const gx_grid_out *out);
 
 /* In its fold: the part of the rows that come next. */
 gx_code gx_grid_put(gx_grid_out *out, int64_t m, const void *part, gx_err *err);
 
-/* All of a matrix, by rows, in memory that is the caller's, of run->ctx->mem; NULL: failed. */
+/* All of a matrix, by columns, in memory that is the caller's, of run->ctx->mem; NULL: failed. */
 int32_t *gx_grid_load(gx_run *run, const gx_mat *A);
 
 // Units (cells.c) ---------------------------------------------------------------------------------
@@ -66,13 +77,19 @@ typedef struct gx_grid_units {
 
 gx_code gx_grid_cut(gx_run *run, const gx_grid_batch *batch, int64_t cells, gx_grid_units *units);
 
-/* A grid in rows that begin at row i0: itself where it is as wide as they, else copied to room. */
-int32_t *gx_grid_take(const gx_grid_place *place, int64_t i0, int64_t cols, int32_t *rows,
-                      int32_t *room);
+/* The cells from row i on. */
+gx_grid_cells gx_grid_cells_at(const gx_grid_cells *cells, int64_t i);
 
-/* Such a copy back to its place; nothing where it is no copy. */
-void gx_grid_return(const gx_grid_place *place, int64_t i0, int64_t cols, const int32_t *grid,
-                    int32_t *rows);
+/*
+** A grid among rows that begin at row i0, as colours without gaps: themselves where they are that,
+** else copied to room.
+*/
+const int32_t *gx_grid_take(const gx_grid_place *place, int64_t i0, const gx_grid_cells *cells,
+                            int32_t *room);
+
+/* A grid to its place in a unit of so many rows from i0 on; nothing where it lies there. */
+void gx_grid_return(const gx_grid_place *place, int64_t i0, int64_t rows, const int32_t *grid,
+                    int32_t *unit);
 
 // Colours (kernels.c) -----------------------------------------------------------------------------
 
@@ -80,7 +97,8 @@ void gx_grid_return(const gx_grid_place *place, int64_t i0, int64_t cols, const 
 enum { GX_TALLY = 2 * GX_COLOUR_MOST + 1 };
 
 /* Adds the cells of each colour to tally; only for grids in strips.  GX_ARG: it has no entry. */
-gx_code gx_grid_tally(const int32_t *g, int64_t cells, int32_t *tally, gx_err *err);
+gx_code gx_grid_tally(const gx_grid_cells *cells, int64_t rows, int64_t cols, int32_t *tally,
+                      gx_err *err);
 
 // Components (components.c) -----------------------------------------------------------------------
 
@@ -89,14 +107,43 @@ typedef struct gx_component_rule {
     int32_t background; /* GX_NO_COLOUR: none */
 } gx_component_rule;
 
+/* Is its background the most frequent colour? */
+bool gx_looks_for_background(const gx_label_rule *rule);
+
 gx_component_rule gx_component_rule_of(const gx_label_rule *rule, int32_t most_frequent);
 
 /*
-** label[k] = the component of cell k, from 1 on in the order of first cells, 0 of the background;
-** how many there are.  parent: room for rows * cols + 1.
+** Runs of a grid: cells of an object that follow each other in a column (and are of one colour,
+** where the rule says so), numbered down the columns.
 */
-int32_t gx_grid_components(const gx_component_rule *rule, const int32_t *g, int64_t rows,
-                           int64_t cols, int32_t *label, int32_t *parent);
+typedef struct gx_runs {
+    int64_t rows, cols, words; /* ... of 64 cells in a column                          */
+    uint64_t *start, *object;  /* bits of cells: a run begins there; it is of an object */
+    int32_t *before;           /* of each word and one more: runs that begin before it */
+    int32_t *parent;           /* of a run: one of its component that begins earlier   */
+    int32_t *row;              /* ... where it begins; then the number of a root       */
+    int32_t *label;            /* ... its component                                    */
+    int32_t *first;            /* of each row: components that begin in earlier ones   */
+    uint64_t *top;             /* bits of rows: a grid begins there, not the first alone */
+} gx_runs;
+
+/* Cut from memory, which is aligned to 64; NULL: its bytes are counted. */
+size_t gx_runs_lay_out(int64_t rows, int64_t cols, void *memory, gx_runs *runs);
+
+/*
+** The runs and their components, from 1 on in the order of first cells, row by row; how many
+** components the last grid has.  Afterwards parent and row are free.
+*/
+int32_t gx_runs_find(const gx_component_rule *rule, const gx_grid_cells *cells, gx_runs *runs);
+
+/*
+** The label of each cell of column j, 0 of the background: label[k] of the column's run k.  Eight
+** numbers before and behind label are looked at, and not used.
+*/
+void gx_runs_spread(const gx_runs *runs, int64_t j, const int32_t *label, int32_t *to);
+
+/* The same of all columns, ld apart, from runs->label. */
+void gx_runs_labels(const gx_runs *runs, int32_t *to, int64_t ld);
 
 // Kernels (kernels.c, masks.c) --------------------------------------------------------------------
 
@@ -109,14 +156,19 @@ typedef struct gx_grid_piece {
     pthread_t caller; /* who may poll */
     gx_grid_id id;
     int64_t rows, cols;
-    const int32_t *g;
+    const int32_t *g;       /* NULL: a label's, of which cells are looked at  */
+    gx_grid_cells cells;    /* the same as they lie                           */
     const int32_t *m;       /* M, of the same shape, or T                     */
     int64_t m_rows, m_cols; /* of T                                           */
     const int64_t *number;
     const gx_label_rule *rule;
-    int32_t *out;  /* zeros                                                  */
+    const gx_grid_place *place; /* a label's: of grids that stand below each other ...  */
+    int64_t count;              /* ... in this piece: so many                           */
+    int32_t *out;  /* zeros; of labels undefined, and                        */
+    int64_t ld;    /* ... columns so far apart                               */
     double value;  /* the result of a NUMBER                                 */
     int32_t *work; /* GX_GRID_WORK(rows * cols) numbers, undefined           */
+    void *runs;    /* of labels: as much as gx_runs_lay_out() says           */
 } gx_grid_piece;
 
 typedef gx_code (*gx_grid_kernel)(gx_grid_piece *p, gx_err *err);

@@ -7,16 +7,22 @@
 
 // Colours -----------------------------------------------------------------------------------------
 
-gx_code gx_grid_tally(const int32_t *g, int64_t cells, int32_t *tally, gx_err *err)
+gx_code gx_grid_tally(const gx_grid_cells *cells, int64_t rows, int64_t cols, int32_t *tally,
+                      gx_err *err)
 {
-    for (int64_t k = 0; k < cells; k++) {
-        if (g[k] < -GX_COLOUR_MOST || g[k] > GX_COLOUR_MOST) {
-            return gx_fail(err, GX_ARG,
-                           "there is colour %d: in a grid of more than %d cells colours are "
-                           "counted from %d to %d",
-                           (int)g[k], GX_GRID_SMALL, -GX_COLOUR_MOST, GX_COLOUR_MOST);
+    for (int64_t j = 0; j < cols; j++) {
+        const uint8_t *bytes = (const uint8_t *)cells->at + j * cells->ld;
+        const int32_t *colours = (const int32_t *)cells->at + j * cells->ld;
+        for (int64_t i = 0; i < rows; i++) {
+            int32_t c = cells->are_bytes ? bytes[i] : colours[i];
+            if (c < -GX_COLOUR_MOST || c > GX_COLOUR_MOST) {
+                return gx_fail(err, GX_ARG,
+                               "there is colour %d: in a grid of more than %d cells colours are "
+                               "counted from %d to %d",
+                               (int)c, GX_GRID_SMALL, -GX_COLOUR_MOST, GX_COLOUR_MOST);
+            }
+            tally[c + GX_COLOUR_MOST]++;
         }
-        tally[g[k] + GX_COLOUR_MOST]++;
     }
     return GX_OK;
 }
@@ -130,11 +136,18 @@ gx_code gx_grid_labelled(gx_grid_piece *p, gx_err *err)
 {
     int32_t found[2] = {0, 0};
     (void)err;
-    if (p->rule->by == GX_BY_NOT_BACKGROUND || p->rule->by == GX_BY_COLOUR_NOT_BACKGROUND) {
+    if (gx_looks_for_background(p->rule)) {
         frequent_of(p, found);
     }
     gx_component_rule rule = gx_component_rule_of(p->rule, found[0]);
-    gx_grid_components(&rule, p->g, p->rows, p->cols, p->out, p->work);
+    gx_runs runs;
+    gx_runs_lay_out(p->rows, p->cols, p->runs, &runs);
+    for (int64_t k = 1; k < p->count; k++) {
+        int64_t row = p->place[k].row - p->place[0].row;
+        runs.top[row / 64] |= (uint64_t)1 << row % 64;
+    }
+    gx_runs_find(&rule, &p->cells, &runs);
+    gx_runs_labels(&runs, p->out, p->ld);
     return GX_OK;
 }
 
@@ -150,11 +163,14 @@ static int64_t place_of(const int32_t *colours, int64_t count, int32_t colour)
     return low;
 }
 
-/* work holds the label of each colour, behind the colours where they are too far apart. */
+/*
+** work holds the label of each colour, behind the colours where they are too far apart.  Colours
+** are counted first: the walk by rows ends when all of them have come.
+*/
 gx_code gx_grid_partition(gx_grid_piece *p, gx_err *err)
 {
     int64_t cells = p->rows * p->cols, colours = 0;
-    int32_t found[2] = {GX_NO_COLOUR, 0}, labels = 0, low, high, *label = p->work;
+    int32_t found[2] = {GX_NO_COLOUR, 0}, low, high, *label = p->work, to_come = 0, labels = 0;
     (void)err;
     if (p->id == GX_GRID_FGPARTITION) {
         frequent_of(p, found);
@@ -170,13 +186,22 @@ gx_code gx_grid_partition(gx_grid_piece *p, gx_err *err)
         label = p->work + colours;
     }
     memset(label, 0, (size_t)(is_table ? (int64_t)high - low + 1 : colours) * sizeof *label);
+#define LABEL(k) label[is_table ? p->g[k] - low : place_of(p->work, colours, p->g[k])]
     for (int64_t k = 0; k < cells; k++) {
-        int32_t *at = label + (is_table ? p->g[k] - low : place_of(p->work, colours, p->g[k]));
-        if (p->g[k] != found[0]) {
-            *at = *at == 0 ? ++labels : *at;
-            p->out[k] = *at;
+        int32_t *at = &LABEL(k);
+        if (*at == 0 && p->g[k] != found[0]) {
+            *at = -1;
+            to_come++;
         }
     }
+    for (int64_t k = 0; labels < to_come; k++) {
+        int32_t *at = &LABEL(k / p->cols + k % p->cols * p->rows);
+        *at = *at < 0 ? ++labels : *at;
+    }
+    for (int64_t k = 0; k < cells; k++) {
+        p->out[k] = LABEL(k);
+    }
+#undef LABEL
     return GX_OK;
 }
 
@@ -203,7 +228,7 @@ gx_code gx_grid_sizes(gx_grid_piece *p, gx_err *err)
 /* A cell that is of the colour from is filled, and its neighbours are to be looked at. */
 static void fill_cell(gx_grid_piece *p, int64_t i, int64_t j, int32_t from, int64_t *waiting)
 {
-    int64_t k = i * p->cols + j;
+    int64_t k = i + j * p->rows;
     if (i >= 0 && i < p->rows && j >= 0 && j < p->cols && p->g[k] == from && p->out[k] == from) {
         p->out[k] = (int32_t)p->number[2];
         p->work[(*waiting)++] = (int32_t)k;
@@ -220,7 +245,7 @@ gx_code gx_grid_flood(gx_grid_piece *p, gx_err *err)
     if (i < 0 || i >= p->rows || j < 0 || j >= p->cols) {
         return GX_OK;
     }
-    int32_t from = p->g[i * p->cols + j];
+    int32_t from = p->g[i + j * p->rows];
     if (from == p->number[2]) {
         return GX_OK;
     }
@@ -230,8 +255,8 @@ gx_code gx_grid_flood(gx_grid_piece *p, gx_err *err)
         if (k % OFTEN == 0 && !gx_grid_goes_on(p)) {
             break; // the run knows why
         }
-        i = k / p->cols;
-        j = k % p->cols;
+        i = k % p->rows;
+        j = k / p->rows;
         for (int64_t di = -1; di <= 1; di++) {
             for (int64_t dj = -1; dj <= 1; dj++) {
                 if (is_eight || di == 0 || dj == 0) {
@@ -247,11 +272,11 @@ gx_code gx_grid_shift(gx_grid_piece *p, gx_err *err)
 {
     int64_t di = p->number[0], dj = p->number[1];
     (void)err;
-    for (int64_t i = 0; i < p->rows; i++) {
-        for (int64_t j = 0; j < p->cols; j++) {
+    for (int64_t j = 0; j < p->cols; j++) {
+        for (int64_t i = 0; i < p->rows; i++) {
             int64_t u = i - di, v = j - dj;
             bool is_inside = u >= 0 && u < p->rows && v >= 0 && v < p->cols;
-            p->out[i * p->cols + j] = is_inside ? p->g[u * p->cols + v] : (int32_t)p->number[2];
+            p->out[i + j * p->rows] = is_inside ? p->g[u + v * p->rows] : (int32_t)p->number[2];
         }
     }
     return GX_OK;
@@ -265,8 +290,8 @@ gx_code gx_grid_turn(gx_grid_piece *p, gx_err *err)
                        "a grid of %lldx%lld has another shape when it is turned by %lld degrees",
                        (long long)m, (long long)n, (long long)degrees);
     }
-    for (int64_t i = 0; i < m; i++) {
-        for (int64_t j = 0; j < n; j++) {
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i < m; i++) {
             int64_t u = i, v = j;
             if (degrees == 0) {
                 u = p->number[0] == 0 ? m - 1 - i : i;
@@ -278,7 +303,7 @@ gx_code gx_grid_turn(gx_grid_piece *p, gx_err *err)
                 u = degrees == 90 ? m - 1 - j : j;
                 v = degrees == 90 ? i : m - 1 - i;
             }
-            p->out[i * n + j] = p->g[u * n + v];
+            p->out[i + j * m] = p->g[u + v * m];
         }
     }
     return GX_OK;
@@ -290,8 +315,8 @@ gx_code gx_grid_turn(gx_grid_piece *p, gx_err *err)
 static bool is_same_line(const gx_grid_piece *p, int64_t a, int64_t b)
 {
     bool is_row = p->id == GX_GRID_ROW_PERIOD;
-    int64_t length = is_row ? p->cols : p->rows, step = is_row ? 1 : p->cols;
-    int64_t apart = is_row ? p->cols : 1, k = 0;
+    int64_t length = is_row ? p->cols : p->rows, step = is_row ? p->rows : 1;
+    int64_t apart = is_row ? 1 : p->rows, k = 0;
     while (k < length && p->g[a * apart + k * step] == p->g[b * apart + k * step]) {
         k++;
     }

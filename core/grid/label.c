@@ -8,10 +8,12 @@
 ** root).  Labels of a strip ascend with the first cells, so a component's number is known from the
 ** strips before it and from how many of its strip's were joined to earlier ones.  A second pass
 ** labels each strip again, which costs less than keeping it, and renumbers; where labels lie in
-** memory as they are, the first pass writes them there, and the second changes them there.
+** memory as they are, the first pass leaves the labels of a column's runs there, and the second
+** spreads them.
 **
-** Memory: of a thread 12 bytes for each cell of a strip, and 8 more where the result is stored; of
-** the call 16 bytes for each node, at most two for each column of a strip.
+** Memory: of a thread 17 bytes for each cell of a strip, and 8 more where the result is stored; of
+** the call 16 bytes for each node, at most two for each column of a strip, and a third of a byte
+** for each cell where labels lie in memory.
 */
 #include "grid_int.h"
 
@@ -30,6 +32,7 @@ typedef struct labelling {
     gx_component_rule rule;
     int64_t height, count; /* of a strip; strips                                        */
     strip *strips;         /* count + 1                                                 */
+    char *bits;            /* of each strip: start, object and before of its runs; NULL: not kept */
 
     int64_t nodes, capacity;
     int64_t *parent;  /* of a node: a smaller one, or itself                          */
@@ -42,24 +45,41 @@ typedef struct labelling {
     int64_t *tally; /* of all colours, while the background is looked for      */
     gx_grid_out out;
     gx_grid_objects *objects; /* NULL: labels are written                             */
-    int64_t grid;             /* ... number of the grid                              */
 } labelling;
 
-/* A thread's memory, for most `cells` cells. */
+/* A thread's memory, for a strip. */
 typedef struct room {
-    int32_t *colour, *label, *parent;
+    int32_t *colour; /* then labels of cells */
     void *chunk;
+    gx_runs runs;
 } room;
 
-static size_t lay_out(const labelling *x, char *memory, room *r)
+/* Cut from memory, for so many rows; NULL: its bytes are counted. */
+static size_t lay_out(const labelling *x, int64_t rows, char *memory, room *r)
 {
-    int64_t cells = x->height * x->A->cols;
-    size_t bytes = (size_t)((cells + 16) / 16 * 16) * sizeof(int32_t);
+    size_t cells = (size_t)((x->height * x->A->cols + 15) / 16 * 16) * sizeof(int32_t);
+    size_t chunk = (gx_grid_chunk_bytes(x->height, x->A->cols) + 63) / 64 * 64;
     r->colour = (int32_t *)memory;
-    r->label = memory == NULL ? NULL : (int32_t *)(memory + bytes);
-    r->parent = memory == NULL ? NULL : (int32_t *)(memory + 2 * bytes);
-    r->chunk = memory == NULL ? NULL : memory + 3 * bytes;
-    return 3 * bytes + gx_grid_chunk_bytes(x->height, x->A->cols);
+    r->chunk = memory == NULL ? NULL : memory + cells;
+    return cells + chunk +
+           gx_runs_lay_out(rows, x->A->cols, memory == NULL ? NULL : memory + cells + chunk,
+                           &r->runs);
+}
+
+/* The bits of a strip's runs are those that are kept. */
+static size_t bits_bytes(const gx_runs *runs)
+{
+    size_t words = (size_t)(runs->words * runs->cols);
+    return (2 * words * sizeof(uint64_t) + (words + 1) * sizeof(int32_t) + 7) / 8 * 8;
+}
+
+static void keep_bits(const labelling *x, int64_t unit, gx_runs *runs)
+{
+    gx_runs whole;
+    gx_runs_lay_out(x->height, x->A->cols, NULL, &whole);
+    runs->start = (uint64_t *)(x->bits + (size_t)unit * bits_bytes(&whole));
+    runs->object = runs->start + runs->words * runs->cols;
+    runs->before = (int32_t *)(runs->object + runs->words * runs->cols);
 }
 
 static int64_t rows_of(const labelling *x, int64_t unit)
@@ -76,7 +96,7 @@ static gx_pass pass_of(const labelling *x, double flops)
                      .units = x->count,
                      .bytes = cells * (double)gx_number_bytes(x->A->number),
                      .flops = flops * cells,
-                     .work_bytes = lay_out(x, NULL, &r)};
+                     .work_bytes = lay_out(x, x->height, NULL, &r)};
 }
 
 // The background ----------------------------------------------------------------------------------
@@ -87,10 +107,11 @@ static gx_code tally_strip(void *arg, int64_t unit, gx_pass_thread *thread, void
     const labelling *x = arg;
     int64_t rows = rows_of(x, unit);
     room r;
-    lay_out(x, work, &r);
+    gx_grid_cells cells;
+    lay_out(x, rows, work, &r);
     memset(part, 0, GX_TALLY * sizeof(int32_t));
-    GX_TRY(gx_grid_read(thread, x->A, unit * x->height, rows, r.chunk, r.colour, err));
-    return gx_grid_tally(r.colour, rows * x->A->cols, part, err);
+    GX_TRY(gx_grid_read(thread, x->A, unit * x->height, rows, r.chunk, r.colour, &cells, err));
+    return gx_grid_tally(&cells, rows, x->A->cols, part, err);
 }
 
 static gx_code add_tally(void *arg, int64_t unit, void *part, gx_err *err)
@@ -155,42 +176,67 @@ static edges *edges_in(const labelling *x, void *part)
     return e;
 }
 
-/* Are a strip's own labels written, and renumbered where they lie? */
-static bool is_in_place(const labelling *x)
-{
-    return x->objects == NULL && gx_grid_labels_in(&x->out) != NULL;
-}
-
-/* Read a strip and label it. */
+/* Read a strip and find its components. */
 static gx_code label_strip(const labelling *x, int64_t unit, gx_pass_thread *thread, room *r,
-                           int32_t *labels, gx_err *err)
+                           gx_grid_cells *cells, int32_t *labels, gx_err *err)
 {
     int64_t rows = rows_of(x, unit);
-    GX_TRY(gx_grid_read(thread, x->A, unit * x->height, rows, r->chunk, r->colour, err));
-    *labels = gx_grid_components(&x->rule, r->colour, rows, x->A->cols, r->label, r->parent);
+    GX_TRY(gx_grid_read(thread, x->A, unit * x->height, rows, r->chunk, r->colour, cells, err));
+    *labels = gx_runs_find(&x->rule, cells, &r->runs);
     return GX_OK;
+}
+
+/* Row i of a strip: its colours, and its labels, 0 of the background. */
+static void edge_of(const gx_runs *runs, const gx_grid_cells *cells, int64_t i, int32_t *colour,
+                    int32_t *label)
+{
+    const gx_grid_cells row = gx_grid_cells_at(cells, i);
+    gx_grid_colours(&row, 1, runs->cols, colour, 1);
+    for (int64_t j = 0; j < runs->cols; j++) {
+        const int64_t word = j * runs->words + i / 64;
+        bool is_object = (runs->object[word] >> i % 64 & 1) != 0;
+        // A column's first run holds its first cell, its last run the last one.
+        int32_t run = i == 0 ? runs->before[word] : runs->before[word + 1] - 1;
+        label[j] = is_object ? runs->label[run] : 0;
+    }
+}
+
+/*
+** Labels of a strip's runs to where those of its cells are to be, one column's place after the
+** other: run k is in that of a column which none of the runs behind it is before.
+*/
+static void put_runs(const labelling *x, int64_t unit, const gx_runs *runs)
+{
+    int32_t *to = gx_grid_labels_in(&x->out) + unit * x->height;
+    int64_t count = runs->before[runs->words * runs->cols];
+    for (int64_t k = 0; k < count; k += runs->rows, to += x->A->rows) {
+        memcpy(to, runs->label + k, (size_t)gx_min(runs->rows, count - k) * sizeof *to);
+    }
 }
 
 static gx_code find_edges(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
                           gx_err *err)
 {
     const labelling *x = arg;
-    int64_t cols = x->A->cols, last = (rows_of(x, unit) - 1) * cols;
-    int32_t labels, *node;
+    int64_t cols = x->A->cols, rows = rows_of(x, unit);
+    int32_t labels;
+    gx_grid_cells cells;
     room r;
-    lay_out(x, work, &r);
-    GX_TRY(label_strip(x, unit, thread, &r, &labels, err));
+    lay_out(x, rows, work, &r);
+    if (x->bits != NULL) {
+        keep_bits(x, unit, &r.runs);
+    }
+    GX_TRY(label_strip(x, unit, thread, &r, &cells, &labels, err));
     edges *e = edges_in(x, part);
     e->labels = labels;
     e->top = e->below = 0;
-    memcpy(e->top_colour, r.colour, (size_t)cols * sizeof(int32_t));
-    memcpy(e->top_label, r.label, (size_t)cols * sizeof(int32_t));
-    memcpy(e->last_colour, r.colour + last, (size_t)cols * sizeof(int32_t));
-    node = r.parent; // of each label, -1: it is none
-    memset(node, 0, (size_t)(labels + 1) * sizeof *node);
+    edge_of(&r.runs, &cells, 0, e->top_colour, e->top_label);
+    edge_of(&r.runs, &cells, rows - 1, e->last_colour, e->last_node);
+    int32_t *node = r.runs.parent; // of each label, -1: it is none
+    memset(node, 0, ((size_t)labels + 1) * sizeof *node);
     for (int64_t j = 0; j < cols; j++) {
-        e->top = gx_max(e->top, r.label[j]);
-        node[r.label[last + j]] = 1;
+        e->top = gx_max(e->top, e->top_label[j]);
+        node[e->last_node[j]] = 1;
     }
     for (int32_t l = 1; l <= labels; l++) {
         if (l <= e->top) {
@@ -202,11 +248,12 @@ static gx_code find_edges(void *arg, int64_t unit, gx_pass_thread *thread, void 
     }
     node[0] = -1;
     for (int64_t j = 0; j < cols; j++) {
-        e->last_node[j] = node[r.label[last + j]];
+        e->last_node[j] = node[e->last_node[j]];
     }
-    return !is_in_place(x) ? GX_OK
-                           : gx_grid_give(&x->out, unit * x->height, rows_of(x, unit), r.label,
-                                          r.chunk, NULL, err);
+    if (x->bits != NULL) {
+        put_runs(x, unit, &r.runs);
+    }
+    return GX_OK;
 }
 
 static int64_t root_of(int64_t *parent, int64_t n)
@@ -299,29 +346,44 @@ static void number_nodes(labelling *x)
 /* number[l] = what the strip's label l is among those of all. */
 static void numbers_of(const labelling *x, int64_t unit, uint32_t *number)
 {
-    int64_t n = x->strips[unit].nodes, end = x->strips[unit + 1].nodes, joined = 0;
+    int64_t end = x->strips[unit + 1].nodes, joined = 0, l = 1;
     number[0] = 0;
-    for (int64_t l = 1; l <= x->strips[unit].labels; l++) {
-        bool is_node = n < end && x->local[n] == l;
-        bool is_joined = is_node && x->parent[n] != n;
-        number[l] = is_joined ? x->number[n] : (uint32_t)(x->strips[unit].before + l - joined);
-        joined += is_joined;
-        n += is_node;
+    for (int64_t n = x->strips[unit].nodes; n <= end; n++) {
+        int64_t next = n < end ? x->local[n] : x->strips[unit].labels + 1;
+        uint32_t before = (uint32_t)(x->strips[unit].before - joined);
+        for (; l < next; l++) {
+            number[l] = before + (uint32_t)l;
+        }
+        if (n < end) {
+            number[l++] = x->number[n];
+            joined += x->parent[n] != n;
+        }
     }
 }
 
-static gx_code renumber_strip(void *arg, int64_t unit, gx_pass_thread *thread, void *work,
-                              void *part, gx_err *err)
+/* From the last column on, so that runs are read before cells are written where they lie. */
+static gx_code spread_strip(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
+                            gx_err *err)
 {
     const labelling *x = arg;
     int64_t rows = rows_of(x, unit);
-    uint32_t *number = work, *labels = gx_grid_labels_in(&x->out) + unit * x->height;
+    room r;
     (void)thread, (void)part, (void)err;
+    lay_out(x, rows, work, &r);
+    keep_bits(x, unit, &r.runs);
+    uint32_t *number = (uint32_t *)r.runs.parent;
+    int32_t *labels = gx_grid_labels_in(&x->out) + unit * x->height, *own = r.runs.label;
     numbers_of(x, unit, number);
-    for (int64_t j = 0; j < x->A->cols; j++, labels += x->A->rows) {
-        for (int64_t i = 0; i < rows; i++) {
-            labels[i] = number[labels[i]];
+    for (int64_t j = x->A->cols - 1; j >= 0; j--) {
+        const int32_t *first = r.runs.before + j * r.runs.words;
+        int64_t k = *first, end = first[r.runs.words];
+        for (int32_t *to = own; k < end;) {
+            const int32_t *from = labels + k / rows * x->A->rows + k % rows;
+            for (int64_t stop = gx_min(end, (k / rows + 1) * rows); k < stop; k++) {
+                *to++ = (int32_t)number[*from++];
+            }
         }
+        gx_runs_spread(&r.runs, j, own, labels + j * x->A->rows);
     }
     return GX_OK;
 }
@@ -332,21 +394,22 @@ static gx_code write_strip(void *arg, int64_t unit, gx_pass_thread *thread, void
     const labelling *x = arg;
     int64_t rows = rows_of(x, unit), cells = rows * x->A->cols;
     int32_t labels;
+    gx_grid_cells lie;
     room r;
-    lay_out(x, work, &r);
-    if (x->objects != NULL) {
-        r.colour = part;
-        r.label = r.colour + cells;
-    }
-    GX_TRY(label_strip(x, unit, thread, &r, &labels, err));
-    uint32_t *number = (uint32_t *)r.parent;
+    lay_out(x, rows, work, &r);
+    GX_TRY(label_strip(x, unit, thread, &r, &lie, &labels, err));
+    uint32_t *number = (uint32_t *)r.runs.parent;
     numbers_of(x, unit, number);
-    for (int64_t k = 0; k < cells; k++) {
-        r.label[k] = (int32_t)number[r.label[k]];
+    for (int32_t k = 0; k < r.runs.before[r.runs.words * r.runs.cols]; k++) {
+        r.runs.label[k] = (int32_t)number[r.runs.label[k]];
     }
-    return x->objects != NULL
-               ? GX_OK
-               : gx_grid_give(&x->out, unit * x->height, rows, r.label, r.chunk, part, err);
+    if (x->objects != NULL) {
+        gx_grid_colours(&lie, rows, x->A->cols, part, rows);
+        gx_runs_labels(&r.runs, (int32_t *)part + cells, rows);
+        return GX_OK;
+    }
+    gx_runs_labels(&r.runs, r.colour, rows);
+    return gx_grid_give(&x->out, unit * x->height, rows, r.colour, r.chunk, part, err);
 }
 
 static gx_code put_strip(void *arg, int64_t unit, void *part, gx_err *err)
@@ -357,47 +420,54 @@ static gx_code put_strip(void *arg, int64_t unit, void *part, gx_err *err)
 
 // Objects -----------------------------------------------------------------------------------------
 
-/* A label that nobody had yet, which is the next one. */
-static gx_code add_object(gx_mem *mem, gx_grid_objects *o, gx_grid_object object, gx_err *err)
+/* Objects that nobody had yet, up to number `count`. */
+static gx_code add_objects(gx_mem *mem, gx_grid_objects *o, gx_grid_object fresh, int64_t base,
+                           int64_t count, gx_err *err)
 {
-    if (o->count == o->capacity) {
-        size_t capacity = (size_t)gx_max(64, 2 * o->capacity);
+    if (count > o->capacity) {
+        size_t capacity = (size_t)gx_max(gx_max(64, 2 * o->capacity), count);
         GX_TRY(gx_mem_realloc(mem, capacity * sizeof *o->object, "objects", &o->object, err));
         o->capacity = (int64_t)capacity;
     }
-    o->object[o->count++] = object;
+    for (; o->count < count; o->count++) {
+        fresh.label = o->count - base + 1;
+        o->object[o->count] = fresh;
+    }
     return GX_OK;
 }
 
 /*
-** Rows of a grid from its row i0 on, whose labels begin with object `base`; a row of both arrays
-** has cols cells, of which `width` are the grid's.
+** Rows of a grid from its row i0 on, whose labels begin with object `base`; columns of both arrays,
+** of which `width` are the grid's, are ld apart.
 */
-static gx_code take_objects(gx_mem *mem, gx_grid_objects *o, gx_grid_object fresh, int64_t base,
-                            int64_t i0, int64_t rows, int64_t width, int64_t cols,
-                            const int32_t *colour, const int32_t *label, gx_err *err)
+static gx_code take_objects(gx_mem *mem, gx_grid_objects *o, int64_t grid, int64_t base, int64_t i0,
+                            int64_t rows, int64_t width, int64_t ld, const int32_t *colour,
+                            const int32_t *label, gx_err *err)
 {
-    for (int64_t i = i0; i < i0 + rows; i++, colour += cols, label += cols) {
-        for (int64_t j = 0; j < width; j++) {
-            int64_t k = base + (int64_t)(uint32_t)label[j] - 1;
-            if (label[j] == 0) {
+    const gx_grid_object fresh = {.grid = grid, .top = INT64_MAX, .left = INT64_MAX};
+    for (int64_t j = 0; j < width; j++, colour += ld, label += ld) {
+        for (int64_t i = 0, end; i < rows; i = end) { // cells that are alike
+            end = i + 1;
+            while (end < rows && label[end] == label[i] && colour[end] == colour[i]) {
+                end++;
+            }
+            int64_t k = base + (int64_t)(uint32_t)label[i] - 1, count = end - i;
+            if (label[i] == 0) {
                 continue;
             }
-            if (k == o->count) {
-                fresh.label = k - base + 1;
-                fresh.colour = colour[j];
-                fresh.top = i;
-                fresh.left = fresh.right = j;
-                GX_TRY(add_object(mem, o, fresh, err));
+            if (k >= o->count) {
+                GX_TRY(add_objects(mem, o, fresh, base, k + 1, err));
             }
             gx_grid_object *at = &o->object[k];
-            at->cells++;
-            at->row_sum += i;
-            at->col_sum += j;
-            at->bottom = i;
+            at->colour = at->cells == 0 ? colour[i] : at->colour;
+            at->is_mixed |= at->colour != colour[i];
+            at->cells += count;
+            at->row_sum += count * (i0 + i) + count * (count - 1) / 2;
+            at->col_sum += count * j;
+            at->top = gx_min(at->top, i0 + i);
+            at->bottom = gx_max(at->bottom, i0 + end - 1);
             at->left = gx_min(at->left, j);
             at->right = gx_max(at->right, j);
-            at->is_mixed |= at->colour != colour[j];
         }
     }
     return GX_OK;
@@ -408,8 +478,7 @@ static gx_code take_strip(void *arg, int64_t unit, void *part, gx_err *err)
     labelling *x = arg;
     int64_t rows = rows_of(x, unit), cols = x->A->cols;
     const int32_t *colour = part, *label = colour + rows * cols;
-    const gx_grid_object fresh = {.grid = x->grid};
-    return take_objects(x->run->ctx->mem, x->objects, fresh, 0, unit * x->height, rows, cols, cols,
+    return take_objects(x->run->ctx->mem, x->objects, 0, 0, unit * x->height, rows, cols, rows,
                         colour, label, err);
 }
 
@@ -418,7 +487,7 @@ static gx_code take_strip(void *arg, int64_t unit, void *part, gx_err *err)
 void gx_label_tiles(gx_run *run, const gx_mat *A, int64_t *tile_rows, int64_t *tile_cols)
 {
     // Tall strips: a column's part of one is then more than a cache line or two.
-    enum { CELLS = 1 << 21, LEAST = 1 << 18, MOST = 8 << 20, THREAD_BYTES = 20, SHARES = 3 };
+    enum { CELLS = 1 << 22, LEAST = 1 << 18, MOST = 8 << 20, THREAD_BYTES = 28, SHARES = 3 };
     enum { STRIPS = 8 }; // of little, so that all threads have some
     int64_t most_bytes = (int64_t)gx_store_max_tile_bytes(run->ctx->store);
     int64_t cols = gx_max(1, A->cols), rows = gx_max(1, A->rows);
@@ -436,16 +505,18 @@ void gx_label_tiles(gx_run *run, const gx_mat *A, int64_t *tile_rows, int64_t *t
     *tile_cols = gx_min(cols, gx_max(1, most_bytes / (int64_t)sizeof(double) / *tile_rows));
 }
 
-static bool looks_for_background(const gx_label_rule *rule)
-{
-    return rule->by == GX_BY_NOT_BACKGROUND || rule->by == GX_BY_COLOUR_NOT_BACKGROUND;
-}
-
 /* Both passes; out.sink or objects is set. */
 static void run_passes(labelling *x)
 {
     int64_t cols = x->A->cols;
     bool is_direct = x->objects == NULL && gx_grid_is_direct(&x->out);
+    room r;
+    lay_out(x, x->height, NULL, &r);
+    size_t bits = (size_t)x->count * bits_bytes(&r.runs),
+           spared = gx_mem_available(x->run->ctx->mem);
+    if (x->objects == NULL && gx_grid_labels_in(&x->out) != NULL && bits < spared / 4) {
+        x->bits = gx_run_alloc(x->run, bits, "runs of cells");
+    }
     gx_pass first = pass_of(x, 40), second = pass_of(x, 40);
     first.part_bytes = edge_bytes(x);
     first.work = find_edges;
@@ -460,8 +531,8 @@ static void run_passes(labelling *x)
     second.work = write_strip;
     second.fold = is_direct ? NULL : x->objects != NULL ? take_strip : put_strip;
     second.is_callers = !is_direct && x->objects == NULL;
-    if (is_in_place(x)) {
-        second.work = renumber_strip;
+    if (x->bits != NULL) {
+        second.work = spread_strip;
         second.source_count = 0;
     }
     second.writes = second.is_callers ? x->out.sink->meta.schema : NULL;
@@ -503,14 +574,14 @@ static void label_one(gx_run *run, const gx_mat *A, const gx_label_rule *rule, i
     x->strips = gx_run_calloc(run, (size_t)(x->count + 1) * sizeof *x->strips, "strips");
     x->last_colour = gx_run_alloc(run, (size_t)A->cols * sizeof *x->last_colour, "a row");
     x->last_node = gx_run_alloc(run, (size_t)A->cols * sizeof *x->last_node, "a row");
-    if (gx_ok(run) && looks_for_background(rule)) {
+    if (gx_ok(run) && gx_looks_for_background(rule)) {
         find_background(x);
     }
     if (gx_ok(run)) {
         run_passes(x);
     }
-    void *owned[] = {x->strips,      x->parent,    x->local,    x->number,
-                     x->last_colour, x->last_node, x->out.rows, x};
+    void *owned[] = {x->strips,    x->parent,   x->local, x->number, x->last_colour,
+                     x->last_node, x->out.rows, x->bits,  x};
     for (size_t k = 0; k < sizeof owned / sizeof *owned; k++) {
         gx_mem_free(run->ctx->mem, owned[k]);
     }
@@ -540,6 +611,7 @@ typedef struct finding {
     const gx_grid_batch *batch;
     const gx_label_rule *rule;
     gx_grid_units units;
+    size_t runs_at; /* in a thread's memory, behind the chunk */
     gx_grid_objects *found;
 } finding;
 
@@ -550,24 +622,30 @@ static gx_code find_in_unit(void *arg, int64_t unit, gx_pass_thread *thread, voi
     const finding *f = arg;
     const gx_grid_units *u = &f->units;
     int64_t i0 = u->row[unit], rows = u->row[unit + 1] - i0, cols = f->A->cols;
-    int64_t cells = u->most_cells;
-    int32_t *wide = (int32_t *)((char *)work + gx_grid_chunk_bytes(u->most_rows, cols));
-    int32_t *made = wide + cells;
+    char *memory = (char *)work + gx_grid_chunk_bytes(u->most_rows, cols);
+    int32_t *wide = (int32_t *)memory;
+    bool is_asked = gx_looks_for_background(f->rule);
     int32_t *colour = part, *label = colour + rows * cols;
-    if (u->grid[unit] < u->grid[unit + 1]) {
-        GX_TRY(gx_grid_read(thread, f->A, i0, rows, work, colour, err));
+    gx_grid_cells lie;
+    if (u->grid[unit] == u->grid[unit + 1]) {
+        return GX_OK;
     }
+    GX_TRY(gx_grid_read(thread, f->A, i0, rows, work, label, &lie, err));
+    gx_grid_colours(&lie, rows, cols, colour, rows);
+    lie = (gx_grid_cells){.at = colour, .ld = rows, .end = colour + rows * cols};
     for (int64_t k = u->grid[unit]; k < u->grid[unit + 1] && gx_ok(f->run); k++) {
         const gx_grid_place *place = &f->batch->place[k];
         gx_grid_piece p = {.run = f->run,
                            .rows = place->rows,
                            .cols = place->cols,
-                           .g = gx_grid_take(place, i0, cols, colour, wide),
+                           .g = is_asked ? gx_grid_take(place, i0, &lie, wide) : NULL,
+                           .cells = gx_grid_cells_at(&lie, place->row - i0),
                            .rule = f->rule,
-                           .out = made,
-                           .work = made + cells};
+                           .out = label + (place->row - i0),
+                           .ld = rows,
+                           .work = wide + u->most_cells,
+                           .runs = memory + f->runs_at};
         GX_TRY(gx_grid_labelled(&p, err));
-        gx_grid_return(place, i0, cols, made, label);
     }
     return GX_OK;
 }
@@ -580,10 +658,9 @@ static gx_code take_unit(void *arg, int64_t unit, void *part, gx_err *err)
     const int32_t *colour = part, *label = colour + rows * cols;
     for (int64_t k = u->grid[unit]; k < u->grid[unit + 1]; k++) {
         const gx_grid_place *place = &f->batch->place[k];
-        const gx_grid_object fresh = {.grid = k};
-        int64_t at = (place->row - i0) * cols;
-        GX_TRY(take_objects(f->run->ctx->mem, f->found, fresh, f->found->count, 0, place->rows,
-                            place->cols, cols, colour + at, label + at, err));
+        int64_t at = place->row - i0;
+        GX_TRY(take_objects(f->run->ctx->mem, f->found, k, f->found->count, 0, place->rows,
+                            place->cols, rows, colour + at, label + at, err));
     }
     return GX_OK;
 }
@@ -608,14 +685,15 @@ gx_code gx_grid_find_objects(gx_run *run, const gx_mat *A, const gx_grid_batch *
     GX_TRY(gx_grid_cut(run, batch, UNIT_CELLS, &f.units));
     double cells = (double)A->rows * (double)A->cols;
     size_t most = (size_t)(f.units.most_rows * A->cols);
+    gx_runs runs;
+    f.runs_at = (size_t)(3 * f.units.most_cells + 1 + 15) / 16 * 16 * sizeof(int32_t);
     gx_pass pass = {.sources = &f.A,
                     .source_count = 1,
                     .units = f.units.count,
                     .bytes = cells * (double)gx_number_bytes(A->number),
                     .flops = 60 * cells,
-                    .work_bytes =
-                        (3 * ((size_t)f.units.most_cells + 1) + GX_TALLY) * sizeof(int32_t) +
-                        gx_grid_chunk_bytes(f.units.most_rows, A->cols),
+                    .work_bytes = gx_grid_chunk_bytes(f.units.most_rows, A->cols) + f.runs_at +
+                                  gx_runs_lay_out(f.units.most_rows, A->cols, NULL, &runs),
                     .part_bytes = 2 * most * sizeof(int32_t),
                     .work = find_in_unit,
                     .fold = take_unit,

@@ -11,13 +11,13 @@
 gx_grid_window gx_grid_window_of(const int32_t *m, int64_t rows, int64_t cols)
 {
     gx_grid_window w = {rows, 0, cols, 0};
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t j = 0; j < cols; j++) {
-            if (m[i * cols + j] != 0) {
+    for (int64_t j = 0; j < cols; j++) {
+        for (int64_t i = 0; i < rows; i++) {
+            if (m[i + j * rows] != 0) {
                 w.top = gx_min(w.top, i);
-                w.bottom = i + 1;
+                w.bottom = gx_max(w.bottom, i + 1);
                 w.left = gx_min(w.left, j);
-                w.right = gx_max(w.right, j + 1);
+                w.right = j + 1;
             }
         }
     }
@@ -39,15 +39,15 @@ gx_code gx_grid_box(gx_grid_piece *p, gx_err *err)
         return GX_OK;
     }
     w = (gx_grid_window){w.top - wider, w.bottom + wider, w.left - wider, w.right + wider};
-    for (int64_t i = gx_max(0, w.top); i < gx_min(p->rows, w.bottom); i++) {
-        for (int64_t j = gx_max(0, w.left); j < gx_min(p->cols, w.right); j++) {
+    for (int64_t j = gx_max(0, w.left); j < gx_min(p->cols, w.right); j++) {
+        for (int64_t i = gx_max(0, w.top); i < gx_min(p->rows, w.bottom); i++) {
             bool is_end_row = i == w.top || i == w.bottom - 1;
             bool is_end_col = j == w.left || j == w.right - 1;
             bool is_in = is_full                    ? true
                          : p->id == GX_GRID_CORNERS ? is_end_row && is_end_col
                                                     : is_end_row || is_end_col;
-            bool is_left_out = p->id == GX_GRID_DELTA && p->g[i * p->cols + j] != 0;
-            p->out[i * p->cols + j] = is_in && !is_left_out;
+            bool is_left_out = p->id == GX_GRID_DELTA && p->g[i + j * p->rows] != 0;
+            p->out[i + j * p->rows] = is_in && !is_left_out;
         }
     }
     return GX_OK;
@@ -93,7 +93,7 @@ gx_code gx_grid_line(gx_grid_piece *p, gx_err *err)
     cut_steps(n[0], di, p->rows, &first, &last);
     cut_steps(n[1], dj, p->cols, &first, &last);
     for (int64_t step = first; step <= last; step++) {
-        p->out[(n[0] + step * di) * p->cols + n[1] + step * dj] = 1;
+        p->out[n[0] + step * di + (n[1] + step * dj) * p->rows] = 1;
     }
     return GX_OK;
 }
@@ -104,20 +104,20 @@ gx_code gx_grid_frontiers(gx_grid_piece *p, gx_err *err)
     (void)err;
     for (int64_t i = 0; i < m; i++) {
         int64_t j = 1;
-        while (j < n && p->g[i * n + j] == p->g[i * n]) {
+        while (j < n && p->g[i + j * m] == p->g[i]) {
             j++;
         }
         for (int64_t k = 0; k < n && j == n; k++) {
-            p->out[i * n + k] = 1;
+            p->out[i + k * m] = 1;
         }
     }
     for (int64_t j = 0; j < n; j++) {
         int64_t i = 1;
-        while (i < m && p->g[i * n + j] == p->g[j]) {
+        while (i < m && p->g[i + j * m] == p->g[j * m]) {
             i++;
         }
         for (int64_t k = 0; k < m && i == m; k++) {
-            p->out[k * n + j] = 1;
+            p->out[k + j * m] = 1;
         }
     }
     return GX_OK;
@@ -128,16 +128,16 @@ gx_code gx_grid_frontiers(gx_grid_piece *p, gx_err *err)
 gx_code gx_grid_beside(gx_grid_piece *p, gx_err *err)
 {
     bool is_eight = p->number[0] == 8;
-    int64_t n = p->cols;
+    int64_t m = p->rows;
     (void)err;
-    for (int64_t i = 0; i < p->rows; i++) {
-        const int32_t *row = p->g + i * n, *up = i > 0 ? row - n : row;
-        const int32_t *down = i + 1 < p->rows ? row + n : row;
-        for (int64_t j = 0; j < n; j++) {
-            int64_t left = j > 0 ? j - 1 : j, right = j + 1 < n ? j + 1 : j;
-            int32_t near = up[j] | down[j] | row[left] | row[right];
-            near |= is_eight ? up[left] | up[right] | down[left] | down[right] : 0;
-            p->out[i * n + j] = row[j] == 0 && near != 0;
+    for (int64_t j = 0; j < p->cols; j++) {
+        const int32_t *col = p->g + j * m, *left = j > 0 ? col - m : col;
+        const int32_t *right = j + 1 < p->cols ? col + m : col;
+        for (int64_t i = 0; i < m; i++) {
+            int64_t up = i > 0 ? i - 1 : i, down = i + 1 < m ? i + 1 : i;
+            int32_t near = left[i] | right[i] | col[up] | col[down];
+            near |= is_eight ? left[up] | left[down] | right[up] | right[down] : 0;
+            p->out[i + j * m] = col[i] == 0 && near != 0;
         }
     }
     return GX_OK;
@@ -145,20 +145,20 @@ gx_code gx_grid_beside(gx_grid_piece *p, gx_err *err)
 
 /*
 ** work[k] = |row - row'| + |col - col'| to the nearest cell of the mask, or more than any distance
-** where that is empty: a sweep down and one up (Rosenfeld and Pfaltz 1966).
+** where that is empty: a sweep right and one left (Rosenfeld and Pfaltz 1966).
 */
 static void distances(const gx_grid_piece *p, const int32_t *mask)
 {
-    int64_t m = p->rows, n = p->cols, cells = m * n;
-    int32_t *d = p->work, far = (int32_t)gx_min(m + n, INT32_MAX - 1);
+    int64_t m = p->rows, cells = m * p->cols;
+    int32_t *d = p->work, far = (int32_t)gx_min(m + p->cols, INT32_MAX - 1);
     for (int64_t k = 0; k < cells; k++) {
         d[k] = mask[k] != 0 ? 0 : far;
-        d[k] = k >= n && d[k - n] + 1 < d[k] ? d[k - n] + 1 : d[k];
-        d[k] = k % n > 0 && d[k - 1] + 1 < d[k] ? d[k - 1] + 1 : d[k];
+        d[k] = k >= m && d[k - m] + 1 < d[k] ? d[k - m] + 1 : d[k];
+        d[k] = k % m > 0 && d[k - 1] + 1 < d[k] ? d[k - 1] + 1 : d[k];
     }
     for (int64_t k = cells - 1; k >= 0; k--) {
-        d[k] = k + n < cells && d[k + n] + 1 < d[k] ? d[k + n] + 1 : d[k];
-        d[k] = k % n < n - 1 && d[k + 1] + 1 < d[k] ? d[k + 1] + 1 : d[k];
+        d[k] = k + m < cells && d[k + m] + 1 < d[k] ? d[k + m] + 1 : d[k];
+        d[k] = k % m < m - 1 && d[k + 1] + 1 < d[k] ? d[k + 1] + 1 : d[k];
     }
 }
 
@@ -187,8 +187,8 @@ static way way_of(const gx_grid_piece *p, gx_grid_window a, gx_grid_window b)
     for (int64_t j = 0; j < p->cols && !is_upright; j++) {
         bool has_a = false, has_b = false;
         for (int64_t i = 0; i < p->rows; i++) {
-            has_a |= p->g[i * p->cols + j] != 0;
-            has_b |= p->m[i * p->cols + j] != 0;
+            has_a |= p->g[i + j * p->rows] != 0;
+            has_b |= p->m[i + j * p->rows] != 0;
         }
         is_upright = has_a && has_b;
     }
@@ -207,7 +207,7 @@ static way way_of(const gx_grid_piece *p, gx_grid_window a, gx_grid_window b)
 static int64_t steps_to(const gx_grid_piece *p, way w)
 {
     int64_t lines = w.di != 0 ? p->cols : p->rows, length = w.di != 0 ? p->rows : p->cols;
-    int64_t apart = w.di != 0 ? 1 : p->cols, step = w.di != 0 ? p->cols : 1, steps = w.steps;
+    int64_t apart = w.di != 0 ? p->rows : 1, step = w.di != 0 ? 1 : p->rows, steps = w.steps;
     bool is_back = w.di + w.dj < 0;
     for (int64_t line = 0; line < lines; line++) {
         int64_t since = -1; // steps from the last cell of M; -1: none has come
@@ -253,17 +253,17 @@ gx_code gx_grid_occurrences(gx_grid_piece *p, gx_err *err)
 {
     (void)err;
     const int64_t OFTEN = 1 << 16;
-    for (int64_t i = 0; i + p->m_rows <= p->rows && gx_grid_goes_on(p); i++) {
-        for (int64_t j = 0; j + p->m_cols <= p->cols; j++) {
+    for (int64_t j = 0; j + p->m_cols <= p->cols && gx_grid_goes_on(p); j++) {
+        for (int64_t i = 0; i + p->m_rows <= p->rows; i++) {
             bool is_here = true;
             for (int64_t k = 0; k < p->m_rows * p->m_cols && is_here; k++) {
                 if (k % OFTEN == OFTEN - 1 && !gx_grid_goes_on(p)) {
                     return GX_OK; // the run knows why
                 }
-                int64_t u = i + k / p->m_cols, v = j + k % p->m_cols;
-                is_here = p->m[k] < 0 || p->m[k] == p->g[u * p->cols + v];
+                int64_t u = i + k % p->m_rows, v = j + k / p->m_rows;
+                is_here = p->m[k] < 0 || p->m[k] == p->g[u + v * p->rows];
             }
-            p->out[i * p->cols + j] = is_here;
+            p->out[i + j * p->rows] = is_here;
         }
     }
     return GX_OK;
@@ -306,11 +306,11 @@ gx_code gx_grid_compressed(gx_run *run, const gx_mat *G, double **x, int64_t *m,
     *x = gx_ok(run) ? gx_run_alloc(run, cells * sizeof **x, "a grid") : NULL;
     *m = *n = 0;
     if (*x != NULL && cells > 0) {
-        *m = varied(g, G->rows, G->cols, G->cols, 1, row);
-        *n = varied(g, G->cols, 1, G->rows, G->cols, col);
+        *m = varied(g, G->rows, 1, G->cols, G->rows, row);
+        *n = varied(g, G->cols, G->rows, G->rows, 1, col);
     }
     for (int64_t k = 0; k < *m * *n; k++) {
-        (*x)[k] = g[row[k % *m] * G->cols + col[k / *m]];
+        (*x)[k] = g[row[k % *m] + col[k / *m] * G->rows];
     }
     gx_mem_free(run->ctx->mem, g);
     gx_mem_free(run->ctx->mem, row);

@@ -3,7 +3,7 @@
 **
 ** A unit of the pass is some grids that stand below each other.  A thread reads its rows as
 ** colours, hands each grid to the operation's kernel, and gives the results' rows to the sink.
-** Memory of a thread: five to seven numbers of 32 bits for each cell of a unit, and 8 bytes more
+** Memory of a thread: five to ten numbers of 32 bits for each cell of a unit, and 8 bytes more
 ** where the result is stored.
 */
 #include "grid_int.h"
@@ -140,10 +140,12 @@ typedef struct scan {
 
 /* A thread's memory. */
 typedef struct room {
-    int32_t *g, *m, *out;        /* of a unit's rows                  */
-    int32_t *grid, *mask, *made; /* of a grid, where it is not as wide */
+    int32_t *g, *m, *out;        /* of a unit's rows                   */
+    int32_t *grid, *mask, *made; /* of a grid, where it lies elsewhere */
     int32_t *work;
-    void *chunk;
+    void *chunk, *runs;
+    gx_grid_cells cells, marks; /* G and M as they lie                */
+    int64_t ld;                 /* of out                             */
 } room;
 
 /* Cut from memory; NULL: its bytes are counted. */
@@ -151,7 +153,8 @@ static size_t lay_out(const scan *s, char *memory, room *r)
 {
     enum { ALIGNED = 64 };
     bool is_masked = strchr(s->op->kinds, 'M') != NULL;
-    bool is_grid = s->op->result != GX_GRID_NUMBER;
+    bool is_grid = s->op->result != GX_GRID_NUMBER, is_label = s->call->id == GX_GRID_LABEL;
+    gx_runs runs;
     size_t strip = (size_t)(s->units.most_rows * s->cols), cells = (size_t)s->units.most_cells;
     const struct {
         void *place;
@@ -165,6 +168,7 @@ static size_t lay_out(const scan *s, char *memory, room *r)
         {&r->made, is_grid ? cells * sizeof(int32_t) : 0},
         {&r->work, (size_t)GX_GRID_WORK(cells) * sizeof(int32_t)},
         {&r->chunk, gx_grid_chunk_bytes(s->units.most_rows, s->cols)},
+        {&r->runs, is_label ? gx_runs_lay_out(s->units.most_rows, s->cols, NULL, &runs) : 0},
     };
     size_t used = 0;
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
@@ -175,29 +179,40 @@ static size_t lay_out(const scan *s, char *memory, room *r)
     return used;
 }
 
-static gx_code work_on(const scan *s, int64_t k, int64_t i0, const room *r, gx_err *err)
+/* Grid k, or labels of so many from it on. */
+static gx_code work_on(const scan *s, int64_t k, int64_t count, int64_t i0, const room *r,
+                       gx_err *err)
 {
     const gx_grid_call *call = s->call;
     const gx_grid_place *place = &call->batch.place[k];
-    bool is_grid = s->op->result != GX_GRID_NUMBER, is_wide = place->cols == s->cols;
+    bool is_grid = s->op->result != GX_GRID_NUMBER, is_label = call->id == GX_GRID_LABEL;
     gx_grid_piece p = {.run = s->run,
                        .caller = s->caller,
                        .id = call->id,
-                       .rows = place->rows,
+                       .rows = place[count - 1].row + place[count - 1].rows - place->row,
                        .cols = place->cols,
-                       .g = gx_grid_take(place, i0, s->cols, r->g, r->grid),
+                       .cells = gx_grid_cells_at(&r->cells, place->row - i0),
                        .number = call->number,
                        .rule = &call->rule,
-                       .work = r->work};
+                       .place = place,
+                       .count = count,
+                       .ld = r->ld,
+                       .work = r->work,
+                       .runs = r->runs};
+    if (!is_label || gx_looks_for_background(&call->rule)) {
+        p.g = gx_grid_take(place, i0, &r->cells, r->grid);
+    }
     if (s->pattern != NULL) {
         p.m = s->pattern;
         p.m_rows = call->in[1]->rows;
         p.m_cols = call->in[1]->cols;
-    } else if (r->m != r->out) {
-        p.m = gx_grid_take(place, i0, s->cols, r->m, r->mask);
+    } else if (s->sources[1] != NULL) {
+        p.m = gx_grid_take(place, i0, &r->marks, r->mask);
     }
     if (is_grid) {
-        p.out = is_wide ? r->out + (place->row - i0) * s->cols : r->made;
+        p.out = is_label || place->rows == r->ld ? r->out + (place->row - i0) : r->made;
+    }
+    if (is_grid && !is_label) {
         memset(p.out, 0, (size_t)(place->rows * place->cols) * sizeof *p.out);
     }
     gx_err own;
@@ -207,9 +222,9 @@ static gx_code work_on(const scan *s, int64_t k, int64_t i0, const room *r, gx_e
                    ? gx_fail(err, own.code, "%s", own.text)
                    : gx_fail(err, own.code, "grid %lld: %s", (long long)k, own.text);
     }
-    if (is_grid) {
-        gx_grid_return(place, i0, s->cols, p.out, r->out);
-    } else {
+    if (is_grid && !is_label) {
+        gx_grid_return(place, i0, r->ld, p.out, r->out);
+    } else if (!is_grid) {
         s->value[k] = p.value;
     }
     return GX_OK;
@@ -234,20 +249,34 @@ static gx_code work_on_unit(void *arg, int64_t unit, gx_pass_thread *thread, voi
     int64_t i0 = u->row[unit], rows = u->row[unit + 1] - i0;
     room r;
     lay_out(s, work, &r);
-    bool has_grids = u->grid[unit] < u->grid[unit + 1], is_masked = r.m != r.out;
-    if (s->value == NULL && !is_covered(s, unit)) {
+    bool has_grids = u->grid[unit] < u->grid[unit + 1], is_masked = s->sources[1] != NULL;
+    bool has_gaps = s->value == NULL && !is_covered(s, unit);
+    int32_t *labels = s->value == NULL && s->call->id == GX_GRID_LABEL && !has_gaps
+                          ? gx_grid_labels_in(&s->out)
+                          : NULL;
+    r.ld = rows;
+    if (labels != NULL) {
+        r.out = labels + i0;
+        r.ld = s->out.sink->rows;
+    } else if (has_gaps) {
         memset(r.out, 0, (size_t)(rows * s->cols) * sizeof *r.out);
     }
     if (has_grids) {
-        GX_TRY(gx_grid_read(thread, s->call->in[0], i0, rows, r.chunk, r.g, err));
+        GX_TRY(gx_grid_read(thread, s->call->in[0], i0, rows, r.chunk, r.g, &r.cells, err));
     }
     if (has_grids && is_masked) {
-        GX_TRY(gx_grid_read(thread, s->call->in[1], i0, rows, r.chunk, r.m, err));
+        GX_TRY(gx_grid_read(thread, s->call->in[1], i0, rows, r.chunk, r.m, &r.marks, err));
     }
-    for (int64_t k = u->grid[unit]; k < u->grid[unit + 1] && gx_ok(s->run); k++) {
-        GX_TRY(work_on(s, k, i0, &r, err));
+    int64_t count = u->grid[unit + 1] - u->grid[unit], step = 1;
+    if (s->call->id == GX_GRID_LABEL && !has_gaps && !gx_looks_for_background(&s->call->rule)) {
+        step = count; // all of them in one go
     }
-    return s->value != NULL ? GX_OK : gx_grid_give(&s->out, i0, rows, r.out, r.chunk, part, err);
+    for (int64_t k = 0; k < count && gx_ok(s->run); k += step) {
+        GX_TRY(work_on(s, u->grid[unit] + k, step, i0, &r, err));
+    }
+    return s->value != NULL || labels != NULL
+               ? GX_OK
+               : gx_grid_give(&s->out, i0, rows, r.out, r.chunk, part, err);
 }
 
 static gx_code put_unit(void *arg, int64_t unit, void *part, gx_err *err)

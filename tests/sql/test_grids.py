@@ -2,7 +2,7 @@
 
 Plan:
 1. Labels of 20 000 random grids (1x1 to 30x30, 1 to 10 colours) in one call against scipy.ndimage.label; every rule and
-   neighbourhood against a flood fill written in Python; dtypes, empty grids.
+   neighbourhood against a flood fill written in Python; dtypes, empty grids; heights around multiples of 64.
 2. One grid in strips: small strips, stored matrices of small tiles, little memory, threads, destinations; shapes whose parts meet late.
 3. gx_objects against what the model says of each object, alone, in strips, in batches.
 4. Every operation of the list on random grids against a model in Python: in a batch by table, by rows, alone, in programs.
@@ -301,6 +301,21 @@ def test_dtypes_and_shapes(db):
         assert db.execute("SELECT count(*) FROM gx_objects(?)", (from_numpy(np.zeros(shape)),)).fetchone() == (0,)
     wide = np.array([[2**31 - 1, 1 - 2**31, 2**31 - 1]])
     assert call(db, "gx_label", wide.astype("f8"), by="colour").tolist() == [[1, 2, 3]]
+
+
+@pytest.mark.parametrize("height", [1, 31, 63, 64, 65, 127, 128, 129, 200])
+def test_columns_of_many_words(db, height):
+    """Grids are looked at by 64 cells of a column; those of an even batch stand within the same words."""
+    rng = np.random.default_rng(height)
+    for width, count, colours in ((1, 3, 2), (2, 4, 3), (7, 5, 3), (3, 70, 2)):
+        stack = rng.integers(0, colours, (height * count, width)).astype("u1")
+        stack[rng.random(stack.shape[0]) < 0.3] = 1  # rows of one colour meet those of the next grid
+        for rule in ("nonzero", "colour", "all", "colour_all", "colour_not_background")[:5 if count < 9 else 2]:
+            for neighbours in (4, 8):
+                want = np.vstack([labels_of(g, rule, neighbours) for g in stack.reshape(count, height, width)])
+                for dtype in ("u1", "i4"):
+                    got = call(db, "gx_label", stack.astype(dtype), by=rule, neighbours=neighbours, grid_rows=height)
+                    np.testing.assert_array_equal(got, want, f"{width} {rule} {neighbours} {dtype}")
 
 
 # ---- 2. Strips -----------------------------------------------------------------------------------
