@@ -183,7 +183,7 @@ static void tell_block(telling *t, int32_t b)
 void gx_program_steps(gx_run *run, const gx_program *program,
                       bool (*fn)(void *arg, const gx_program_step *step), void *arg)
 {
-    gx_exec x = {.run = run, .g = program->graph};
+    gx_exec x = {.run = run, .g = program->graph, .lane = {{.call = {.run = run}}}};
     gx_on_device_choose(&x);
     telling t = {.g = program->graph, .fn = fn, .arg = arg, .x = &x, .goes_on = true};
     tell_block(&t, 0);
