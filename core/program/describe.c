@@ -161,7 +161,7 @@ static void tell(telling *t, gx_ref ref)
     step.bytes = (double)node->type.rows * (double)node->type.cols *
                  (double)gx_number_bytes(node->type.dtype);
     step.flops = flops_of(t->g, node);
-    step.is_on_device = t->x->on->call.accel != NULL && gx_on_device_may(t->g, node);
+    step.is_on_device = gx_on_device_may(t->x, node);
     t->goes_on = t->fn(t->arg, &step);
     t->depth++;
     for (int k = 0; k < 2 && t->goes_on; k++) {

@@ -79,7 +79,7 @@ static gx_estimate estimate(const machine *m, const char *text)
         g->operand[k].name = m->is_stored ? "A" : NULL;
         held[k] = m->is_held;
     }
-    gx_rates rates = {&m->host, &m->device, m->host.threads, m->read_bytes_per_s};
+    gx_rates rates = {&m->host, &m->device, m->host.threads, m->read_bytes_per_s, true};
     gx_estimate_graph(g, &rates, held, &e);
     gx_graph_free(g);
     gx_syntax_free(syntax);
