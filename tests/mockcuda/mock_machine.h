@@ -79,7 +79,7 @@ void mock_end_now(mock_failure how);
 /* Memory of a device (0 where it is not said), filled with NaNs; NULL when it is full. */
 void *mock_device_alloc(size_t bytes);
 void *mock_device_alloc_on(int device, size_t bytes);
-void mock_device_free(void *ptr);
+void mock_device_free(void *ptr); /* waits for all queues, as cudaFree() does */
 size_t mock_device_free_bytes(void);
 size_t mock_device_free_bytes_on(int device);
 bool mock_is_pinned(const void *ptr, size_t bytes);
