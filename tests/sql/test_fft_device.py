@@ -120,9 +120,12 @@ held = mock.counts()['handles']
 for n in range(1, 30):
     ask(f"gx_fft(gx_copy('A'), {n})")
 result.append(mock.counts()['handles'] - held <= 8)
+for columns in (3, 5, 4):  # as long, not as many
+    c = draw((700, columns), True)
+    result.append(near(ask('gx_fft(?)', c), sp.fft(c, axis=0)))
 """,
     )
-    assert got == [[True, 3000 * 4 * 16, True], [True, 0, True], [True, 0, True], True, True]
+    assert got == [[True, 3000 * 4 * 16, True], [True, 0, True], [True, 0, True]] + 5 * [True]
 
 
 @pytest.mark.parametrize("machine,mode", [(child, ""), (child, ":always"), (child_on_stand_ins, ""), (child_on_stand_ins, ":status")])
