@@ -2,10 +2,11 @@
 ** NVIDIA's libraries, opened at run time: see cuda_api.h.
 **
 ** Three libraries are needed, cudart, cublas and cusolver, all of one toolkit: CUDA 13 is tried
-** first, then 12; cufft may be missing.  Each is looked for by its soname in the folders of find_folders() and, between
-** the folders that the user names and those that are guessed, by the loader's own rules, which
-** also find what the process has loaded already.  Libraries that cusolver itself needs are opened
-** from the same places first, where they are: PyPI's packages keep each in a folder of its own.
+** first, then 12; cufft may be missing.  Each is looked for by its soname in the folders of
+** find_folders() and, between the folders that the user names and those that are guessed, by the
+** loader's own rules, which also find what the process has loaded already.  Libraries that cusolver
+** itself needs are opened from the same places first, where they are: PyPI's packages keep each in
+** a folder of its own.
 **
 ** A toolkit that the driver is too old for does not count as found, so that CUDA 12's libraries
 ** serve beside CUDA 13's on a machine with a driver for 12.

@@ -190,12 +190,13 @@ typedef enum gx_kernel_id {
                      next ones may be, are those of b, which is as wide                           */
     GX_ONE_HOT, /* GX_F64: c, m x n in place = 1 where c_ij + b_j is least in its row, at the first
                      such j, else 0; b a row, ldb from one number to the next                     */
-    GX_FFT, /* c, m x n, = Fourier transforms of length k of lines of a, not scaled: of columns (side
-               LEFT), of rows (RIGHT); is_backward: of exp(+2 pi i / k).  Of a complex slot c has k
-               numbers a line from k complex ones of `from`, in place allowed where lda = ldc, or
-               the first k / 2 + 1 from k real ones.  Of a real slot c has k numbers a line from
-               k / 2 + 1 complex ones, of which the first, and for an even k the last, are real:
-               the others are conjugates; is_backward; a is lost.  A device need not have it      */
+    GX_FFT, /* c, m x n, = Fourier transforms of length k of lines of a, not scaled: of columns
+                     (side LEFT), of rows (RIGHT); is_backward: of exp(+2 pi i / k).  A complex slot
+                     gives k numbers a line from k complex ones of `from`, in place allowed where
+                     lda = ldc, or the first k / 2 + 1 from k real ones.  A real slot gives k
+                     numbers a line, is_backward, from the first k / 2 + 1, complex, of a line whose
+                     others are their conjugates: number 0, and k / 2 of an even k, are real; a is
+                     lost.  A device need not have it                                             */
     GX_KERNEL_COUNT
 } gx_kernel_id;
 

@@ -3,8 +3,8 @@
 **
 ** Twiddles are products, in long double, of two numbers from tables of angles of at most pi / 4, so
 ** that each is the nearest number there is, but for a few, and takes no cosine of its own: those
-** took ten times as long as one line's transform.  A transform in six steps has n twiddles: up to 2^12 all in a table, beyond in
-** two tables whose entries are multiplied.
+** took ten times as long as one line's transform.  A transform in six steps has n twiddles: up to
+** 2^12 all in a table, beyond in two tables whose entries are multiplied.
 */
 #include "fft_int.h"
 

@@ -609,7 +609,7 @@ static bool bring(gx_exec *x, const gx_type *from, const void *a, const lines *t
     return is_good && (there == 0 || call(x, GX_CONVERT, to->number, &args));
 }
 
-/* The first numbers of the halves of lines are real, and of lines of an even length the last ones. */
+/* The first numbers of half lines are real, and the last ones of those of an even n. */
 static bool make_real(gx_exec *x, int64_t n, const lines *half)
 {
     gx_args args = {.map = GX_MAP_REAL};

@@ -314,6 +314,20 @@ void *mock_device_alloc(size_t bytes)
     return mock_device_alloc_on(0, bytes);
 }
 
+void mock_device_free(void *ptr)
+{
+    mock_wait_for_work();
+    enter();
+    int device = 0;
+    int64_t bytes = discard(machine.device, ptr, &device);
+    if (bytes >= 0) {
+        machine.counts.device_buffers--;
+        machine.counts.device_bytes -= bytes;
+        machine.used[device] -= (size_t)bytes;
+    }
+    leave();
+}
+
 size_t mock_device_free_bytes_on(int device)
 {
     enter();
@@ -448,13 +462,7 @@ struct mock_queue {
     int64_t kernels; /* that it holds */
     useconds_t slow_us;
     int error;
-    struct mock_queue *next; /* of all there are */
 };
-
-static struct {
-    pthread_mutex_t lock;
-    mock_queue *first;
-} queues = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 struct mock_mark {
     pthread_mutex_t lock;
@@ -487,6 +495,7 @@ static void *run_queue(void *arg)
                                : n->action(n->arg);
         free(n->arg);
         free(n);
+        mock_add_work(-1);
         pthread_mutex_lock(&q->lock);
         q->kernels -= was_kernel;
         q->error = q->error == 0 ? error : q->error;
@@ -516,53 +525,14 @@ mock_queue *mock_queue_create_on(int device)
         return NULL;
     }
     mock_know(q);
-    pthread_mutex_lock(&queues.lock);
-    q->next = queues.first;
-    queues.first = q;
-    pthread_mutex_unlock(&queues.lock);
     enter();
     machine.counts.queues++;
     leave();
     return q;
 }
 
-/* As CUDA does before memory goes. */
-static void wait_for_all(void)
-{
-    pthread_mutex_lock(&queues.lock);
-    for (mock_queue *q = queues.first; q != NULL; q = q->next) {
-        pthread_mutex_lock(&q->lock);
-        while (q->first != NULL || q->is_busy) {
-            pthread_cond_wait(&q->changed, &q->lock);
-        }
-        pthread_mutex_unlock(&q->lock);
-    }
-    pthread_mutex_unlock(&queues.lock);
-}
-
-void mock_device_free(void *ptr)
-{
-    wait_for_all();
-    enter();
-    int device = 0;
-    int64_t bytes = discard(machine.device, ptr, &device);
-    if (bytes >= 0) {
-        machine.counts.device_buffers--;
-        machine.counts.device_bytes -= bytes;
-        machine.used[device] -= (size_t)bytes;
-    }
-    leave();
-}
-
 void mock_queue_free(mock_queue *q)
 {
-    pthread_mutex_lock(&queues.lock);
-    mock_queue **link = &queues.first;
-    while (*link != q) {
-        link = &(*link)->next;
-    }
-    *link = q->next;
-    pthread_mutex_unlock(&queues.lock);
     pthread_mutex_lock(&q->lock);
     q->is_ending = true;
     pthread_cond_broadcast(&q->changed);
@@ -582,6 +552,7 @@ static void push(mock_queue *q, const node *what)
     node *n = calloc(1, sizeof *n);
     *n = *what;
     pthread_mutex_lock(&q->lock);
+    mock_add_work(q->recording == NULL);
     n->is_preferred = q->is_preferred;
     if (n->is_kernel && q->recording == NULL) {
         mock_hold_kernels(++q->kernels);

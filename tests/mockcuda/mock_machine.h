@@ -105,6 +105,10 @@ typedef int (*mock_action)(void *arg);
 /* Run a kernel of a queue of the device; so many are in one queue (mock_kernels.c). */
 int mock_run_kernel(mock_action action, void *arg, bool is_preferred, int device);
 void mock_hold_kernels(int64_t count);
+
+/* Actions in queues, more or fewer; wait until there are none: as CUDA does before memory goes. */
+void mock_add_work(int more);
+void mock_wait_for_work(void);
 void mock_read_kernels(mock_counts *counts); /* what counts of kernels there is */
 
 /* NULL: the system refused a thread. */
