@@ -15,8 +15,8 @@
 ** that fails for want of memory gives GX_NOMEM, and nothing else is wrong; any other failure gives
 ** GX_DEVICE (cuda_fault.c).
 **
-** Process-wide state: the tables of NVIDIA's functions and of kernels, filled once under a lock; the
-** libraries behind them are process-wide themselves.
+** Process-wide state: the tables of NVIDIA's functions and of kernels, filled once under a lock;
+** the libraries behind them are process-wide themselves.
 */
 #include "cuda.h"
 

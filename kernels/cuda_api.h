@@ -244,9 +244,10 @@ typedef struct gx_cuda_api {
 
 /*
 ** Open the three libraries, and cuFFT where it is there, and fill *api.  cuda_path is looked in
-** first ("" = nowhere), then CUDA_PATH and CUDA_HOME, the loader's own places, the toolkit's usual
-** folders and the NVIDIA packages in Python's site-packages; CUDA 13 before CUDA 12.  GX_DEVICE with one line that names
-** what is missing, or both versions where the driver is too old.  The libraries stay open.
+** first ("" = nowhere), then CUDA_PATH and CUDA_HOME, the loader's own places, the toolkit's
+** usual folders and the NVIDIA packages in Python's site-packages; CUDA 13 before CUDA 12.
+** GX_DEVICE with one line that names what is missing, or both versions where the driver is too old.
+** The libraries stay open.
 */
 gx_code gx_cuda_api_open(const char *cuda_path, gx_cuda_api *api, gx_err *err);
 
