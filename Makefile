@@ -479,13 +479,13 @@ $(BUILD)/gpu/gx_cuda.so: $(CUDA_SO)
 gpu: $(if $(NVCC),$(BUILD)/gpu/gx_cuda.so,no-cuda) $(BUILD)/gpu/gpu_tests
 
 # The same tests where there is no GPU: stand-ins for NVIDIA's libraries on the CPU (tests/mockcuda).
-NVIDIA := $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_nvidia mock_launch mock_near mock_field mock_nvrtc mock_solver)
+NVIDIA := $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_nvidia mock_launch mock_near mock_field mock_nvrtc mock_solver mock_fft)
 
 $(BUILD)/mock/lib/libcudart.so.13: $(NVIDIA) $(BUILD)/tests/mockcuda/mock_machine.o $(BUILD)/tests/mockcuda/mock_kernels.o $(ORACLE) $(BUILD)/libgx.a
 	@mkdir -p $(@D)
 	$(call say,link,$@)
 	$(Q)$(CC) -shared $(SANITIZE) -o $@ $^ -Wl,--exclude-libs,ALL $(TEST_LIBS)
-	@for l in cublas.so.13 cusolver.so.12 nvJitLink.so.13 cublasLt.so.13 cusparse.so.12 nvrtc.so.13; do ln -sf $(@F) $(@D)/lib$$l; done
+	@for l in cublas.so.13 cusolver.so.12 cufft.so.12 nvJitLink.so.13 cublasLt.so.13 cusparse.so.12 nvrtc.so.13; do ln -sf $(@F) $(@D)/lib$$l; done
 
 $(NVIDIA): private FLAGS += -Icore -Ikernels
 

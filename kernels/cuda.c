@@ -15,8 +15,8 @@
 ** that fails for want of memory gives GX_NOMEM, and nothing else is wrong; any other failure gives
 ** GX_DEVICE (cuda_fault.c).
 **
-** Process-wide state: the table of NVIDIA's functions, filled once under a lock; the libraries
-** behind it are process-wide themselves.
+** Process-wide state: the tables of NVIDIA's functions and of kernels, filled once under a lock;
+** the libraries behind them are process-wide themselves.
 */
 #include "cuda.h"
 
@@ -38,6 +38,7 @@ typedef struct shared {
     bool is_filled;
     int devices; /* as many as the runtime shows when the table is filled */
     gx_cuda_api api;
+    gx_backend backend; /* without what this toolkit lacks */
 } shared;
 
 static shared *shared_state(void)
@@ -211,6 +212,7 @@ static void cuda_close(gx_dev *dev)
     const gx_cuda_api *api = dev->api;
     (void)gx_cuda_enter(dev, NULL);
     gx_cuda_forget_programs(dev);
+    gx_cuda_forget_plans(dev);
     for (int i = 0; i < dev->idle_marks; i++) {
         gx_cuda_release(dev, dev->idle_mark[i], api->event_destroy, "cudaEventDestroy");
     }
@@ -597,6 +599,8 @@ static size_t own_workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, c
     case GX_GEEV:
     case GX_GESDD:
         return gx_cuda_spectra_bytes(dev, kernel, dtype, args);
+    case GX_FFT:
+        return gx_cuda_fft_bytes(dev, dtype, args);
     default:
         return 0;
     }
@@ -659,8 +663,12 @@ const gx_backend *gx_cuda_backend(const char *cuda_path, gx_err *err)
             s->devices = 1; // opening it will say what is wrong
         }
         s->devices = (int)gx_min(s->devices, GX_CUDA_DEVICES_MAX);
+        s->backend = backend_cuda;
+        if (s->api.fft_run == NULL) {
+            memset(s->backend.kernel[GX_FFT], 0, sizeof s->backend.kernel[GX_FFT]);
+        }
     }
     bool is_filled = s->is_filled;
     pthread_mutex_unlock(&s->lock);
-    return is_filled ? &backend_cuda : NULL;
+    return is_filled ? &s->backend : NULL;
 }

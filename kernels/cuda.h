@@ -15,6 +15,7 @@
 **   cuda_solver.c  Cholesky, LU, by cuSOLVER
 **   cuda_qr.c      reflectors, by cuSOLVER and products
 **   cuda_spectra.c eigenvalues and singular values by cuSOLVER
+**   cuda_fft.c     Fourier transforms by cuFFT
 */
 #ifndef GX_CUDA_H
 #define GX_CUDA_H
@@ -92,8 +93,18 @@ enum {
     GX_CUDA_IMAGES_MAX = 16, /* files kernels/cuda*.cu; a build with more stops */
     GX_CUDA_MAILBOX = 64,
     GX_CUDA_DEVICES_MAX = 64,
-    GX_CUDA_MARKS = 256
+    GX_CUDA_MARKS = 256,
+    GX_CUDA_PLANS = 8
 };
+
+/* A plan of cuFFT and what it is for; bytes of its work area. */
+typedef struct gx_cuda_plan {
+    bool is_made;
+    int plan, in_type, out_type;
+    int64_t n, count, in_step, in_next, out_step, out_next;
+    size_t bytes;
+    int64_t used; /* the device's calls so far when it was used last */
+} gx_cuda_plan;
 
 struct gx_dev {
     const gx_cuda_api *api;
@@ -111,6 +122,8 @@ struct gx_dev {
     struct gx_cuda_programs *programs; /* of cuda_fused.c; NULL before the first      */
     gx_cuda_handle solver; /* for questions about workspaces; NULL before the first */
     gx_cuda_handle params;
+    gx_cuda_plan plan[GX_CUDA_PLANS]; /* of cuda_fft.c */
+    int64_t plans_used;
 };
 
 struct gx_queue {
@@ -139,6 +152,7 @@ struct gx_queue {
 gx_code gx_cuda_check(gx_dev *dev, int status, const char *call, gx_err *err);
 gx_code gx_cublas_check(gx_dev *dev, int status, const char *call, gx_err *err);
 gx_code gx_cusolver_check(gx_dev *dev, int status, const char *call, gx_err *err);
+gx_code gx_cufft_check(gx_dev *dev, int status, const char *call, gx_err *err);
 
 /* No call of the device will succeed any more in this process. */
 bool gx_cuda_is_lost(const gx_dev *dev);
@@ -156,6 +170,7 @@ gx_code gx_cuda_settle(gx_dev *dev, gx_cuda_handle stream, gx_err *err);
 #define CUDA_TRY(dev, call, what) GX_TRY(gx_cuda_check(dev, call, what, err))
 #define CUBLAS_TRY(dev, call, what) GX_TRY(gx_cublas_check(dev, call, what, err))
 #define CUSOLVER_TRY(dev, call, what) GX_TRY(gx_cusolver_check(dev, call, what, err))
+#define CUFFT_TRY(dev, call, what) GX_TRY(gx_cufft_check(dev, call, what, err))
 
 // Queues ------------------------------------------------------------------------------------------
 
@@ -216,8 +231,9 @@ gx_code gx_cuda_reduce_to(gx_dev *dev, gx_queue *queue, gx_number dtype, const g
 gx_code gx_cuda_reduce_end(gx_dev *dev, gx_queue *queue, gx_reduce_kind kind, int64_t chunks,
                            double *partial, double *out, gx_err *err);
 
-/* The compiled programs of a device that is closed. */
+/* The compiled programs of a device that is closed, and its plans of transforms. */
 void gx_cuda_forget_programs(gx_dev *dev);
+void gx_cuda_forget_plans(gx_dev *dev);
 
 /* What most launches take of a kernel's arguments: the flags, sizes, scalars, a and c. */
 gx_cuda_call gx_cuda_call_of(const gx_args *args);
@@ -352,7 +368,8 @@ static inline void *gx_cuda_aligned(void *work)
     KERNEL(cuda, GEEV, geev)                                                                       \
     KERNEL(cuda, GESDD, gesdd)                                                                     \
     KERNEL(cuda, CONVERT, convert)                                                                 \
-    KERNEL(cuda, RANDOM, random)
+    KERNEL(cuda, RANDOM, random)                                                                   \
+    KERNEL(cuda, FFT, fft)
 #define GX_CUDA_REAL_KERNELS(KERNEL)                                                               \
     KERNEL(cuda, APART, apart)                                                                     \
     KERNEL(cuda, MERIT, merit)                                                                     \
@@ -398,6 +415,7 @@ size_t gx_cuda_fused_bytes(const gx_args *args);
 size_t gx_cuda_reduce_bytes(const gx_args *args);
 size_t gx_cuda_solver_bytes(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args);
 size_t gx_cuda_qr_bytes(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args);
+size_t gx_cuda_fft_bytes(gx_dev *dev, gx_number dtype, const gx_args *args);
 size_t gx_cuda_spectra_bytes(gx_dev *dev, gx_kernel_id kernel, gx_number dtype,
                              const gx_args *args);
 

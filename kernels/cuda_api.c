@@ -2,10 +2,11 @@
 ** NVIDIA's libraries, opened at run time: see cuda_api.h.
 **
 ** Three libraries are needed, cudart, cublas and cusolver, all of one toolkit: CUDA 13 is tried
-** first, then 12.  Each is looked for by its soname in the folders of find_folders() and, between
-** the folders that the user names and those that are guessed, by the loader's own rules, which
-** also find what the process has loaded already.  Libraries that cusolver itself needs are opened
-** from the same places first, where they are: PyPI's packages keep each in a folder of its own.
+** first, then 12; cufft may be missing.  Each is looked for by its soname in the folders of
+** find_folders() and, between the folders that the user names and those that are guessed, by the
+** loader's own rules, which also find what the process has loaded already.  Libraries that cusolver
+** itself needs are opened from the same places first, where they are: PyPI's packages keep each in
+** a folder of its own.
 **
 ** A toolkit that the driver is too old for does not count as found, so that CUDA 12's libraries
 ** serve beside CUDA 13's on a machine with a driver for 12.
@@ -112,22 +113,22 @@ static void *open_library(const folders *f, const char *soname)
 /* A toolkit's names of its libraries. */
 typedef struct toolkit {
     const char *name;
-    const char *library[3]; /* cudart, cublas, cusolver         */
+    const char *library[4]; /* cudart, cublas, cusolver, cufft  */
     const char *package[3]; /* of PyPI                          */
     const char *needed[4];  /* by those; opened where found     */
     const char *nvrtc;
 } toolkit;
 
-enum { CUDART, CUBLAS, CUSOLVER, LIBRARIES };
+enum { CUDART, CUBLAS, CUSOLVER, CUFFT, LIBRARIES };
 
 static const toolkit toolkits[] = {
     {"CUDA 13",
-     {"libcudart.so.13", "libcublas.so.13", "libcusolver.so.12"},
+     {"libcudart.so.13", "libcublas.so.13", "libcusolver.so.12", "libcufft.so.12"},
      {"nvidia-cuda-runtime", "nvidia-cublas", "nvidia-cusolver"},
      {"libnvJitLink.so.13", "libcublasLt.so.13", "libcusparse.so.12", NULL},
      "libnvrtc.so.13"},
     {"CUDA 12",
-     {"libcudart.so.12", "libcublas.so.12", "libcusolver.so.11"},
+     {"libcudart.so.12", "libcublas.so.12", "libcusolver.so.11", "libcufft.so.11"},
      {"nvidia-cuda-runtime-cu12", "nvidia-cublas-cu12", "nvidia-cusolver-cu12"},
      {"libnvJitLink.so.12", "libcublasLt.so.12", "libcusparse.so.12", NULL},
      "libnvrtc.so.12"},
@@ -150,6 +151,7 @@ typedef struct entry {
 #define OF_CUBLAS(result, member, name, ...) ENTRY(CUBLAS, member, #name, false)
 #define OF_CUSOLVER(result, member, name, ...) ENTRY(CUSOLVER, member, #name, false)
 #define OF_GEEV(result, member, name, ...) ENTRY(CUSOLVER, member, #name, true)
+#define OF_CUFFT(result, member, name, ...) ENTRY(CUFFT, member, #name, true)
 #define BLAS_OF(member, name)                                                                      \
     ENTRY(CUBLAS, member[GX_F64], "cublasD" name, false)                                           \
     ENTRY(CUBLAS, member[GX_F32], "cublasS" name, false)                                           \
@@ -170,6 +172,7 @@ static const entry entries[] = {
     BLAS_OF(trmm, "trmm_v2_64")
     GX_CUSOLVER(OF_CUSOLVER)
     GX_CUSOLVER_GEEV(OF_GEEV)
+    GX_CUFFT(OF_CUFFT)
 };
 
 static gx_code fill_table(void *const library[LIBRARIES], const toolkit *t, gx_cuda_api *api,
@@ -177,7 +180,8 @@ static gx_code fill_table(void *const library[LIBRARIES], const toolkit *t, gx_c
 {
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         const entry *e = &entries[i];
-        void *function = dlsym(library[e->library], e->name);
+        void *from = library[e->library];
+        void *function = from == NULL ? NULL : dlsym(from, e->name);
         if (function == NULL && strcmp(e->name, "cudaGetDeviceProperties_v2") == 0) {
             function = dlsym(library[e->library], "cudaGetDeviceProperties"); // CUDA 13
         }
@@ -242,7 +246,7 @@ static gx_code open_toolkit(const folders *f, const toolkit *t, gx_cuda_api *api
             (void)open_library(f, t->needed[q]);
         }
         library[i] = open_library(f, t->library[i]);
-        if (library[i] == NULL) {
+        if (library[i] == NULL && i != CUFFT) {
             *is_missing = i == CUDART;
             return gx_fail(err, GX_DEVICE,
                            "%s is missing: it comes with the CUDA toolkit and with PyPI's %s; "

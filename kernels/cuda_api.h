@@ -11,7 +11,7 @@
 #include "../core/base/err.h"
 #include "../core/base/types.h"
 
-/* cudaError_t, cublasStatus_t and cusolverStatus_t are ints; 0 is success in all three. */
+/* cudaError_t, cublasStatus_t, cusolverStatus_t, cufftResult are ints; 0 is success in all. */
 enum {
     GX_CUDA_OUT_OF_MEMORY = 2, /* cudaErrorMemoryAllocation      */
     GX_CUDA_OLD_DRIVER = 35,   /* cudaErrorInsufficientDriver    */
@@ -22,7 +22,10 @@ enum {
     GX_CUDA_BAD_SOURCE = 300,  /* cudaErrorInvalidSource         */
     GX_CUDA_REACHED = 704,     /* cudaErrorPeerAccessAlreadyEnabled */
     GX_CUBLAS_NO_MEMORY = 3,   /* CUBLAS_STATUS_ALLOC_FAILED     */
-    GX_CUSOLVER_NO_MEMORY = 2  /* CUSOLVER_STATUS_ALLOC_FAILED   */
+    GX_CUSOLVER_NO_MEMORY = 2, /* CUSOLVER_STATUS_ALLOC_FAILED   */
+    GX_CUFFT_NO_MEMORY = 2,    /* CUFFT_ALLOC_FAILED             */
+    GX_CUFFT_BAD_SIZE = 8,     /* CUFFT_INVALID_SIZE             */
+    GX_CUFFT_LACKS = 14        /* CUFFT_NOT_IMPLEMENTED, and what follows: of a plan */
 };
 
 enum {
@@ -192,6 +195,19 @@ typedef int (*gx_cublas_trmm)(gx_cuda_handle, int side, int uplo, int trans, int
         int64_t ldvl, int type_vr, void *vr, int64_t ldvr, int compute, void *device,              \
         size_t device_bytes, void *host, size_t host_bytes, int *info))
 
+/* libcufft: all of them, or NULL where it is not there. */
+#define GX_CUFFT(F)                                                                                \
+    F(int, fft_create, cufftCreate, (int *plan))                                                   \
+    F(int, fft_destroy, cufftDestroy, (int plan))                                                  \
+    F(int, fft_allocates, cufftSetAutoAllocation, (int plan, int is_automatic))                    \
+    F(int, fft_make, cufftXtMakePlanMany, (int plan, int rank, long long *n, long long *in_sides,  \
+        long long in_step, long long in_next, int in_type, long long *out_sides,                   \
+        long long out_step, long long out_next, int out_type, long long count, size_t *work_bytes, \
+        int compute))                                                                              \
+    F(int, fft_work, cufftSetWorkArea, (int plan, void *work))                                     \
+    F(int, fft_stream, cufftSetStream, (int plan, gx_cuda_handle stream))                          \
+    F(int, fft_run, cufftXtExec, (int plan, void *in, void *out, int direction))
+
 /* NVRTC, which compiles while gx runs. */
 #define GX_NVRTC(F)                                                                                \
     F(int, create, nvrtcCreateProgram, (gx_cuda_handle *program, const char *source,               \
@@ -223,13 +239,15 @@ typedef struct gx_cuda_api {
     gx_cublas_trmm trmm[GX_FLOATS];
     GX_CUSOLVER(GX_CUDA_MEMBER)
     GX_CUSOLVER_GEEV(GX_CUDA_MEMBER)
+    GX_CUFFT(GX_CUDA_MEMBER)
 } gx_cuda_api;
 
 /*
-** Open the three libraries and fill *api.  cuda_path is looked in first ("" = nowhere), then
-** CUDA_PATH and CUDA_HOME, the loader's own places, the toolkit's usual folders and the NVIDIA
-** packages in Python's site-packages; CUDA 13 before CUDA 12.  GX_DEVICE with one line that names
-** what is missing, or both versions where the driver is too old.  The libraries stay open.
+** Open the three libraries, and cuFFT where it is there, and fill *api.  cuda_path is looked in
+** first ("" = nowhere), then CUDA_PATH and CUDA_HOME, the loader's own places, the toolkit's
+** usual folders and the NVIDIA packages in Python's site-packages; CUDA 13 before CUDA 12.
+** GX_DEVICE with one line that names what is missing, or both versions where the driver is too old.
+** The libraries stay open.
 */
 gx_code gx_cuda_api_open(const char *cuda_path, gx_cuda_api *api, gx_err *err);
 

@@ -12,7 +12,7 @@
 ** failure by asking: a harmless call that fails too.  It is remembered by device for the whole
 ** process, since a new connection would get the same context: from then on nothing of the device is
 ** called any more, what belongs to it is left to the end of the process, and gx_cuda_enter()
-** refuses with the reason.
+** refuses with the reason.  A plan that cuFFT has not got is GX_UNSUPPORTED.
 **
 ** The runtime keeps the last error of each thread; it is asked for, which clears it, after every
 ** failure.  cuBLAS and cuSOLVER have no words for every lack of memory: where the runtime's last
@@ -130,6 +130,23 @@ gx_code gx_cusolver_check(gx_dev *dev, int status, const char *call, gx_err *err
     snprintf(text, sizeof text, "cusolverDn%s on cuda:%d: status %d", call, dev->ordinal, status);
     bool is_memory = status == GX_CUSOLVER_NO_MEMORY || last == GX_CUDA_OUT_OF_MEMORY;
     return conclude(dev, is_memory, is_the_end(last), text, err);
+}
+
+gx_code gx_cufft_check(gx_dev *dev, int status, const char *call, gx_err *err)
+{
+    if (status == 0) {
+        return GX_OK;
+    }
+    char text[200];
+    int last = dev->api->last_error();
+    snprintf(text, sizeof text, "cufft%s on cuda:%d: status %d", call, dev->ordinal, status);
+    bool is_memory = status == GX_CUFFT_NO_MEMORY || last == GX_CUDA_OUT_OF_MEMORY;
+    bool is_refused = status == GX_CUFFT_BAD_SIZE || status >= GX_CUFFT_LACKS;
+    gx_code code = conclude(dev, is_memory, is_the_end(last), text, is_refused ? NULL : err);
+    return !is_refused
+               ? code
+               : gx_fail(err, code == GX_DEVICE && !gx_cuda_is_lost(dev) ? GX_UNSUPPORTED : code,
+                         "%s", text);
 }
 
 gx_code gx_cuda_enter(gx_dev *dev, gx_err *err)

@@ -48,7 +48,8 @@ GX_INLINE gx_scalar subtract(gx_scalar x, gx_scalar y)
     GX_KERNELS_OF_ALL(KERNEL, ref)                                                                 \
     KERNEL(ref, PAIR, pair)                                                                        \
     KERNEL(ref, CONVERT, convert)                                                                  \
-    KERNEL(ref, RANDOM, random)
+    KERNEL(ref, RANDOM, random)                                                                    \
+    KERNEL(ref, FFT, fft)
 #define GX_REF_REAL_KERNELS(KERNEL)                                                                \
     KERNEL(ref, APART, apart)                                                                      \
     KERNEL(ref, MERIT, merit)                                                                      \
@@ -60,6 +61,7 @@ GX_KERNELS_OF_FIELD(GX_FIELD_DECLARE, ref)
 GX_SLOT_PROTOTYPE(gx_ref_whole, f32);
 GX_SLOT_PROTOTYPE(gx_ref_one_hot, f64);
 
+size_t gx_ref_fft_bytes(const gx_args *args); /* of args->work */
 size_t gx_ref_workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args);
 
 #endif

@@ -6,6 +6,8 @@
 */
 #include "backend.h"
 
+#include <math.h>
+
 #define NAME(backend, ID, name) [GX_##ID] = #name,
 static const char *const kernel_names[GX_KERNEL_COUNT] = {GX_KERNELS_OF_ALL(NAME, )
                                                               GX_KERNELS_OF_SOME(NAME, )};
@@ -115,6 +117,14 @@ static double gx_circle_pairs(const gx_args *args)
     return n * (args->c2 != NULL ? (double)args->m : (double)args->k * (double)layers * half);
 }
 
+/* Of powers of 2; half as many where one side is real. */
+static double fft_flops(const gx_args *args, bool gives_complex)
+{
+    double lines = args->side == GX_LEFT ? (double)args->n : (double)args->m, k = (double)args->k;
+    bool takes_complex = args->from == GX_DTYPE_C128 || args->from == GX_DTYPE_C64;
+    return (gives_complex && takes_complex ? 5 : 2.5) * lines * k * log2(k < 2 ? 2 : k);
+}
+
 static double map_flops(const gx_args *args, bool is_complex)
 {
     const gx_map_facts *row = gx_map_row(args->map);
@@ -153,6 +163,8 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_number dtype, const gx_args *args
         return gx_fused_flops(args->fused) * m * n;
     case GX_ONE_HOT:
         return 2 * m * n;
+    case GX_FFT:
+        return fft_flops(args, is_complex);
     case GX_COMBINE:
         return gx_constraints_flops(args->constraints) * m;
     case GX_REDUCE:

@@ -22,7 +22,7 @@
 #include "nearest.h"
 #include "types.h"
 
-#define GX_BACKEND_ABI 19
+#define GX_BACKEND_ABI 20
 
 struct gx_random; /* random.h */
 
@@ -190,6 +190,13 @@ typedef enum gx_kernel_id {
                      next ones may be, are those of b, which is as wide                           */
     GX_ONE_HOT, /* GX_F64: c, m x n in place = 1 where c_ij + b_j is least in its row, at the first
                      such j, else 0; b a row, ldb from one number to the next                     */
+    GX_FFT, /* c, m x n, = Fourier transforms of length k of lines of a, not scaled: of columns
+                     (side LEFT), of rows (RIGHT); is_backward: of exp(+2 pi i / k).  A complex slot
+                     gives k numbers a line from k complex ones of `from`, in place allowed where
+                     lda = ldc, or the first k / 2 + 1 from k real ones.  A real slot gives k
+                     numbers a line, is_backward, from the first k / 2 + 1, complex, of a line whose
+                     others are their conjugates: number 0, and k / 2 of an even k, are real; a is
+                     lost.  A device need not have it                                             */
     GX_KERNEL_COUNT
 } gx_kernel_id;
 
@@ -215,7 +222,7 @@ typedef enum gx_kernel_id {
     KERNEL(backend, CONVERT, convert)                                                              \
     KERNEL(backend, RANDOM, random) KERNEL(backend, CIRCLE, circle)                       \
     KERNEL(backend, COMBINE, combine)                     \
-    KERNEL(backend, ONE_HOT, one_hot)
+    KERNEL(backend, ONE_HOT, one_hot) KERNEL(backend, FFT, fft)
 
 /*
 ** What GX_REDUCE computes.  NaN goes through: a block with a NaN has NaN sums and a NaN max_abs,
@@ -276,7 +283,7 @@ typedef struct gx_args {
                                         memory; counted from 0                                */
     int64_t pivot_first, pivot_last; /* LASWP: which of them; TREXC: from where to where; CIRCLE */
     int64_t row_offset;              /* LASWP: row of c that pivots count as 0; CIRCLE        */
-    bool is_backward;                /* LASWP: the last pivot first; CIRCLE: the inverse      */
+    bool is_backward;                /* LASWP: the last pivot first; CIRCLE, FFT: the inverse */
     bool is_pentagon;                /* LARFT: reflectors as TPQRT makes them                 */
     void *values;                    /* OUT of the spectra: in the device's memory, of dtype's
                                         precision, real for SYEV, GESDD, complex for GEEV, GEES */
@@ -291,7 +298,7 @@ typedef struct gx_args {
     gx_code (*poll)(void *arg, gx_err *err); /* spectra: asked now and then, on the calling
                                        thread; its failure ends the call.  NULL: nobody is */
     void *poll_arg;
-    gx_dtype from; /* CONVERT, WHOLE: of a; NEAREST whose products are given, too */
+    gx_dtype from; /* CONVERT, WHOLE, FFT: of a; NEAREST whose products are given, too */
     const struct gx_random *random; /* RANDOM: see random.h                              */
     int64_t first_row, first_col;   /* RANDOM: where c begins; COMBINE                   */
     const gx_constraints *constraints; /* COMBINE                                        */

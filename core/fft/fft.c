@@ -58,8 +58,7 @@ gx_code gx_fft_shape(const gx_fft_args *args, gx_number from, int64_t rows, int6
     return GX_OK;
 }
 
-/* By which all of the result is multiplied. */
-static double scale_of(const gx_fft_args *args)
+double gx_fft_scale(const gx_fft_args *args)
 {
     bool is_back = args->kind == GX_FFT_INVERSE || args->kind == GX_FFT_REAL_INVERSE ||
                    (is_trigonometric(args) && args->is_inverse);
@@ -250,7 +249,7 @@ static void lay_out(gx_run *run, const gx_fft_args *args, gx_number from, strip 
     int64_t n = args->n;
     bool is_single = from == GX_F32 || from == GX_C64;
     bool is_real = !gx_number_is_complex(from);
-    *s = (strip){.run = run, .args = args, .n = n, .scale = scale_of(args)};
+    *s = (strip){.run = run, .args = args, .n = n, .scale = gx_fft_scale(args)};
     s->real = is_single ? GX_F32 : GX_F64;
     s->number = is_single ? GX_C64 : GX_C128;
     if (is_trigonometric(args)) {

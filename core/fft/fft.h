@@ -38,6 +38,9 @@ typedef struct gx_fft_args {
 gx_code gx_fft_shape(const gx_fft_args *args, gx_number from, int64_t rows, int64_t cols,
                      gx_number *number, int64_t *to_rows, int64_t *to_cols, gx_err *err);
 
+/* By which sums are multiplied: 1, 1 / n or its root, as the norm has it. */
+double gx_fft_scale(const gx_fft_args *args);
+
 /* Tiles for a result of that shape: strips of whole lines that memory has room for. */
 void gx_fft_tiles(gx_run *run, const gx_fft_args *args, const gx_mat *A, int64_t *tile_rows,
                   int64_t *tile_cols);

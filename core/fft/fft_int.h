@@ -105,9 +105,6 @@ typedef enum gx_fft_lie { GX_FFT_ALONE, GX_FFT_BY_LINES, GX_FFT_ABREAST, GX_FFT_
 gx_fft_plan *gx_fft_plan_make(gx_run *run, gx_number number, int64_t n, gx_fft_lie lie);
 void gx_fft_plan_free(gx_mem *mem, gx_fft_plan *plan); /* NULL is a no-op */
 
-/* exp(-2 pi i k / n), to the last bit; 0 <= k < n. */
-gx_scalar gx_fft_root(int64_t k, int64_t n);
-
 /* Tables of those of order n; both are the caller's, in memory of the run, whatever is returned. */
 gx_code gx_fft_turn_make(gx_run *run, gx_number number, int64_t n, gx_fft_turn *turn);
 

@@ -161,7 +161,7 @@ static void tell(telling *t, gx_ref ref)
     step.bytes = (double)node->type.rows * (double)node->type.cols *
                  (double)gx_number_bytes(node->type.dtype);
     step.flops = flops_of(t->g, node);
-    step.is_on_device = t->x->on->call.accel != NULL && gx_on_device_may(t->g, node);
+    step.is_on_device = gx_on_device_may(t->x, node);
     t->goes_on = t->fn(t->arg, &step);
     t->depth++;
     for (int k = 0; k < 2 && t->goes_on; k++) {
@@ -183,7 +183,7 @@ static void tell_block(telling *t, int32_t b)
 void gx_program_steps(gx_run *run, const gx_program *program,
                       bool (*fn)(void *arg, const gx_program_step *step), void *arg)
 {
-    gx_exec x = {.run = run, .g = program->graph};
+    gx_exec x = {.run = run, .g = program->graph, .lane = {{.call = {.run = run}}}};
     gx_on_device_choose(&x);
     telling t = {.g = program->graph, .fn = fn, .arg = arg, .x = &x, .goes_on = true};
     tell_block(&t, 0);

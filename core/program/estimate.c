@@ -2,14 +2,15 @@
 ** The prediction: see estimate.h.
 **
 ** Products take their flops at a product's rate, everything else is a pass over operands and
-** result, at the rate of memory or of its arithmetic, whichever is slower; loops multiply.  On
+** result, at the rate of memory or of its arithmetic, whichever is slower; loops multiply.
+** Transforms that the device has not got are the host's, with copies before and after.  On
 ** the host stored operands are read while others are worked on.  To a device they are read, and
 ** copied meanwhile, before anything runs, and results come back after it.
 */
 #include "estimate.h"
 
 #include "../base/fused.h"
-#include "ops.h"
+#include "lower.h"
 
 #include <math.h>
 
@@ -58,6 +59,25 @@ static void add_pass(const gx_graph *g, const gx_node *node, double times, const
     e->device_s += times * gx_profile_device_pass(r->device, bytes, flops);
 }
 
+static void add_transform(const gx_graph *g, const gx_node *node, double times, const gx_rates *r,
+                          gx_estimate *e)
+{
+    const gx_fft_args f = gx_fft_args_of(node);
+    const gx_type *to = &node->type, *from = &gx_input_node(g, node, 0)->type;
+    gx_args args = {.side = f.axis == 0 ? GX_LEFT : GX_RIGHT,
+                    .m = to->rows,
+                    .n = to->cols,
+                    .k = f.n,
+                    .from = gx_dtype_of(from->dtype)};
+    double host_s = gx_profile_pass(r->host, bytes_of(from) + bytes_of(to),
+                                    gx_kernel_flops(GX_FFT, to->dtype, &args), r->threads);
+    bool is_there = r->has_transforms && f.kind <= GX_FFT_REAL_INVERSE;
+    e->host_s += times * host_s;
+    e->device_s += times * (is_there ? gx_profile_device_kernel(r->device, GX_FFT, to->dtype, &args)
+                                     : host_s + bytes_of(from) / r->device->download_bytes_per_s +
+                                           bytes_of(to) / r->device->upload_bytes_per_s);
+}
+
 static void add_operand(const gx_graph *g, const gx_node *node, const bool *is_held, gx_estimate *e)
 {
     double bytes = bytes_of(&node->type);
@@ -90,6 +110,8 @@ static void add_node(const gx_graph *g, const gx_node *node, double times, const
         if (node->inner[1] > 0) {
             add_block(g, node->inner[1], rounds, r, is_held, e);
         }
+    } else if (node->op->run == gx_lower_fft) {
+        add_transform(g, node, times, r, e);
     } else if (node->op->run != NULL) {
         add_pass(g, node, times, r, e);
     }

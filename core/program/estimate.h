@@ -12,6 +12,7 @@ typedef struct gx_rates {
     const gx_device_profile *device;
     int threads;
     double read_bytes_per_s; /* of stored matrices, by all readers together */
+    bool has_transforms;     /* the device has, as far as is known           */
 } gx_rates;
 
 typedef struct gx_estimate {

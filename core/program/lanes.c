@@ -323,7 +323,10 @@ void gx_lanes_choose(gx_exec *x)
         return;
     }
     finder f = {.x = x, .g = x->g, .block = &x->g->block[0]};
-    gx_rates rates = {.host = host, .device = &x->on->call.accel->profile, .threads = 1};
+    gx_rates rates = {.host = host,
+                      .device = &x->on->call.accel->profile,
+                      .threads = 1,
+                      .has_transforms = gx_accel_offers(x->on->call.accel, GX_FFT, GX_C128)};
     double *taken = NULL;
     void *memory = reserve(&f, &taken);
     if (memory == NULL) {

@@ -6,6 +6,7 @@
 #ifndef GX_LOWER_H
 #define GX_LOWER_H
 
+#include "../fft/fft.h"
 #include "ops.h"
 
 #define GX_LOWERS(LOWER)                                                                           \
@@ -23,6 +24,9 @@
 #define GX_LOWER_DECLARE(NAME) void gx_lower_##NAME(struct gx_exec *x, const gx_node *node);
 GX_LOWERS(GX_LOWER_DECLARE)
 #undef GX_LOWER_DECLARE
+
+/* What a node of a transform was told. */
+gx_fft_args gx_fft_args_of(const gx_node *node);
 
 /* solve, inverse, det, rank and lu of m31.  false: the node is of other numbers. */
 bool gx_lower_exact(struct gx_exec *x, const gx_node *node);

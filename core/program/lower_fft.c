@@ -1,18 +1,22 @@
 /*
 ** Fourier transforms, by core/fft: see lower.h.
 */
-#include "../fft/fft.h"
 #include "lower.h"
 #include "values.h"
+
+gx_fft_args gx_fft_args_of(const gx_node *node)
+{
+    const int64_t *whole = node->whole;
+    return (gx_fft_args){(gx_fft_kind)whole[0], whole[1],      whole[2],
+                         (gx_fft_norm)whole[3], (int)whole[4], whole[5] != 0};
+}
 
 void gx_lower_fft(gx_exec *x, const gx_node *node)
 {
     enum { KEPT_BYTES = 16 << 20 }; // about what a few lines are worked on in
     gx_mat space;
     int64_t tile_rows, tile_cols;
-    const int64_t *whole = node->whole;
-    const gx_fft_args args = {(gx_fft_kind)whole[0], whole[1],      whole[2],
-                              (gx_fft_norm)whole[3], (int)whole[4], whole[5] != 0};
+    const gx_fft_args args = gx_fft_args_of(node);
     const gx_mat *A = gx_input_mat(x, node, 0, &space);
     if (A == NULL || !gx_ok(x->run)) {
         return;

@@ -13,6 +13,7 @@
 #include "../exec/place.h"
 #include "device_memory.h"
 #include "estimate.h"
+#include "lower.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -54,11 +55,13 @@ static void predict(gx_exec *x, const gx_device_profile *device, bool is_later, 
 {
     const gx_graph *g = x->g;
     gx_ctx *ctx = x->run->ctx;
+    const gx_accel *open = gx_accel_opened(ctx);
     bool held[GX_OPERANDS_MAX] = {false};
     gx_rates rates = {
         .host = gx_profile_get(ctx),
         .device = device,
         .threads = (int)ctx->config.number[GX_SET_THREADS],
+        .has_transforms = open == NULL || gx_accel_offers(open, GX_FFT, GX_C128),
         .read_bytes_per_s = gx_predict_read_rate(x->run, 0),
     };
     for (int k = 0; k < g->operands; k++) {
@@ -337,7 +340,7 @@ static void product(gx_exec *x, const gx_node *node)
 }
 
 /* The result in an operand's place, where that is wanted no more; else a buffer of its own. */
-static void *fused_result(gx_exec *x, const gx_node *node)
+static void *overwritten(gx_exec *x, const gx_node *node)
 {
     for (int k = 0; k < node->count && gx_ok(x->run); k++) {
         gx_val *val = x->val[gx_input(x->g, node, k)];
@@ -385,7 +388,7 @@ static void fused(gx_exec *x, const gx_node *node)
         fold = gx_temp(x, (size_t)gx_fold_doubles((gx_fold)o->fold, (gx_fold_of)o->fold_of, m, n) *
                               sizeof *fold);
     } else if (gx_ok(x->run)) {
-        out = (gx_fused_place){.data = fused_result(x, node), .row = 1, .col = gx_max(1, m)};
+        out = (gx_fused_place){.data = overwritten(x, node), .row = 1, .col = gx_max(1, m)};
     }
     if (gx_ok(x->run) && m > 0 && n > 0) {
         gx_args args = {
@@ -446,6 +449,11 @@ static gx_kernel_id kernel_of(const gx_graph *g, const gx_node *node, gx_number 
     case GX_OP_DISTANCE:
         *dtype = GX_F64;
         return node->whole[0] == GX_METRIC_COSINE || node->whole[2] ? GX_KERNEL_COUNT : GX_APART;
+    case GX_OP_FFT:
+    case GX_OP_IFFT:
+    case GX_OP_RFFT:
+    case GX_OP_IRFFT:
+        return GX_FFT;
     case GX_OP_TRANSPOSE:
     case GX_OP_ADJOINT:
         return GX_TRANSPOSE;
@@ -572,6 +580,98 @@ static void distances(gx_exec *x, const gx_node *node)
     }
 }
 
+/* Lines that a transform takes, from a matrix that has longer or shorter ones, or other numbers. */
+typedef struct lines {
+    void *data;
+    gx_number number;
+    bool is_rows;
+    int64_t length, count;
+} lines;
+
+/* Columns or rows from `first` on, `length` numbers of each, of such lines, as args->c. */
+static void aim(const lines *l, int64_t first, int64_t length, gx_args *args)
+{
+    int64_t ld = gx_max(1, l->is_rows ? l->count : l->length);
+    args->m = l->is_rows ? l->count : length;
+    args->n = l->is_rows ? length : l->count;
+    args->c = gx_at(l->data, l->number, ld, l->is_rows ? 0 : first, l->is_rows ? first : 0);
+    args->ldc = ld;
+}
+
+/* Lines of a, zeros behind them. */
+static bool bring(gx_exec *x, const gx_type *from, const void *a, const lines *to)
+{
+    int64_t there = gx_min(to->length, to->is_rows ? from->cols : from->rows);
+    gx_args args = {.a = a, .from = gx_dtype_of(from->dtype), .lda = gx_max(1, from->rows)};
+    aim(to, there, to->length - there, &args);
+    bool is_good = there == to->length || call(x, GX_FILL, to->number, &args);
+    aim(to, 0, there, &args);
+    return is_good && (there == 0 || call(x, GX_CONVERT, to->number, &args));
+}
+
+/* The first numbers of half lines are real, and the last ones of those of an even n. */
+static bool make_real(gx_exec *x, int64_t n, const lines *half)
+{
+    gx_args args = {.map = GX_MAP_REAL};
+    bool is_good = true;
+    for (int64_t k = 0; k <= n / 2 && is_good; k += gx_max(1, n / 2)) {
+        aim(half, k, 1, &args);
+        args.a = args.c;
+        args.lda = args.ldc;
+        is_good = 2 * k % n != 0 || call(x, GX_MAP, half->number, &args);
+    }
+    return is_good;
+}
+
+/*
+** Where A is what the kernel takes it is read where it lies, or overwritten; else its lines are
+** brought into the result's place, or, where that is of other numbers, into memory beside it.
+*/
+static void transformed(gx_exec *x, const gx_node *node)
+{
+    const gx_type *type = &node->type, *from = &gx_input_node(x->g, node, 0)->type;
+    const gx_fft_args f = gx_fft_args_of(node);
+    bool gives_real = f.kind == GX_FFT_REAL_INVERSE, is_rows = f.axis == 1;
+    lines in = {.is_rows = is_rows, .length = gives_real ? f.n / 2 + 1 : f.n};
+    in.count = is_rows ? from->rows : from->cols;
+    in.number = f.kind == GX_FFT_REAL ? gx_number_real(type->dtype)
+                                      : gx_number_promote(type->dtype, GX_C64);
+    bool is_taken =
+        from->dtype == in.number && !gives_real && (is_rows ? from->cols : from->rows) >= in.length;
+    gx_args args = {.side = is_rows ? GX_RIGHT : GX_LEFT,
+                    .m = type->rows,
+                    .n = type->cols,
+                    .k = f.n,
+                    .from = gx_dtype_of(in.number),
+                    .is_backward = gives_real || f.kind == GX_FFT_INVERSE,
+                    .lda = gx_max(1, is_taken || is_rows ? from->rows : in.length),
+                    .ldc = gx_max(1, type->rows)};
+    const void *a = input(x, node, 0, from->dtype);
+    args.c = a == NULL ? NULL : is_taken ? overwritten(x, node) : result(x, node);
+    if (args.c == NULL || type->rows == 0 || type->cols == 0) {
+        return;
+    }
+    args.a = a;
+    if (!is_taken) {
+        size_t bytes = 0;
+        gx_matrix_bytes(in.length, in.count, in.number, &bytes);
+        in.data = in.number == type->dtype ? args.c : take(x, bytes);
+        args.a = in.data;
+        if (in.data == NULL || !bring(x, from, a, &in) || (gives_real && !make_real(x, f.n, &in))) {
+            return;
+        }
+    }
+    double scale = gx_fft_scale(&f);
+    if (call(x, GX_FFT, type->dtype, &args) && scale != 1) {
+        gx_args pass = {.m = args.m, .n = args.n, .a = args.c, .lda = args.ldc};
+        pass.map = GX_MAP_SCALE;
+        pass.alpha.re = scale;
+        pass.c = args.c;
+        pass.ldc = args.ldc;
+        call(x, GX_MAP, type->dtype, &pass);
+    }
+}
+
 // One node ----------------------------------------------------------------------------------------
 
 static bool is_offered(const gx_exec *x, const gx_node *node)
@@ -593,22 +693,22 @@ static bool is_offered(const gx_exec *x, const gx_node *node)
     }
 }
 
-bool gx_on_device_may(const gx_graph *g, const gx_node *node)
+bool gx_on_device_may(const gx_exec *x, const gx_node *node)
 {
-    gx_number dtype;
     bool is_large = elements_of(&node->type) >= GX_ON_DEVICE_LEAST;
     for (int k = 0; k < node->count; k++) {
-        is_large |= elements_of(&gx_input_node(g, node, k)->type) >= GX_ON_DEVICE_LEAST;
+        is_large |= elements_of(&gx_input_node(x->g, node, k)->type) >= GX_ON_DEVICE_LEAST;
     }
-    return is_large && kernel_of(g, node, &dtype) != GX_KERNEL_COUNT;
+    return x->on->call.accel != NULL && is_large && is_offered(x, node);
 }
 
 bool gx_on_device_repeats(const gx_exec *x, const gx_node *node)
 {
     gx_reduce_kind kind;
     bool is_fold = node->op->id == GX_OP_FUSED && node->fused->output[0].fold != GX_FOLD_NONE;
-    return gx_on_device_may(x->g, node) && is_offered(x, node) && !is_fold &&
-           !reduction_of(node, &kind);
+    gx_number dtype; // a plan of a transform may have gone before a record of it
+    return gx_on_device_may(x, node) && !is_fold && !reduction_of(node, &kind) &&
+           kernel_of(x->g, node, &dtype) != GX_FFT;
 }
 
 /* Is there enough to do, or is what it needs there already? */
@@ -623,9 +723,26 @@ static bool is_worth_it(const gx_exec *x, const gx_node *node)
     return is_there;
 }
 
+/* A kernel that other devices of the kind have is missing: a remark. */
+static void tell_lack(const gx_exec *x, const gx_node *node)
+{
+    gx_number dtype;
+    const gx_accel *accel = x->on->call.accel;
+    gx_kernel_id kernel = kernel_of(x->g, node, &dtype);
+    if (kernel == GX_FFT && !offers(x, kernel, dtype)) {
+        const gx_about about = {.kind = GX_EVENT_FALLBACK_KERNEL, .device = accel->info.name};
+        gx_stats_tell(&x->run->ctx->stats, &about, "computed on the CPU: %s has no kernel %s of %s",
+                      accel->backend->name, gx_kernel_name(kernel), gx_number_name(dtype));
+    }
+}
+
 bool gx_on_device_run(gx_exec *x, const gx_node *node)
 {
-    if (x->on->call.accel == NULL || !is_worth_it(x, node) || !is_offered(x, node)) {
+    if (x->on->call.accel == NULL || !is_worth_it(x, node)) {
+        return false;
+    }
+    if (!is_offered(x, node)) {
+        tell_lack(x, node);
         return false;
     }
     x->gpu_ops++;
@@ -641,6 +758,12 @@ bool gx_on_device_run(gx_exec *x, const gx_node *node)
         break;
     case GX_OP_DISTANCE:
         distances(x, node);
+        break;
+    case GX_OP_FFT:
+    case GX_OP_IFFT:
+    case GX_OP_RFFT:
+    case GX_OP_IRFFT:
+        transformed(x, node);
         break;
     case GX_OP_SUM:
     case GX_OP_MEAN:

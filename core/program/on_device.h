@@ -15,8 +15,8 @@ void gx_on_device_choose(gx_exec *x);
 /* The run has been what was chosen, as far as it is enqueued: what it takes is learnt. */
 void gx_on_device_learn(gx_exec *x);
 
-/* Is the node of a kind that may run there?  For gx_plan. */
-bool gx_on_device_may(const gx_graph *g, const gx_node *node);
+/* Is there a device that is chosen, and may the node run there?  For gx_plan. */
+bool gx_on_device_may(const gx_exec *x, const gx_node *node);
 
 /* Does it run there each time, with its operands there, without being waited for? */
 bool gx_on_device_repeats(const gx_exec *x, const gx_node *node);

@@ -31,6 +31,9 @@ static const double ONE = 0.5;
 */
 static const double ELEMENTWISE = 0.15;
 
+/* A device's sweep over a line takes it through so many layers of a Fourier transform, at most. */
+static const double SWEEP_OF_LINES = 11;
+
 /* A device's memory beside its link: HBM and GDDR are some tens of times as fast as PCI Express. */
 static const double DEVICE_MEMORY = 20;
 
@@ -215,6 +218,9 @@ static double bytes_of(gx_kernel_id kernel, gx_number dtype, const gx_args *args
         return (double)args->m * (double)(args->constraints->columns + args->n) *
                (double)gx_number_bytes(dtype);
     }
+    if (kernel == GX_FFT) { // so many sweeps over a line
+        matrices = 2 * (int)ceil(log2((double)gx_max(2, args->k)) / SWEEP_OF_LINES);
+    }
     return matrices * (double)args->m * (double)args->n * (double)gx_number_bytes(dtype);
 }
 
@@ -267,7 +273,7 @@ double gx_profile_kernel(const gx_profile *profile, gx_kernel_id kernel, gx_numb
 double gx_profile_device_kernel(const gx_device_profile *profile, gx_kernel_id kernel,
                                 gx_number dtype, const gx_args *args)
 {
-    if (kernel == GX_COMBINE) {
+    if (kernel == GX_COMBINE || kernel == GX_FFT) {
         return gx_profile_device_pass(profile, bytes_of(kernel, dtype, args),
                                       gx_kernel_flops(kernel, dtype, args));
     }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The n-th call of CUDA, cuBLAS or cuSOLVER fails, for every n: the right answer, and nothing left behind.
+"""The n-th call of CUDA, cuBLAS, cuSOLVER or cuFFT fails, for every n: the right answer, and nothing left behind.
 
     cuda.py [--step 1] [--kind memory ...] [--script product ...] [--stand-ins build/mock]
 
@@ -41,7 +41,7 @@ KINDS = ("memory", "launch", "status") + APART
 ALIVE = ("device_buffers", "pinned_buffers", "queues", "marks", "device_bytes", "pinned_bytes", "handles")
 CALL = os.environ.get("CALL", "*")  # one function alone: CALL=cudaMalloc
 LOST = "off until the process ends"
-ON_DEVICE = ("product", "cholesky", "lstsq", "eigen", "krylov", "basis", "loop", "sparse", "ranks", "shared")
+ON_DEVICE = ("product", "cholesky", "lstsq", "eigen", "krylov", "basis", "loop", "transform", "sparse", "ranks", "shared")
 REPLACE = "'{\"replace\":true}'"
 SCRIPTS = {
     "product": f"SELECT gx_matmul('A', 'B', 'C', {REPLACE})",
@@ -56,6 +56,7 @@ SCRIPTS = {
     "sparse": f"SELECT gx_matmul('G', 'V', 'C', {REPLACE})",
     "ranks": "SELECT gx_pagerank('W', 'C', '{\"tolerance\":0.01,\"replace\":true}')",
     "loop": f"SELECT gx_eval('x = B; repeat 21 {{ x = tanh(M @ x * 0.1) }} C := x', {REPLACE})",
+    "transform": f"SELECT gx_eval('C := real(ifft(fft(A, 96))) @ M + sum(irfft(fft(A, 90, 1)))', {REPLACE})",
 }
 LARGE = ("basis",)  # in no small memory
 PREPARE = (

@@ -15,8 +15,10 @@
 **      of what is positive, to f32's errors; what is not finite or of another scale among them;
 **      of ten orders on both sides; few columns that differ in size
 **   8. the same as 6 of more than 2^31 elements, where a device has the memory: ones and threes
-**   9. a thousand calls: the device's free memory is where it was
-** GX_TEST_SMALL leaves out 1 and 6 to 9.
+**   9. Fourier transforms of columns and rows, both ways, in place, of and to real numbers, of
+**      powers, products and primes, more of them than plans are kept; that a plan is found again
+**  10. a thousand calls: the device's free memory is where it was
+** GX_TEST_SMALL leaves out 1 and 6 to 8 and 10.
 */
 #include "../unit/kernels/factor.h"
 #include "base/random.h"
@@ -638,6 +640,76 @@ static void narrow_and_long(void **state)
     free(y);
 }
 
+/* The reference's transform, to a few roundings; twice with the same bits. */
+static void same_transform(gx_number from, gx_number to, gx_side side, int64_t k, int64_t lines,
+                           bool is_backward, bool is_in_place)
+{
+    bool is_half = !gx_number_is_complex(to), is_row = side == GX_RIGHT;
+    int64_t have = is_half ? k / 2 + 1 : k;
+    int64_t want = gx_number_is_complex(from) ? k : k / 2 + 1;
+    block a = random_block(from, is_row ? lines : have, is_row ? have : lines);
+    for (int64_t line = 0; line < lines && is_half; line++) { // what is real at both ends
+        for (int64_t i = 0; i <= k / 2; i += gx_max(1, k / 2)) {
+            int64_t row = is_row ? line : i, col = is_row ? i : line;
+            double re = block_get(&a, row, col).re;
+            block_set(&a, row, col, (gx_scalar){re, 2 * i % k == 0 ? 0 : 0.5});
+        }
+    }
+    block c[3], from_a[3];
+    gx_args args = {.side = side, .k = k, .from = gx_dtype_of(from), .is_backward = is_backward};
+    args.m = is_row ? lines : want;
+    args.n = is_row ? want : lines;
+    block c0 = is_in_place ? block_copy(&a) : random_block(to, args.m, args.n);
+    for (int q = 0; q < 3; q++) {
+        from_a[q] = block_copy(&a);
+        c[q] = block_copy(&c0);
+        bool is_shared = is_in_place && q > 0;
+        run(&runners[q == 0 ? 0 : CUDA], GX_FFT, to, args,
+            &(operands){.a = is_shared ? &c[q] : &from_a[q], .c = &c[q]});
+    }
+    assert_same(GX_FFT, &c[1], &c[2], "the first time");
+    double difference = 0, all = 0;
+    for (int64_t e = 0; e < args.m * args.n; e++) {
+        gx_scalar x = block_get(&c[0], e % args.m, e / args.m);
+        gx_scalar y = block_get(&c[1], e % args.m, e / args.m);
+        difference += (x.re - y.re) * (x.re - y.re) + (x.im - y.im) * (x.im - y.im);
+        all += x.re * x.re + x.im * x.im;
+    }
+    double unit = gx_number_is_double(to) ? DBL_EPSILON : FLT_EPSILON;
+    if (!(sqrt(difference) <= 4 * unit * log2((double)k + 2) * sqrt(all))) {
+        fail_msg("fft %s to %s, %lld x %lld, side %d: off by %g", gx_number_name(from),
+                 gx_number_name(to), (long long)k, (long long)lines, (int)side,
+                 sqrt(difference / all));
+    }
+    for (int q = 0; q < 3; q++) {
+        block_free(&c[q]);
+        block_free(&from_a[q]);
+    }
+    block_free(&a);
+    block_free(&c0);
+}
+
+static void transforms(void **state)
+{
+    (void)state;
+    static const int64_t lengths[] = {1, 2, 3, 8, 60, 97, 128, 1000, 1009, 4096, 5005, 65536};
+    const device *d = gpu();
+    if (d->backend->kernel[GX_FFT][GX_C128] == NULL) {
+        printf("no cuFFT: transforms are not tested\n");
+        return;
+    }
+    for (int q = 0; q < 12 * 2 * 2 * 2; q++) {
+        int64_t k = lengths[q / 8], lines = k > 10000 ? 2 : k > 1000 ? 3 : 17;
+        gx_side side = q & 1 ? GX_RIGHT : GX_LEFT;
+        bool is_single = (q & 2) != 0, is_backward = (q & 4) != 0;
+        gx_number complex = is_single ? GX_C64 : GX_C128, real = is_single ? GX_F32 : GX_F64;
+        same_transform(complex, complex, side, k, lines, is_backward, false);
+        same_transform(complex, complex, side, k, 1, is_backward, true);
+        same_transform(is_backward ? complex : real, is_backward ? real : complex, side, k, lines,
+                       is_backward, false);
+    }
+}
+
 static void flat_memory(void **state)
 {
     (void)state;
@@ -677,6 +749,7 @@ int main(void)
         cmocka_unit_test(split_products),
         cmocka_unit_test(split_errors),
         cmocka_unit_test(narrow_and_long),
+        cmocka_unit_test(transforms),
         cmocka_unit_test(flat_memory),
     };
     seed = SEED;

@@ -411,6 +411,7 @@ KERNELS(GX_APART)
 KERNELS(GX_MERIT)
 KERNELS(GX_NEAREST)
 KERNELS(GX_SPMM)
+KERNELS(GX_FFT)
 
 static size_t workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
@@ -455,7 +456,7 @@ static const gx_backend backend = {
                SLOTS(GX_LARFB), SLOTS(GX_ORMQR), SLOTS(GX_ORGQR), SLOTS(GX_TPQRT),
                SLOTS(GX_TPMQRT), SLOTS(GX_SYEV), SLOTS(GX_GEEV), SLOTS(GX_GESDD),
                SLOTS(GX_CONVERT), SLOTS(GX_FUSED), SLOTS(GX_APART), SLOTS(GX_MERIT),
-               SLOTS(GX_NEAREST), SLOTS(GX_SPMM)},
+               SLOTS(GX_NEAREST), SLOTS(GX_SPMM), SLOTS(GX_FFT)},
 };
 
 MOCK_API const gx_backend *gx_cuda_backend(const char *cuda_path, gx_err *err);

@@ -23,6 +23,7 @@ static struct {
     useconds_t serial_us;
     engine engine[DEVICES_MOST];
     int64_t preferred, behind, depth;
+    int64_t work;
 } kernels = {.lock = PTHREAD_MUTEX_INITIALIZER,
              .is_free = PTHREAD_COND_INITIALIZER,
              .once = PTHREAD_ONCE_INIT};
@@ -72,6 +73,23 @@ void mock_hold_kernels(int64_t count)
 {
     pthread_mutex_lock(&kernels.lock);
     kernels.depth = count > kernels.depth ? count : kernels.depth;
+    pthread_mutex_unlock(&kernels.lock);
+}
+
+void mock_add_work(int more)
+{
+    pthread_mutex_lock(&kernels.lock);
+    kernels.work += more;
+    pthread_cond_broadcast(&kernels.is_free);
+    pthread_mutex_unlock(&kernels.lock);
+}
+
+void mock_wait_for_work(void)
+{
+    pthread_mutex_lock(&kernels.lock);
+    while (kernels.work > 0) {
+        pthread_cond_wait(&kernels.is_free, &kernels.lock);
+    }
     pthread_mutex_unlock(&kernels.lock);
 }
 

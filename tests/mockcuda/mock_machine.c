@@ -316,6 +316,7 @@ void *mock_device_alloc(size_t bytes)
 
 void mock_device_free(void *ptr)
 {
+    mock_wait_for_work();
     enter();
     int device = 0;
     int64_t bytes = discard(machine.device, ptr, &device);
@@ -494,6 +495,7 @@ static void *run_queue(void *arg)
                                : n->action(n->arg);
         free(n->arg);
         free(n);
+        mock_add_work(-1);
         pthread_mutex_lock(&q->lock);
         q->kernels -= was_kernel;
         q->error = q->error == 0 ? error : q->error;
@@ -550,6 +552,7 @@ static void push(mock_queue *q, const node *what)
     node *n = calloc(1, sizeof *n);
     *n = *what;
     pthread_mutex_lock(&q->lock);
+    mock_add_work(q->recording == NULL);
     n->is_preferred = q->is_preferred;
     if (n->is_kernel && q->recording == NULL) {
         mock_hold_kernels(++q->kernels);

@@ -79,7 +79,7 @@ void mock_end_now(mock_failure how);
 /* Memory of a device (0 where it is not said), filled with NaNs; NULL when it is full. */
 void *mock_device_alloc(size_t bytes);
 void *mock_device_alloc_on(int device, size_t bytes);
-void mock_device_free(void *ptr);
+void mock_device_free(void *ptr); /* waits for all queues, as cudaFree() does */
 size_t mock_device_free_bytes(void);
 size_t mock_device_free_bytes_on(int device);
 bool mock_is_pinned(const void *ptr, size_t bytes);
@@ -105,6 +105,10 @@ typedef int (*mock_action)(void *arg);
 /* Run a kernel of a queue of the device; so many are in one queue (mock_kernels.c). */
 int mock_run_kernel(mock_action action, void *arg, bool is_preferred, int device);
 void mock_hold_kernels(int64_t count);
+
+/* Actions in queues, more or fewer; wait until there are none: as CUDA does before memory goes. */
+void mock_add_work(int more);
+void mock_wait_for_work(void);
 void mock_read_kernels(mock_counts *counts); /* what counts of kernels there is */
 
 /* NULL: the system refused a thread. */

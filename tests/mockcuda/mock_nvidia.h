@@ -4,6 +4,7 @@
 **   mock_nvidia.c  libcudart without the launches: devices, memory, streams, events, copies
 **   mock_launch.c  launches of gx's own kernels
 **   mock_solver.c  libcublas and libcusolver
+**   mock_fft.c     libcufft
 **
 ** Below them is mock_machine.h, which counts calls and says which fail.
 */
@@ -33,7 +34,7 @@ enum {
     CUDA_UNKNOWN = 999
 };
 
-typedef enum mock_library { MOCK_RUNTIME, MOCK_BLAS, MOCK_SOLVER } mock_library;
+typedef enum mock_library { MOCK_RUNTIME, MOCK_BLAS, MOCK_SOLVER, MOCK_FFT } mock_library;
 
 /*
 ** A call begins: counted; 0, or the library's status of its failure, which is the thread's last

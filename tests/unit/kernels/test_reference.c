@@ -7,7 +7,8 @@
 **      small whole numbers that every dtype holds exactly
 **   3. elementwise kernels in numbers, then with zeros, Inf and NaN
 **   4. reductions, with their scaled sums of squares, NaN, Inf, and nothing to reduce
-**   5. what it refuses, to the letter
+**   5. Fourier transforms of four and of six numbers, both ways, of columns and of rows
+**   6. what it refuses, to the letter
 */
 #include "block.h"
 
@@ -376,6 +377,53 @@ static void reductions_at_the_edges(void **state)
     reduces_to(GX_F64, 2, 1, tiny, GX_REDUCE_SUMSQ, 2, (double[]){0x1p-1074, 1});
 }
 
+// Transforms --------------------------------------------------------------------------------------
+
+/* c of c's dtype from a line of a as a column or as a row, up to a rounding of the roots of 1. */
+static void transforms_to(gx_number from, gx_number to, bool is_row, int64_t k, bool is_backward,
+                          int64_t have, numbers x, int64_t want, numbers y)
+{
+    gx_err err = {.code = GX_OK};
+    block a = block_of(from, is_row ? 1 : have, is_row ? have : 1, x);
+    block c = block_make(to, is_row ? 1 : want, is_row ? want : 1, (is_row ? 1 : want) + 2);
+    gx_args args = {.side = is_row ? GX_RIGHT : GX_LEFT,
+                    .m = c.m,
+                    .n = c.n,
+                    .k = k,
+                    .from = gx_dtype_of(from),
+                    .is_backward = is_backward};
+    assert_int_equal(device_run(&ref, GX_FFT, to, args, &a, NULL, &c, &err), GX_OK);
+    for (int64_t i = 0; i < want; i++) {
+        gx_scalar got = block_get(&c, is_row ? 0 : i, is_row ? i : 0);
+        double im = gx_number_is_complex(to) ? y[i].im : 0;
+        assert_true(fabs(got.re - y[i].re) < 1e-5 && fabs(got.im - im) < 1e-5);
+    }
+    assert_true(block_is_guarded(&c));
+    block_free(&a);
+    block_free(&c);
+}
+
+static void transforms_by_hand(void **state)
+{
+    (void)state;
+    const double r = sqrt(3) / 2;
+    const gx_scalar x4[] = {{1, 0}, {2, -1}, {0, -1}, {-1, 2}};
+    const gx_scalar y4[] = {{2, 0}, {-2, -2}, {0, -2}, {4, 4}};
+    const gx_scalar x6[] = {{1, 0}, {1, 0}, {0, 0}, {2, 0}, {0, 0}, {0, 0}};
+    const gx_scalar y6[] = {{4, 0}, {-0.5, -r}, {2.5, -r}, {-2, 0}};
+    const gx_scalar back[] = {{6, 0}, {6, 0}, {0, 0}, {12, 0}, {0, 0}, {0, 0}};
+    const gx_scalar x4_4[] = {{4, 0}, {8, -4}, {0, -4}, {-4, 8}};
+    for (int q = 0; q < 4; q++) {
+        bool is_row = (q & 1) != 0;
+        gx_number complex = q < 2 ? GX_C128 : GX_C64, real = q < 2 ? GX_F64 : GX_F32;
+        transforms_to(complex, complex, is_row, 4, false, 4, x4, 4, y4);
+        transforms_to(complex, complex, is_row, 4, true, 4, y4, 4, x4_4);
+        transforms_to(real, complex, is_row, 6, false, 6, x6, 4, y6);
+        transforms_to(complex, real, is_row, 6, true, 4, y6, 6, back);
+        transforms_to(complex, complex, is_row, 1, true, 1, x4 + 1, 1, x4 + 1);
+    }
+}
+
 // Refusals ----------------------------------------------------------------------------------------
 
 static void refuses(gx_kernel_id kernel, gx_number dtype, gx_args args, const char *text)
@@ -415,7 +463,7 @@ int main(void)
         cmocka_unit_test(slots_are_filled),   cmocka_unit_test(products_by_hand),
         cmocka_unit_test(maps_by_hand),       cmocka_unit_test(symmetrize_by_hand),
         cmocka_unit_test(reductions_by_hand), cmocka_unit_test(reductions_at_the_edges),
-        cmocka_unit_test(refusals),
+        cmocka_unit_test(transforms_by_hand), cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,8 @@
 **   1  elementwise programs: arithmetic and memory against the link, operands that are held there,
 **      results that come back or are one number, what is read from the database
 **   2  products and loops; an unknown device, which costs copies alone
-**   3  the parts: bytes up and down, the widest node, seconds in proportion
+**   3  transforms: of a device that has them, of one that has not, of those that none has
+**   4  the parts: bytes up and down, the widest node, seconds in proportion
 */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +30,7 @@ typedef struct machine {
     gx_device_profile device;
     double read_bytes_per_s;
     int64_t side;
-    bool is_stored, is_held;
+    bool is_stored, is_held, lacks_transforms;
 } machine;
 
 /* Sixteen slow cores and a fast card on a fast link. */
@@ -79,7 +80,8 @@ static gx_estimate estimate(const machine *m, const char *text)
         g->operand[k].name = m->is_stored ? "A" : NULL;
         held[k] = m->is_held;
     }
-    gx_rates rates = {&m->host, &m->device, m->host.threads, m->read_bytes_per_s};
+    gx_rates rates = {&m->host, &m->device, m->host.threads, m->read_bytes_per_s,
+                      !m->lacks_transforms};
     gx_estimate_graph(g, &rates, held, &e);
     gx_graph_free(g);
     gx_syntax_free(syntax);
@@ -138,6 +140,21 @@ static void products_and_loops(void **state)
     assert_true(fabs(e.device_s - bytes / m.device.upload_bytes_per_s) < 0.01);
 }
 
+static void transforms(void **state)
+{
+    (void)state;
+    machine m = usual();
+    assert_true(goes(&m, "fft(?1)")); // 1e9 flops: 26 ms; the copies 8
+    assert_true(goes(&m, "irfft(rfft(?1, 4096, 1), 4096, 1)"));
+    m.device.upload_bytes_per_s = m.device.download_bytes_per_s = 5e9;
+    assert_false(goes(&m, "fft(?1)"));
+    m.is_held = true;
+    assert_true(goes(&m, "sum(abs(fft2(?1)))"));
+    assert_false(goes(&m, "sum(abs(dct(?1)))"));
+    m.lacks_transforms = true;
+    assert_false(goes(&m, "sum(abs(fft2(?1)))"));
+}
+
 static void parts(void **state)
 {
     (void)state;
@@ -163,6 +180,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elementwise),
         cmocka_unit_test(products_and_loops),
+        cmocka_unit_test(transforms),
         cmocka_unit_test(parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
