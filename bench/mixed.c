@@ -7,8 +7,8 @@
 **
 ** backend: cpu, cuda, auto, or both: every other connection cuda, the others auto.  Operands are
 ** stored: products of 64, 128 and 256, the ten nearest of 20 000 x 64 rows, a system of 128.
-** counted: SQLite counts its memory (SQLITE_CONFIG_MEMSTATUS), as it does unless told otherwise: one
-** lock for every allocation of every thread.
+** counted: SQLite counts its memory (SQLITE_CONFIG_MEMSTATUS), as it does unless told otherwise:
+** one lock for every allocation of every thread.
 ** Prints operations a second, the median, p99 and longest call in ms, the fewest calls of a
 ** connection beside the most, errors, the process's memory in MB after a third and at the end,
 ** processor time and context switches of an operation, and the median of each statement.

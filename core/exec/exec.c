@@ -57,7 +57,9 @@ bool gx_exec_stream(gx_prog *prog, const gx_schedule *plan, const bool *is_there
         }
     }
     *stream = NULL;
-    if (loads == 0 || (!prog->is_on_device && bytes < LEAST)) { // a team of threads would take longer to start than what is kept to multiply
+    // A team of threads would take longer to start than what is kept to multiply.
+    bool is_little = !prog->is_on_device && bytes < LEAST;
+    if (loads == 0 || is_little) {
         return false;
     }
     int wanted = (int)gx_exec_helpers(prog, loads, bytes);

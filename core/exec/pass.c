@@ -126,9 +126,8 @@ static gx_code read_now(const job *x, const request *r, gx_reader *reader, gx_er
 static gx_code read_request(gx_pass_thread *t, const request *r, gx_err *err)
 {
     gx_reader *reader = t->helper != NULL ? gx_helper_reader(t->helper, r->source) : t->own;
-    return reader != NULL || !gx_mat_wants_reader(r->source)
-               ? read_now(t->job, r, reader, err)
-               : ask_caller(t, r, err);
+    return reader != NULL || !gx_mat_wants_reader(r->source) ? read_now(t->job, r, reader, err)
+                                                             : ask_caller(t, r, err);
 }
 
 gx_code gx_pass_read(gx_pass_thread *t, const gx_mat *source, int64_t i0, int64_t j0, int64_t m,
@@ -501,8 +500,7 @@ int64_t gx_pass_threads(gx_run *run, const gx_pass *pass)
 
 static gx_code reserve_thread(job *x, gx_pass_thread *t, int parts, gx_err *err)
 {
-    size_t work = gx_whole_lines(x->pass->work_bytes),
-           bytes = gx_whole_lines(x->pass->part_bytes);
+    size_t work = gx_whole_lines(x->pass->work_bytes), bytes = gx_whole_lines(x->pass->part_bytes);
     GX_TRY(gx_mem_alloc(x->run->ctx->mem, work + (size_t)parts * bytes, "a pass over the matrix",
                         &t->memory, err));
     t->job = x;

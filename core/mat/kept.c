@@ -9,11 +9,12 @@
 
 #include <string.h>
 
-/* Bytes that are read in vain at most for one that is wanted, and besides. */
+/* Bytes that are read in vain at most for one that has been wanted, and besides. */
 enum { SHARE = 8, SLACK = 64 << 10 };
 
 typedef struct tile_state {
     atomic_size_t filled;
+    atomic_size_t asked;  /* bytes that were wanted and were not there */
     atomic_flag is_taken; /* a thread is filling it */
     size_t start, bytes;
 } tile_state;
@@ -41,6 +42,7 @@ static void lay_out(gx_kept *kept, const gx_meta *meta)
     for (int64_t k = 0; k < kept->tiles; k++) {
         tile_state *t = &kept->tile[k];
         atomic_init(&t->filled, 0);
+        atomic_init(&t->asked, 0);
         atomic_flag_clear(&t->is_taken);
         t->start = start;
         t->bytes = gx_meta_tile_bytes(meta, k);
@@ -135,7 +137,8 @@ const void *gx_kept_find(gx_kept *kept, gx_reader *reader, const gx_meta *meta, 
     if (end <= filled) {
         return gx_kept_there(kept, tile, offset, bytes, wanted);
     }
-    bool is_worth_it = end - filled <= SHARE * wanted + SLACK;
+    size_t asked = wanted + atomic_fetch_add_explicit(&t->asked, wanted, memory_order_relaxed);
+    bool is_worth_it = end - filled <= SHARE * asked + SLACK;
     if (!is_worth_it || atomic_flag_test_and_set_explicit(&t->is_taken, memory_order_acquire)) {
         return NULL;
     }

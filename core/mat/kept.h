@@ -31,7 +31,8 @@ void gx_mat_keep(gx_ctx *ctx, gx_mat *mat);
 /*
 ** Is the run of bytes of a tile there?  NULL: it is to be read otherwise, or reading has failed
 ** with *code.  What is missing in front of the run's end is read first where that is little beside
-** what is wanted.  Any thread, with a reader of its own, which is NULL where all is there.
+** what has been wanted of the tile: strips of many threads are a small part each.  Any thread,
+** with a reader of its own, which is NULL where all is there.
 */
 const void *gx_kept_find(gx_kept *kept, gx_reader *reader, const gx_meta *meta, int64_t tile,
                          size_t offset, size_t bytes, size_t wanted, gx_code *code, gx_err *err);

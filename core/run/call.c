@@ -54,8 +54,7 @@ gx_code gx_run_call(gx_run *run, gx_kernel_id kernel, gx_number dtype, const gx_
     call.poll_arg = run;
     double flops = gx_kernel_flops(kernel, dtype, args);
     gx_cut cut = {.is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0};
-    gx_team *team =
-        flops < GX_TEAM_FLOPS ? NULL : gx_run_team_for(run, GX_SECONDS_OF_FLOPS(flops));
+    gx_team *team = flops < GX_TEAM_FLOPS ? NULL : gx_run_team_for(run, GX_SECONDS_OF_FLOPS(flops));
     gx_err err;
     err.code = GX_OK; // its text, half a kilobyte, comes with a failure
     gx_run_call_cut(run, team, kernel, dtype, &call, &cut, &err);
@@ -69,8 +68,9 @@ gx_code gx_run_call(gx_run *run, gx_kernel_id kernel, gx_number dtype, const gx_
 static gx_team *team_for(gx_run *run, double work)
 {
     const double WORTH_A_TEAM = 1 << 17, ITS_TIME = 1e-4; // elements, seconds
-    return !gx_ok(run) || work < WORTH_A_TEAM ? NULL
-                                              : gx_run_team_for(run, ITS_TIME / WORTH_A_TEAM * work);
+    return !gx_ok(run) || work < WORTH_A_TEAM
+               ? NULL
+               : gx_run_team_for(run, ITS_TIME / WORTH_A_TEAM * work);
 }
 
 int gx_run_members(gx_run *run, double work)

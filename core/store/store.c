@@ -25,7 +25,7 @@
 **
 ** All SQL of the store is in the table sql[] below, written for the schema main; for another schema
 ** `main.` is replaced by its quoted name.  A statement is prepared when a call first needs it and
-** lives until gx_store_release(), so a call that writes a thousand tiles prepares one INSERT.  A few
+** lives until gx_store_release(): a call that writes a thousand tiles prepares one INSERT.  A few
 ** live longer, but sqlite3_close() never finds a statement of ours (store_spare.c).
 **
 ** The read pin.  GX_SQL_PIN reads the format version and stays on its row: an open cursor keeps the
@@ -250,8 +250,7 @@ gx_code gx_store_stmt(gx_store *store, gx_schema *schema, gx_sql which, sqlite3_
     if (is_insert && sqlite3_stmt_readonly(*stmt)) { // the authorizer ignores it
         sqlite3_finalize(*stmt);
         schema->stmt[which] = *stmt = NULL;
-        return gx_fail(err, GX_AUTH, "not authorized: writing to %s changes nothing",
-                       schema->name);
+        return gx_fail(err, GX_AUTH, "not authorized: writing to %s changes nothing", schema->name);
     }
     return GX_OK;
 }

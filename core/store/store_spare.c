@@ -44,7 +44,7 @@ static bool is_guarded(gx_store *store)
     return store->guard == GX_GUARD_STANDS;
 }
 
-/* An authorizer that lets columns read as NULL leaves them no type, and may be gone by next time. */
+/* An authorizer that lets columns read as NULL leaves them no type; it may be gone next time. */
 static bool reads_all(sqlite3_stmt *stmt, gx_sql which)
 {
     bool is_pragma = which == GX_SQL_DATA_VERSION || which == GX_SQL_SCHEMA_VERSION;

@@ -65,6 +65,20 @@ def test_second_call(tmp_path, dtype, journal):
     db.close()
 
 
+def test_strips_of_many_threads(tmp_path):
+    """One tile by columns, of which each thread reads a strip of rows: a sixteenth of it, from its first column to its last."""
+    db = connect(tmp_path)
+    db.execute("SELECT gx_config('threads', 16), gx_config('readers', 4)").fetchall()
+    q(db, "SELECT gx_randn(20000, 64, 'E', '{\"dtype\":\"f32\"}')")
+    q(db, "SELECT gx_randn(1, 64, 'q', '{\"dtype\":\"f32\"}')")
+    ask = "SELECT * FROM gx_knn('q', 'E', 10)"
+    first, read = reading(db, ask)
+    assert read > 4 * 20000 * 64
+    got = [reading(db, ask) for _ in range(3)]
+    assert all(rows == first for rows, _ in got) and got[-1][1] < 3000
+    db.close()
+
+
 def test_changes(tmp_path):
     db = connect(tmp_path)
     other = gx_connect(tmp_path / "a.db")
