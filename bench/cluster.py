@@ -2,6 +2,11 @@
 
     bench/cluster.py measure [CALL ...]   times, bytes moved and residuals, beside what bench/cluster_model.py says
     bench/cluster.py kill [CALL ...]      the same calls, a worker killed in each, and their residuals
+    bench/cluster.py example              docs/dask.md's example, then a product from files to files that no worker has the
+                                          memory for; a worker is killed in its middle; its blocks beside NumPy's
+
+--nodes N: the workers are N nodes with addresses of their own (bench/nodes.py); killed is a node.  Where namespaces cannot be made
+this ends with status 77.
 
 CALL: product (f32, order n), solve (f64, Cholesky, order n), least-squares, neighbours, components (rows x 64).  Matrices are
 stored as sharded ones in --dir and read from there first, into the workers' memory, where dask.array has them; gx reads a
@@ -20,6 +25,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import statistics
@@ -36,9 +42,17 @@ sys.path[0] = str(ROOT / "ext/python")  # not this folder: its sparse.py is not 
 os.environ["PYTHONPATH"] = os.pathsep.join([sys.path[0], *filter(None, [os.environ.get("PYTHONPATH")])])  # the workers'
 os.environ.setdefault("GX_SO", str(ROOT / "gx.so"))
 QUERIES, NEAREST = 1000, 10
-spec = importlib.util.spec_from_file_location("cluster_model", HERE / "cluster_model.py")
-cluster_model = sys.modules["cluster_model"] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(cluster_model)
+
+
+def beside(name):
+    """A module of this folder."""
+    spec = importlib.util.spec_from_file_location(name, HERE / (name + ".py"))
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+cluster_model, nodes = beside("cluster_model"), beside("nodes")
 
 
 def processors():
@@ -160,8 +174,8 @@ class Calls:
     """Each call: its matrices, ours, dask.array's, the residual of an answer, and the model's tasks with
     the sizes of blocks, by kind of step."""
 
-    def __init__(self, args, folder):
-        self.args, self.folder = args, folder
+    def __init__(self, args, folder, cluster):
+        self.args, self.folder, self.cluster = args, folder, cluster
         self.shape = (args.rows, 64)
 
     def stored(self, name, array):
@@ -280,15 +294,18 @@ NAMES = {"product": Calls.product, "solve": Calls.solve, "least-squares": Calls.
 def at_work(args):
     for name in ("GX_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
         os.environ[name] = str(args.inner)
+    if args.memory:
+        os.environ.setdefault("GX_MEMORY_LIMIT", str(args.memory // 4))
     dask.config.set({"distributed.nanny.pre-spawn-environ": {name: args.inner for name in
                                                              ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}})
     dask.config.set({"distributed.scheduler.work-stealing-interval": args.steal})
-    with distributed.LocalCluster(n_workers=args.workers, threads_per_worker=args.threads, dashboard_address=None,
-                                  memory_limit=0, local_directory=args.dir) as cluster, \
-            distributed.Client(cluster) as client, tempfile.TemporaryDirectory(dir=args.dir) as folder:
-        client.wait_for_workers(args.workers)
+    cluster = nodes.Nodes(args.nodes, args.threads, args.memory) if args.nodes else distributed.LocalCluster(
+        n_workers=args.workers, threads_per_worker=args.threads, dashboard_address=None, memory_limit=args.memory,
+        local_directory=args.dir)
+    with cluster, distributed.Client(cluster.scheduler_address) as client, tempfile.TemporaryDirectory(dir=args.dir) as folder:
+        client.wait_for_workers(args.workers, timeout=60)
         client.get_task_stream()  # it is kept from the first call on
-        yield client, Calls(args, folder)
+        yield client, Calls(args, folder, cluster)
 
 
 def timed(client, make):
@@ -392,22 +409,88 @@ def measure(client, calls, args):
 
 def kill(client, calls, args):
     for name in args.call:
-        client.wait_for_workers(args.workers)
+        if args.nodes:
+            calls.cluster.fill()
+        client.wait_for_workers(args.workers, timeout=60)
         ours, _, residual, _ = NAMES[name](calls)
         answer = client.persist(ours())
         time.sleep(args.after)
         was_done = all(future.done() for future in distributed.futures_of(answer))
-        killed, pid = next(iter(client.run(os.getpid).items()))
-        os.kill(pid, signal.SIGKILL)
+        killed = kill_one(client, calls)
         distributed.wait(answer)
-        print(f"{name:16} worker {killed} killed {'after the end' if was_done else 'in the middle'}, "
+        print(f"{name:16} {killed} killed {'after the end' if was_done else 'in the middle'}, "
               f"residual {residual(answer):.1e}", flush=True)
         del answer
 
 
-def main():
+def kill_one(client, calls):
+    """A worker, with --nodes all of a node; which one."""
+    if calls.args.nodes:
+        return "node " + calls.cluster.kill()
+    killed, pid = next(iter(client.run(os.getpid).items()))
+    os.kill(pid, signal.SIGKILL)
+    return "worker " + killed
+
+
+def example(client, calls, args):
+    from gx_sqlite import dask as gxd
+    os.chdir(calls.folder)
+    print(f"{'workers there':22}{time.perf_counter() - args.start:7.2f} s  {', '.join(sorted(client.nthreads()))}", flush=True)
+    page = re.search(r"^```python\n(.*?)^```", (ROOT / "docs/dask.md").read_text(), re.M | re.S)[1]
+    with phase("the page's example") as told:
+        exec(compile(page, "docs/dask.md", "exec"), {"__name__": "page"})
+        told.append("its assertions hold")
+    with phase("A and B stored") as told:
+        for seed, name in enumerate("AB"):
+            gxd.to_gx(name + ".json", name, da.random.default_rng(seed).standard_normal((args.n, args.n), chunks=args.block))
+        told.append(f"{args.n} x {args.n} f64, {3 * 8e-6 * args.n ** 2:.0f} MB with C; a worker may use "
+                    f"{args.memory / 1e6 or np.inf:.0f} MB, gx in it {gx_memory() / 1e6:.0f} MB")
+    with phase("C = A B stored") as told:
+        C = gxd.matmul(gxd.from_gx("A.json", "A"), gxd.from_gx("B.json", "B"), read=True)
+        answer, count = client.compute(gxd.to_gx("C.json", "C", C, compute=False)), len(C.chunks[0])
+        with phase("  until one is killed") as killed:
+            while len(there := list(pathlib.Path().glob("C.*.db"))) < -(-count // 3) and not answer.done():
+                time.sleep(0.01)
+            killed.append(f"{kill_one(client, calls)}, when {len(there)} of C's {count} databases had been begun")
+        if answer.done():
+            sys.exit("C was there before a worker had been killed: take a larger --n")
+        answer.result()
+        most = max(client.run(peak).values())
+        told.append(f"on {len(client.nthreads())} workers; the most memory that one had: {most / 1e6:.0f} MB")
+    with phase("A B by NumPy") as told:
+        A, B, C = (gxd.from_gx(name + ".json", name).compute(scheduler="sync") for name in "ABC")
+        want = A @ B
+        difference = np.linalg.norm(C - want) / np.linalg.norm(want)
+        told.append(f"relative difference {difference:.1e}")
+    if not difference <= 1e-13:
+        sys.exit("C is not what NumPy makes of it")
+    if 0 < args.memory < most:
+        sys.exit(f"a worker had {most} bytes and may use {args.memory}")
+
+
+@contextlib.contextmanager
+def phase(name):
+    """Prints a line: its seconds, and what it told."""
+    told, start = [], time.perf_counter()
+    yield told
+    print(f"{name:22}{time.perf_counter() - start:7.2f} s  {', '.join(told)}", flush=True)
+
+
+def gx_memory():
+    """What gx_config('memory_limit') says, here and in the workers."""
+    from gx_sqlite import _connect, _stored
+    with contextlib.closing(_stored.database(":memory:")) as db:
+        return _connect.value(db, "SELECT gx_config('memory_limit')")
+
+
+def peak():
+    """Bytes of memory that this process had at most."""
+    return 1024 * int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path("/proc/self/status").read_text())[1])
+
+
+def arguments():
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["measure", "kill"])
+    parser.add_argument("what", choices=["measure", "kill", "example"])
     parser.add_argument("call", nargs="*", metavar="CALL", default=[])
     parser.add_argument("--n", type=int, default=4000)
     parser.add_argument("--block", type=int, default=1000)
@@ -415,6 +498,8 @@ def main():
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--parts", type=int, default=16)
     parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--nodes", type=int, default=0, help="workers in network namespaces of their own")
+    parser.add_argument("--memory", type=float, default=0, help="MB that Dask lets a worker use; 0: any number")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--inner", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
@@ -425,15 +510,28 @@ def main():
     parser.add_argument("--after", type=float, default=0.3, help="seconds after which a worker is killed")
     parser.add_argument("--dir", default=None)
     args = parser.parse_intermixed_args()
+    args.start = time.perf_counter()
     args.call = args.call or list(NAMES)
     if not set(args.call) <= set(NAMES):
         parser.error("the calls are " + ", ".join(NAMES))
+    args.memory = round(1e6 * args.memory)
+    if args.nodes:
+        if not 2 <= args.nodes <= nodes.MOST:
+            parser.error(f"--nodes is between 2 and {nodes.MOST}: one is killed")
+        args.workers, args.dir = args.nodes, nodes.FOLDER
+    return args
+
+
+def main(args):
     with at_work(args) as (client, calls):
-        {"measure": measure, "kill": kill}[args.what](client, calls, args)
+        {"measure": measure, "kill": kill, "example": example}[args.what](client, calls, args)
 
 
 if __name__ == "__main__":
+    asked = arguments()
+    if asked.nodes:
+        nodes.enter()
     import dask
     import dask.array as da
     import distributed
-    main()
+    main(asked)

@@ -9,21 +9,27 @@ Plan:
 3. a matrix that is not positive definite is refused in gx's words, with its block; shapes that do not fit;
 4. four worker processes, one of which dies in the middle (the first that has the results of so many tasks, as it has the
    next): the same, by residual, for each of them;
-5. the model in bench/, which has to do without Dask, cuts products into tasks as the package does.
+5. the model in bench/, which has to do without Dask, cuts products into tasks as the package does;
+6. docs/dask.md's three nodes, each in a network namespace, one of which is cut off and killed; nothing is left of them, not when
+   the program is killed either; where no namespaces may be made the program says so, with a status of its own.
 """
 import collections
 import concurrent.futures
+import contextlib
 import gc
 import importlib.util
 import json
 import os
+import pathlib
 import pickle
+import re
 import resource
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from unittest import mock
 
 import gx_sqlite as gx
@@ -520,3 +526,68 @@ def manifest(folder, block, rows, columns):
     path.write_text(json.dumps({"gx_sharded": 1, "name": "A", "dtype": "f32", "rows": [block] * rows, "cols": [block] * columns,
                                 "blocks": [{"path": "none.db", "name": f"A[{k}]"} for k in range(rows * columns)]}))
     return gxd.from_gx(str(path), "A")
+
+
+# ---- 6. nodes --------------------------------------------------------------------------------------------------------
+
+NODES = [sys.executable, str(ROOT / "bench/cluster.py"), "example", "--nodes", "3", "--n", "600", "--block", "100", "--memory", "400"]
+
+
+def left(program):
+    """What there is of it: processes with its mark, and links and namespaces that this machine should never see."""
+    mark, found = f"OF_TEST={program.mark}\0".encode(), []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            found += [folder.name] if mark in (folder / "environ").read_bytes() else []
+    there = [name for name in ("bridge", "port1") if name in os.listdir("/sys/class/net")]
+    return found + there + (["node1"] if os.path.exists("/run/netns/node1") else [])
+
+
+def start_nodes(**environment):
+    pytest.importorskip("distributed")
+    mark = uuid.uuid4().hex
+    program = subprocess.Popen(NODES, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env={**os.environ, **environment, "OF_TEST": mark})
+    program.mark = mark
+    return program
+
+
+def skip_if_refused(program, problems):
+    if program.returncode == 77:
+        pytest.skip(problems.strip())
+
+
+def test_three_nodes_one_killed():
+    program = start_nodes()
+    printed, problems = program.communicate(timeout=120)
+    skip_if_refused(program, problems)
+    assert program.returncode == 0, printed + problems
+    assert [len(re.findall(f"10.0.0.{k}", line)) for line in printed.splitlines()[:1] for k in (1, 2, 3)] == [1, 1, 1]
+    assert re.search(r"^  until one is killed +[\d.]+ s  node 10.0.0.3, when [2-5] of C's 6 databases", printed, re.M), printed
+    assert re.search(r"^C = A B stored +[\d.]+ s  on 2 workers", printed, re.M), printed
+    assert float(re.search(r"relative difference (.*)", printed)[1]) < 1e-14
+    assert not left(program)
+
+
+def test_nodes_end_with_the_program():
+    program = start_nodes()
+    line = program.stdout.readline()
+    if not line:
+        skip_if_refused(program, program.communicate(timeout=60)[1])
+    is_there = line and len(left(program)) >= 6  # two programs, a scheduler, three workers
+    program.kill()
+    end = time.monotonic() + 5  # by itself it would go on for twelve seconds
+    while left(program) and time.monotonic() < end:
+        time.sleep(0.05)
+    still = left(program)
+    problems = program.communicate(timeout=60)[1]
+    assert is_there and not still, problems
+
+
+def test_nodes_that_cannot_be_made(tmp_path):
+    (tmp_path / "setpriv").symlink_to("/bin/false")  # as where users may make no namespaces
+    for path, text in ((str(tmp_path), "ip, mount, unshare not found"), (f"{tmp_path}:{os.environ['PATH']}", "no reason given")):
+        program = start_nodes(PATH=path)
+        printed, problems = program.communicate(timeout=60)
+        assert (program.returncode, printed) == (77, "") and problems.startswith("--nodes: network namespaces cannot be made here")
+        assert text in problems
