@@ -121,7 +121,7 @@ def all_calls(db):
     tables = {row[0] for row in db.execute("SELECT name FROM pragma_module_list WHERE name LIKE 'gx%'")}
     functions = {row[0] for row in db.execute("SELECT name FROM pragma_function_list WHERE name LIKE 'gx%'")}
     known = dict(signatures())
-    missing = (functions | tables) - set(known) - {"gx", "gx_catalog", "gx_settings", "gx_stats", "gx_events", "gx_predictions", "gx_devices",
+    missing = (functions | tables) - set(known) - {"gx", "gx_catalog", "gx_settings", "gx_stats", "gx_events", "gx_guard", "gx_predictions", "gx_devices",
                                                "gx_context"}
     assert not missing, missing
     for name, parameters in sorted(known.items()):
