@@ -11,7 +11,7 @@
 gx_grid_window gx_grid_window_of(const int32_t *m, int64_t rows, int64_t cols)
 {
     gx_grid_window w = {rows, 0, cols, 0};
-    for (int64_t j = 0; j < cols; j++) {
+    for (int64_t j = 0; j < cols && rows > 0; j++) {
         for (int64_t i = 0; i < rows; i++) {
             if (m[i + j * rows] != 0) {
                 w.top = gx_min(w.top, i);
