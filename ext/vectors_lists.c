@@ -264,6 +264,21 @@ static gx_code take_rows(prober *x, const gx_ivf_panel *panel, int64_t *kept, gx
     return GX_OK;
 }
 
+/*
+** The block's room from `before` on is given up: rows that wait have their places there, which the
+** next list's panels overwrite.
+*/
+static void give_up_panels(prober *x, size_t before)
+{
+    const char *from = (const char *)x->kept + before;
+    for (int64_t k = 0; k < x->rows.count && x->kept->used > before; k++) {
+        const char *at = (const char *)x->rows.of[k].kept;
+        bool is_there = at != NULL && at >= from && at < (const char *)x->kept + x->kept->used;
+        x->rows.of[k].kept = is_there ? NULL : x->rows.of[k].kept;
+    }
+    x->kept->used = before;
+}
+
 /* Panels as NAME_list has them, into the block where it has room. */
 static gx_code read_panels(prober *x, int64_t list, sqlite3_stmt *stmt, place *to, gx_err *err)
 {
@@ -297,7 +312,7 @@ static gx_code read_panels(prober *x, int64_t list, sqlite3_stmt *stmt, place *t
         read.is_there = true;
         *to = read;
     } else if (x->kept != NULL) {
-        x->kept->used = before;
+        give_up_panels(x, before);
     }
     return code;
 }
