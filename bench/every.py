@@ -163,7 +163,7 @@ SQL = {  # family, statement (a row, whose columns are taken), peer
 
 # What has no time of its own, and why.
 REASONS = {
-    "answers from the catalogue or the connection": "gx gx_catalog gx_cols_count gx_config gx_debug gx_devices gx_dtype gx_exists gx_help gx_info gx_part gx_plan gx_predictions gx_rows_count "
+    "answers from the catalogue or the connection": "gx gx_catalog gx_cols_count gx_config gx_debug gx_devices gx_dtype gx_exists gx_guard gx_help gx_info gx_part gx_plan gx_predictions gx_rows_count "
     "gx_set_property gx_labels gx_set_labels gx_settings gx_shape gx_stats gx_stats_reset gx_events gx_metrics gx_version gx_volume gx_volumes gx_nnz gx_context gx_rename gx_drop gx_selftest gx_benchmark gx_vacuum rows cols size next_fast_len fhtoffset gx_check_property",
     "stores or reads as the machine's disk does: bench/volumes.py, arrays.py": "gx_backup gx_export gx_import gx_store gx_from_bytes gx_from_memory gx_to_memory gx_from_cells gx_from_rows gx_from_table gx_from_function "
     "gx_store_cells gx_store_rows gx_append gx_set_rows gx_delete_rows gx_vectors gx_settle gx_set gx_get gx_rows gx_full gx_matrix_gallery gx_json gx_show gx_heatmap",
