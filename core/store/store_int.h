@@ -148,11 +148,11 @@ typedef struct gx_file_record {
 enum { GX_FILES_MAX = 16 }; /* of which stamps are told: more than SQLite usually attaches */
 
 /* A statement that has been reset and stays for the next call. */
-enum { GX_SPARES_MOST = 16 };
+enum { GX_SPARES_MOST = 6, GX_SPARE_NAME = 32 }; /* schemas of longer names have none */
 typedef struct gx_spare {
     struct sqlite3_stmt *stmt;
     gx_sql which;
-    char schema[GX_NAME_MAX + 1];
+    char schema[GX_SPARE_NAME];
 } gx_spare;
 
 struct gx_store {

@@ -18,6 +18,7 @@
 #include "store_int.h"
 
 #include <stdio.h>
+#include <string.h>
 
 SQLITE_EXTENSION_INIT3
 
@@ -58,8 +59,9 @@ static bool reads_all(sqlite3_stmt *stmt, gx_sql which)
 
 void gx_store_put_by(gx_store *store, const char *schema, gx_sql which, sqlite3_stmt *stmt)
 {
-    bool is_kept = stmt != NULL && may_stay(which) && store->spare_count < GX_SPARES_MOST &&
-                   reads_all(stmt, which) && is_guarded(store);
+    bool has_room = store->spare_count < GX_SPARES_MOST && strlen(schema) < GX_SPARE_NAME;
+    bool is_kept =
+        stmt != NULL && may_stay(which) && has_room && reads_all(stmt, which) && is_guarded(store);
     if (!is_kept) {
         sqlite3_finalize(stmt); // NULL is a no-op
         return;
