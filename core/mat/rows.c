@@ -275,7 +275,7 @@ static gx_code rewrite(change *c, gx_err *err)
     GX_TRY(gx_mem_alloc(mem, old_bytes, "a tile to change", &memory, err));
     c->old = memory;
     GX_TRY(gx_reader_own(c->store, &c->reader, err));
-    c->to.is_over = gx_store_may_patch(c->store, c->to.schema, NULL) == GX_OK;
+    GX_TRY(gx_store_can_patch(c->store, c->to.schema, &c->to.is_over, err));
     bool is_moved = c->to.down_tiles > 0 && c->to.cols > c->from.cols;
     return write_tiles(c, is_moved, err);
 }

@@ -554,16 +554,19 @@ size_t gx_store_max_tile_bytes(gx_store *store)
 
 // Functions of the application --------------------------------------------------------------------
 
-gx_code gx_store_ended(gx_err *err)
+gx_code gx_store_ended(gx_store *store, gx_err *err)
 {
+    if (gx_store_is_interrupted(store)) { // which makes SQLite roll back
+        return gx_fail(err, GX_INTERRUPT, "interrupted");
+    }
     return gx_fail(err, GX_IO, "the transaction was ended while the call was storing");
 }
 
-gx_code gx_store_still_stores(const gx_store *store, gx_err *err)
+gx_code gx_store_still_stores(gx_store *store, gx_err *err)
 {
     bool is_gone = store->depth > 0 && store->level[store->depth - 1].has_savepoint &&
                    sqlite3_get_autocommit(store->db);
-    return is_gone ? gx_store_ended(err) : GX_OK;
+    return is_gone ? gx_store_ended(store, err) : GX_OK;
 }
 
 gx_code gx_store_called(gx_store *store, gx_err *err)

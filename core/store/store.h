@@ -469,6 +469,9 @@ gx_code gx_store_patch_tile(gx_store *store, const gx_meta *meta, int64_t tile, 
 /* GX_AUTH where the authorizer forbids patches, which ask by themselves: to be told earlier. */
 gx_code gx_store_may_patch(gx_store *store, const char *schema, gx_err *err);
 
+/* Whether it does: *can.  Errors: any other, such as an interrupt, which has rolled back. */
+gx_code gx_store_can_patch(gx_store *store, const char *schema, bool *can, gx_err *err);
+
 /* A patched tile's handle stays open for the next patch, and would keep a COMMIT from running. */
 void gx_store_close_patches(gx_store *store);
 

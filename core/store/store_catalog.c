@@ -404,7 +404,10 @@ static gx_code find_replaced(gx_store *store, gx_schema *schema, const gx_meta *
                     old.tile_rows == meta->tile_rows && old.tile_cols == meta->tile_cols &&
                     old.down_tiles == meta->down_tiles && !old.is_sparse && !old.is_spread &&
                     !old.is_composite;
-    if (is_alike && gx_store_may_patch(store, meta->schema, NULL) == GX_OK) {
+    if (is_alike) {
+        GX_TRY(gx_store_can_patch(store, meta->schema, &is_alike, err));
+    }
+    if (is_alike) {
         GX_TRY(gx_store_pragma(store->db, schema->name, "secure_delete", setting, err));
         *id = strcmp(setting, SECURE_DELETE_ON) == 0 ? old.id : 0;
     }

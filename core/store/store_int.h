@@ -238,11 +238,12 @@ gx_code gx_store_flush(gx_store *store, gx_err *err);
 /* Prepare what a rollback needs, so that it can run while an interrupt is pending. */
 gx_code gx_store_arm(gx_store *store, gx_err *err);
 
-/* GX_IO: SQLite has rolled the transaction back, or a function of the application has ended it. */
-gx_code gx_store_ended(gx_err *err);
+/* GX_IO: SQLite has rolled the transaction back, or a function of the application has ended it;
+** GX_INTERRUPT where an interrupt may be the reason. */
+gx_code gx_store_ended(gx_store *store, gx_err *err);
 
 /* gx_store_ended() where it has: what is stored now would be committed alone. */
-gx_code gx_store_still_stores(const gx_store *store, gx_err *err);
+gx_code gx_store_still_stores(gx_store *store, gx_err *err);
 
 /* A function of the application has run: may the call go on storing, and end? */
 gx_code gx_store_called(gx_store *store, gx_err *err);

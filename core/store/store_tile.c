@@ -169,6 +169,14 @@ gx_code gx_store_may_patch(gx_store *store, const char *name, gx_err *err)
     return code;
 }
 
+gx_code gx_store_can_patch(gx_store *store, const char *schema, bool *can, gx_err *err)
+{
+    gx_err failed = {.code = GX_OK};
+    gx_code code = gx_store_may_patch(store, schema, &failed);
+    *can = code == GX_OK;
+    return code == GX_OK || code == GX_AUTH ? GX_OK : gx_fail(err, code, "%s", failed.text);
+}
+
 gx_code gx_store_patch_tile(gx_store *store, const gx_meta *meta, int64_t tile, size_t offset,
                             size_t bytes, const void *data, gx_err *err)
 {

@@ -451,7 +451,7 @@ static gx_code commit_level(gx_store *store, const gx_level *level, gx_err *err)
     }
     bool is_gone =
         rc == SQLITE_ERROR && strncmp(sqlite3_errmsg(store->db), "no such savepoint", 17) == 0;
-    gx_code code = is_gone ? gx_store_ended(err)
+    gx_code code = is_gone ? gx_store_ended(store, err)
                            : gx_store_fail(store->db, rc, err, "committing");
     if (!sqlite3_get_autocommit(store->db)) {
         (void)roll_back(store, level, err);
