@@ -16,12 +16,7 @@
 
 #include <string.h>
 
-enum { VECTOR_BYTES = 64, WIDE = 4, DEEP = 4, PANEL_BYTES = 4096 };
-
-typedef double vec_f64 __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
-typedef float vec_f32 __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
-typedef int64_t bits_f64 __attribute__((vector_size(VECTOR_BYTES)));
-typedef int32_t bits_f32 __attribute__((vector_size(VECTOR_BYTES)));
+enum { WIDE = 4, DEEP = 4, PANEL_BYTES = 4096 };
 
 /*
 ** Rows i0 .. i0 + rows - 1: columns l .. l + wide - 1 of a, j .. j + deep - 1 of b.  has_own: the
@@ -31,7 +26,7 @@ typedef int32_t bits_f32 __attribute__((vector_size(VECTOR_BYTES)));
     GX_INLINE void step_##name(const gx_args *p, gx_metric metric, bool has_own, int64_t i0,       \
                                int64_t rows, int64_t l, int wide, int64_t j, int deep)             \
     {                                                                                              \
-        enum { LANES = VECTOR_BYTES / sizeof(real) };                                              \
+        enum { LANES = sizeof(vec_##name) / sizeof(real) };                                        \
         const real *a = (const real *)p->a + l * p->lda + i0;                                      \
         real *c = (real *)p->c + j * p->ldc + i0, b[WIDE][DEEP];                                   \
         real *own = (real *)p->c + p->n * p->ldc + i0;                                             \
@@ -125,6 +120,8 @@ typedef int32_t bits_f32 __attribute__((vector_size(VECTOR_BYTES)));
 
 DEFINE_STEP(f64, double, INT64_MAX)
 DEFINE_STEP(f32, float, INT32_MAX)
+DEFINE_STEP(half_f64, double, INT64_MAX)
+DEFINE_STEP(half_f32, float, INT32_MAX)
 
 /* The metric as a constant, so that each has a loop of its own. */
 #define ALL_METRICS(panels)                                                                        \
@@ -140,18 +137,32 @@ DEFINE_STEP(f32, float, INT32_MAX)
         break;                                                                                     \
     }
 
-GX_LOOP(apart)
+GX_INLINE gx_code apart(gx_number dtype, const gx_args *p, bool is_half)
 {
     if (p->n <= 0) {
         return GX_OK;
     }
-    if (dtype == GX_F64) {
+    if (dtype == GX_F64 && is_half) {
+        ALL_METRICS(panels_half_f64)
+    } else if (dtype == GX_F64) {
         ALL_METRICS(panels_f64)
+    } else if (is_half) {
+        ALL_METRICS(panels_half_f32)
     } else {
         ALL_METRICS(panels_f32)
     }
     return GX_OK;
 }
 
-GX_FMA_SLOT(gx_cpu_apart, f64, GX_F64, apart, apart)
-GX_FMA_SLOT(gx_cpu_apart, f32, GX_F32, apart, apart)
+GX_LOOP(apart_wide)
+{
+    return apart(dtype, p, false);
+}
+
+GX_LOOP(apart_half)
+{
+    return apart(dtype, p, true);
+}
+
+GX_WIDTHS_SLOT(gx_cpu_apart, f64, GX_F64, apart_wide, apart_half, apart_half)
+GX_WIDTHS_SLOT(gx_cpu_apart, f32, GX_F32, apart_wide, apart_half, apart_half)

@@ -235,18 +235,27 @@ GX_LOOP(gemm)
 
 // Tall and narrow ---------------------------------------------------------------------------------
 
-/* Columns, at most, rows a column, at least; a group of columns; bytes that go through together. */
-enum { INNER_COLUMNS = 128, INNER_ROWS = 4, INNER_GROUP = 8, INNER_BYTES = 512 << 10 };
+/* Columns, at most, with vectors of 512 bits and of 256; rows a column, at least; a group of columns;
+** bytes that go through together. */
+enum {
+    INNER_COLUMNS = 128,
+    HALF_COLUMNS = 48,
+    INNER_ROWS = 4,
+    INNER_GROUP = 8,
+    INNER_BYTES = 512 << 10
+};
 
 static const gx_kernel pair_of[] = GX_SLOTS(gx_cpu_pair);
 
 GX_INLINE bool wants_inner(gx_number dtype, const gx_args *p)
 {
 #ifdef __x86_64__
+    bool is_wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                   __builtin_cpu_supports("avx512vl");
+    bool is_half = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    int64_t most = is_wide ? INNER_COLUMNS : is_half ? HALF_COLUMNS : 0;
     return !gx_number_is_complex(dtype) && p->transa != GX_NO_TRANS && p->alpha.re == 1 &&
-           p->n >= INNER_GROUP && p->n <= INNER_COLUMNS && p->k >= INNER_ROWS * p->n &&
-           __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl");
+           p->n >= INNER_GROUP && p->n <= most && p->k >= INNER_ROWS * p->n;
 #else
     return false;
 #endif

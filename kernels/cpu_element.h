@@ -11,6 +11,18 @@
 #include "functions.h"
 #include "slots.h"
 
+/*
+** Vectors for loops with copies for 512 bits, and with others: the compiler keeps no vector in
+** registers that is longer than the processor's.  bits_: the same as integers.
+*/
+#define GX_DEFINE_VECTOR(real, whole, name, bytes)                                                 \
+    typedef real vec_##name __attribute__((vector_size(bytes), aligned(sizeof(real)), may_alias)); \
+    typedef whole bits_##name __attribute__((vector_size(bytes)));
+GX_DEFINE_VECTOR(double, int64_t, f64, 64)
+GX_DEFINE_VECTOR(float, int32_t, f32, 64)
+GX_DEFINE_VECTOR(double, int64_t, half_f64, 32)
+GX_DEFINE_VECTOR(float, int32_t, half_f32, 32)
+
 GX_INLINE double get(bool is_double, const void *x, int64_t i)
 {
     return is_double ? ((const double *)x)[i] : (double)((const float *)x)[i];

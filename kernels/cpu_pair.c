@@ -29,26 +29,23 @@
 /* Bytes of a column in a panel: with DEEP columns of b2 and c and a group of a, 24-40 KiB. */
 enum { PANEL_BYTES = 4096 };
 
-/* Bytes of a vector of lanes, where the processor has shorter ones two or four of its own. */
-enum { VECTOR_BYTES = 64 };
-
 /* Most columns in a group. */
 enum { GROUP = 4 };
 
-typedef double vec_f64 __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
-typedef float vec_f32 __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
-typedef int64_t mask_f64 __attribute__((vector_size(VECTOR_BYTES)));
-typedef int32_t mask_f32 __attribute__((vector_size(VECTOR_BYTES)));
-
 /* i times a vector of pairs: exchanged, and the first of each with the other sign. */
+#define TURNED_half_f64 1, 0, 3, 2
 #define TURNED_f64 1, 0, 3, 2, 5, 4, 7, 6
+#define TURNED_half_f32 TURNED_f64
 #define TURNED_f32 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14
+#define SIGNS_half_f64 -1, 1, -1, 1
 #define SIGNS_f64 -1, 1, -1, 1, -1, 1, -1, 1
+#define SIGNS_half_f32 SIGNS_f64
 #define SIGNS_f32 -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1
 #ifdef __clang__
-#define TURN(name, v) __builtin_shufflevector(v, v, TURNED_##name)
+#define TURN_BY(v, ...) __builtin_shufflevector(v, v, __VA_ARGS__)
+#define TURN(name, v) TURN_BY(v, TURNED_##name)
 #else
-#define TURN(name, v) __builtin_shuffle(v, (mask_##name){TURNED_##name})
+#define TURN(name, v) __builtin_shuffle(v, (bits_##name){TURNED_##name})
 #endif
 
 /* One group: `wide` columns of a (parts), `deep` columns of the others, `rows` parts of a panel. */
@@ -71,7 +68,7 @@ typedef struct group {
 ** zeros behind them; inner() and update() of one group.
 */
 #define DEFINE_GROUPS(real, name)                                                                  \
-    enum { LANES_##name = VECTOR_BYTES / (int)sizeof(real) };                                      \
+    enum { LANES_##name = sizeof(vec_##name) / sizeof(real) };                                     \
                                                                                                    \
     GX_INLINE void load_##name(const real *x, int64_t count, vec_##name *v)                        \
     {                                                                                              \
@@ -171,37 +168,51 @@ typedef struct group {
         }                                                                                          \
     }
 
-DEFINE_GROUPS(double, f64)
-DEFINE_GROUPS(float, f32)
+#define DEFINE_MULTIPLY(real, name)                                                                \
+    DEFINE_GROUPS(real, name)                                                                      \
+    GX_INLINE void multiply_##name(const group *g, bool is_complex, int wide, int deep)            \
+    {                                                                                              \
+        if (g->b2 != NULL) {                                                                       \
+            inner_##name(g, is_complex, wide, deep);                                               \
+        }                                                                                          \
+        if (g->b != NULL) {                                                                        \
+            update_##name(g, is_complex, wide, deep);                                              \
+        }                                                                                          \
+    }
 
-GX_INLINE void multiply_group(gx_number dtype, const group *g, int wide, int deep)
+DEFINE_MULTIPLY(double, f64)
+DEFINE_MULTIPLY(float, f32)
+DEFINE_MULTIPLY(double, half_f64)
+DEFINE_MULTIPLY(float, half_f32)
+
+/* A form of the loop: columns of a and of b in a group, in vectors of half the length or not. */
+typedef struct form {
+    int wide, deep;
+    bool is_half;
+} form;
+
+GX_INLINE void multiply_group(gx_number dtype, form f, const group *g, int wide, int deep)
 {
-    bool is_complex = gx_number_is_complex(dtype);
-    if (gx_number_is_double(dtype)) {
-        if (g->b2 != NULL) {
-            inner_f64(g, is_complex, wide, deep);
-        }
-        if (g->b != NULL) {
-            update_f64(g, is_complex, wide, deep);
-        }
+    bool is_complex = gx_number_is_complex(dtype), is_double = gx_number_is_double(dtype);
+    if (f.is_half && is_double) {
+        multiply_half_f64(g, is_complex, wide, deep);
+    } else if (f.is_half) {
+        multiply_half_f32(g, is_complex, wide, deep);
+    } else if (is_double) {
+        multiply_f64(g, is_complex, wide, deep);
     } else {
-        if (g->b2 != NULL) {
-            inner_f32(g, is_complex, wide, deep);
-        }
-        if (g->b != NULL) {
-            update_f32(g, is_complex, wide, deep);
-        }
+        multiply_f32(g, is_complex, wide, deep);
     }
 }
 
 /* Columns of b from c0 on, `deep` of them, against all of a's columns, in one panel. */
 GX_INLINE void multiply_columns(gx_number dtype, const gx_args *p, int64_t i0, int64_t rows,
-                                int64_t c0, int wide, int deep)
+                                int64_t c0, form f, int deep)
 {
     int64_t parts = gx_number_is_complex(dtype) ? 2 : 1, lines = parts * p->n;
     size_t part = gx_number_is_double(dtype) ? 8 : 4;
     for (int64_t t = 0; t < lines;) {
-        bool is_whole = t + wide <= lines;
+        bool is_whole = t + f.wide <= lines;
         const char *a = (const char *)p->a + (size_t)(t / parts * p->lda * parts + i0) * part;
         group g = {.rows = rows, .a = a, .lda = parts * p->lda};
         if (p->b != NULL) {
@@ -217,45 +228,50 @@ GX_INLINE void multiply_columns(gx_number dtype, const gx_args *p, int64_t i0, i
             g.c2 = (char *)p->c2 + (size_t)(c0 * g.ldc2 + t) * part;
         }
         if (is_whole) {
-            multiply_group(dtype, &g, wide, deep);
-            t += wide;
+            multiply_group(dtype, f, &g, f.wide, deep);
+            t += f.wide;
         } else {
-            multiply_group(dtype, &g, (int)parts, deep);
+            multiply_group(dtype, f, &g, (int)parts, deep);
             t += parts;
         }
     }
 }
 
-GX_INLINE gx_code pair(gx_number dtype, const gx_args *p, int wide, int deep)
+GX_INLINE gx_code pair(gx_number dtype, const gx_args *p, form f)
 {
     int64_t parts = gx_number_is_complex(dtype) ? 2 : 1;
     int64_t panel = PANEL_BYTES / (gx_number_is_double(dtype) ? 8 : 4);
     for (int64_t i = 0; i < parts * p->m; i += panel) {
         int64_t rows = gx_min(panel, parts * p->m - i), c = 0;
-        for (; c + deep <= p->k; c += deep) {
-            multiply_columns(dtype, p, i, rows, c, wide, deep);
+        for (; c + f.deep <= p->k; c += f.deep) {
+            multiply_columns(dtype, p, i, rows, c, f, f.deep);
         }
         for (; c + 2 <= p->k; c += 2) {
-            multiply_columns(dtype, p, i, rows, c, wide, 2);
+            multiply_columns(dtype, p, i, rows, c, f, 2);
         }
         for (; c < p->k; c++) {
-            multiply_columns(dtype, p, i, rows, c, wide, 1);
+            multiply_columns(dtype, p, i, rows, c, f, 1);
         }
     }
     return GX_OK;
 }
 
-/* The groups that the registers of a processor hold: 16 of 512 bits beside a's, or 8 of 256. */
+/* The groups that the registers of a processor hold beside a's: 16 of 512 bits, 12 or 8 of 256. */
 GX_LOOP(pair_wide)
 {
-    return pair(dtype, p, 4, 4);
+    return pair(dtype, p, (form){4, 4, false});
 }
 
-GX_LOOP(pair_narrow)
+GX_LOOP(pair_half)
 {
-    return pair(dtype, p, 2, 2);
+    return pair(dtype, p, (form){4, 3, true});
 }
-GX_FMA_SLOT(gx_cpu_pair, f64, GX_F64, pair_wide, pair_narrow)
-GX_FMA_SLOT(gx_cpu_pair, f32, GX_F32, pair_wide, pair_narrow)
-GX_FMA_SLOT(gx_cpu_pair, c128, GX_C128, pair_wide, pair_narrow)
-GX_FMA_SLOT(gx_cpu_pair, c64, GX_C64, pair_wide, pair_narrow)
+
+GX_LOOP(pair_base)
+{
+    return pair(dtype, p, (form){2, 2, true});
+}
+GX_WIDTHS_SLOT(gx_cpu_pair, f64, GX_F64, pair_wide, pair_half, pair_base)
+GX_WIDTHS_SLOT(gx_cpu_pair, f32, GX_F32, pair_wide, pair_half, pair_base)
+GX_WIDTHS_SLOT(gx_cpu_pair, c128, GX_C128, pair_wide, pair_half, pair_base)
+GX_WIDTHS_SLOT(gx_cpu_pair, c64, GX_C64, pair_wide, pair_half, pair_base)
