@@ -235,8 +235,8 @@ GX_LOOP(gemm)
 
 // Tall and narrow ---------------------------------------------------------------------------------
 
-/* Columns, at most, with vectors of 512 bits and of 256; rows a column, at least; a group of columns;
-** bytes that go through together. */
+/* Columns, at most, with vectors of 512 bits and of 256; rows a column, at least; a group of
+** columns; bytes that go through together. */
 enum {
     INNER_COLUMNS = 128,
     HALF_COLUMNS = 48,

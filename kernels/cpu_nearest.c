@@ -84,9 +84,7 @@ GX_INLINE double own_of(const gx_nearest *w, const double *x, int64_t k)
 GX_INLINE void copy_row(gx_number dtype, const gx_args *p, int64_t i, double *x)
 {
     if (p->nearest->given != NULL && !gx_dtype_is_number(p->from)) {
-        for (int64_t l = 0; l < p->k; l++) {
-            x[l] = gx_dtype_get(p->from, gx_dtype_at(p->a, p->from, p->lda, i, l)).re;
-        }
+        gx_dtype_row(p->from, gx_dtype_at(p->a, p->from, p->lda, i, 0), p->lda, p->k, x);
         return;
     }
     for (int64_t l = 0; l < p->k; l++) {

@@ -200,11 +200,10 @@ static void cost_of(const gx_knn_search *s, gx_cost *cost, gx_terms *terms)
     }
     *cost = (gx_cost){.flops = gx_kernel_flops(GX_NEAREST, s->dtype, &all),
                       .bytes_up = share * (double)s->plan.batches * numbers * es};
-    cost->bytes_read =
-        (is_stored ? cost->bytes_up / es * (double)gx_dtype_bytes(E->dtype) : 0) +
-        (gx_mat_base_stored(Q) == NULL
-             ? 0
-             : queries * (double)Q->cols * (double)gx_dtype_bytes(Q->dtype));
+    cost->bytes_read = (is_stored ? cost->bytes_up / es * (double)gx_dtype_bytes(E->dtype) : 0) +
+                       (gx_mat_base_stored(Q) == NULL
+                            ? 0
+                            : queries * (double)Q->cols * (double)gx_dtype_bytes(Q->dtype));
     cost->calls = s->plan.batches * gx_knn_strips(s);
     cost->loads = cost->calls;
     gx_predict_pass(s->run, cost, s->dtype, gx_min(s->plan.batch, INT32_MAX), terms);
@@ -282,14 +281,8 @@ static gx_code read_strip(gx_knn_search *s, gx_knn_strip at, gx_pass_thread *thr
             GX_TRY(multiply_elements(s, part, at.m, j, w, given, work, err));
         }
     }
-    for (int64_t i = 0; s->args->is_binary && i < at.m; i++) {
-        if (gx_knn_has_listed(s, (gx_knn_strip){at.i0 + i, 1}) &&
-            !gx_knn_takes(s, kept, strip->at, strip->ld, i)) {
-            gx_knn_mark(s, at.i0 + i);
-            break;
-        }
-    }
-    return GX_OK;
+    return s->args->is_binary ? gx_knn_look_for_bits(s, at, kept, strip->at, strip->ld, err)
+                              : GX_OK;
 }
 
 /* The lists of queries j0 .. j0 + n - 1. */

@@ -255,7 +255,7 @@ static gx_code look_at_strip(void *arg, int64_t unit, gx_pass_thread *thread, vo
     GX_TRY(gx_pass_read(thread, E, i0, 0, m, E->cols, s->dtype, rows, m, err));
     for (int64_t e = first; e < end && !gx_knn_is_marked(s); e++) {
         if ((e == first || x->pair[e].row != x->pair[e - 1].row) &&
-            !gx_knn_takes(s, gx_dtype_of(s->dtype), rows, m, x->pair[e].row - i0)) {
+            !gx_knn_takes(s, rows, m, x->pair[e].row - i0)) {
             gx_knn_mark(s, x->pair[e].row);
         }
     }

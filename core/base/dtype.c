@@ -323,6 +323,34 @@ gx_scalar gx_dtype_get(gx_dtype dtype, const void *at)
     return gx_number_get(dtypes[dtype].number, number, 0);
 }
 
+void gx_dtype_row(gx_dtype dtype, const void *at, int64_t ld, int64_t count, double *to)
+{
+    enum { PIECE = 64 };
+    const size_t bytes = dtypes[dtype].bytes, step = (size_t)ld * bytes;
+    const char *from = at;
+    _Alignas(16) char element[PIECE * 8];
+    double wide[PIECE];
+    float narrow[PIECE];
+    const bool is_double = gx_number_is_double(dtypes[dtype].number);
+    assert(bytes <= 8 && !gx_dtype_is_number(dtype));
+    for (int64_t l = 0; l < count; l += PIECE) {
+        int64_t piece = count - l < PIECE ? count - l : PIECE;
+        for (int64_t k = 0; k < piece; k++, from += step) {
+            if (bytes == 1) { // a constant: a load and a store
+                element[k] = *from;
+            } else if (bytes == 2) {
+                memcpy(element + 2 * k, from, 2);
+            } else {
+                memcpy(element + (size_t)k * bytes, from, bytes);
+            }
+        }
+        gx_dtype_widen(dtype, element, piece, is_double ? (void *)wide : narrow);
+        for (int64_t k = 0; k < piece; k++) {
+            to[l + k] = is_double ? wide[k] : (double)narrow[k];
+        }
+    }
+}
+
 #ifdef __x86_64__
 /* Eight elements, at once. */
 static inline GX_AVX2_CALL __m256 eight_of(gx_dtype dtype, const char *from)

@@ -416,6 +416,26 @@ def test_scores_that_overflow(db, backend):
     assert error(db, f"SELECT gx_knn_graph(?, 2{dot})", from_numpy(E * 1e160)).endswith(said)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "u8", "i8", "i16", "i32", "f16", "f64"])
+def test_hamming_of_small_types(db, dtype):
+    bits = np.random.default_rng(8).integers(0, 2, (1300, 70)).astype(float)
+    store(db, "wide", bits)
+    db.execute("SELECT gx_cast('wide', ?, 'E')", (dtype,)).fetchall()
+    for queries in (1, 40):
+        Q = from_numpy(bits[700:700 + queries])
+        rows = db.execute("SELECT query, rank, id, score FROM gx_knn(?, 'E', 3, '{\"metric\":\"hamming\"}')", (Q,)).fetchall()
+        off = (bits[700:700 + queries, None] != bits[None]).sum(axis=2)
+        best = np.argsort(off, axis=1, kind="stable")[:, :3]
+        assert rows == [(j, r, best[j, r], off[j, best[j, r]] / 70) for j in range(queries) for r in range(3)]
+        if dtype == "bool":
+            continue
+        two = 0.5 if dtype in ("f16", "f64") else 2
+        db.execute("SELECT gx_set('E', 1100, 3, ?), gx_set('E', 1000, 69, ?)", (two, two)).fetchall()
+        assert error(db, "SELECT * FROM gx_knn(?, 'E', 3, '{\"metric\":\"hamming\"}')", Q) == (
+            f"gx_knn: E has {two} at (1000, 69), but 'hamming' compares zeros and ones")
+        db.execute("SELECT gx_set('E', 1100, 3, ?), gx_set('E', 1000, 69, ?)", (bits[1100, 3], bits[1000, 69])).fetchall()
+
+
 def test_refusals(db):
     store(db, "E", np.eye(4))
     bad = np.eye(4)
