@@ -432,6 +432,24 @@ static gx_cell size_cell(gx_ctx *ctx, const gx_meta *row, bool is_entries)
     return !is_sound ? (gx_cell){0} : gx_cell_int(is_entries ? entries : (int64_t)bytes);
 }
 
+/* Of a composite: while its parts are what they were said of. */
+static uint32_t properties_of(gx_ctx *ctx, const gx_meta *row)
+{
+    gx_err err = {0};
+    gx_mat mat;
+    uint32_t bits = row->properties;
+    if (row->is_composite && bits != 0) {
+        gx_ctx_hold(ctx);
+        bits = 0;
+        if (gx_mat_open(ctx->store, ctx->mem, row, &mat, &err) == GX_OK) {
+            bits = mat.properties;
+            gx_mat_clear(&mat, ctx->mem);
+        }
+        gx_ctx_release(ctx);
+    }
+    return bits;
+}
+
 static gx_cell cell_of(gx_ctx *ctx, const gx_meta *row, int which, char text[GX_PROPERTIES_MAX])
 {
     switch (which) {
@@ -444,7 +462,7 @@ static gx_cell cell_of(gx_ctx *ctx, const gx_meta *row, int which, char text[GX_
     case COL_DTYPE:
         return gx_cell_text(gx_dtype_name(row->dtype), -1);
     case COL_PROPERTIES:
-        return gx_cell_text(gx_properties_text(row->properties, text), -1);
+        return gx_cell_text(gx_properties_text(properties_of(ctx, row), text), -1);
     case COL_TILE_ROWS:
         return gx_cell_int(row->tile_rows);
     case COL_TILE_COLS:
