@@ -66,12 +66,11 @@ static void set_property(gx_fn *fn)
     gx_mat A;
     uint32_t bits;
     int64_t is_on = 1;
-    if (!gx_fn_options(fn, set_keys, &is_checked) ||
-        !gx_fn_matrix(fn, 0, "A", &A) || !parse_properties(fn, 1, &bits) ||
-        (gx_fn_has(fn, 2) && !gx_fn_int(fn, 2, "on", &is_on))) {
+    if (!gx_fn_options(fn, set_keys, &is_checked) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        !parse_properties(fn, 1, &bits) || (gx_fn_has(fn, 2) && !gx_fn_int(fn, 2, "on", &is_on))) {
         return;
     }
-    if (A.kind != GX_MAT_STORED) {
+    if (A.kind != GX_MAT_STORED && !A.meta.is_composite) {
         gx_fn_fail(fn, "A must be the name of a stored matrix: a value has no properties");
         return;
     }

@@ -432,7 +432,31 @@ static gx_cell size_cell(gx_ctx *ctx, const gx_meta *row, bool is_entries)
     return !is_sound ? (gx_cell){0} : gx_cell_int(is_entries ? entries : (int64_t)bytes);
 }
 
-static gx_cell cell_of(gx_ctx *ctx, const gx_meta *row, int which, char text[GX_PROPERTIES_MAX])
+/* Properties; of a composite while its parts are what they were said of. */
+static int result_properties(catalog *table, sqlite3_context *sql, const gx_meta *row)
+{
+    gx_ctx *ctx = table->ctx;
+    gx_err err = {0};
+    gx_mat mat;
+    char text[GX_PROPERTIES_MAX];
+    uint32_t bits = row->properties;
+    if (row->is_composite && bits != 0) {
+        gx_ctx_hold(ctx);
+        bits = 0;
+        if (gx_mat_open(ctx->store, ctx->mem, row, &mat, &err) == GX_OK) {
+            bits = mat.properties;
+            gx_mat_clear(&mat, ctx->mem);
+        }
+        gx_ctx_release(ctx);
+    }
+    if (err.code == GX_BUDGET || (err.code != GX_OK && !has_no_value(err.code))) {
+        return gx_vtab_error(&table->base, "gx", &err);
+    }
+    sqlite3_result_text(sql, gx_properties_text(bits, text), -1, SQLITE_TRANSIENT);
+    return SQLITE_OK;
+}
+
+static gx_cell cell_of(gx_ctx *ctx, const gx_meta *row, int which)
 {
     switch (which) {
     case COL_NAME:
@@ -443,8 +467,6 @@ static gx_cell cell_of(gx_ctx *ctx, const gx_meta *row, int which, char text[GX_
         return gx_cell_int(gx_meta_shown_cols(row));
     case COL_DTYPE:
         return gx_cell_text(gx_dtype_name(row->dtype), -1);
-    case COL_PROPERTIES:
-        return gx_cell_text(gx_properties_text(row->properties, text), -1);
     case COL_TILE_ROWS:
         return gx_cell_int(row->tile_rows);
     case COL_TILE_COLS:
@@ -470,14 +492,16 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int which)
     const cursor *cur = (const cursor *)(const void *)base;
     const gx_meta *row = &cur->rows[cur->at].meta;
     gx_ctx *ctx = catalog_of(base)->ctx;
-    char text[GX_PROPERTIES_MAX];
     if (sqlite3_vtab_nochange(sql)) { // UPDATE asks for columns that it does not set
         return SQLITE_OK;
     }
     if (which == COL_VALUE) {
         return result_value(catalog_of(base), sql, row);
     }
-    const gx_cell cell = cell_of(ctx, row, which, text);
+    if (which == COL_PROPERTIES) {
+        return result_properties(catalog_of(base), sql, row);
+    }
+    const gx_cell cell = cell_of(ctx, row, which);
     gx_cell_result(sql, ctx, "gx", &cell);
     return SQLITE_OK;
 }

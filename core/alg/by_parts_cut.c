@@ -108,6 +108,7 @@ int64_t *gx_square_cuts(const gx_task *t, const gx_square *S)
 gx_square gx_square_part(const gx_task *t, const gx_square *S, int64_t from, int64_t to)
 {
     gx_square out = {.leaf = gx_square_leaves(t, S->leaves), .n = to - from};
+    out.properties = S->properties;
     for (int64_t k = 0; k < S->leaves && out.leaf != NULL; k++) {
         const gx_leaf *l = &S->leaf[k];
         int64_t first = gx_max(from, l->i0), end = gx_min(to, l->i0 + l->rows);
@@ -141,6 +142,7 @@ void gx_square_elements(const gx_task *t, const gx_square *S, int64_t i, int64_t
     whole->leaf = S->leaf;
     whole->leaves = S->leaves;
     whole->is_whole = true;
+    whole->properties = S->properties;
     gx_mat_view(part, whole, GX_NO_TRANS, i, j, rows, cols);
 }
 
@@ -161,8 +163,8 @@ int64_t gx_square_schur_cut(const gx_square *S, int64_t *at)
 {
     int64_t cut = 0;
     for (int64_t k = boundaries(S, at) - 1; k >= 0 && cut == 0; k--) {
-        bool is_safe = is_clean_cut(S, at[k]);
-        for (int64_t l = 0; l < S->leaves && is_safe; l++) {
+        bool is_safe = is_clean_cut(S, at[k]), is_all = (S->properties & GX_PROP_POSITIVE) != 0;
+        for (int64_t l = 0; l < S->leaves && is_safe && !is_all; l++) {
             const gx_leaf *leaf = &S->leaf[l];
             bool is_in = leaf->i0 < at[k] && leaf->j0 < at[k];
             bool is_definite = leaf->kind == GX_LEAF_MATRIX && gx_leaf_covers(leaf, at[k]) &&

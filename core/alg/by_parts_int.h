@@ -11,6 +11,7 @@
 typedef struct gx_square {
     gx_leaf *leaf;
     int64_t leaves, n;
+    uint32_t properties; /* those of all its main blocks, too: positive, hermitian, symmetric */
 } gx_square;
 
 typedef enum gx_way {

@@ -17,8 +17,19 @@
 
 static const double MOST_CONDITION = 1e4;
 
-/* Rows that are multiplied at once, from a chunk that is read in long runs. */
-enum { ROWS = 512, CHUNK_BYTES = 8 * GX_PASS_CHUNK_BYTES };
+/*
+** Rows that are multiplied at once, in the cache, out of a chunk.  A chunk is read in runs as long
+** as it is high: of a whole tile that is one run, which is half again as fast as pieces of it.
+** Where memory is short, and under `deterministic`, for the same bits whatever memory there is, a
+** chunk is small.
+*/
+enum { ROWS = 512, CHUNK_BYTES = 32 * GX_PASS_CHUNK_BYTES, SMALL_BYTES = CHUNK_BYTES / 4 };
+
+/* Bytes between columns of a chunk beside them: a power of two apart they evict each other. */
+enum { GAP_BYTES = 64 };
+
+/* From so many columns on a packed product is faster (alg_narrow.c). */
+enum { PACKED_COLUMNS = 24 };
 
 typedef struct rank_task {
     const gx_task *t;
@@ -32,8 +43,9 @@ typedef struct rank_task {
     bool is_gram;       /* D > 0 and L = V: the product of D^-1/2 L with itself  */
     gx_vectors d, X;    /* n, n x k: B, then X                                   */
     gx_vectors inverse; /* of D, or of its root                               */
-    gx_vectors g;       /* r x (r + k): [R D^-1 L  g], then y = f C^-1 g behind   */
+    gx_vectors g;       /* r x (r + k): [R D^-1 L  g], then y = - f C^-1 g behind */
     int64_t n, r, k, height, chunk;
+    int64_t width; /* columns that are read at once: they stay in the core's own cache */
 } rank_task;
 
 static gx_code call(const rank_task *x, gx_kernel_id kernel, const gx_args *args, gx_err *err)
@@ -99,16 +111,34 @@ static bool take_factors(rank_task *x, const gx_square *S)
     x->is_same = is_one_matrix(L, V);
     int64_t tile = L.is_turned ? L.A->tile_cols : L.A->tile_rows;
     x->height = gx_max(1, gx_min(tile, x->n));
-    int64_t row = gx_max(1, x->r + x->k) * (int64_t)gx_number_bytes(x->dtype);
-    x->chunk = gx_max(1, gx_min(CHUNK_BYTES / row, x->height));
+    int64_t number = (int64_t)gx_number_bytes(x->dtype), row = gx_max(1, x->r + x->k) * number;
+    bool is_small = x->run->ctx->config.number[GX_SET_DETERMINISTIC] != 0 ||
+                    gx_mem_available(x->run->ctx->mem) / 16 < CHUNK_BYTES;
+    int64_t most = gx_max(1, (is_small ? SMALL_BYTES : CHUNK_BYTES) / row);
+    x->chunk = gx_min(x->height, most > ROWS ? most / ROWS * ROWS : most);
+    bool is_plain = L.A->kind == GX_MAT_STORED && !L.is_turned && x->k < PACKED_COLUMNS;
+    x->width =
+        gx_max(1, is_plain ? gx_min(x->r, 2 * GX_PASS_CHUNK_BYTES / number / x->chunk) : x->r);
     return true;
 }
 
-/* What a thread has: rows of V, of L where that is another, and some of D^-1 [L B]. */
+/* Elements from one column of a chunk to the next. */
+static int64_t chunk_ld(const rank_task *x)
+{
+    return x->chunk + GAP_BYTES / (int64_t)gx_number_bytes(x->dtype);
+}
+
+/* Of a part: of a product with itself it has the rows of B, too. */
+static int64_t part_ld(const rank_task *x)
+{
+    return x->r + (x->is_gram ? x->k : 0);
+}
+
+/* What a thread has: V, B as D^-1 scales it, and L so where that is not in the place of V. */
 static size_t work_bytes(const rank_task *x)
 {
-    int64_t read = x->chunk * x->r * (x->is_same ? 1 : 2);
-    return (size_t)(read + ROWS * (x->r + x->k)) * gx_number_bytes(x->dtype);
+    int64_t columns = x->r + x->k + (x->is_gram ? 0 : x->r);
+    return (size_t)(chunk_ld(x) * columns) * gx_number_bytes(x->dtype);
 }
 
 /* to = D_i^-1 a, or a D_i^-1 by division, of rows from i. */
@@ -122,49 +152,76 @@ static gx_code over_d(const rank_task *x, gx_map_kind kind, gx_vectors d, int64_
     return call(x, GX_MAP, &args, err);
 }
 
-/* part += V_i^T D_i^-1 [L_i B_i] of m rows from i, which are in memory. */
-static gx_code fold_rows(const rank_task *x, int64_t i, gx_vectors v, gx_vectors l, void *b,
-                         void *part, gx_err *err)
+/* c += op(a) b: op is the transposition, or nothing. */
+static gx_code add_product(const rank_task *x, gx_vectors a, bool is_turned, gx_vectors b, void *c,
+                           int64_t ldc, gx_err *err)
 {
-    int64_t m = v.rows;
-    gx_vectors left = {m, x->r, m, b}, right = {m, x->k, m, gx_at(b, x->dtype, m, 0, x->r)};
-    gx_vectors from = {m, x->k, x->X.ld, gx_at(x->X.data, x->dtype, x->X.ld, i, 0)};
-    GX_TRY(over_d(x, GX_MAP_MUL, x->inverse, i, l, left, err));
-    if (x->k > 0) {
-        GX_TRY(over_d(x, GX_MAP_MUL, x->inverse, i, from, right, err));
+    gx_args args = {.alpha = GX_ONE, .beta = GX_ONE, .a = a.data, .lda = a.ld};
+    if (b.cols >= PACKED_COLUMNS || (is_turned && gx_number_is_complex(x->dtype))) {
+        args.transa = is_turned ? GX_TRANS : GX_NO_TRANS;
+        args.m = is_turned ? a.cols : a.rows;
+        args.n = b.cols;
+        args.k = b.rows;
+        args.b = b.data;
+        args.ldb = b.ld;
+        args.c = c;
+        args.ldc = ldc;
+        return call(x, GX_GEMM, &args, err);
     }
-    gx_args args = {.transa = GX_TRANS, .m = x->r, .n = x->r + x->k, .k = m, .alpha = GX_ONE};
-    args.beta = GX_ONE;
-    args.a = x->is_gram ? b : v.data;
-    args.lda = x->is_gram ? m : v.ld;
-    args.c = part;
-    args.ldc = x->r;
-    if (x->is_gram) { // half of it
-        args.n = x->r;
-        GX_TRY(call(x, GX_SYRK, &args, err));
-        args.n = x->k;
-        args.c = gx_at(part, x->dtype, x->r, 0, x->r);
-    }
-    args.b = x->is_gram ? right.data : b;
-    args.ldb = m;
-    return args.n == 0 ? GX_OK : call(x, GX_GEMM, &args, err);
+    args.m = a.rows;
+    args.n = a.cols;
+    args.k = b.cols;
+    *(is_turned ? &args.b2 : &args.b) = b.data;
+    *(is_turned ? &args.ldb2 : &args.ldb) = b.ld;
+    *(is_turned ? &args.c2 : &args.c) = c;
+    *(is_turned ? &args.ldc2 : &args.ldc) = ldc;
+    return b.cols == 0 ? GX_OK : call(x, GX_PAIR, &args, err);
 }
 
-/* The same of rows that are read first. */
+/* part += V_i^T [left right] of rows in memory; is_gram: left is V_i, and right beside it. */
+static gx_code fold_rows(const rank_task *x, gx_vectors v, gx_vectors left, gx_vectors right,
+                         void *part, gx_err *err)
+{
+    int64_t ld = part_ld(x);
+    gx_args half = {.transa = GX_TRANS, .uplo = GX_UPPER, .n = x->r + x->k, .k = left.rows};
+    half.alpha = half.beta = GX_ONE;
+    half.a = left.data;
+    half.lda = left.ld;
+    half.c = part;
+    half.ldc = ld;
+    if (x->is_gram) {
+        return call(x, GX_SYRK, &half, err);
+    }
+    GX_TRY(add_product(x, v, true, left, part, ld, err));
+    return add_product(x, v, true, right, gx_at(part, x->dtype, ld, 0, x->r), ld, err);
+}
+
+/* The same of m rows from i, which are read first; is_gram: L_i becomes D_i^-1/2 L_i in place. */
 static gx_code fold_chunk(const rank_task *x, int64_t i, int64_t m, gx_pass_thread *thread,
                           void *work, void *part, gx_err *err)
 {
-    gx_vectors v = {m, x->r, m, work}, l = v;
-    l.data = x->is_same ? work : gx_at(work, x->dtype, x->chunk, 0, x->r);
-    void *b = gx_at(l.data, x->dtype, x->chunk, 0, x->r);
-    GX_TRY(gx_pass_read(thread, &x->V, i, 0, m, x->r, x->dtype, v.data, m, err));
+    const gx_parts *p = x->t->p;
+    int64_t ld = chunk_ld(x);
+    gx_vectors v = {m, x->r, ld, work}, b = {m, x->k, ld, gx_at(work, x->dtype, ld, 0, x->r)};
+    gx_vectors l = v, scaled = v, from = {m, x->k, x->X.ld, x->X.data};
+    GX_TRY(gx_pass_read(thread, &x->V, i, 0, m, x->r, x->dtype, v.data, ld, err));
     if (!x->is_same) {
-        GX_TRY(gx_pass_read(thread, &x->L, i, 0, m, x->r, x->dtype, l.data, m, err));
+        l.data = gx_at(b.data, x->dtype, ld, 0, x->k);
+        GX_TRY(gx_pass_read(thread, &x->L, i, 0, m, x->r, x->dtype, l.data, ld, err));
+        scaled = l;
+    } else if (!x->is_gram) {
+        scaled.data = gx_at(b.data, x->dtype, ld, 0, x->k);
     }
     for (int64_t row = 0; row < m; row += ROWS) {
-        int64_t rows = gx_min(ROWS, m - row);
-        GX_TRY(fold_rows(x, i + row, gx_parts_rows(x->t->p, v, row, rows),
-                         gx_parts_rows(x->t->p, l, row, rows), b, part, err));
+        int64_t rows = gx_min(ROWS, m - row), at = i + row;
+        gx_vectors left = gx_parts_rows(p, scaled, row, rows);
+        gx_vectors right = gx_parts_rows(p, b, row, rows);
+        GX_TRY(over_d(x, GX_MAP_MUL, x->inverse, at, gx_parts_rows(p, l, row, rows), left, err));
+        if (x->k > 0) {
+            GX_TRY(over_d(x, GX_MAP_MUL, x->inverse, at, gx_parts_rows(p, from, at, rows), right,
+                          err));
+        }
+        GX_TRY(fold_rows(x, gx_parts_rows(p, v, row, rows), left, right, part, err));
     }
     return GX_OK;
 }
@@ -174,7 +231,7 @@ static gx_code fold_unit(void *arg, int64_t unit, gx_pass_thread *thread, void *
 {
     const rank_task *x = arg;
     int64_t end = gx_min(x->n, (unit + 1) * x->height);
-    memset(part, 0, (size_t)(x->r * (x->r + x->k)) * gx_number_bytes(x->dtype));
+    memset(part, 0, (size_t)(part_ld(x) * (x->r + x->k)) * gx_number_bytes(x->dtype));
     for (int64_t i = unit * x->height; i < end && gx_ok(x->run); i += x->chunk) {
         GX_TRY(fold_chunk(x, i, gx_min(x->chunk, end - i), thread, work, part, err));
     }
@@ -186,14 +243,14 @@ static gx_code add_unit(void *arg, int64_t unit, void *part, gx_err *err)
     const rank_task *x = arg;
     (void)unit;
     gx_args args = {.map = GX_MAP_ADD, .m = x->r, .n = x->r + x->k, .alpha = GX_ONE, .a = part};
-    args.lda = x->r;
+    args.lda = part_ld(x);
     args.beta = GX_ONE;
     args.b = args.c = x->g.data;
     args.ldb = args.ldc = x->g.ld;
     return call(x, GX_MAP, &args, err);
 }
 
-/* X_i = D_i^-1 (B_i - L_i y): y is f C^-1 g. */
+/* X_i = D_i^-1 (B_i + L_i y): y is - f C^-1 g. */
 static gx_code finish_unit(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
                            gx_err *err)
 {
@@ -203,15 +260,14 @@ static gx_code finish_unit(void *arg, int64_t unit, gx_pass_thread *thread, void
     for (int64_t i = unit * x->height; i < end && gx_ok(x->run); i += x->chunk) {
         int64_t m = gx_min(x->chunk, end - i);
         gx_vectors to = {m, x->k, x->X.ld, gx_at(x->X.data, x->dtype, x->X.ld, i, 0)};
-        GX_TRY(gx_pass_read(thread, &x->L, i, 0, m, x->r, x->dtype, work, m, err));
-        gx_args args = {.m = m, .n = x->k, .k = x->r, .alpha = GX_MINUS_ONE, .beta = GX_ONE};
-        args.a = work;
-        args.lda = m;
-        args.b = gx_at(x->g.data, x->dtype, x->g.ld, 0, x->r);
-        args.ldb = x->g.ld;
-        args.c = to.data;
-        args.ldc = to.ld;
-        GX_TRY(call(x, GX_GEMM, &args, err));
+        for (int64_t j = 0; j < x->r; j += x->width) {
+            gx_vectors some = {m, gx_min(x->width, x->r - j), m, work}, y = x->g;
+            y.rows = some.cols;
+            y.cols = x->k;
+            y.data = gx_at(y.data, x->dtype, y.ld, j, x->r);
+            GX_TRY(gx_pass_read(thread, &x->L, i, j, m, some.cols, x->dtype, work, m, err));
+            GX_TRY(add_product(x, some, false, y, to.data, to.ld, err));
+        }
         GX_TRY(over_d(x, GX_MAP_DIV, x->d, i, to, to, err));
     }
     return GX_OK;
@@ -226,7 +282,8 @@ static void pass_over(rank_task *x, bool is_first)
     pass.flops = 2.0 * (double)x->n * (double)x->r * (double)(is_first ? x->r + x->k : x->k);
     pass.work_bytes = gx_whole_lines(work_bytes(x));
     pass.part_bytes =
-        is_first ? gx_whole_lines((size_t)(x->r * (x->r + x->k)) * gx_number_bytes(x->dtype)) : 64;
+        is_first ? gx_whole_lines((size_t)(part_ld(x) * (x->r + x->k)) * gx_number_bytes(x->dtype))
+                 : 64;
     pass.work = is_first ? fold_unit : finish_unit;
     pass.fold = is_first ? add_unit : NULL;
     pass.arg = x;
@@ -242,7 +299,7 @@ static double look_at(const rank_task *x, gx_reduce_kind kind, gx_vectors v)
     return out[0];
 }
 
-/* C = I + f R D^-1 L and its inverse times [I f g]; returns C's condition (1-norm). */
+/* C = I + f R D^-1 L and its inverse times [I  -f g]; returns C's condition (1-norm). */
 static double solve_small(const rank_task *x, gx_product *det)
 {
     const gx_parts *p = x->t->p;
@@ -266,7 +323,7 @@ static double solve_small(const rank_task *x, gx_product *det)
     to.data = gx_at(to.data, x->dtype, to.ld, 0, x->r);
     g.cols = to.cols = x->k;
     if (gx_ok(x->run)) {
-        gx_parts_add(p, x->f, g, to);
+        gx_parts_add(p, (gx_scalar){-x->f.re, -x->f.im}, g, to);
         gx_solve_dense(&own, c, y);
         gx_parts_copy(p, to, g);
     }
@@ -322,7 +379,8 @@ bool gx_solve_diagonal_rank(const gx_task *t, const gx_square *S)
     gx_run_call(run, GX_MAP, x.dtype, &invert);
     double condition =
         look_at(&x, GX_REDUCE_MAX_ABS, x.d) * look_at(&x, GX_REDUCE_MAX_ABS, x.inverse);
-    x.is_gram = x.is_same && !gx_number_is_complex(x.dtype) && look_at(&x, GX_REDUCE_MIN, x.d) > 0;
+    x.is_gram = x.is_same && x.k <= x.r && !gx_number_is_complex(x.dtype) &&
+                look_at(&x, GX_REDUCE_MIN, x.d) > 0;
     if (x.is_gram) {
         invert.map = GX_MAP_SQRT;
         invert.a = x.inverse.data;
@@ -332,7 +390,8 @@ bool gx_solve_diagonal_rank(const gx_task *t, const gx_square *S)
     if (is_it && gx_ok(run)) {
         pass_over(&x, true);
         if (x.is_gram) {
-            gx_dense_mirror(run, x.dtype, x.g.data, x.g.ld, x.r);
+            gx_args mirror = {.uplo = GX_UPPER, .m = x.r, .n = x.r, .c = x.g.data, .ldc = x.g.ld};
+            gx_run_call(run, GX_SYMMETRIZE, x.dtype, &mirror);
         }
         condition *= gx_ok(run) ? solve_small(&x, t->det == NULL ? NULL : &det) : 0;
         is_it = condition <= MOST_CONDITION;

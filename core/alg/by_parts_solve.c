@@ -473,6 +473,7 @@ bool gx_parts_begin(const gx_parts *p, const gx_mat *A, gx_trans trans, gx_squar
     bool is_fixed = p->run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
     gx_task t = {.p = p};
     *S = (gx_square){.n = A->rows};
+    S->properties = A->properties & (GX_PROP_POSITIVE | GX_PROP_HERMITIAN | GX_PROP_SYMMETRIC);
     if (A->kind != GX_MAT_COMPOSITE || A->is_whole || A->rows != A->cols || A->rows == 0 ||
         (is_fixed && !gx_mat_is_structured(A)) || !gx_ok(p->run)) {
         return false;
@@ -598,6 +599,7 @@ gx_mat *gx_parts_blocks(gx_run *run, const gx_mat *A, int64_t *count)
         gx_mat_composite(&block[b], A->label, A->number, part.n, part.n);
         block[b].leaf = block[b].owned = part.leaf;
         block[b].leaves = part.leaves;
+        block[b].properties = part.properties;
         *count = b + 1;
     }
     gx_mem_free(run->ctx->mem, lower);

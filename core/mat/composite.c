@@ -55,6 +55,7 @@ typedef struct opening {
     int64_t id[GX_COMPOSITE_DEPTH]; /* of composites that are being looked through */
     int depth, operands;            /* ... and operands in operands                */
     int64_t total;                  /* leaves, of all                              */
+    int64_t newest;                 /* generation of those                         */
 } opening;
 
 /* The leaves of one source. */
@@ -226,6 +227,7 @@ static gx_code add_named(opening *o, leaves *l, const part *p, gx_err *err)
     gx_meta meta;
     const gx_term *t = p->term;
     GX_TRY(gx_layout_find(o->store, p->of, t, &meta, err));
+    o->newest = gx_max(o->newest, meta.generation);
     int64_t wide = gx_meta_shown_cols(&meta);
     int64_t rows = t->is_turned ? wide : meta.rows;
     int64_t cols = t->is_turned ? meta.rows : wide;
@@ -398,6 +400,7 @@ static gx_code open_part(gx_store *store, gx_mem *mem, const part *p, opening *o
     o->store = store;
     o->mem = mem;
     gx_mat_stored(out, p->of);
+    out->properties = 0;
     gx_code code = add_parts_of(o, &l, p, p->of->name, err);
     void *pool = NULL;
     code = code != GX_OK
@@ -435,6 +438,8 @@ gx_code gx_mat_open(gx_store *store, gx_mem *mem, const gx_meta *meta, gx_mat *o
     GX_TRY(gx_layout_load(store, mem, meta, &layout, err));
     part p = {meta, layout.term, place_in(&whole, layout.term, 0, 0, false)};
     gx_code code = open_part(store, mem, &p, &o, out, err);
+    out->properties =
+        o.newest < meta->generation ? meta->properties : 0; // said of what is there now
     gx_layout_clear(&layout, mem);
     return code;
 }

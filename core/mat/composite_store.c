@@ -151,7 +151,7 @@ static gx_code rename_in(gx_store *store, gx_mem *mem, gx_meta *meta, const char
         code = gx_layout_write(store, mem, meta, &layout, err);
     }
     if (has_it && code == GX_OK) {
-        code = gx_store_touch(store, meta, meta->properties, err);
+        code = gx_store_touch(store, meta, 0, err);
     }
     gx_layout_clear(&layout, mem);
     return code;

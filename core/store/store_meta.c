@@ -140,7 +140,7 @@ static gx_code check_shape(const gx_meta *meta, const char *label, gx_err *err)
     bool is_square_only = (meta->properties & PROPERTIES_SQUARE) != 0;
     bool is_both = (meta->properties & GX_PROP_FACTOR) == GX_PROP_FACTOR ||
                    (meta->is_sparse && (meta->properties & GX_PROP_FACTOR) != 0) ||
-                   (meta->is_composite && (meta->properties != 0 || meta->is_sparse));
+                   (meta->is_composite && (meta->properties >= GX_PROP_LU || meta->is_sparse));
     if (is_both || (is_square_only && meta->rows != meta->cols)) {
         return gx_fail(err, GX_CORRUPT, "catalog row of %s: properties is %lu but it is %lldx%lld",
                        label, (unsigned long)meta->properties, (long long)meta->rows,

@@ -226,7 +226,8 @@ const fault_script fault_scripts[] = {
      SMALL LAZY "SELECT gx_lazy('W', 'u @ u.T + diag(w)'), gx_lazy('K', 'kron(Q, Q) + eye(9)'), "
                 "gx_lazy('T', 'block([[Q, 0], [a.T, 3]])'), "
                 "gx_lazy('H', 'block([[diag(v), a], [a.T, 0]])');",
-     "SELECT gx_solve('W', gx_ones(8, 1)), gx_solve('K', gx_ones(9, 2)), "
+     "SELECT gx_set_property('K', 'symmetric'), (SELECT properties FROM gx WHERE name = 'K'), "
+     "gx_solve('W', gx_ones(8, 1)), gx_solve('K', gx_ones(9, 2)), "
      "gx_solve('T', gx_ones(5, 1)), gx_solve('H', gx_ones(5, 1)), gx_det('W'), gx_logdet('K'), "
      "gx_inverse('T')"},
     {"exact", SMALL EXACT,

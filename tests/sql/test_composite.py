@@ -205,7 +205,7 @@ def test_nobody_writes_to_it(filedb):
     for sql in ["SELECT gx_set('M', 0, 0, 1)", "SELECT * FROM t", "UPDATE t SET value = 2 WHERE i = 0 AND j = 0"]:
         assert "M is a composite" in error(db, sql), sql
     db.execute("DROP TABLE t")
-    assert "stored matrix" in error(db, "SELECT gx_set_property('M', 'symmetric')")
+    assert "only a square matrix can be symmetric" in error(db, "SELECT gx_set_property('M', 'symmetric')")
     q(db, "SELECT gx_copy('M', 'M', '{\"replace\":true}')")  # now it is a matrix of its own
     q(db, "SELECT gx_set('M', 0, 0, 5)")
     assert q(db, "SELECT gx_get('M', 0, 0)") == 5

@@ -352,6 +352,50 @@ def test_digits_are_not_lost(filedb):
     assert np.abs(get(db, "gx_solve('K', 'b')") - 1).max() <= 1e-14 * np.linalg.cond(a) * 100
 
 
+def test_properties(filedb):
+    """What is said of a composite is believed (positive: only the lower triangle is read), of its blocks, too, until a part changes."""
+    db, n = filedb, 40
+    rng = np.random.default_rng(11)
+    a, e, x = positive(rng, n), np.triu(rng.standard_normal((n, n)), 1), rng.standard_normal((2 * n, 2))
+    for name, array in {"A": a, "E": e, "x": x[:n], "xx": x}.items():
+        put(db, name, array)
+    said = np.linalg.solve(a + a, x[:n])
+    lazy(db, "M", "A + (A + E)")
+    lazy(db, "MM", "block([[A + (A + E), 0], [0, A + A]])")
+    lazy(db, "R", "block([[A, 0.1*A], [0.1*A, A]])")
+
+    def properties(name):
+        column = q(db, "SELECT properties FROM gx WHERE name = ?", name)
+        assert json.loads(q(db, "SELECT gx_info(?)", name))["properties"] == column
+        return column
+
+    def solved(name, b="x"):
+        return to_numpy(q(db, "SELECT gx_solve(?, ?)", name, b))
+
+    assert properties("M") == "" and np.allclose(solved("M"), np.linalg.solve(a + a + e, x[:n]))
+    assert error(db, "SELECT gx_set_property('M', 'positive', '{\"check\":true}')") == "gx_set_property: M is not positive"
+    assert q(db, "SELECT gx_set_property('R', 'positive', '{\"check\":true}')") == "symmetric,hermitian,positive"
+    assert np.allclose(solved("R", "xx"), np.linalg.solve(np.kron([[1, 0.1], [0.1, 1]], a), x))
+    for name in ("M", "MM"):
+        assert q(db, "SELECT gx_set_property(?, 'positive')", name) == properties(name) == "symmetric,hermitian,positive"
+    assert np.allclose(solved("M"), said) and np.allclose(to_numpy(q(db, "SELECT gx_copy('M')")), a + a + e)
+    assert np.allclose(solved("MM", "xx"), np.concatenate([said, np.linalg.solve(a + a, x[n:])]))
+    lower = np.linalg.cholesky(a + a)
+    assert np.allclose(to_numpy(q(db, "SELECT gx_cholesky('M')")), lower)
+    lazy(db, "outer", "2*M")  # what is said of a part is not said of all
+    assert properties("outer") == "" and np.allclose(solved("outer"), np.linalg.solve(2 * (a + a + e), x[:n]))
+    q(db, "SELECT gx_set('E', 0, 1, 0.5)")
+    e[0, 1] = 0.5
+    assert properties("M") == properties("MM") == "" and np.allclose(solved("M"), np.linalg.solve(a + a + e, x[:n]))
+    assert q(db, "SELECT gx_set_property('M', 'positive')") == properties("M") and np.allclose(solved("M"), said)
+    q(db, "SELECT gx_set('E', 0, 1, 0.25)")
+    q(db, "SELECT gx_rename('E', 'F')")  # must not bring back what was said before
+    e[0, 1] = 0.25
+    assert properties("M") == "" and np.allclose(solved("M"), np.linalg.solve(a + a + e, x[:n]))
+    q(db, "SELECT gx_set_property('M', 'positive')")
+    assert q(db, "SELECT gx_set_property('M', 'positive,hermitian,symmetric', 0)") == properties("M") == ""
+
+
 def test_places_that_come_twice(filedb):
     """A selection of rows: a matrix like others, but for systems."""
     db = filedb
