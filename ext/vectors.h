@@ -6,6 +6,7 @@
 **   vectors_plan.c     plans
 **   vectors_rows.c     matrices, NAME_new, vectors of rows, for the other files
 **   vectors_search.c   the nearest rows of a query: filters, matrices, rows that have not settled
+**   vectors_ahead.c    the queries of a join, some at a time
 **   vectors_name.c     tables by their names: in the place of a matrix, gx_settle
 **   vectors_value.c    a vector as a value, and as the elements that are stored
 **   vectors_write.c    INSERT, UPDATE, DELETE, transactions
@@ -155,10 +156,11 @@ struct gx_vec_table {
     gx_vec_batch batch;
     gx_vec_fresh fresh; /* while there are cursors */
     int cursors;
-    int64_t slot;  /* the last one in use, while a transaction writes; -1: not known       */
-    int64_t full;  /* of so many slots rows settle; 0: not known                             */
-    int64_t grown; /* height of the matrices after rows have settled in this transaction, none
+    int64_t slot;   /* the last one in use, while a transaction writes; -1: not known       */
+    int64_t full;   /* of so many slots rows settle; 0: not known                             */
+    int64_t grown;  /* height of the matrices after rows have settled in this transaction, none
                      of them dead: more are coming; 0: not so                               */
+    int64_t writes; /* so many changes, and ends of some that were undone; never goes back      */
     bool is_half_settled;   /* settling has begun to write                                  */
     bool is_in_transaction; /* between xBegin and xCommit or xRollback                      */
     bool is_marked;         /* changes of the index need no other state: nobody has looked */
@@ -299,10 +301,35 @@ typedef struct gx_vec_wish {
 } gx_vec_wish;
 
 /*
-** The k nearest rows of those that the terms let through, exactly; of equal distances the smaller
-** ids.  fn: the call around it.
+** The queries that a cursor is expected to bring next, with the one at hand, and their lists once
+** a search has made them: of the matrix, and of the rows that have not settled.
 */
-bool gx_vec_search(gx_fn *fn, gx_vec_table *t, const gx_vec_wish *wish, gx_vec_hits *hits);
+typedef struct gx_vec_ahead {
+    int64_t searches, size; /* of the cursor; how many are to be read next time               */
+    char *source;           /* SQL: rows of the column that they come from                    */
+    int64_t last;           /* rowid of the last one that was read                            */
+    bool is_off;            /* it does not pay                                                */
+    bool is_stopped;        /* an interrupt came while it was looked for: the call's          */
+    int vector;             /* below: of these and that state of the table                    */
+    int64_t k, changes, writes;
+    int64_t count, at, used; /* queries; the one at hand; how many came                       */
+    double *query;           /* dims of each                                                  */
+    int64_t asked[2];
+    gx_neighbours list[2];
+} gx_vec_ahead;
+
+/* Is the query among those of `ahead`, as number `at`?  Others are read where that may pay. */
+bool gx_vec_look_ahead(gx_vec_table *t, gx_vec_ahead *ahead, int vector, const double *query,
+                       int64_t k);
+void gx_vec_ahead_drop(gx_vec_ahead *ahead, gx_mem *mem); /* the queries and their lists       */
+void gx_vec_ahead_clear(gx_vec_ahead *ahead, gx_mem *mem);
+
+/*
+** The k nearest rows of those that the terms let through, exactly; of equal distances the smaller
+** ids.  fn: the call around it.  ahead: of the cursor.
+*/
+bool gx_vec_search(gx_fn *fn, gx_vec_table *t, const gx_vec_wish *wish, gx_vec_ahead *ahead,
+                   gx_vec_hits *hits);
 /* The same of all rows for each query of Q, whose ids are the lists' numbers. */
 bool gx_vec_search_all(gx_fn *fn, gx_vec_table *t, int vector, const gx_knn_args *args,
                        gx_neighbours *out);

@@ -35,6 +35,7 @@
 
 enum {
     LEAST_ASKED = 64,  /* more than are wanted: those at the end may be equal                  */
+    LEAST_AHEAD = 6,   /* the same of many queries, to whose time a longer list adds           */
     GROWTH = 8,        /* times as many are asked for next                                     */
     SAMPLE = 256,      /* positions                                                            */
     LEAST_SAMPLED = 6, /* of them are let through: the share is known well enough              */
@@ -51,8 +52,9 @@ typedef struct search {
     gx_measure measure;
     gx_mat base, Q; /* the query as a column, as a row */
     gx_vec_hits *hits;
-    sqlite3_stmt *test; /* of a row: whether conditions let it through */
-    int64_t entered;    /* rows of NAME_new up to this slot have been searched with the index */
+    sqlite3_stmt *test;  /* of a row: whether conditions let it through */
+    gx_vec_ahead *ahead; /* queries that are searched for with this one; NULL: none           */
+    int64_t entered;     /* rows of NAME_new up to this slot have been searched with the index */
 } search;
 
 static bool is_filtered(const search *s)
@@ -195,8 +197,37 @@ static void clear_chosen(search *s, chosen *c)
 
 // Neighbours --------------------------------------------------------------------------------------
 
-/* The `asked` nearest rows of E. */
-static bool neighbours(search *s, const gx_mat *E, const chosen *c, int64_t asked,
+/* The same of all queries ahead, once; *found is the list of the one at hand, lent. */
+static bool neighbours_ahead(search *s, int which, const gx_knn_args *given, gx_neighbours *found)
+{
+    gx_vec_ahead *a = s->ahead;
+    gx_neighbours *all = &a->list[which];
+    gx_mat base, Q;
+    gx_knn_args args = *given;
+    if (all->mem == NULL) {
+        gx_mat_value(&base, "queries", GX_F64, s->column->dims, a->count, a->query,
+                     s->column->dims);
+        gx_mat_view(&Q, &base, GX_TRANS, 0, 0, a->count, s->column->dims);
+        args.Q = &Q;
+        args.last = a->count;
+        if (gx_knn_run(&s->fn->run, &args, all) != GX_OK) {
+            gx_neighbours_clear(all);
+            return false;
+        }
+        a->asked[which] = args.k;
+        gx_stats_note(&s->t->ctx->stats, "vectors: %" PRId64 " queries of a join as one search",
+                      a->count);
+    }
+    int64_t first = a->at * all->count;
+    *found = (gx_neighbours){.queries = 1,
+                             .count = all->count,
+                             .merit = all->merit + first,
+                             .index = all->index + first};
+    return true;
+}
+
+/* The `asked` nearest rows of E: the matrix, or new rows. */
+static bool neighbours(search *s, const gx_mat *E, bool is_fresh, const chosen *c, int64_t asked,
                        gx_neighbours *found)
 {
     gx_mat C;
@@ -211,6 +242,9 @@ static bool neighbours(search *s, const gx_mat *E, const chosen *c, int64_t aske
         args.C = &C;
     } else if (c != NULL) {
         args.rows = c->bits;
+    } else if (s->ahead != NULL &&
+               (s->ahead->list[is_fresh].mem == NULL || s->ahead->asked[is_fresh] == asked)) {
+        return neighbours_ahead(s, is_fresh, &args, found);
     }
     return gx_knn_run(&s->fn->run, &args, found) == GX_OK;
 }
@@ -247,23 +281,31 @@ static bool take_list(search *s, const gx_neighbours *found, const int64_t *ids)
     return false;
 }
 
+static int64_t least_more(const search *s, int64_t dead)
+{
+    return s->ahead != NULL && dead == 0 ? LEAST_AHEAD : LEAST_ASKED;
+}
+
 /* How many to ask for at first, and whether conditions must be asked about all rows before. */
 static int64_t first_asked(search *s, int64_t rows, int64_t dead, bool *must_choose)
 {
     double share = 1;
     const int64_t k = s->wish->k;
+    int64_t more = least_more(s, dead);
     *must_choose = false;
     if (is_filtered(s)) {
         int64_t passed = rows < SMALL ? 0 : sample(s, rows);
         *must_choose = passed < LEAST_SAMPLED;
-        share = 0.7 * (double)passed / SAMPLE; // there may be fewer than in the sample
+        share = (double)passed / SAMPLE; // of all there may be fewer, and of those that are near
+        share = fmax(share - sqrt(share * (1 - share) / SAMPLE), 1e-9);
+        more = 2 + 2 * (int64_t)(sqrt((double)k) / share);
     } else if (dead > 0) {
         *must_choose = dead >= rows;
-        share = 0.9 * (double)(rows - dead) / (double)rows;
+        share = fmax(0.9 * (double)(rows - dead) / (double)rows, 1e-9);
     }
-    double asked = (double)k / fmax(share, 1e-9) + LEAST_ASKED;
+    double asked = (double)k / share + (double)more;
     *must_choose = *must_choose || (share < 1 && asked > (double)(rows / SHARE_MOST));
-    return *must_choose || asked > (double)rows ? gx_min(rows, gx_min(k, rows) + LEAST_ASKED)
+    return *must_choose || asked > (double)rows ? gx_min(rows, gx_min(k, rows) + more)
                                                 : (int64_t)asked;
 }
 
@@ -332,9 +374,6 @@ static bool search_settled(search *s)
     int64_t dead = 0;
     bool must_choose, is_done = false;
     chosen c = {.bits = NULL};
-    if (!search_index(s, &is_done) || is_done) { // which needs no look at the catalog
-        return gx_ok(&s->fn->run);
-    }
     if (!gx_fn_check(s->fn, gx_vec_matrix(s->t, s->wish->vector, &E, &s->fn->err)) || E.rows == 0) {
         return gx_ok(&s->fn->run);
     }
@@ -351,7 +390,7 @@ static bool search_settled(search *s)
         const chosen *among = c.bits != NULL ? &c : NULL;
         int64_t all = among != NULL ? c.count : E.rows;
         s->hits->count = before;
-        if (all > 0 && neighbours(s, &E, among, gx_min(asked, all), &found)) {
+        if (all > 0 && neighbours(s, &E, false, among, gx_min(asked, all), &found)) {
             is_done = take_list(s, &found, NULL);
         }
         gx_neighbours_clear(&found);
@@ -418,13 +457,13 @@ static bool search_fresh(search *s)
     gx_mat_view(&E, &base, GX_TRANS, 0, 0, n, dims);
     gx_neighbours found = {0};
     if (!is_filtered(s) && s->wish->low == -(double)INFINITY) {
-        asked = gx_min(n, gx_min(s->wish->k, n) + LEAST_ASKED);
+        asked = gx_min(n, gx_min(s->wish->k, n) + least_more(s, 0));
     }
-    bool is_done = neighbours(s, &E, NULL, asked, &found) && take_list(s, &found, fresh->ids);
+    bool is_done = neighbours(s, &E, true, NULL, asked, &found) && take_list(s, &found, fresh->ids);
     gx_neighbours_clear(&found);
     if (!is_done && asked < n && gx_ok(&s->fn->run)) { // many are equal
         s->hits->count = before;
-        is_done = neighbours(s, &E, NULL, n, &found) && take_list(s, &found, fresh->ids);
+        is_done = neighbours(s, &E, true, NULL, n, &found) && take_list(s, &found, fresh->ids);
         gx_neighbours_clear(&found);
     }
     s->hits->is_complete = s->hits->is_complete && !is_done;
@@ -433,7 +472,8 @@ static bool search_fresh(search *s)
 
 // The whole ---------------------------------------------------------------------------------------
 
-bool gx_vec_search(gx_fn *fn, gx_vec_table *t, const gx_vec_wish *wish, gx_vec_hits *hits)
+bool gx_vec_search(gx_fn *fn, gx_vec_table *t, const gx_vec_wish *wish, gx_vec_ahead *ahead,
+                   gx_vec_hits *hits)
 {
     search s = {
         .fn = fn, .t = t, .wish = wish, .column = &t->shape.vector[wish->vector], .hits = hits};
@@ -445,7 +485,16 @@ bool gx_vec_search(gx_fn *fn, gx_vec_table *t, const gx_vec_wish *wish, gx_vec_h
     }
     gx_mat_value(&s.base, "query", GX_F64, s.column->dims, 1, wish->query, s.column->dims);
     gx_mat_view(&s.Q, &s.base, GX_TRANS, 0, 0, 1, s.column->dims);
-    bool is_good = search_settled(&s) && search_fresh(&s);
+    bool is_done = false, is_good = search_index(&s, &is_done);
+    if (is_good && !is_done) {
+        bool is_ahead =
+            wish->count == 0 && gx_vec_look_ahead(t, ahead, wish->vector, wish->query, wish->k);
+        s.ahead = is_ahead ? ahead : NULL;
+        is_good = gx_fn_check(fn, ahead->is_stopped ? gx_fail(&fn->err, GX_INTERRUPT, "interrupted")
+                                                    : GX_OK) &&
+                  search_settled(&s);
+    }
+    is_good = is_good && search_fresh(&s);
     sqlite3_finalize(s.test);
     if (is_good && hits->count > 0) {
         qsort(hits->hit, (size_t)hits->count, sizeof *hits->hit, compare_hits);

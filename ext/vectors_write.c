@@ -481,6 +481,7 @@ int gx_vec_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqlite3_in
     change ch = {.t = t, .argv = argv, .is_delete = argc == 1};
     ch.is_insert = argc > 1 && sqlite3_value_type(argv[0]) == SQLITE_NULL;
     ch.id = sqlite3_value_int64(argv[0]);
+    t->writes++;
     ch.replaces = argc > 1 && sqlite3_vtab_on_conflict(t->db) == SQLITE_REPLACE;
     gx_ctx_hold(t->ctx);
     gx_code code = write_change(&ch, &err);
@@ -542,6 +543,7 @@ int gx_vec_rollback(sqlite3_vtab *vtab)
 {
     gx_vec_table *t = (gx_vec_table *)(void *)vtab;
     t->is_marked = false;
+    t->writes++;
     gx_vec_free_batch(t, &t->batch);
     t->is_in_transaction = false;
     t->slot = -1;
@@ -569,6 +571,7 @@ int gx_vec_rollback_to(sqlite3_vtab *vtab, int n)
     gx_vec_table *t = (gx_vec_table *)(void *)vtab;
     t->is_marked = false;
     (void)n;
+    t->writes++;
     gx_vec_free_batch(t, &t->batch);
     t->slot = -1;
     t->full = t->grown = 0;

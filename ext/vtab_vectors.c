@@ -40,6 +40,7 @@ typedef struct cursor {
     gx_vec_wish wish;
     gx_vectors_term term[GX_VEC_TERMS_MAX]; /* values and lists are the cursor's                  */
     gx_vec_window window;
+    gx_vec_ahead ahead; /* queries of a join */
 } cursor;
 
 static const gx_function call = {"gx_vectors", 0, -1, 0, NULL, 0};
@@ -313,6 +314,7 @@ static int close_cursor(sqlite3_vtab_cursor *base)
     gx_ctx *ctx = table_of(c)->ctx;
     clear(c);
     gx_vec_window_clear(&c->window, ctx->mem);
+    gx_vec_ahead_clear(&c->ahead, ctx->mem);
     gx_vec_table *t = table_of(c);
     t->cursors--;
     gx_vec_forget_fresh(t);
@@ -468,7 +470,7 @@ static bool take_plan(gx_fn *fn, cursor *c, const char *entry, sqlite3_value **a
 static bool search(gx_fn *fn, cursor *c)
 {
     gx_vec_table *t = table_of(c);
-    if (!gx_vec_search(fn, t, &c->wish, &c->hits)) {
+    if (!gx_vec_search(fn, t, &c->wish, &c->ahead, &c->hits)) {
         return false;
     }
     c->is_done = c->at >= c->hits.count;

@@ -383,6 +383,54 @@ gx_code gx_vectors_command(sqlite3 *db, const char *schema, const char *name, co
                NULL, NULL, &ignored, err);
 }
 
+// The queries of a join ---------------------------------------------------------------------------
+
+/* *text of the first row of `sql`, with a number bound, as an identifier: sqlite3_free(). */
+static char *ask_name(sqlite3 *db, char *sql_text, int number, bool *is_stopped)
+{
+    sqlite3_stmt *stmt = NULL;
+    char *name = NULL;
+    int rc = sql_text == NULL ? SQLITE_NOMEM : sqlite3_prepare_v2(db, sql_text, -1, &stmt, NULL);
+    sqlite3_free(sql_text);
+    if (rc == SQLITE_OK) {
+        sqlite3_bind_int(stmt, 1, number);
+        rc = sqlite3_step(stmt);
+    }
+    if (rc == SQLITE_ROW && sqlite3_column_text(stmt, 0) != NULL) {
+        name = sqlite3_mprintf("\"%w\"", sqlite3_column_text(stmt, 0));
+    }
+    *is_stopped = *is_stopped || rc == SQLITE_INTERRUPT;
+    sqlite3_finalize(stmt);
+    return name;
+}
+
+char *gx_vectors_source(sqlite3 *db, int schema, int root, int column, bool *is_stopped)
+{
+    char *text = NULL, *table = NULL;
+    char *of =
+        ask_name(db, sqlite3_mprintf("%s", "SELECT name FROM pragma_database_list WHERE seq = ?1"),
+                 schema, is_stopped);
+    if (of != NULL) {
+        table = ask_name(db,
+                         sqlite3_mprintf("SELECT name FROM %s.sqlite_master "
+                                         "WHERE rootpage = ?1 AND type = 'table'",
+                                         of),
+                         root, is_stopped);
+    }
+    char *any = table == NULL ? NULL : sqlite3_mprintf("SELECT * FROM %s.%s LIMIT 0", of, table);
+    sqlite3_stmt *all = NULL;
+    if (any != NULL && sqlite3_prepare_v2(db, any, -1, &all, NULL) == SQLITE_OK &&
+        column < sqlite3_column_count(all)) {
+        text = sqlite3_mprintf("SELECT rowid, \"%w\" FROM %s.%s WHERE rowid > ?1 ORDER BY rowid",
+                               sqlite3_column_name(all, column), of, table);
+    }
+    sqlite3_finalize(all);
+    sqlite3_free(any);
+    sqlite3_free(of);
+    sqlite3_free(table);
+    return text;
+}
+
 // Conditions --------------------------------------------------------------------------------------
 
 static const char *operator_of(int op)

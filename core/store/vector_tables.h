@@ -87,6 +87,12 @@ gx_code gx_vectors_connect(struct sqlite3 *db, const char *schema, const char *n
 gx_code gx_vectors_command(struct sqlite3 *db, const char *schema, const char *name,
                            const char *command, gx_err *err);
 
+/*
+** Rows of an ordinary table's column behind a rowid, as SQL: sqlite3_free(); NULL: there are none.
+** The table by the number of its schema and its root page, the column by its number.
+*/
+char *gx_vectors_source(struct sqlite3 *db, int schema, int root, int column, bool *is_stopped);
+
 /* Whether a term of that op can be; it need not be compared again by SQLite then. */
 bool gx_vectors_takes(int op);
 

@@ -665,6 +665,10 @@ const fault_script fault_scripts[] = {
      " tag IN ('a', 'c') AND rowid < 30;"
      "SELECT rowid FROM v WHERE b MATCH x'0e' AND (tag = 'a' OR tag = 'b') LIMIT 2;"
      "SELECT sum(id) FROM gx_knn('[1,2,3,4]', 'v.x', 3)"},
+    {"vectors-join",
+     VECTORS "CREATE TABLE q AS SELECT i, gx_to_bytes(row, 'f32') AS e"
+             " FROM gx_rows(gx_ones(9, 4));",
+     "SELECT sum(q.i * v.rowid), sum(v.distance) FROM q CROSS JOIN v ON v.x MATCH q.e AND v.k = 2"},
     {"vectors-index", VECTORS,
      "BEGIN; SELECT gx_index('v.x', '{\"lists\":4,\"probe\":2}');"
      "SELECT sum(rowid), sum(distance) FROM v WHERE x MATCH '[1,2,3,4]' AND k = 3 AND tag = 'a';"
