@@ -254,6 +254,48 @@ static gx_code multiply_elements(const gx_knn_search *s, elements a, int64_t m, 
     return GX_OK;
 }
 
+/* Which of the rows of a column are neither 0 nor 1: ORed to refused. */
+static void look_at_column(gx_number dtype, const void *column, int64_t rows, uint8_t *refused)
+{
+    const double *wide = column;
+    const float *narrow = column;
+    for (int64_t i = 0; i < rows && dtype == GX_F64; i++) {
+        refused[i] |= (wide[i] != 0) & (wide[i] != 1);
+    }
+    for (int64_t i = 0; i < rows && dtype != GX_F64; i++) {
+        refused[i] |= (narrow[i] != 0) & (narrow[i] != 1);
+    }
+}
+
+/* The first row that has others than 0 and 1 is marked. */
+static gx_code look_for_bits(gx_knn_search *s, gx_knn_strip at, elements a, gx_err *err)
+{
+    enum { ROWS = 512 };
+    const gx_dtype kept = kept_as(s);
+    const bool is_number = gx_dtype_is_number(kept);
+    gx_number dtype = is_number ? gx_dtype_number(kept) : s->dtype;
+    for (int64_t i = 0; i < at.m && kept != GX_DTYPE_BOOL; i += ROWS) { // a bool is one of them
+        int64_t rows = gx_min(ROWS, at.m - i);
+        uint8_t refused[ROWS] = {0};
+        double numbers[ROWS];
+        for (int64_t l = 0; l < s->args->E->cols; l++) {
+            const void *column = gx_dtype_at(a.at, kept, a.ld, i, l);
+            if (!is_number) {
+                GX_TRY(gx_widen(kept, column, a.ld, dtype, numbers, rows, rows, 1, err));
+                column = numbers;
+            }
+            look_at_column(dtype, column, rows, refused);
+        }
+        for (int64_t k = 0; k < rows; k++) {
+            if (refused[k] != 0 && gx_knn_has_listed(s, (gx_knn_strip){at.i0 + i + k, 1})) {
+                gx_knn_mark(s, at.i0 + i + k);
+                return GX_OK;
+            }
+        }
+    }
+    return GX_OK;
+}
+
 /* *strip: at memory, or where it lies. */
 static gx_code read_strip(gx_knn_search *s, gx_knn_strip at, gx_pass_thread *thread, void *memory,
                           elements *strip, void *given, void *work, gx_err *err)
@@ -281,8 +323,7 @@ static gx_code read_strip(gx_knn_search *s, gx_knn_strip at, gx_pass_thread *thr
             GX_TRY(multiply_elements(s, part, at.m, j, w, given, work, err));
         }
     }
-    return s->args->is_binary ? gx_knn_look_for_bits(s, at, kept, strip->at, strip->ld, err)
-                              : GX_OK;
+    return s->args->is_binary ? look_for_bits(s, at, *strip, err) : GX_OK;
 }
 
 /* The lists of queries j0 .. j0 + n - 1. */

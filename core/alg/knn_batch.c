@@ -318,47 +318,6 @@ bool gx_knn_takes(const gx_knn_search *s, const void *a, int64_t lda, int64_t i)
     return all;
 }
 
-/* Which of the rows of a column are neither 0 nor 1: ORed to refused. */
-static void look_at_column(gx_number dtype, const void *column, int64_t rows, uint8_t *refused)
-{
-    const double *wide = column;
-    const float *narrow = column;
-    for (int64_t i = 0; i < rows && dtype == GX_F64; i++) {
-        refused[i] |= (wide[i] != 0) & (wide[i] != 1);
-    }
-    for (int64_t i = 0; i < rows && dtype != GX_F64; i++) {
-        refused[i] |= (narrow[i] != 0) & (narrow[i] != 1);
-    }
-}
-
-gx_code gx_knn_look_for_bits(gx_knn_search *s, gx_knn_strip at, gx_dtype kept, const void *a,
-                             int64_t lda, gx_err *err)
-{
-    enum { ROWS = 512 };
-    const bool is_number = gx_dtype_is_number(kept);
-    gx_number dtype = is_number ? gx_dtype_number(kept) : s->dtype;
-    for (int64_t i = 0; i < at.m && kept != GX_DTYPE_BOOL; i += ROWS) { // a bool is one of them
-        int64_t rows = gx_min(ROWS, at.m - i);
-        uint8_t refused[ROWS] = {0};
-        double numbers[ROWS];
-        for (int64_t l = 0; l < s->args->E->cols; l++) {
-            const void *column = gx_dtype_at(a, kept, lda, i, l);
-            if (!is_number) {
-                GX_TRY(gx_widen(kept, column, lda, dtype, numbers, rows, rows, 1, err));
-                column = numbers;
-            }
-            look_at_column(dtype, column, rows, refused);
-        }
-        for (int64_t k = 0; k < rows; k++) {
-            if (refused[k] != 0 && gx_knn_has_listed(s, (gx_knn_strip){at.i0 + i + k, 1})) {
-                gx_knn_mark(s, at.i0 + i + k);
-                return GX_OK;
-            }
-        }
-    }
-    return GX_OK;
-}
-
 /* Units are taken in order and finished, so the row marked is the first one. */
 void gx_knn_explain(gx_knn_search *s)
 {

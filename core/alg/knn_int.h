@@ -79,10 +79,6 @@ void gx_knn_unload(gx_knn_search *s);
 /* Whether row i of a, rows of E as numbers, may be compared. */
 bool gx_knn_takes(const gx_knn_search *s, const void *a, int64_t lda, int64_t i);
 
-/* Of a strip, a: its elements as `kept`, the first row that has others than 0 and 1 is marked. */
-gx_code gx_knn_look_for_bits(gx_knn_search *s, gx_knn_strip at, gx_dtype kept, const void *a,
-                             int64_t lda, gx_err *err);
-
 /* Row i of E cannot be compared: the unit's thread says so; the caller, after the pass, why. */
 void gx_knn_mark(gx_knn_search *s, int64_t row);
 bool gx_knn_is_marked(const gx_knn_search *s);

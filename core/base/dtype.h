@@ -67,7 +67,7 @@ static inline void *gx_dtype_at(const void *base, gx_dtype dtype, int64_t ld, in
 /* One element, wherever it lies, as a complex number. */
 gx_scalar gx_dtype_get(gx_dtype dtype, const void *at);
 
-/* count elements of a dtype that is no number's, ld elements apart, as doubles one after another. */
+/* count elements of a dtype that is no number's, ld apart, as doubles one after another. */
 void gx_dtype_row(gx_dtype dtype, const void *at, int64_t ld, int64_t count, double *to);
 
 /* bool, and the integers: its elements have no fractions and no NaN. */
