@@ -226,6 +226,7 @@ bool gx_fn_begin(gx_fn *fn, sqlite3_context *sql, gx_ctx *ctx, const gx_function
     fn->owned = fn->owned_first;
     fn->owned_count = 0;
     fn->lent_count = 0;
+    fn->use = NULL;
     fn->has_place = fn->is_placed = false;
     fn->has_field = fn->has_sparse = false;
     fn->owned_capacity = sizeof fn->owned_first / sizeof fn->owned_first[0];
@@ -239,6 +240,7 @@ gx_code gx_fn_end(gx_fn *fn)
     while (fn->lent_count > 0) {
         gx_lent_give_up(fn->lent[--fn->lent_count]);
     }
+    sqlite3_finalize(fn->use);
     return gx_run_end(&fn->run);
 }
 

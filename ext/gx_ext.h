@@ -89,6 +89,7 @@ struct gx_fn {
     struct gx_lent *lent[GX_FN_LENT]; /* arrays that arguments stand for, until the call ends */
     int lent_index[GX_FN_LENT];       /* which argument                                       */
     int lent_count;
+    struct sqlite3_stmt *use;   /* of the vector table that is worked with, until the call ends */
     int dest_at;                /* which argument is the destination: the latest; or -1 */
     gx_landing place;           /* of the destination, where that is one of them            */
     bool has_place, is_placed;  /* there is such a destination, and the result is in it */

@@ -134,6 +134,14 @@ gx_code gx_vec_source(void *arg, const char *name, gx_meta *meta, bool *found, g
     return GX_OK;
 }
 
+/* The table that is worked with stays until the call ends. */
+static bool find_and_use(gx_fn *fn, const char *name, gx_vec_table **t, int *vector)
+{
+    return gx_fn_check(fn, gx_vec_find(fn->ctx, name, t, vector, &fn->err)) &&
+           (*t == NULL || fn->use != NULL ||
+            gx_fn_check(fn, gx_vectors_use((*t)->db, (*t)->schema, (*t)->name, &fn->use, &fn->err)));
+}
+
 bool gx_vec_argument(gx_fn *fn, int index, gx_vec_table **t, int *vector)
 {
     const char *name;
@@ -148,7 +156,7 @@ bool gx_vec_argument(gx_fn *fn, int index, gx_vec_table **t, int *vector)
         !gx_fn_check(fn, gx_store_locate(fn->ctx->store, name, &meta, &found, &fn->err)) || found) {
         return gx_ok(&fn->run);
     }
-    return gx_fn_check(fn, gx_vec_find(fn->ctx, name, t, vector, &fn->err));
+    return find_and_use(fn, name, t, vector);
 }
 
 // gx_settle ---------------------------------------------------------------------------------------
@@ -157,8 +165,7 @@ bool gx_vec_argument(gx_fn *fn, int index, gx_vec_table **t, int *vector)
 static bool begin_command(gx_fn *fn, gx_vec_table **t, int *vector)
 {
     const char *name;
-    if (!gx_fn_text(fn, 0, "table", &name) ||
-        !gx_fn_check(fn, gx_vec_find(fn->ctx, name, t, vector, &fn->err))) {
+    if (!gx_fn_text(fn, 0, "table", &name) || !find_and_use(fn, name, t, vector)) {
         return false;
     }
     if (*t == NULL) {

@@ -361,6 +361,9 @@ static bool take_values(gx_fn *fn, sqlite3_value *set, const char **list)
         gx_run_failf(&fn->run, rc == SQLITE_NOMEM ? GX_NOMEM : GX_IO, "reading a list of IN");
     }
     *list = gx_ok(&fn->run) ? sqlite3_mprintf("%s", text.data) : NULL;
+    if (*list == NULL && gx_ok(&fn->run)) {
+        gx_fn_check(fn, gx_fail_nomem(&fn->err, text.used, "a list of IN"));
+    }
     gx_text_clear(&text);
     return *list != NULL;
 }
@@ -379,6 +382,9 @@ static bool take_condition(gx_fn *fn, cursor *c, const char *entry, sqlite3_valu
     term->op = op;
     term->column = column;
     term->collation = collation[0] == '\0' ? NULL : sqlite3_mprintf("%s", collation);
+    if (collation[0] != '\0' && term->collation == NULL) {
+        return gx_fn_check(fn, gx_fail_nomem(&fn->err, sizeof collation, "condition"));
+    }
     if (is_list) {
         return take_values(fn, value, &term->list);
     }
@@ -520,7 +526,7 @@ static int filter(sqlite3_vtab_cursor *base, int number, const char *text, int a
         c->is_held = true;
     }
     gx_fn_begin(&fn, NULL, t->ctx, &call, 0, NULL);
-    start(&fn, c, number, text, argv);
+    c->is_done = !start(&fn, c, number, text, argv) || c->is_done; // there is nothing to look at
     if (gx_fn_end(&fn) != GX_OK) {
         c->is_done = true;
         return gx_vec_run_error(t, &fn.run.err, 0);

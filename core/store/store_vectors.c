@@ -383,6 +383,15 @@ gx_code gx_vectors_command(sqlite3 *db, const char *schema, const char *name, co
                NULL, NULL, &ignored, err);
 }
 
+gx_code gx_vectors_use(sqlite3 *db, const char *schema, const char *name, sqlite3_stmt **use,
+                       gx_err *err)
+{
+    char *text = sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\"", schema, name);
+    int rc = text == NULL ? SQLITE_NOMEM : sqlite3_prepare_v2(db, text, -1, use, NULL);
+    sqlite3_free(text);
+    return rc == SQLITE_OK ? GX_OK : gx_store_fail(db, rc, err, "looking at %s", name);
+}
+
 // The queries of a join ---------------------------------------------------------------------------
 
 /* *text of the first row of `sql`, with a number bound, as an identifier: sqlite3_free(). */

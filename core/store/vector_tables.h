@@ -88,6 +88,13 @@ gx_code gx_vectors_command(struct sqlite3 *db, const char *schema, const char *n
                            const char *command, gx_err *err);
 
 /*
+** *use: a statement that is not run.  SQLite keeps what the table's module has of it, even where an
+** error undoes its making, until the caller finalizes the statement.
+*/
+gx_code gx_vectors_use(struct sqlite3 *db, const char *schema, const char *name,
+                       struct sqlite3_stmt **use, gx_err *err);
+
+/*
 ** Rows of an ordinary table's column behind a rowid, as SQL: sqlite3_free(); NULL: there are none.
 ** The table by the number of its schema and its root page, the column by its number.
 */
