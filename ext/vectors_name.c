@@ -137,9 +137,13 @@ gx_code gx_vec_source(void *arg, const char *name, gx_meta *meta, bool *found, g
 /* The table that is worked with stays until the call ends. */
 static bool find_and_use(gx_fn *fn, const char *name, gx_vec_table **t, int *vector)
 {
-    return gx_fn_check(fn, gx_vec_find(fn->ctx, name, t, vector, &fn->err)) &&
-           (*t == NULL || fn->use != NULL ||
-            gx_fn_check(fn, gx_vectors_use((*t)->db, (*t)->schema, (*t)->name, &fn->use, &fn->err)));
+    if (!gx_fn_check(fn, gx_vec_find(fn->ctx, name, t, vector, &fn->err)) || *t == NULL) {
+        return gx_ok(&fn->run);
+    }
+    gx_code code = fn->use != NULL
+                       ? GX_OK
+                       : gx_vectors_use((*t)->db, (*t)->schema, (*t)->name, &fn->use, &fn->err);
+    return gx_fn_check(fn, code);
 }
 
 bool gx_vec_argument(gx_fn *fn, int index, gx_vec_table **t, int *vector)
