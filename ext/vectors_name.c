@@ -109,17 +109,10 @@ static gx_code refuse_unsettled(gx_vec_table *t, gx_err *err)
                    t->name, has_new ? "new ones, and " : "", (long long)dead, t->name);
 }
 
-gx_code gx_vec_source(void *arg, const char *name, gx_meta *meta, bool *found, gx_err *err)
+/* The matrix of a vector column that has settled. */
+static gx_code settled_matrix(gx_vec_table *t, int vector, gx_meta *meta, gx_err *err)
 {
-    const gx_vec_list *list = arg;
-    gx_vec_table *t;
     gx_mat E;
-    int vector;
-    *found = false;
-    GX_TRY(gx_vec_find(list->ctx, name, &t, &vector, err));
-    if (t == NULL) {
-        return GX_OK;
-    }
     if (vector < 0) {
         return gx_fail(err, GX_ARG, "%s has %d vector columns: say which, as in '%s.%s'", t->name,
                        t->shape.vectors, t->name, t->shape.vector[0].name);
@@ -130,8 +123,25 @@ gx_code gx_vec_source(void *arg, const char *name, gx_meta *meta, bool *found, g
         return gx_fail(err, GX_ARG, "%s has no rows", t->name);
     }
     *meta = E.meta;
-    *found = true;
     return GX_OK;
+}
+
+gx_code gx_vec_source(void *arg, const char *name, gx_meta *meta, bool *found, gx_err *err)
+{
+    const gx_vec_list *list = arg;
+    gx_vec_table *t;
+    sqlite3_stmt *use = NULL;
+    int vector;
+    *found = false;
+    GX_TRY(gx_vec_find(list->ctx, name, &t, &vector, err));
+    if (t == NULL) {
+        return GX_OK;
+    }
+    gx_code code = gx_vectors_use(t->db, t->schema, t->name, &use, err);
+    code = code == GX_OK ? settled_matrix(t, vector, meta, err) : code;
+    *found = code == GX_OK;
+    sqlite3_finalize(use);
+    return code;
 }
 
 /* The table that is worked with stays until the call ends. */
