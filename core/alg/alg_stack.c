@@ -59,8 +59,11 @@ static const int64_t PIECE_BYTES = 16 << 20, VALUE_BYTES = 1 << 20;
 /* A unit's triangle is little beside its rows. */
 enum { ROWS_PER_COLUMN = 4 };
 
-/* Panels of a unit from which its first rows' triangle is worth an inverse; rows a column of it. */
-enum { PANELS = 4, FIRST_ROWS = 16 };
+/*
+** A unit's first rows that its others are squared after: so many a column, or a panel; a unit of
+** FIRST_PARTS times as many is worth the inverse of their triangle.
+*/
+enum { FIRST_ROWS = 16, FIRST_PARTS = 4 };
 
 /*
 ** The condition of what may be squared: rounding grows by that of the order of what Householder's
@@ -88,6 +91,11 @@ static void choose_heights(gx_stack *s)
     s->height = gx_min(gx_min(s->height, gx_max(most, least)), s->A->rows);
     int64_t panel = PANEL_BYTES / (s->cols * (int64_t)gx_number_bytes(s->dtype)) / 64 * 64;
     s->panel = gx_min(gx_max(panel, 2 * s->cols), s->height);
+}
+
+static int64_t first_rows(const gx_stack *s)
+{
+    return gx_min(s->panel, FIRST_ROWS * s->cols);
 }
 
 static size_t rounded(int64_t elements, gx_number dtype)
@@ -179,10 +187,11 @@ void gx_stack_predict(gx_run *run, const gx_stack *s, gx_cost *cost, gx_terms *t
                       .bytes_read = is_read ? pass.bytes : 0,
                       .calls = pass.units,
                       .loads = pass.units};
-    // A unit's first panel by QR; the others, where there are some, are squared as a rule.
+    // A unit's first rows by QR; the others, where there are some, are squared as a rule.
     const gx_profile *profile = gx_profile_get(run->ctx);
     int threads = (int)run->ctx->config.number[GX_SET_THREADS];
-    double panels = (double)gx_ceil_div(s->height, s->panel), qr = panels < PANELS ? 1 : 1 / panels;
+    double parts = (double)s->height / (double)first_rows(s),
+           qr = parts < FIRST_PARTS ? 1 : 1 / parts;
     gx_args all = panel_args(s, s->A->rows);
     cost->compute_s =
         qr * gx_profile_kernel(profile, GX_TPQRT, s->dtype, &all, threads) +
@@ -462,7 +471,7 @@ static gx_code multiply_panels(desk *d, int64_t first, bool *is_done, gx_err *er
     const gx_stack *s = d->x->plan;
     bool is_way = false;
     *is_done = false;
-    if (d->rows < PANELS * s->panel) {
+    if (d->rows < FIRST_PARTS * first_rows(s)) {
         return GX_OK;
     }
     GX_TRY(choose_way(d, &is_way, err));
@@ -498,7 +507,7 @@ static gx_code factor_unit(void *arg, int64_t unit, gx_pass_thread *thread, void
               .tau = memory + l.tau,
               .work = memory + l.kernel,
               .r = part};
-    int64_t m = d.rows < PANELS * s->panel ? s->panel : gx_min(s->panel, FIRST_ROWS * s->cols);
+    int64_t m = d.rows < FIRST_PARTS * first_rows(s) ? s->panel : first_rows(s);
     memset(part, 0, rounded(s->cols * s->cols, s->dtype));
     for (int64_t i = 0; d.all != NULL && i < d.rows * count_ones(s); i++) {
         gx_number_put(s->dtype, d.all, i, GX_ONE);

@@ -2,8 +2,8 @@
 
 Plan:
   1  Columns of many kinds (scales, large means, trends, nearly dependent, constant, zeros in half of the rows, sorted,
-     walks), enough rows that units multiply instead of factoring, and kinds that make them factor after all: the
-     covariance against one in long double, each element beside the deviations; the least-squares residual orthogonal to A.
+     walks), enough rows that units multiply instead of factoring, and kinds that make them factor after all, in large
+     and in small tiles: the covariance against one in long double, each element beside the deviations; the least-squares residual orthogonal to A.
   2  Complex and f32; right-hand sides and their residuals.
   3  The same bits for every number of threads and readers, and memory for one thread or for all.
   4  Variances of f32 columns, as correlated as may be squared and more: those of doubles.
@@ -54,9 +54,10 @@ def stat(db, name):
 KINDS = ["random", "scales", "mean", "trend", "dependent 1e-5", "dependent 1e-9", "constant", "halves", "sorted", "walk"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_accuracy(filedb, kind):
+@pytest.mark.parametrize("kind, tile", [(kind, "8MiB") for kind in KINDS] + [(kind, "512KiB") for kind in ("random", "dependent 1e-9", "halves", "sorted")])
+def test_accuracy(filedb, kind, tile):
     x = columns(kind)
+    configure(filedb, tile_bytes=tile)
     filedb.execute("PRAGMA synchronous=off")
     filedb.execute("SELECT gx_store('A', ?)", (from_numpy(x),))
     wide = x.astype(np.longdouble)
