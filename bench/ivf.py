@@ -5,10 +5,15 @@ Vectors of length 1 around centres, as f32; queries around the same centres, non
 FAISS from RAM: IVF with 8 bits a number (SQ8), refined from the vectors in full (IndexRefineFlat, four times k), with as many lists.  Each
 looks at the fewest lists with which its recall@10 is 0.95, found by trying; gx besides at as many as it chooses.  One thread unless --threads says otherwise;
 lists are made with all processors.  Then conditions that leave a half and a tenth, and a fifth of the rows deleted and as many new.
+
+--sentences FOLDER ... takes real vectors instead: the different sentences of the manual pages and texts in these folders, embedded by the model
+that wordllama's package holds (256 numbers); queries are sentences that are no rows.
 """
 import argparse
+import gzip
 import os
 import pathlib
+import re
 import statistics
 import sys
 import tempfile
@@ -35,6 +40,33 @@ def around(rng, centre, n, spread):
         part = centre[rng.integers(0, len(centre), count)] + spread * rng.standard_normal((count, centre.shape[1]), dtype="f4")
         parts.append(part / np.linalg.norm(part, axis=1, keepdims=True))
     return np.vstack(parts)
+
+
+def sentences(folders, most):
+    """Different sentences of five words or more, in the order of their files."""
+    found = {}
+    for file in sorted(f for folder in folders for f in pathlib.Path(folder).rglob("*") if f.is_file() and not f.is_symlink()):
+        try:
+            raw = gzip.open(file).read() if file.suffix == ".gz" else file.read_bytes()
+        except (OSError, EOFError, gzip.zlib.error):
+            continue
+        if b"\0" in raw:
+            continue
+        text = re.sub(r"^[.'].*$|<[^>]*>|\\f.|\\[-&]", " ", raw.decode("utf-8", "replace"), flags=re.M)
+        for sentence in re.split(r"(?<=[.!?])\s+|\n\s*\n", text):
+            words = sentence.split()
+            if 5 <= len(words) <= 60 and sum(w.isalpha() for w in words) * 2 > len(words):
+                found[" ".join(words)] = None
+        if len(found) >= most:
+            break
+    return list(found)[:most]
+
+
+def embedded(folders, most):
+    import wordllama
+    model = wordllama.WordLlama.load(cache_dir=pathlib.Path(wordllama.__file__).parent, disable_download=True)
+    texts = sentences(folders, most)
+    return np.vstack([model.embed(texts[i:i + 10000], norm=True) for i in range(0, len(texts), 10000)]).astype("f4")
 
 
 def rate(ask, queries, rounds=5):
@@ -97,17 +129,25 @@ def main():
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--memory", default="")
+    parser.add_argument("--sentences", nargs="+")
     args = parser.parse_args()
     rng = np.random.default_rng(1)
-    centre = rng.standard_normal((max(10, args.rows // 200), args.cols), dtype="f4")
-    A = around(rng, centre, args.rows, args.spread)
-    queries = around(rng, centre, args.queries, args.spread)
+    if args.sentences:
+        real = embedded(args.sentences, args.rows + args.rows // 5 + args.queries)
+        real = real[rng.permutation(len(real))]
+        queries, args.rows, args.cols = real[:args.queries], (len(real) - args.queries) * 5 // 6, real.shape[1]
+        A, more = np.split(real[args.queries:], [args.rows])
+        print(f"{len(real)} different sentences", flush=True)
+    else:
+        centre = rng.standard_normal((max(10, args.rows // 200), args.cols), dtype="f4")
+        A, more = around(rng, centre, args.rows, args.spread), None
+        queries = around(rng, centre, args.queries, args.spread)
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
         db = gx_connect(f"{folder}/a.db", journal_mode="wal")
         db.execute("PRAGMA synchronous = normal")
         if args.memory:
             q(db, "SELECT gx_config('memory_limit', ?)", args.memory)
-        print(f"{args.rows} x {args.cols} f32, spread {args.spread}, {args.threads} thread(s), memory_limit {q(db, 'SELECT gx_config(?)', 'memory_limit')}", flush=True)
+        print(f"{args.rows} x {args.cols} f32, {'sentences' if args.sentences else f'spread {args.spread}'}, {args.threads} thread(s), memory_limit {q(db, 'SELECT gx_config(?)', 'memory_limit')}", flush=True)
         db.execute(f"CREATE VIRTUAL TABLE v USING gx_vectors(x f32[{args.cols}], tag INTEGER, metric=l2)")
         start = time.perf_counter()
         fill(db, A)
@@ -147,7 +187,7 @@ def main():
         start = time.perf_counter()
         db.execute("DELETE FROM v WHERE rowid % 5 = 1")
         gone = time.perf_counter()
-        fill(db, around(rng, centre, fifth, args.spread), args.rows)
+        fill(db, around(rng, centre, fifth, args.spread) if more is None else more[:fifth], args.rows)
         print(f"gx: {fifth} deleted in {gone - start:.1f} s, as many inserted in {time.perf_counter() - gone:.1f} s", flush=True)
         line("then", "", [ask(x, "AND probe = 0") for x in queries])
 
