@@ -360,12 +360,21 @@ static gx_code heap_lists(prober *x, gx_err *err)
     return GX_OK;
 }
 
+/* Bytes of the next list that are asked for. */
+enum { AHEAD = 4096 };
+
 /* The nearest list that has not been looked at; there is one. */
 static gx_code next_list(prober *x, int64_t *list, gx_err *err)
 {
     GX_TRY(x->looked == x->nears ? heap_lists(x, err) : GX_OK);
     *list = x->looked < x->nears ? x->near[x->looked] : pop(&x->lists).id;
     x->looked++;
+    if (x->kept != NULL && x->looked < x->nears) { // where the one behind it begins is asked for
+        const place *next = &x->kept->list[x->near[x->looked] + 1];
+        for (size_t k = 0; k < AHEAD && next->is_there; k += 64) {
+            __builtin_prefetch((const char *)x->kept + next->at + k);
+        }
+    }
     return GX_OK;
 }
 

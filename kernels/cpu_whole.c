@@ -21,6 +21,9 @@ enum { DEEP = 8, PAIRS = DEEP / 2, QUERIES = 128, MOST = 32 };
 /* So few queries meet all rows of WIDE columns before the next: columns are read once, in order. */
 enum { FEW = 2, WIDE = 4 * DEEP, WIDE_PAIRS = WIDE / 2 };
 
+/* No processor foretells where columns of up to so many rows go on: the next WIDE are asked for. */
+enum { SHORT = 1024 };
+
 /* Where there are no such vectors. */
 static void plain(const gx_args *p)
 {
@@ -42,12 +45,15 @@ static void plain(const gx_args *p)
 
 #ifdef __x86_64__
 
-/* Column l of a block of rows, or zeros: a whole vector, out of spare where there are fewer. */
+/*
+** Column l of a block of rows, or zeros: a whole vector.  Behind the rows is what follows them in
+** the matrix, or spare where its end is near.
+*/
 GX_INLINE const void *column_of(const gx_args *p, int64_t i0, int64_t rows, int64_t most, int64_t l,
                                 char spare[MOST])
 {
     const char *at = (const char *)p->a + l * p->lda + i0;
-    if (l < p->k && rows == most) {
+    if (l < p->k && (rows == most || (p->k - 1 - l) * p->lda + p->m - i0 >= most)) {
         return at;
     }
     memset(spare, 0, MOST);
@@ -151,9 +157,13 @@ GX_INLINE void put_sums(const gx_args *p, int64_t i0, int64_t rows, int64_t most
         for (int t = 0; t < WIDE_PAIRS; t++) {                                                     \
             both[t] = all(pair_at(b + 4 * t));                                                     \
         }                                                                                          \
+        bool is_short = p->lda == p->m && p->m <= SHORT;                                           \
         int64_t i = 0;                                                                             \
         for (; i + ROWS <= p->m; i += ROWS) {                                                      \
             vec lower = zero(), upper = zero();                                                    \
+            for (int64_t t = i * WIDE; t < (i + ROWS) * WIDE && is_short; t += 64) {               \
+                __builtin_prefetch(a + WIDE * p->lda + t);                                         \
+            }                                                                                      \
             for (int t = 0; t < WIDE_PAIRS; t++) {                                                 \
                 vec x = column_##name(has_sign, a + 2 * t * p->lda + i);                           \
                 vec y = column_##name(has_sign, a + (2 * t + 1) * p->lda + i);                     \

@@ -49,26 +49,35 @@ static bool are_plain(const float *norm, int64_t m)
     return is != 0;
 }
 
-/* A and B of such rows as gx_weigh_rows() has them, by vectors; no COSINE. */
-static void weigh_plain(const gx_row_facts *facts, int64_t m, bool has_square,
-                        const gx_row_weights *to)
+/* The same of such rows as gx_weigh_rows() makes, without a branch; no COSINE. */
+static void weigh_plain(const gx_row_facts *facts, int64_t m, bool has_square, double off,
+                        bool is_exact, const gx_row_weights *to)
 {
     const float *restrict scale = facts->scale, *restrict norm = facts->norm;
-    float *restrict a = to->a, *restrict b = to->b;
+    float *restrict a = to->a, *restrict b = to->b, *restrict e = to->e, *restrict f = to->f;
     const float by = has_square ? 2 : 1, square = has_square ? -1 : 0;
     for (int64_t i = 0; i < m; i++) {
         a[i] = scale[i] * by;
         b[i] = norm[i] * norm[i] * square;
     }
-    memset(to->e, 0, (size_t)m * sizeof *to->e);
-    memset(to->f, 0, (size_t)m * sizeof *to->f);
+    if (!is_exact) {
+        memset(e, 0, (size_t)m * sizeof *e);
+        memset(f, 0, (size_t)m * sizeof *f);
+        return;
+    }
+    const double rounding = has_square ? GX_CODES_ROUNDING : 0;
+    for (int64_t i = 0; i < m; i++) {
+        double rest = (double)facts->residual[i], x = (double)norm[i];
+        e[i] = (float)((rest + (x + rest) * off) * (double)by);
+        f[i] = (float)(x * x * rounding);
+    }
 }
 
 void gx_weigh_rows(const gx_row_facts *facts, int64_t m, gx_metric metric, double off,
                    bool is_exact, const gx_row_weights *to)
 {
-    if (!is_exact && metric != GX_METRIC_COSINE && are_plain(facts->norm, m)) {
-        weigh_plain(facts, m, metric == GX_METRIC_SQUARED, to);
+    if (metric != GX_METRIC_COSINE && are_plain(facts->norm, m)) {
+        weigh_plain(facts, m, metric == GX_METRIC_SQUARED, off, is_exact, to);
         return;
     }
     for (int64_t i = 0; i < m; i++) {
