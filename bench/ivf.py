@@ -136,11 +136,11 @@ def main():
         real = embedded(args.sentences, args.rows + args.rows // 5 + args.queries)
         real = real[rng.permutation(len(real))]
         queries, args.rows, args.cols = real[:args.queries], (len(real) - args.queries) * 5 // 6, real.shape[1]
-        A, more = np.split(real[args.queries:], [args.rows])
+        A, fresh = np.split(real[args.queries:], [args.rows])
         print(f"{len(real)} different sentences", flush=True)
     else:
         centre = rng.standard_normal((max(10, args.rows // 200), args.cols), dtype="f4")
-        A, more = around(rng, centre, args.rows, args.spread), None
+        A, fresh = around(rng, centre, args.rows, args.spread), None
         queries = around(rng, centre, args.queries, args.spread)
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
         db = gx_connect(f"{folder}/a.db", journal_mode="wal")
@@ -187,7 +187,7 @@ def main():
         start = time.perf_counter()
         db.execute("DELETE FROM v WHERE rowid % 5 = 1")
         gone = time.perf_counter()
-        fill(db, around(rng, centre, fifth, args.spread) if more is None else more[:fifth], args.rows)
+        fill(db, around(rng, centre, fifth, args.spread) if fresh is None else fresh[:fifth], args.rows)
         print(f"gx: {fifth} deleted in {gone - start:.1f} s, as many inserted in {time.perf_counter() - gone:.1f} s", flush=True)
         line("then", "", [ask(x, "AND probe = 0") for x in queries])
 
