@@ -10,6 +10,8 @@ Plan: each element of every matrix is base + factor * (i j mod 251), so that who
 - A second connection of each process looks at the database in a snapshot for some seconds: what it saw first it must see
   again, whole, whatever the others replace, drop and collect meanwhile.  For a part of the time nobody has a snapshot, so
   that space is used again and cut off.
+- All share a table of vectors with an index: each process inserts, replaces, changes, moves and deletes rows of its own, in
+  the same transactions, settles, and searches among its rows alone: the distances must be those of what it left.
 - Between, anybody runs gx_vacuum, gx_backup (the copy is one state, and whole), gx_volumes with another number, and 0.
 - --kills processes are killed with SIGKILL on the way, and replaced.
 At the end gx_check, integrity_check, what each process says that it left, and no tile without an owner.
@@ -35,6 +37,7 @@ PERIOD = 4         # seconds, of which
 QUIET = 1.5        # nobody has a snapshot
 MOST = 1 << 30     # bytes in volumes, from which on a process waits until nobody has one
 LIMIT = 1 << 40    # bases and factors stay exact
+DIMS, ROWS = 8, 300  # numbers of a vector, rows of a process at most
 
 
 class Torn(Exception):
@@ -77,7 +80,13 @@ def look(db, name, shape):
 
 
 def catalog(db):
-    return {name: (rows, cols) for name, rows, cols in db.execute("SELECT name, rows, cols FROM gx ORDER BY name")}
+    return {name: (rows, cols) for name, rows, cols in db.execute("SELECT name, rows, cols FROM gx WHERE name GLOB 'm*' ORDER BY name")}
+
+
+def vectors_of(db, owner):
+    """{rowid: (numbers, tag)} of an owner's rows in the table of vectors."""
+    rows = db.execute("SELECT rowid, x, tag FROM v WHERE owner = ?", (owner,))
+    return {rowid: (tuple(np.frombuffer(x, "<f4").tolist()), tag) for rowid, x, tag in rows}
 
 
 class Worker:
@@ -88,6 +97,7 @@ class Worker:
         self.others = [f"m{p}_{k}" for p in range(processes) for k in range(OWN) if p != number]
         there = catalog(self.db)
         self.own = {name: look(self.db, name, there[name]) for name in self.names if name in there}
+        self.rows = vectors_of(self.db, number)
         self.seen = None  # of the snapshot: what each name has
         self.until = 0
         self.count = collections.Counter()
@@ -169,26 +179,73 @@ class Worker:
     def call(self, sql, *params):
         self.db.execute(sql, params).fetchall()
 
+    # Rows of vectors -------------------------------------------------------------------------------
+
+    def change_rows(self):
+        """A statement that writes rows of vectors."""
+        rng, kind = self.rng, self.rng.choice(("insert", "insert", "many", "replace", "x", "tag", "delete", "settle"))
+        new = lambda: (tuple(float(rng.randint(-9, 9)) for _ in range(DIMS)), rng.randint(0, 9))
+        blob = lambda row: np.array(row[0], "<f4").tobytes()
+        at = rng.choice(sorted(self.rows)) if self.rows else 1000000 * self.number + 1
+        if kind == "settle":
+            self.call("SELECT gx_settle('v')")
+        elif kind in ("insert", "many") and len(self.rows) < ROWS:
+            first = 1000000 * self.number + rng.randint(1, 900000)
+            made = {first + k: new() for k in range(1 if kind == "insert" else 40) if first + k not in self.rows}
+            texts = json.dumps([[rowid, list(row[0]), row[1]] for rowid, row in made.items()])
+            self.call("INSERT INTO v(rowid, x, tag, owner) SELECT value ->> 0, value ->> 1, value ->> 2, ? FROM json_each(?)",
+                      self.number, texts)
+            self.rows.update(made)
+        elif kind == "replace":
+            self.rows[at] = new()
+            self.call("INSERT OR REPLACE INTO v(rowid, x, tag, owner) VALUES (?, ?, ?, ?)", at, blob(self.rows[at]), self.rows[at][1],
+                      self.number)
+        elif kind == "x" and self.rows:
+            self.rows[at] = (new()[0], self.rows[at][1])
+            self.call("UPDATE v SET x = ? WHERE rowid = ?", blob(self.rows[at]), at)
+        elif kind == "tag":
+            tag = rng.randint(0, 9)
+            self.call("UPDATE v SET tag = ? WHERE owner = ? AND tag = ?", tag, self.number, (tag + 1) % 10)
+            self.rows = {rowid: (x, tag if t == (tag + 1) % 10 else t) for rowid, (x, t) in self.rows.items()}
+        elif kind == "delete":
+            tag = rng.randint(0, 9)
+            self.call("DELETE FROM v WHERE owner = ? AND tag = ?", self.number, tag)
+            self.rows = {rowid: row for rowid, row in self.rows.items() if row[1] != tag}
+        return f"rows-{kind}"
+
+    def search(self):
+        """The nearest of the own rows, by all rows or, where that finds them all anyway, by the index."""
+        query, most = [self.rng.randint(-9, 9) for _ in range(DIMS)], self.rng.randint(0, 9)
+        found = self.db.execute("SELECT rowid, distance FROM v WHERE x MATCH ? AND k = 5 AND owner = ? AND tag <= ? AND probe = ?",
+                                (json.dumps(query), self.number, most, self.rng.choice((0, 1000)))).fetchall()
+        far = {rowid: float(np.sqrt(((np.array(x) - query) ** 2).sum())) for rowid, (x, tag) in self.rows.items() if tag <= most}
+        want = sorted(far.values())[:5]
+        if not np.allclose([d for _, d in found], want) or not np.allclose([far.get(rowid, -1) for rowid, _ in found], want):
+            raise Torn(f"the nearest of process {self.number} are {found}, and should be at {want}")
+        if self.rng.random() < 0.1 and vectors_of(self.db, self.number) != self.rows:
+            raise Torn(f"rows of process {self.number} are not what was left")
+        return "search"
+
     # Several, and the whole ------------------------------------------------------------------------
 
     def step(self):
-        return self.rng.choices((self.replace, self.drop, self.change, self.read), (10, 2, 2, 6))[0]()
+        return self.rng.choices((self.replace, self.drop, self.change, self.read, self.change_rows, self.search), (10, 2, 2, 6, 8, 8))[0]()
 
     def transaction(self):
-        before = dict(self.own)
+        before, rows = dict(self.own), dict(self.rows)
         self.db.execute("BEGIN IMMEDIATE")
         for _ in range(self.rng.randint(1, 3)):
             self.step()
         if self.rng.random() < 0.5:
-            inner = dict(self.own)
+            inner, inner_rows = dict(self.own), dict(self.rows)
             self.db.execute("SAVEPOINT s")
             self.step()
             if self.rng.random() < 0.5:
                 self.db.execute("ROLLBACK TO s")
-                self.own = inner
+                self.own, self.rows = inner, inner_rows
         if self.rng.random() < 0.5:
             self.db.execute("ROLLBACK")
-            self.own = before
+            self.own, self.rows = before, rows
             return "rollback"
         self.db.execute("COMMIT")
         return "commit"
@@ -249,7 +306,7 @@ class Worker:
                     time.sleep(0.05)
                 self.vacuum()
                 self.count["waited"] += 1
-        return {"own": self.own, "count": self.count}
+        return {"own": self.own, "rows": {self.number: sorted(self.rows.items())}, "count": self.count}
 
 
 def remove(path):
@@ -270,7 +327,7 @@ def work(args):
     return 1 if "failed" in report else 0
 
 
-def last_look(path, left):
+def last_look(path, left, rows):
     """What is wrong with the database that everybody has left, or None."""
     with contextlib.closing(connect(path)) as db:
         if value(db, "PRAGMA integrity_check") != "ok" or value(db, "SELECT gx_check()") != "ok":
@@ -278,6 +335,8 @@ def last_look(path, left):
         there = {name: look(db, name, shape) for name, shape in catalog(db).items()}
         if there != left:
             return f"there is {there}, and {left} was left"
+        if any(vectors_of(db, owner) != found for owner, found in rows.items()) or value(db, "SELECT count(*) FROM v WHERE owner >= 0") != sum(map(len, rows.values())):
+            return "rows of vectors are not those that were left"
         value(db, "SELECT gx_vacuum()")
         for table in ("gx_tile", "gx_extent") if value(db, "SELECT count(*) FROM gx_volume") else ("gx_tile",):
             if value(db, f"SELECT count(*) FROM {table} WHERE (id >> 32) NOT IN (SELECT id FROM gx_meta)") != 0:
@@ -300,6 +359,10 @@ def soak(args, path):
     with contextlib.closing(connect(path)) as db:
         value(db, "PRAGMA journal_mode=wal")
         value(db, "SELECT gx_volumes(?)", args.volumes)
+        db.execute(f"CREATE VIRTUAL TABLE v USING gx_vectors(x f32[{DIMS}], tag INTEGER, owner INTEGER, metric=l2)")
+        db.execute("INSERT INTO v(x, tag, owner) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 64) "
+                   "SELECT json_array(i, 1, 2, 3, 4, 5, 6, 7), 0, -1 FROM n")
+        value(db, "SELECT gx_index('v')")
     rng = random.Random(args.seed)
     workers = [start(args, path, k, args.seed * 1000 + k) for k in range(args.processes)]
     moments = sorted(args.end - args.seconds * rng.uniform(0.05, 0.95) for _ in range(args.kills))
@@ -316,16 +379,18 @@ def soak(args, path):
     if time.time() < args.end:
         for worker in workers:
             worker.terminate()
-    count, left, failed = collections.Counter(), {}, []
+    count, left, rows, failed = collections.Counter(), {}, {}, []
     for worker in workers:
         text = worker.communicate()[0]
         is_stopped = worker.returncode == -signal.SIGTERM  # because another one has failed
         report = json.loads(text) if text else {"failed": f"a process ended with {worker.returncode}", "count": {}}
         count.update(report["count"])
         left.update({name: tuple(found) for name, found in report.get("own", {}).items()})
+        for owner, found in report.get("rows", {}).items():
+            rows[int(owner)] = {rowid: (tuple(x), tag) for rowid, (x, tag) in found}
         failed += [report["failed"]] if "failed" in report and not is_stopped else []
     if not failed:
-        problem = last_look(path, left)
+        problem = last_look(path, left, rows)
         failed = [problem] if problem else []
     print(f"{args.processes} processes, {args.seconds} s, seed {args.seed}, {killed} killed: "
           + ", ".join(f"{kind} {n}" for kind, n in sorted(count.items())))
