@@ -15,7 +15,8 @@
 #include <string.h>
 
 enum {
-    SQUARE = 32,      /* rows and columns of what is turned at once                */
+    SQUARE = 32,      /* rows of what is turned at once ...                        */
+    BESIDE = 8,       /* ... and columns                                           */
     CACHED = 1 << 15, /* elements of the lines that are gathered at once ...       */
     ROOM = 1 << 19    /* ... where they are long                                   */
 };
@@ -67,24 +68,38 @@ static inline void fetch_ahead(const turn *t, const char *at, int64_t j, int64_t
     }
 }
 
-/* The piece of column j that begins h0 rows further, h <= SQUARE of them, in the wide dtype. */
-static void to_rows(const turn *t, const void *a, int64_t j, int64_t h0, int64_t h, double *line)
+/*
+** The pieces of w <= BESIDE columns from j on that begin h0 rows further, h <= SQUARE of them, in
+** the wide dtype: what lies together in a row is written at once.
+*/
+static void to_rows(const turn *t, const void *a, int64_t j, int64_t w, int64_t h0, int64_t h,
+                    double *line)
 {
-    double piece[2 * SQUARE];
+    double piece[2 * SQUARE * BESIDE];
     int64_t ld = gx_max(1, t->type->rows), parts = t->wide == GX_C128 ? 2 : 1;
-    const char *at = gx_at(a, t->type->dtype, ld, t->i + h0, j);
+    const double *from = gx_at(a, t->type->dtype, ld, t->i + h0, j);
     double *to = line + (h0 * t->stride + j) * parts;
-    fetch_ahead(t, at, j, h);
-    if (t->type->dtype == GX_F64) {
-        for (int64_t r = 0; r < h; r++, to += t->stride, at += sizeof *to) {
-            memcpy(to, at, sizeof *to);
+    for (int64_t c = 0; c < w; c++) {
+        fetch_ahead(t, gx_at(from, t->type->dtype, ld, 0, c), j + c, h);
+    }
+    if (t->type->dtype != t->wide) {
+        gx_convert(t->type->dtype, from, ld, t->wide, piece, h, h, w);
+        from = piece;
+        ld = h;
+    }
+    if (parts == 1 && w == BESIDE) {
+        for (int64_t r = 0; r < h; r++, to += t->stride) {
+            for (int64_t c = 0; c < BESIDE; c++) {
+                to[c] = from[r + c * ld];
+            }
         }
         return;
     }
-    gx_convert(t->type->dtype, at, h, t->wide, piece, h, h, 1);
     for (int64_t r = 0; r < h; r++, to += t->stride * parts) {
-        to[0] = piece[r * parts];
-        to[parts - 1] = piece[r * parts + parts - 1];
+        for (int64_t c = 0; c < w; c++) {
+            to[c * parts] = from[(r + c * ld) * parts];
+            to[(c + 1) * parts - 1] = from[(r + c * ld + 1) * parts - 1];
+        }
     }
 }
 
@@ -116,8 +131,8 @@ void gx_lines_gather(const gx_lines *lines, const void *a, int64_t k, int64_t n,
     }
     turn t = {type, wide, k, n, type->cols};
     for (int64_t i = 0; i < t.m; i += SQUARE) {
-        for (int64_t j = 0; j < type->cols; j++) {
-            to_rows(&t, a, j, i, gx_min(SQUARE, t.m - i), line);
+        for (int64_t j = 0; j < type->cols; j += BESIDE) {
+            to_rows(&t, a, j, gx_min(BESIDE, type->cols - j), i, gx_min(SQUARE, t.m - i), line);
         }
     }
 }

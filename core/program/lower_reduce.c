@@ -91,7 +91,8 @@ typedef struct line_pass {
     size_t line_bytes, work_bytes; /* of a member */
     char *line, *work;
     double elements;       /* that a team would share; 0: the caller alone          */
-    gx_tally *part, total; /* a tally a piece, where all of it is one line */
+    int64_t together;      /* lines that are tallied together, of a piece's ...     */
+    gx_tally *part, total; /* ... a tally each, where all of it is one line         */
 } line_pass;
 
 /* false: failed.  A line that takes long is the caller's, who is asked whether to go on. */
@@ -146,8 +147,12 @@ static gx_code tally_part(void *arg, int64_t piece, int member, gx_err *err)
     int64_t k, n;
     (void)err;
     const double *line = gather(p, piece, member, &k, &n);
-    p->part[piece] = gx_tally_part(&p->total);
-    gx_tally_add(&p->part[piece], line, n * p->lines.length);
+    int64_t row = p->lines.length * (p->lines.is_complex ? 2 : 1);
+    for (int64_t i = 0; i < n; i += p->together) {
+        gx_tally *part = &p->part[(k + i) / p->together];
+        *part = gx_tally_part(&p->total);
+        gx_tally_add(part, line + i * row, gx_min(p->together, n - i) * p->lines.length);
+    }
     return GX_OK;
 }
 
@@ -167,10 +172,12 @@ static void reduce_whole(gx_exec *x, const gx_node *node)
         }
         return;
     }
-    if (!begin_lines(x, node, rows, gx_lines_of_part(&rows), &p)) {
+    p.together = gx_lines_of_part(&rows);
+    int64_t most = gx_lines_at_once(&rows) / p.together * p.together;
+    if (!begin_lines(x, node, rows, gx_max(p.together, most), &p)) {
         return;
     }
-    int64_t parts = gx_ceil_div(rows.count, p.most);
+    int64_t parts = gx_ceil_div(rows.count, p.together);
     p.part = gx_temp(x, (size_t)gx_max(1, parts) * sizeof *p.part);
     do {
         run_lines(&p, tally_part);
