@@ -1,6 +1,6 @@
 /*
 ** Linear systems in SQL: gx_solve, gx_cond, gx_rcond (core/alg/alg_solve.c, core/alg/alg_cond.c;
-** a sparse A: core/alg/system.c).
+** a sparse A, and iterative methods: core/alg/system.c).
 */
 #include "exact_fn.h"
 #include "gx_ext.h"
@@ -53,7 +53,7 @@ typedef struct solve_options {
     bool unused, has_assume, has_factor, has_precision; /* a set_offset of 0 means none */
     int trans, assume, factor, precision;
     int64_t refine;
-    bool has_method, has_precond, has_tol, has_maxiter, has_restart; /* of a sparse A */
+    bool has_method, has_precond, has_tol, has_maxiter, has_restart; /* iterative methods */
     int method, precond;
     double tol;
     int64_t maxiter, restart;
@@ -91,11 +91,12 @@ static bool read_options(gx_fn *fn, const solve_options *opt, gx_solve_args *arg
     if (opt->has_assume && opt->has_factor) {
         return gx_fn_fail(fn, "\"assume\" and \"factor\" exclude each other");
     }
-    if (opt->has_method || opt->has_precond || opt->has_tol || opt->has_maxiter ||
-        opt->has_restart || opt->x0 != NULL) {
+    if (opt->has_precond || opt->has_tol || opt->has_maxiter || opt->has_restart ||
+        opt->x0 != NULL) {
         return gx_fn_fail(fn,
-                          "\"method\", \"precond\", \"tol\", \"maxiter\", \"restart\" and "
-                          "\"x0\" are for sparse matrices, and %s is dense",
+                          "\"precond\", \"tol\", \"maxiter\", \"restart\" and \"x0\" are for "
+                          "sparse matrices and iterative methods, and %s is dense: name one of "
+                          "cg, minres, gmres and lsqr by \"method\"",
                           args->A->label);
     }
     args->refine = opt->refine == GX_OPT_STEPS_ALL ? GX_REFINE_MOST : opt->refine;
@@ -104,10 +105,11 @@ static bool read_options(gx_fn *fn, const solve_options *opt, gx_solve_args *arg
     return take_assume(fn, opt->has_assume, opt->assume, opt->has_factor, args);
 }
 
-/* The options of a sparse A. */
-static bool read_sparse_options(gx_fn *fn, const solve_options *opt, gx_mat *x0,
+/* The options of a sparse A, or of an iterative method. */
+static bool read_system_options(gx_fn *fn, const solve_options *opt, gx_mat *x0,
                                 gx_system_args *args)
 {
+    bool is_sparse = args->A->is_sparse;
     args->tol = opt->tol;
     args->most = opt->maxiter;
     args->restart = opt->restart;
@@ -116,10 +118,9 @@ static bool read_sparse_options(gx_fn *fn, const solve_options *opt, gx_mat *x0,
     args->trans = (gx_trans)opt->trans;
     args->assume = (gx_factor_kind)opt->assume;
     if (opt->has_factor || opt->has_precision || opt->refine != 0) {
-        return gx_fn_fail(fn,
-                          "\"factor\", \"precision\" and \"refine\" are for dense matrices, and "
-                          "%s is sparse",
-                          args->A->label);
+        const char *words = "\"factor\", \"precision\" and \"refine\" are for dense matrices";
+        return is_sparse ? gx_fn_fail(fn, "%s, and %s is sparse", words, args->A->label)
+                         : gx_fn_fail(fn, "%s that are factored, not for iterative methods", words);
     }
     if (opt->has_restart && (opt->restart < 1 || opt->restart > GX_ITERATE_RESTART_MOST)) {
         return gx_fn_fail(fn, "\"restart\" must be 1 to %d, not %lld", GX_ITERATE_RESTART_MOST,
@@ -127,21 +128,21 @@ static bool read_sparse_options(gx_fn *fn, const solve_options *opt, gx_mat *x0,
     }
     if (args->assume != GX_FACTOR_AUTO && args->assume != GX_FACTOR_LU &&
         args->assume != GX_FACTOR_CHOLESKY) {
-        return gx_fn_fail(fn, "\"assume\" of a sparse matrix must be one of auto, general, "
-                              "positive");
+        return gx_fn_fail(fn, "\"assume\" of %s must be one of auto, general, positive",
+                          is_sparse ? "a sparse matrix" : "an iterative method");
     }
     args->x0 = opt->x0 == NULL ? NULL : x0;
     return opt->x0 == NULL || gx_fn_option_matrix(fn, "x0", opt->x0, x0);
 }
 
-static void solve_sparse(gx_fn *fn, const solve_options *opt, const gx_mat *A, const gx_mat *B)
+static void solve_system(gx_fn *fn, const solve_options *opt, const gx_mat *A, const gx_mat *B)
 {
     gx_system_args args = {.A = A, .B = B};
     gx_mat x0;
     int64_t n, cols;
     gx_number dtype;
     gx_sink X;
-    if (!read_sparse_options(fn, opt, &x0, &args) ||
+    if (!read_system_options(fn, opt, &x0, &args) ||
         !gx_fn_check(fn, gx_system_shape(&args, &n, &cols, &dtype, &fn->err))) {
         return;
     }
@@ -171,8 +172,13 @@ static void solve(gx_fn *fn)
         gx_exact_fn_solve(fn, &opt.exact, &A, &B);
         return;
     }
-    if (A.is_sparse) {
-        solve_sparse(fn, &opt, &A, &B);
+    bool is_iterative = opt.method > GX_SYSTEM_DIRECT;
+    if (is_iterative && aux.kind != GX_AUX_NONE) {
+        gx_fn_fail(fn, "%s is a stored factorisation: \"method\" is for matrices", A.label);
+        return;
+    }
+    if (A.is_sparse || is_iterative) {
+        solve_system(fn, &opt, &A, &B);
         return;
     }
     if (!read_options(fn, &opt, &args) ||

@@ -30,6 +30,8 @@
 ** LSQR (Paige and Saunders 1982): Golub-Kahan bidiagonalisation of A D, D the preconditioner's
 ** diagonal; what is kept of its directions is D w, so that x is updated as it is.
 */
+#include "alg.h"
+#include "dense.h"
 #include "system.h"
 
 #include "../run/call.h"
@@ -37,6 +39,42 @@
 #include <float.h>
 #include <math.h>
 #include <string.h>
+
+// Products ----------------------------------------------------------------------------------------
+
+/* y = mat x or mat^T x. */
+static gx_code stream(const gx_iterate *it, bool is_turned, const double *x, double *y)
+{
+    gx_run *run = it->run;
+    int64_t n = is_turned ? it->mat->rows : it->mat->cols;
+    int64_t m = is_turned ? it->mat->cols : it->mat->rows;
+    gx_mat X, Y;
+    gx_sink sink = {0};
+    gx_mat_value(&X, "x", GX_F64, n, 1, x, n);
+    gx_matmul_args product = {
+        .A = it->mat, .B = &X, .transa = is_turned ? GX_TRANS : GX_NO_TRANS, .alpha = GX_ONE};
+    if (gx_ok(run) && gx_sink_begin_scratch(run, m, 1, GX_F64, 0, &sink) == GX_OK &&
+        gx_alg_matmul(run, &product, &sink) == GX_OK) {
+        gx_sink_source(&sink, "y", &Y);
+        gx_dense_load(run, &Y, GX_F64, y, m);
+    }
+    gx_sink_drop(&sink);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+/* y = op(A) x */
+static gx_code times(const gx_iterate *it, const double *x, double *y)
+{
+    return it->A == NULL ? stream(it, it->is_turned, x, y)
+                         : gx_csr_matrix_times(it->run, it->A, x, y);
+}
+
+/* y = op(A)^T x */
+static gx_code times_turned(const gx_iterate *it, const double *x, double *y)
+{
+    return it->A == NULL ? stream(it, !it->is_turned, x, y)
+                         : gx_csr_matrix_times(it->run, it->T, x, y);
+}
 
 // Vectors -----------------------------------------------------------------------------------------
 
@@ -144,7 +182,7 @@ static gx_code product_piece(void *arg, int64_t piece, int member, gx_err *err)
 /* z = M^-1 r, z != r. */
 static void precondition(const gx_iterate *it, const double *r, double *z)
 {
-    int64_t n = it->A->cols;
+    int64_t n = it->cols;
     vector_job job = {.n = n, .x = r, .y = it->M.inverse, .out = z};
     if (!gx_ok(it->run)) {
         return;
@@ -200,7 +238,7 @@ static gx_code cg_product(void *arg, int64_t piece, int member, gx_err *err)
 static gx_code cg_residual(void *arg, int64_t piece, int member, gx_err *err)
 {
     const cg *s = arg;
-    int64_t n = s->it->A->rows, end = gx_min(n, (piece + 1) * VECTOR_PIECE);
+    int64_t n = s->it->rows, end = gx_min(n, (piece + 1) * VECTOR_PIECE);
     double *r = s->r, alpha = s->alpha, rr = 0, rz = 0;
     const double *q = s->q, *inverse = s->inverse;
     (void)member;
@@ -220,7 +258,7 @@ static gx_code cg_residual(void *arg, int64_t piece, int member, gx_err *err)
 static gx_code cg_direction(void *arg, int64_t piece, int member, gx_err *err)
 {
     const cg *s = arg;
-    int64_t n = s->it->A->rows, end = gx_min(n, (piece + 1) * VECTOR_PIECE);
+    int64_t n = s->it->rows, end = gx_min(n, (piece + 1) * VECTOR_PIECE);
     double *x = s->x, *p = s->p, alpha = s->alpha, beta = s->beta;
     const double *z = s->z == NULL ? s->r : s->z, *inverse = s->inverse;
     (void)member;
@@ -243,15 +281,26 @@ static double fold(const double *part, int64_t pieces, int step)
     return sum;
 }
 
+/* q = A p; returns p.q. */
+static double cg_multiply(cg *s)
+{
+    gx_iterate *it = s->it;
+    if (it->A == NULL) {
+        return times(it, s->p, s->q) == GX_OK ? dot(it, it->rows, s->p, s->q) : 0;
+    }
+    double work = (double)(it->rows + it->A->entries);
+    gx_run_pieces(it->run, work, it->A->pieces, cg_product, s);
+    return fold(it->part, it->A->pieces, 1);
+}
+
 /*
 ** A method improves x, whose residual is r (destroyed), until |b - A x| <= goal by the recurrence,
 ** the iterations are spent, or it can do no more.  it->work behind r is free.
 */
 static void solve_by_cg(gx_iterate *it, double goal, double *x, double *r)
 {
-    const gx_csr_matrix *A = it->A;
     gx_run *run = it->run;
-    int64_t n = A->rows, pieces = vector_pieces(n);
+    int64_t n = it->rows, pieces = vector_pieces(n);
     double *p = r + n, *q = p + n, *z = q + n;
     bool is_incomplete = it->M.kind == GX_PRECOND_ILU0 || it->M.kind == GX_PRECOND_IC0;
     cg s = {.it = it, .x = x, .r = r, .p = p, .q = q, .inverse = it->M.inverse};
@@ -259,13 +308,12 @@ static void solve_by_cg(gx_iterate *it, double goal, double *x, double *r)
     precondition(it, r, p);
     double rho = dot(it, n, r, p);
     while (gx_ok(run) && it->done < it->most) {
-        gx_run_pieces(run, (double)(n + A->entries), A->pieces, cg_product, &s);
-        double pq = fold(it->part, A->pieces, 1);
+        double pq = cg_multiply(&s);
         if (gx_ok(run) && !(pq > 0)) {
             gx_run_failf(run, GX_NUMERIC,
                          "%s is not positive definite (p^T A p = %.3g in iteration %lld of cg): "
                          "minres takes any symmetric matrix",
-                         A->label, pq, (long long)it->done + 1);
+                         it->label, pq, (long long)it->done + 1);
         }
         s.alpha = rho / pq;
         gx_run_pieces(run, (double)n, pieces, cg_residual, &s);
@@ -297,7 +345,7 @@ static void swap(double **a, double **b)
 static void solve_by_minres(gx_iterate *it, double goal, double *x, double *r)
 {
     gx_run *run = it->run;
-    int64_t n = it->A->rows;
+    int64_t n = it->rows;
     double *r2 = r, *r1 = r + n, *y = r1 + n, *v = y + n;
     double *w = v + n, *w1 = w + n, *w2 = w1 + n;
     double norm = vector_norm(it, n, r);
@@ -309,7 +357,7 @@ static void solve_by_minres(gx_iterate *it, double goal, double *x, double *r)
     bool is_first = true;
     while (gx_ok(run) && it->done < it->most && beta > 0 && phi_bar > goal / norm * first) {
         sum(it, n, v, 1 / beta, y, 0, NULL, 0, NULL);
-        gx_csr_matrix_times(run, it->A, v, y);
+        times(it, v, y);
         double alpha = dot(it, n, v, y);
         if (is_first) {
             sum(it, n, y, 1, y, -alpha / beta, r2, 0, NULL);
@@ -380,7 +428,7 @@ static void solve_triangle(projected *s, int64_t k)
 static void solve_by_gmres(gx_iterate *it, double goal, double *x, double *r)
 {
     gx_run *run = it->run;
-    int64_t n = it->A->rows, m = it->restart, k = 0;
+    int64_t n = it->rows, m = it->restart, k = 0;
     double *z = r + n, *V = z + n;
     projected s = {.m = m, .H = it->small};
     s.g = s.H + (m + 1) * m;
@@ -392,7 +440,7 @@ static void solve_by_gmres(gx_iterate *it, double goal, double *x, double *r)
     while (gx_ok(run) && k < m && it->done < it->most && fabs(s.g[k]) > goal) {
         double *h = s.H + k * (m + 1), *w = V + (k + 1) * n;
         precondition(it, V + k * n, z);
-        gx_csr_matrix_times(run, it->A, z, w);
+        times(it, z, w);
         for (int64_t i = 0; i <= k; i++) {
             h[i] = dot(it, n, V + i * n, w);
             sum(it, n, w, 1, w, -h[i], V + i * n, 0, NULL);
@@ -433,21 +481,21 @@ static double normalize(const gx_iterate *it, int64_t n, double *x)
 static void solve_by_lsqr(gx_iterate *it, double goal, double *x, double *r)
 {
     gx_run *run = it->run;
-    int64_t m = it->A->rows, n = it->A->cols, longest = gx_max(m, n);
+    int64_t m = it->rows, n = it->cols, longest = gx_max(m, n);
     double *u = r, *v = r + longest, *t = v + longest, *w = t + longest, *g = w + longest;
     double norm_ad = it->M.inverse == NULL ? it->norm : sqrt((double)n); // Frobenius, of A D
     double phi_bar = normalize(it, m, u);
-    gx_csr_matrix_times(run, it->T, u, g);
+    times_turned(it, u, g);
     precondition(it, g, v);
     double alpha = normalize(it, n, v), rho_bar = alpha, cs = 1;
     precondition(it, v, t);
     sum(it, n, w, 1, t, 0, NULL, 0, NULL);
     while (gx_ok(run) && it->done < it->most && phi_bar > goal &&
            alpha * fabs(cs) > 0.1 * it->tol * norm_ad) {
-        gx_csr_matrix_times(run, it->A, t, g);
+        times(it, t, g);
         sum(it, m, u, 1, g, -alpha, u, 0, NULL);
         double beta = normalize(it, m, u);
-        gx_csr_matrix_times(run, it->T, u, g);
+        times_turned(it, u, g);
         precondition(it, g, t);
         sum(it, n, v, 1, t, -beta, v, 0, NULL);
         alpha = normalize(it, n, v);
@@ -487,8 +535,8 @@ static int64_t vectors_of(const gx_iterate *it)
 static gx_code allocate(gx_iterate *it, gx_err *err)
 {
     gx_mem *mem = it->run->ctx->mem;
-    int64_t longest = gx_max(it->A->rows, it->A->cols);
-    int64_t pieces = gx_max(vector_pieces(longest), it->A->pieces);
+    int64_t longest = gx_max(it->rows, it->cols);
+    int64_t pieces = gx_max(vector_pieces(longest), it->A == NULL ? 0 : it->A->pieces);
     size_t m = (size_t)it->restart;
     GX_TRY(gx_mem_alloc(mem, (size_t)(vectors_of(it) * longest) * sizeof *it->work,
                         "an iterative method's vectors", &it->work, err));
@@ -508,9 +556,37 @@ gx_code gx_iterate_begin(gx_run *run, gx_precond_kind precond, gx_iterate *it)
     it->work = it->part = it->small = NULL;
     it->M = (gx_precond){.kind = GX_PRECOND_NONE};
     if (gx_ok(run) && allocate(it, &err) == GX_OK) {
-        gx_precond_make(run, precond, it->A, it->method == GX_SYSTEM_LSQR, &it->M);
+        if (it->A == NULL) {
+            gx_precond_make_dense(run, precond, it->mat, &it->M);
+        } else {
+            gx_precond_make(run, precond, it->A, it->method == GX_SYSTEM_LSQR, &it->M);
+        }
     }
     return gx_run_fail(run, &err);
+}
+
+/* Numbers between -1 and 1, the same in every call. */
+static void fill(double *x, int64_t n, uint64_t seed)
+{
+    for (int64_t i = 0; i < n; i++) {
+        seed = seed * 6364136223846793005U + 1442695040888963407U;
+        x[i] = (double)(int64_t)seed * 0x1p-63;
+    }
+}
+
+bool gx_iterate_is_symmetric(gx_iterate *it)
+{
+    const double ROUNDING = 1e-10;
+    int64_t n = it->rows;
+    double *u = it->work, *v = u + n, *y = v + n;
+    fill(u, n, 1);
+    fill(v, n, 2);
+    times(it, v, y);
+    double uav = dot(it, n, u, y), size = vector_norm(it, n, y);
+    times(it, u, y);
+    double vau = dot(it, n, v, y);
+    size = vector_norm(it, n, u) * size + vector_norm(it, n, v) * vector_norm(it, n, y);
+    return !(fabs(uav - vau) > ROUNDING * size); // what is not finite is found by the method
 }
 
 void gx_iterate_end(gx_iterate *it)
@@ -526,8 +602,8 @@ void gx_iterate_end(gx_iterate *it)
 /* r = b - A x; returns its norm. */
 static double residual(const gx_iterate *it, const double *b, const double *x, double *r)
 {
-    int64_t m = it->A->rows;
-    gx_csr_matrix_times(it->run, it->A, x, r);
+    int64_t m = it->rows;
+    times(it, x, r);
     sum(it, m, r, 1, b, -1, r, 0, NULL);
     return vector_norm(it, m, r);
 }
@@ -535,11 +611,11 @@ static double residual(const gx_iterate *it, const double *b, const double *x, d
 /* LSQR: is x a least squares solution, r being orthogonal to A's columns? */
 static bool is_least(const gx_iterate *it, const double *r, double norm)
 {
-    double *g = it->work + gx_max(it->A->rows, it->A->cols);
-    if (it->method != GX_SYSTEM_LSQR || gx_csr_matrix_times(it->run, it->T, r, g) != GX_OK) {
+    double *g = it->work + gx_max(it->rows, it->cols);
+    if (it->method != GX_SYSTEM_LSQR || times_turned(it, r, g) != GX_OK) {
         return false;
     }
-    return vector_norm(it, it->A->cols, g) <= it->tol * it->norm * norm;
+    return vector_norm(it, it->cols, g) <= it->tol * it->norm * norm;
 }
 
 static gx_code not_converged(gx_iterate *it, double norm, double norm_b, bool is_stuck)
@@ -559,13 +635,13 @@ gx_code gx_iterate_solve(gx_iterate *it, const double *b, double *x)
                                                 [GX_SYSTEM_GMRES] = solve_by_gmres,
                                                 [GX_SYSTEM_LSQR] = solve_by_lsqr};
     gx_run *run = it->run;
-    double *r = it->work, norm_b = vector_norm(it, it->A->rows, b);
+    double *r = it->work, norm_b = vector_norm(it, it->rows, b);
     it->done = 0;
     if (gx_ok(run) && !isfinite(norm_b)) {
         return gx_run_failf(run, GX_ARG, "B has an element that is not finite");
     }
     if (norm_b == 0) {
-        memset(x, 0, (size_t)it->A->cols * sizeof *x);
+        memset(x, 0, (size_t)it->cols * sizeof *x);
         return gx_ok(run) ? GX_OK : run->err.code;
     }
     double norm = residual(it, b, x, r), goal = it->tol * norm_b;

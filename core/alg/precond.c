@@ -9,6 +9,7 @@
 **
 ** Both solves are sweeps over rows, each of which waits for those before it: one thread.
 */
+#include "alg.h"
 #include "system.h"
 
 #include <inttypes.h>
@@ -207,6 +208,24 @@ static void apply_ic0(const gx_precond *M, const double *r, double *z)
 }
 
 // Any ---------------------------------------------------------------------------------------------
+
+static gx_code take_diagonal(void *arg, int64_t i, gx_scalar x, gx_err *err)
+{
+    double d = fabs(x.re);
+    (void)err;
+    ((double *)arg)[i] = d > 0 && isfinite(1 / d) ? 1 / d : 1;
+    return GX_OK;
+}
+
+gx_code gx_precond_make_dense(gx_run *run, gx_precond_kind kind, const gx_mat *A, gx_precond *M)
+{
+    *M = (gx_precond){.kind = kind, .mem = run->ctx->mem};
+    if (kind == GX_PRECOND_JACOBI) {
+        M->inverse = gx_run_calloc(run, (size_t)A->cols * sizeof *M->inverse, "a preconditioner");
+    }
+    return M->inverse == NULL ? run->err.code
+                              : gx_alg_each_diagonal(run, A, 0, A->cols, take_diagonal, M->inverse);
+}
 
 gx_code gx_precond_make(gx_run *run, gx_precond_kind kind, const gx_csr_matrix *A,
                         bool is_by_column, gx_precond *M)

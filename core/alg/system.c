@@ -24,9 +24,13 @@ static const char *const precond_words[] = {"auto", "none", "jacobi", "ilu0", "i
 // What goes together ------------------------------------------------------------------------------
 
 /* Which preconditioners a method takes, as bits of gx_precond_kind. */
-static unsigned takes(gx_system_method method)
+static unsigned takes(gx_system_method method, bool is_sparse)
 {
-    unsigned simple = 1U << GX_PRECOND_AUTO | 1U << GX_PRECOND_NONE | 1U << GX_PRECOND_JACOBI;
+    unsigned none = 1U << GX_PRECOND_AUTO | 1U << GX_PRECOND_NONE;
+    unsigned simple = none | 1U << GX_PRECOND_JACOBI;
+    if (!is_sparse && method > GX_SYSTEM_DIRECT) { // rows are not looked at one by one
+        return method == GX_SYSTEM_LSQR ? none : simple;
+    }
     switch (method) {
     case GX_SYSTEM_CG:
     case GX_SYSTEM_MINRES:
@@ -44,9 +48,10 @@ static gx_code check_options(const gx_system_args *args, gx_err *err)
 {
     const char *word = gx_system_methods[args->method];
     bool is_iterative = args->method > GX_SYSTEM_DIRECT;
-    if ((takes(args->method) >> args->precond & 1) == 0) {
-        return gx_fail(err, GX_ARG, "\"precond\":\"%s\" is not for \"method\":\"%s\"",
-                       precond_words[args->precond], word);
+    if ((takes(args->method, args->A->is_sparse) >> args->precond & 1) == 0) {
+        return gx_fail(err, GX_ARG, "\"precond\":\"%s\" is not for \"method\":\"%s\"%s",
+                       precond_words[args->precond], word,
+                       args->A->is_sparse ? "" : " of a matrix that is not sparse");
     }
     if (!is_iterative && (args->tol != 0 || args->most != 0 || args->x0 != NULL)) {
         return gx_fail(err, GX_ARG,
@@ -100,7 +105,7 @@ gx_code gx_system_shape(const gx_system_args *args, int64_t *rows, int64_t *cols
 typedef struct system {
     gx_run *run;
     const gx_system_args *args;
-    gx_csr_matrix A; /* op(A), but for conjugation  */
+    gx_csr_matrix A; /* op(A), but for conjugation; not of one that is not sparse */
     gx_number dtype;
     int64_t m, n, cols;
     bool is_hermitian, is_positive; /* found, told, or (positive) perhaps         */
@@ -112,6 +117,9 @@ typedef struct system {
 static void load_matrix(system_t *s)
 {
     gx_csr_matrix loaded;
+    if (!s->args->A->is_sparse) {
+        return;
+    }
     gx_csr_matrix_load(s->run, s->args->A, s->dtype, &loaded);
     if (gx_ok(s->run) && s->args->trans != GX_NO_TRANS) {
         gx_csr_matrix_transpose(s->run, &loaded, &s->A);
@@ -126,8 +134,8 @@ static void look(system_t *s)
 {
     uint32_t known = s->args->A->properties;
     gx_system_method method = s->args->method;
-    if (!gx_ok(s->run) || s->A.rows != s->A.cols || s->args->assume == GX_FACTOR_LU ||
-        method == GX_SYSTEM_GMRES || method == GX_SYSTEM_LSQR) {
+    if (!gx_ok(s->run) || !s->args->A->is_sparse || s->m != s->n ||
+        s->args->assume == GX_FACTOR_LU || method == GX_SYSTEM_GMRES || method == GX_SYSTEM_LSQR) {
         return;
     }
     s->is_told = s->args->assume == GX_FACTOR_CHOLESKY || (known & GX_PROP_POSITIVE) != 0;
@@ -214,22 +222,46 @@ static void solve_direct(system_t *s)
 
 // Iterative ---------------------------------------------------------------------------------------
 
-static gx_precond_kind usual_precond(gx_system_method method)
+static gx_precond_kind usual_precond(gx_system_method method, bool is_sparse)
 {
-    return method == GX_SYSTEM_CG      ? GX_PRECOND_JACOBI
-           : method == GX_SYSTEM_GMRES ? GX_PRECOND_ILU0
-                                       : GX_PRECOND_NONE;
+    return method == GX_SYSTEM_CG                   ? GX_PRECOND_JACOBI
+           : method == GX_SYSTEM_GMRES && is_sparse ? GX_PRECOND_ILU0
+                                                    : GX_PRECOND_NONE;
 }
 
 /* The usual preconditioner, or a simpler one where it breaks down and nobody asked for it. */
 static void begin(system_t *s, gx_iterate *it)
 {
     gx_precond_kind asked = s->args->precond;
-    gx_iterate_begin(s->run, asked == GX_PRECOND_AUTO ? usual_precond(it->method) : asked, it);
-    if (asked == GX_PRECOND_AUTO && gx_run_forgive(s->run, GX_NUMERIC)) {
+    bool is_sparse = s->args->A->is_sparse;
+    gx_iterate_begin(s->run,
+                     asked == GX_PRECOND_AUTO ? usual_precond(it->method, is_sparse) : asked, it);
+    if (asked == GX_PRECOND_AUTO && is_sparse && gx_run_forgive(s->run, GX_NUMERIC)) {
         gx_iterate_end(it);
         gx_stats_note(&s->run->ctx->stats, "sparse systems: ilu0 breaks down: jacobi");
         gx_iterate_begin(s->run, GX_PRECOND_JACOBI, it);
+    }
+}
+
+/* LSQR needs A's transpose, where it is not to be had by the way, and a norm. */
+static void prepare_lsqr(system_t *s, gx_csr_matrix *T, gx_iterate *it)
+{
+    if (!s->args->A->is_sparse) {
+        gx_alg_norm(s->run, s->args->A, 'F', &it->norm);
+    } else if (gx_csr_matrix_transpose(s->run, &s->A, T) == GX_OK) {
+        it->T = T;
+        it->norm = gx_csr_matrix_norm(&s->A);
+    }
+}
+
+/* cg and minres; of a sparse A it is known. */
+static void want_symmetric(system_t *s, gx_iterate *it)
+{
+    bool is_sparse = s->args->A->is_sparse;
+    if (gx_ok(s->run) && (is_sparse ? !s->is_hermitian : !gx_iterate_is_symmetric(it)) &&
+        gx_ok(s->run)) {
+        gx_run_failf(s->run, GX_ARG, "%s is not symmetric, and %s is for symmetric matrices",
+                     it->label, gx_system_methods[it->method]);
     }
 }
 
@@ -239,21 +271,23 @@ static void solve_iterative(system_t *s, gx_system_method method)
     gx_csr_matrix T = {.mem = NULL};
     int64_t usual = gx_max(100, s->n <= INT64_MAX / 10 ? 10 * s->n : INT64_MAX);
     gx_iterate it = {.method = method,
-                     .A = &s->A,
+                     .A = args->A->is_sparse ? &s->A : NULL,
+                     .mat = args->A,
+                     .is_turned = args->trans != GX_NO_TRANS,
+                     .label = args->A->label,
+                     .rows = s->m,
+                     .cols = s->n,
                      .tol = args->tol > 0 ? args->tol : TOL,
                      .most = args->most > 0 ? args->most : usual,
                      .restart = args->restart > 0 ? args->restart : GX_ITERATE_RESTART};
     it.restart = gx_min(it.restart, gx_max(s->n, 1));
-    if (gx_ok(s->run) && !s->is_hermitian &&
-        (method == GX_SYSTEM_CG || method == GX_SYSTEM_MINRES)) {
-        gx_run_failf(s->run, GX_ARG, "%s is not symmetric, and %s is for symmetric matrices",
-                     s->A.label, gx_system_methods[method]);
-    }
-    if (method == GX_SYSTEM_LSQR && gx_csr_matrix_transpose(s->run, &s->A, &T) == GX_OK) {
-        it.T = &T;
-        it.norm = gx_csr_matrix_norm(&s->A);
+    if (method == GX_SYSTEM_LSQR) {
+        prepare_lsqr(s, &T, &it);
     }
     begin(s, &it);
+    if (method == GX_SYSTEM_CG || method == GX_SYSTEM_MINRES) {
+        want_symmetric(s, &it);
+    }
     gx_span span = gx_stats_open(&s->run->ctx->stats);
     for (int64_t j = 0; j < s->cols && gx_ok(s->run); j++) {
         gx_iterate_solve(&it, column(s, s->b, s->m, j), column(s, s->x, s->n, j));

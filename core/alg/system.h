@@ -1,5 +1,6 @@
 /*
-** Sparse linear systems: op(A) X = B for a sparse A and a dense B, and least squares.
+** Linear systems: op(A) X = B for a sparse A and a dense B, and least squares; by iterative methods
+** for any A that can be multiplied with a vector.
 */
 #ifndef GX_SYSTEM_H
 #define GX_SYSTEM_H
@@ -7,7 +8,7 @@
 #include "csr_matrix.h"
 #include "factoring.h"
 
-/* How a sparse system is solved. */
+/* How a system is solved; AUTO and DIRECT: a sparse one. */
 typedef enum gx_system_method {
     GX_SYSTEM_AUTO = 0, /* direct where SuiteSparse is there and memory allows, else iterative */
     GX_SYSTEM_DIRECT,
@@ -42,7 +43,9 @@ gx_code gx_system_shape(const gx_system_args *args, int64_t *rows, int64_t *cols
                         gx_err *err);
 
 /*
-** X, a sink of that shape and dtype.  All is computed in f64 or c128, with A, B and X in memory.
+** X, a sink of that shape and dtype.  All is computed in f64 or c128, with B, X and a sparse A in
+** memory; any other A is multiplied as it is stored or made of parts (gx_alg_matmul), and whether it
+** is symmetric is seen in two products.
 **
 ** AUTO    by what A is known or found to be: positive definite by CHOLMOD, else UMFPACK; where
 **         that is not installed or does not fit memory_limit, which gx_stats tells, by cg, minres
@@ -71,6 +74,9 @@ typedef struct gx_precond {
 gx_code gx_precond_make(gx_run *run, gx_precond_kind kind, const gx_csr_matrix *A,
                         bool is_by_column, gx_precond *M);
 
+/* JACOBI of a square matrix that is not sparse, from its diagonal. */
+gx_code gx_precond_make_dense(gx_run *run, gx_precond_kind kind, const gx_mat *A, gx_precond *M);
+
 /* z = M^-1 r; z may be r.  NONE and JACOBI: M->inverse says all, and this is not called. */
 void gx_precond_apply(const gx_precond *M, const double *r, double *z);
 void gx_precond_clear(gx_precond *M);
@@ -87,7 +93,11 @@ enum { GX_ITERATE_RESTART = 30, GX_ITERATE_RESTART_MOST = 1000 };
 typedef struct gx_iterate {
     gx_run *run;
     gx_system_method method;    /* an iterative one                                  */
-    const gx_csr_matrix *A, *T; /* T = A^T: LSQR                                       */
+    const gx_csr_matrix *A, *T; /* T = A^T: LSQR; NULL: op(mat)                        */
+    const gx_mat *mat;          /* real                                                */
+    bool is_turned;             /* op is the transpose                                 */
+    const char *label;          /* A's, for messages                                   */
+    int64_t rows, cols;         /* of op(A)                                            */
     gx_precond M;               /* made by gx_iterate_begin()                          */
     double tol;                 /* |b - A x| <= tol |b|; LSQR: or |A^T r| <= tol |A| |r| */
     int64_t most;               /* iterations of a column                              */
@@ -101,8 +111,11 @@ typedef struct gx_iterate {
 
 extern const char *const gx_system_methods[]; /* "auto", "direct", "cg", ... */
 
-/* method, A, tol, most, restart are given; T for LSQR.  To be ended whatever this returns. */
+/* All above M and below it up to restart is given.  To be ended whatever this returns. */
 gx_code gx_iterate_begin(gx_run *run, gx_precond_kind precond, gx_iterate *it);
+
+/* A square A: u.(A v) = v.(A u) of two vectors, to rounding. */
+bool gx_iterate_is_symmetric(gx_iterate *it);
 
 /*
 ** x (A->cols elements) holds the first guess and gets the solution.  GX_NUMERIC: tol is not

@@ -229,6 +229,8 @@ const fault_script fault_scripts[] = {
      "SELECT gx_set_property('K', 'symmetric'), (SELECT properties FROM gx WHERE name = 'K'), "
      "gx_solve('W', gx_ones(8, 1)), gx_solve('K', gx_ones(9, 2)), "
      "gx_solve('T', gx_ones(5, 1)), gx_solve('H', gx_ones(5, 1)), gx_det('W'), gx_logdet('K'), "
+     "gx_solve('W', gx_ones(8, 1), '{\"method\":\"cg\"}'), "
+     "gx_solve('T', gx_ones(5, 1), '{\"method\":\"lsqr\",\"tol\":0.01}'), "
      "gx_inverse('T')"},
     {"exact", SMALL EXACT,
      "SELECT gx_det('m'), gx_rank('m'), gx_inverse('m'), gx_solve('m', '[1,2]'), "

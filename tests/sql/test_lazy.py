@@ -4,6 +4,7 @@ Plan:
 - random expressions of sums, products, Kronecker products, diagonals, permutations, Toeplitz and circulant matrices, blocks,
   transposes and conjugates, against NumPy: elements, products on both sides, traces, norms, systems, determinants, the text again;
 - each way of solving by its name: the right numbers, and no elements made (order 90 000 within 64 MB);
+- iterative methods of what is stored, blocks and expressions, either way round: the answer, by products alone; what they refuse;
 - what would lose digits is looked at: refined, or factored as a whole; what is singular is said;
 - programs: kron, outer, diag and eye are not made where products need them not;
 - parts that devices keep are not sent again;
@@ -502,6 +503,59 @@ for name, whole in (("M", m), ("K", k)):
 
 
 # What is refused ----------------------------------------------------------------------------------
+
+METHODS = [
+    ("S", "cg", {}), ("S", "cg", {"precond": "none"}), ("S", "minres", {}), ("S", "minres", {"precond": "jacobi"}), ("G", "gmres", {}), ("G", "gmres", {"precond": "jacobi", "trans": "T"}),
+    ("G", "lsqr", {}), ("L", "lsqr", {}), ("L", "lsqr", {"trans": "T"}), ("kron(S, S) + 0.5 * eye(1600)", "cg", {}), ("Z @ Z.T + diag(w)", "cg", {}),
+    ("block([[S, L.T], [L, 0]])", "minres", {"tol": 1e-11}), ("block([[G, 0], [L, P]])", "gmres", {"restart": 80}), ("kron(G, G)", "gmres", {"trans": "H", "restart": 100}),
+]
+
+
+@pytest.mark.parametrize("text, method, options", METHODS)
+def test_iterative_methods(filedb, text, method, options):
+    """Systems by products alone: a matrix of order 1600 is never made, in 8 MB beside a part's."""
+    db, rng = filedb, np.random.default_rng(6)
+    g = rng.standard_normal((40, 40))
+    there = {"S": g @ g.T / 40 + np.eye(40), "G": g / 20 + 2 * np.eye(40), "L": rng.standard_normal((60, 40)), "Z": rng.standard_normal((500, 3)),
+             "w": rng.uniform(1, 2, (500, 1)), "P": np.diag(rng.uniform(1, 2, 60))}
+    for name, array in there.items():
+        put(db, name, array)
+    if text not in there:
+        lazy(db, "M", text)
+    a = get(db, "gx_copy('M')") if text not in there else there[text]
+    a = a.T if options.get("trans", "N") != "N" else a
+    x = rng.standard_normal((a.shape[1], 2))
+    put(db, "b", a @ x)
+    for setting in ("'tile_bytes', 8192", "'memory_limit', 8000000"):
+        q(db, f"SELECT gx_config({setting})")
+    settings = {"method": method, "tol": 1e-10, **options}
+    found = get(db, "gx_solve(?, 'b', ?)", text if text in there else "M", json.dumps(settings))
+    rest = np.linalg.norm(a @ found - a @ x, axis=0) / np.linalg.norm(a @ x, axis=0)
+    assert (rest <= 1.01 * settings["tol"]).all()
+    assert q(db, "SELECT value FROM gx_stats WHERE name = 'iterations'") > 0
+    if method != "gmres":
+        put(db, "guess", found)
+        near = get(db, "gx_solve(?, 'b', ?)", text if text in there else "M", json.dumps({**settings, "x0": "guess"}))
+        assert np.linalg.norm(a @ near - a @ x) <= 1.5 * settings["tol"] * np.linalg.norm(a @ x)
+
+
+def test_iterative_refusals(filedb):
+    db = filedb
+    put(db, "A", np.array([[2., 1], [0, 4]]))
+    put(db, "I", np.diag([1., -1]))
+    put(db, "b", np.ones((2, 1)))
+    lazy(db, "M", "A @ A")
+    q(db, "SELECT gx_lu('A', 'F')")
+    for name, options, words in [
+            ("M", {"method": "cg"}, "M is not symmetric, and cg is for"), ("A", {"method": "minres"}, "A is not symmetric"), ("I", {"method": "cg"}, "I is not positive definite (p^T A p"),
+            ("A", {"method": "gmres", "precond": "ilu0"}, "of a matrix that is not sparse"), ("A", {"method": "lsqr", "precond": "jacobi"}, "of a matrix that is not sparse"),
+            ("A", {"tol": 0.1}, "name one of cg"), ("A", {"method": "direct", "x0": "b"}, "name one of cg"), ("A", {"method": "cg", "refine": 1}, "that are factored"),
+            ("F", {"method": "cg"}, "is a stored factorisation"), ("A", {"method": "gmres", "maxiter": 1, "tol": 1e-12}, "no convergence: gmres"), ("A", {"method": "gmres", "assume": "lower"}, "must be one of")]:
+        assert words in error(db, "SELECT gx_solve(?, 'b', ?)", name, json.dumps(options)), (name, options)
+    assert "real systems" in error(db, "SELECT gx_solve(gx_eval('A * 1j'), 'b', '{\"method\":\"gmres\"}')")
+    put(db, "n", np.array([[np.nan, 0], [0, 1]]))
+    assert "" != error(db, "SELECT gx_solve('n', 'b', '{\"method\":\"minres\"}')")
+
 
 REFUSED = [
     ("", "expression"), ("A +", "line 1"), ("X", "no such matrix"), ("A + B", "they are not added"), ("A @ A", "they are not multiplied"), ("A + 1", "a number alone has no size"),

@@ -279,8 +279,8 @@ def test_shapes(db):
     assert error(db, f"SELECT gx_solve({A}, '[1,2]')") == \
         'gx_solve: A is 2x3, not square: gx_lstsq and "method":"lsqr" solve by least squares'
     assert error(db, f"SELECT gx_solve({A}, '[1,2,3]', '{{\"method\":\"lsqr\"}}')") == "gx_solve: A is 2x3 but B is 3x1"
-    assert "are for sparse matrices, and A is dense" in \
-        error(db, "SELECT gx_solve('[[2,1],[1,3]]', '[1,2]', '{\"method\":\"cg\"}')")
+    assert "are for sparse matrices and iterative methods, and A is dense" in \
+        error(db, "SELECT gx_solve('[[2,1],[1,3]]', '[1,2]', '{\"tol\":0.1}')")
     assert "A is c128" in error(db, "SELECT gx_solve(gx_sparse('[[\"1i\"]]'), '[1]', '{\"method\":\"cg\"}')")
     for m, n in ((0, 0), (0, 3), (3, 0)):
         empty = q(db, "SELECT gx_sparse(gx_zeros(?, ?))", m, n)
