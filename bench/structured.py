@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT / "tests" / "sql"))
 from conftest import from_numpy, gx_connect, q, to_numpy  # noqa: E402
 
 ROUNDS = 9
+COLUMNS = (4, 64)  # of what devices multiply with
 
 
 def timed(call, rounds=ROUNDS):
@@ -154,7 +155,8 @@ def on_devices(path, rng, n):
     with gx_connect(path) as db:
         for name in "PS":
             q(db, "SELECT gx_randn(?, ?, ?)", n, n, name)
-        put(db, "four", rng.standard_normal((2 * n, 4)))
+        for columns in COLUMNS:
+            put(db, f"x{columns}", rng.standard_normal((2 * n, columns)))
         q(db, "SELECT gx_block('D', '[[\"P\",0],[0,\"S\"]]')")
         if n <= 20000:
             q(db, "SELECT gx_copy('D', 'DC')")
@@ -168,11 +170,13 @@ def on_devices(path, rng, n):
             return q(db, "SELECT value FROM gx_stats WHERE name = 'uploaded'")
 
         for name in ("D", "DC") if n <= 20000 else ("D",):
-            for _ in range(3):
-                q(db, "SELECT gx_matmul(?, 'four')", name)
-            before = uploaded()
-            _, later = timed(lambda name=name, db=db: q(db, "SELECT gx_matmul(?, 'four')", name), 21)
-            print(f"devices {devices}: {name} ({2 * n} x {2 * n}) @ 4 columns later {later:.5f}, up {(uploaded() - before) / 21:.0f} bytes a call", flush=True)
+            for columns in COLUMNS:
+                sql = f"SELECT length(gx_matmul('{name}', 'x{columns}'))"
+                for _ in range(3):
+                    q(db, sql)
+                before = uploaded()
+                _, later = timed(lambda sql=sql, db=db: q(db, sql), 21)
+                print(f"devices {devices}: {name} ({2 * n} x {2 * n}) @ {columns} columns later {later:.5f}, up {(uploaded() - before) / 21:.0f} bytes a call", flush=True)
         db.close()
 
 
