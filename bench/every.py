@@ -334,7 +334,7 @@ class Bench:
         after = dict(self.db.execute(copied))
         moved = {key: (after[key] - before[key]) // rounds for key in after}
         scan = statistics.median(self.time(lambda: self.one("SELECT gx_norm('A')")) for _ in range(3))
-        took = {which: self.peer(which, peer) for which in self.modules} if peer and not self.args.alone else {}
+        took = {which: self.peer(which, peer) for which in self.modules if which in self.args.peers.split(",")} if peer and not self.args.alone else {}
         took = {which: seconds for which, seconds in took.items() if seconds}
         best, seconds = min(took.items(), key=lambda item: item[1]) if took else ("scan", scan)
         return [statistics.median(later) / seconds, name, size, first, statistics.median(later), best, seconds, took, moved]
@@ -349,6 +349,7 @@ def main():
     parser.add_argument("--skip", default="", help="names that take too long today")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=float, default=1200.0, help="seconds after which no further row is begun")
+    parser.add_argument("--peers", default="numpy,cupy")
     parser.add_argument("--alone", action="store_true", help="no peer but the scan")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
