@@ -85,7 +85,15 @@ bool gx_device_val_make(gx_exec *x, gx_val *val)
 gx_block_key gx_device_key_of(gx_exec *x, const gx_mat *mat, gx_number dtype)
 {
     bool is_same = mat != NULL && mat->number == dtype;
-    return gx_devcall_key(x->run, is_same ? mat : NULL, 0, is_same ? mat->rows : 0, dtype);
+    bool is_share = is_same && mat->kind == GX_MAT_VIEW && mat->trans == GX_NO_TRANS;
+    const gx_mat *base = !is_same ? NULL : is_share ? mat->base : mat;
+    gx_block_key key = gx_devcall_key(x->run, base, 0, is_same ? mat->rows : 0, dtype);
+    if (is_share && key.file != 0) {
+        key.i0 = mat->row0;
+        key.j0 = mat->col0;
+        key.n = mat->cols;
+    }
+    return key;
 }
 
 /* The buffer of small copies is there. */
@@ -171,8 +179,8 @@ static bool is_here(const gx_exec *x, const gx_val *val)
 
 bool gx_device_val_is_away(const gx_exec *x, const gx_val *val)
 {
-    return val->device != NULL && !is_here(x, val) && val->data == NULL && val->mat == NULL &&
-           val->sink == NULL;
+    bool is_elsewhere = val->device == NULL || !is_here(x, val);
+    return gx_val_is_there(val) && is_elsewhere && val->mat == NULL && val->sink == NULL;
 }
 
 const void *gx_device_val_send(gx_exec *x, gx_val *val)
@@ -287,9 +295,14 @@ bool gx_device_val_fetch(gx_exec *x, const gx_val *val, void *data, int64_t ld)
 {
     gx_lane *now = x->on;
     x->on = &x->lane[val->lane];
-    bool is_there = fetch(x, val, data, ld);
+    bool is_good = val->device == NULL || fetch(x, val, data, ld);
+    for (int k = 0; val->device == NULL && k < val->holds && is_good; k++) {
+        const gx_val *share = val->held[k];
+        x->on = &x->lane[share->lane];
+        is_good = fetch(x, share, gx_at(data, val->type.dtype, ld, share->i0, share->j0), ld);
+    }
     x->on = now;
-    return is_there;
+    return is_good;
 }
 
 void gx_device_val_give(gx_exec *x, gx_val *val)
