@@ -141,9 +141,10 @@ def again():
 db.close()
 db = again()
 run('fft(A)'), db.close()
-know_devices(1e-6, 1e9)
+know_devices(1e-6, 1e12)
 known = pathlib.Path(os.environ['XDG_CACHE_HOME'], 'gx', 'hardware.json')
-known.write_text(re.sub(r'"open_s": *[0-9.e-]+', '"open_s": 1e-9', known.read_text()))
+for name, number in (('open_s', 1e-9), ('sweep_bytes_per_s', 1e9)):
+    known.write_text(re.sub(f'"{name}": *[^,}}]+', f'"{name}": {number}', known.read_text()))
 db = again()
 run('fft(A)')
 result = []
