@@ -212,31 +212,42 @@ const void *gx_device_val_send(gx_exec *x, gx_val *val)
 static bool is_to_be_read(const gx_val *val)
 {
     return val->device == NULL && val->data == NULL && val->sink == NULL && val->mat != NULL &&
-           gx_mat_is_tiled(val->mat) && bytes_of(&val->type) > 0;
+           gx_mat_is_tiled(val->mat->kind == GX_MAT_VIEW ? val->mat->base : val->mat) &&
+           bytes_of(&val->type) > 0;
 }
 
-bool gx_device_vals_send(gx_exec *x, gx_val *const *vals, int count)
+bool gx_device_vals_send(gx_exec *x, gx_val *const *vals, int count, bool is_dealt)
 {
+    gx_lane *now = x->on;
+    gx_accel *culprit = NULL;
     gx_device_part part[GX_DEVICE_PARTS];
     gx_val *sent[GX_DEVICE_PARTS];
     int parts = 0;
     gx_err err = {.code = GX_OK};
     for (int k = 0; k < count && parts < GX_DEVICE_PARTS && gx_ok(x->run); k++) {
         gx_val *val = vals[k];
+        x->on = is_dealt ? &x->lane[k] : now;
         if (is_to_be_read(val) && !claim(x, val) && gx_device_val_make(x, val)) {
             sent[parts] = val;
-            part[parts++] = (gx_device_part){.mat = val->mat,
+            part[parts++] = (gx_device_part){.accel = x->on->call.accel,
+                                             .mat = val->mat,
                                              .cols = val->type.cols,
                                              .dtype = val->type.dtype,
                                              .a = val->device};
         }
     }
-    if (parts == 0 || !gx_device_wait(x)) {
+    x->on = now;
+    if (parts == 0 || !(is_dealt ? gx_device_wait_all(x) : gx_device_wait(x))) {
         return gx_ok(x->run);
     }
     x->transfers += parts;
-    if (gx_device_load_all(x->run, x->on->call.accel, part, parts, &err) != GX_OK) {
-        return gx_device_lost(x, &err);
+    if (gx_device_load_all(x->run, part, parts, &culprit, &err) != GX_OK) {
+        for (int k = 0; k < x->lanes; k++) {
+            x->on = x->lane[k].call.accel == culprit ? &x->lane[k] : x->on;
+        }
+        gx_device_lost(x, &err);
+        x->on = now;
+        return false;
     }
     for (int k = 0; k < parts && gx_ok(x->run); k++) {
         name(x, sent[k]);

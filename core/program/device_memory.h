@@ -29,9 +29,10 @@ const void *gx_device_val_send(gx_exec *x, gx_val *val);
 
 /*
 ** Copies of those of the count values that are in the database alone, read at once; the others wait
-** for gx_device_val_send.  false: lost, or the run has failed.
+** for gx_device_val_send.  is_dealt: each is for the lane of its number.  false: lost, or the run
+** has failed.
 */
-bool gx_device_vals_send(gx_exec *x, gx_val *const *vals, int count);
+bool gx_device_vals_send(gx_exec *x, gx_val *const *vals, int count, bool is_dealt);
 
 /* The copy's elements, or those of all shares, into memory. */
 bool gx_device_val_fetch(gx_exec *x, const gx_val *val, void *data, int64_t ld);

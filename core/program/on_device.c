@@ -268,7 +268,7 @@ static bool inputs(gx_exec *x, const gx_node *node)
     for (int k = 0; k < count; k++) {
         vals[k] = x->val[gx_input(x->g, node, k)];
     }
-    return gx_device_vals_send(x, vals, count);
+    return gx_device_vals_send(x, vals, count, false);
 }
 
 /* A buffer for the result, which becomes it. */

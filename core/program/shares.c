@@ -349,6 +349,10 @@ static void deal_operand(gx_exec *x, gx_ref ref, const gx_node *node)
             view(x, node, k, share->source);
         }
     }
+    x->on = x->lane;
+    if (gx_ok(x->run)) {
+        gx_device_vals_send(x, whole->held, whole->holds, true);
+    }
 }
 
 /* The node on the lane, which sees its shares of what is dealt; false: it could not. */
