@@ -14,7 +14,8 @@
 ** memory.  What is to be done when a panel is there the caller does, and what it has to do
 ** meanwhile.
 **
-** Memory: up to GX_UPLOAD_STAGES buffers of PIECE_BYTES a device, page-locked within pinning_budget.
+** Memory: up to GX_UPLOAD_STAGES buffers of PIECE_BYTES a device, page-locked within
+** pinning_budget.
 */
 #include "load.h"
 

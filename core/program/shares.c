@@ -2,23 +2,23 @@
 ** Lines of matrices dealt to several devices: see shares.h.
 **
 ** A Fourier transform of a matrix of many columns works on each column alone, and so does an
-** elementwise function.  The first transform of the program's own block tells what is dealt, columns
-** or rows (the lines), and how many there are.  With it go the other transforms along these lines,
-** elementwise groups that read or make such matrices, and the operands that they read: the matrices
-** that are dealt.  Every lane has a run of lines of each, a share, which a value of its own stands
-** for; the matrix's value holds them.  What a line meets beside the lines, a number or a vector as
-** long as one, goes to each device.
+** elementwise function.  The first transform of the program's own block tells what is dealt,
+** columns or rows (the lines), and how many there are.  With it go the other transforms along these
+** lines, elementwise groups that read or make such matrices, and the operands that they read: the
+** matrices that are dealt.  Every lane has a run of lines of each, a share, which a value of its
+** own stands for; the matrix's value holds them.  What a line meets beside the lines, a number or a
+** vector as long as one, goes to each device.
 **
 ** That is done where nobody else reads a dealt matrix but who takes it from the devices' memory:
 ** the program's results, and rectangles within one share.  Where anybody does, the program runs on
 ** one device, as whoever needs the whole matrix would have to bring the shares together first.
 **
-** A node is enqueued on one device after the other by the same code as on one, which sees the
-** shares in the place of its inputs.  The devices work at the same time, and never wait for each
-** other.  Each line sees the same kernels as on one device.
+** A node is enqueued on one device after the other by the same code as on one device, which sees
+** the shares in the place of its inputs.  The devices work at the same time, and never wait for
+** each other.  Each line sees the same kernels as on one device.
 **
-** A share of a stored matrix is a rectangle of it: it is kept under that name, and found by the next
-** call that deals the same way.
+** A share of a stored matrix is a rectangle of it: it is kept under that name, and found by the
+** next call that deals the same way.
 **
 ** Work: O(nodes) a sweep, at most SWEEPS of them.  Memory: 1 byte a node.
 */
@@ -200,7 +200,7 @@ static int lane_of(const gx_exec *x, const gx_node *part)
     return lane;
 }
 
-/* What a line takes of a device, all dealt nodes together. */
+/* What all that is dealt takes one device. */
 static double seconds_of(const gx_exec *x, const gx_accel *accel)
 {
     const gx_graph *g = x->g;
@@ -244,7 +244,7 @@ static double deal(gx_exec *x, const gx_fleet *fleet)
     return 1 / all;
 }
 
-/* Does the lane have every kernel, and, once they are dealt, each rectangle that is read one share? */
+/* Does the lane have every kernel?  Once shares are dealt: is each rectangle in one of them? */
 static bool can_run(gx_exec *x, int lane)
 {
     const gx_graph *g = x->g;

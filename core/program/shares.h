@@ -1,6 +1,6 @@
 /*
-** Columns, or rows, of a program's matrices on several devices, where each is worked on alone: those
-** of Fourier transforms and of elementwise functions before and after them.
+** Columns, or rows, of a program's matrices on several devices, where each is worked on alone:
+** those of Fourier transforms and of elementwise functions before and after them.
 */
 #ifndef GX_SHARES_H
 #define GX_SHARES_H

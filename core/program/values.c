@@ -100,12 +100,6 @@ bool gx_is_deterministic(const gx_exec *x)
     return x->run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
 }
 
-bool gx_val_is_there(const gx_val *val)
-{
-    bool is_shared = val->holds > 0 && val->mat == NULL;
-    return val->data == NULL && (val->device != NULL || is_shared);
-}
-
 const gx_mat *gx_val_mat(gx_exec *x, gx_val *val, const char *label, gx_mat *space)
 {
     if (gx_val_is_there(val) && val->mat == NULL) {

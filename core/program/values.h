@@ -164,7 +164,11 @@ gx_ref gx_result_ref(const gx_exec *x, const gx_node *node, int k);
 /* What the node is to make now: its result, or the share of the lane. */
 gx_type gx_type_now(const gx_exec *x, const gx_node *node);
 /* Is it in the memory of devices, in one's or in shares, and in no other? */
-bool gx_val_is_there(const gx_val *val);
+static inline bool gx_val_is_there(const gx_val *val)
+{
+    bool is_shared = val->holds > 0 && val->mat == NULL;
+    return val->data == NULL && (val->device != NULL || is_shared);
+}
 /* Does this node use input k last, in the program's own memory of the result's shape? */
 bool gx_may_overwrite(const gx_exec *x, const gx_node *node, int k);
 void gx_temps_free(gx_exec *x);
