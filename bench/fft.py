@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Fourier transforms beside scipy.fft with one and two workers: `bench/fft.py [--threads 2] [--rounds 5]`; on a GPU beside
-cupy.fft: `bench/fft.py --device [--rounds 7] [--log 26] [--dir /dev/shm]`.
+cupy.fft: `bench/fft.py --device [--rounds 7] [--log 26] [--dir /dev/shm]`; on one GPU beside several: `bench/fft.py --devices 0,1`.
 
 Each line has gx's median and, as ratios, those of the peers, taken by turns: one column of 2^24 complex numbers, 4096 columns
 of 4096 and the transform along both axes, 1000 columns of 1009 and 100 of 10007, primes; real columns, cosines.  Matrices are
@@ -11,6 +11,9 @@ a prime.  `resident`: the operand is kept in device memory, one number of the re
 `stored`: another connection has written to the file, so that the operand is read and copied up each time; `copy` is the same of
 Z + 1, `link` the operand's bytes at the rate of copies that gx has measured, CuPy's operand lies in RAM.  Both sides' device memory
 is given back between the cases.  Each line ends with what gx's result is off by, by Parseval's theorem or from CuPy.
+
+On several: batches of columns and of rows, by a connection that may use one and by one that is to use all, by turns.  `resident`
+and `stored` as above; `value`: the result comes to the host, the operand is there.
 """
 import argparse
 import os
@@ -113,6 +116,64 @@ def device_case(db, writer, cp, args, name, is_square, rows, dtype, text, peer):
         print(f"    off by {abs(off):.1e}", flush=True)
 
 
+# Name, rows, columns, dtype, gx's expression.
+BATCHES = (
+    ("fft, columns", 8192, 8192, "c64", "fft(Z)"),
+    ("fft, columns", 8192, 16384, "c64", "fft(Z)"),
+    ("fft, columns", 1 << 20, 128, "c64", "fft(Z)"),
+    ("fft, columns", 8192, 65536, "c64", "fft(Z)"),
+    ("fft, columns", 8192, 16384, "c128", "fft(Z)"),
+    ("rfft, columns", 8192, 32768, "f32", "rfft(Z)"),
+    ("fft, rows", 16384, 8192, "c64", "fft(Z, 'all', 1)"),
+    ("filter, columns", 8192, 16384, "c64", "ifft(fft(Z) * 2)"),
+)
+
+
+def batch_case(one, all_of_them, writer, rounds, name, rows, columns, dtype, text):
+    q(one, f"SELECT gx_randn({rows}, {columns}, 'Z', '{{\"dtype\":\"{dtype}\",\"replace\":true}}')")
+    spread = q(all_of_them, "SELECT value FROM gx_stats WHERE name = 'spread_calls'")
+    want, got = looked_at(one, text), looked_at(all_of_them, text)
+    where = "" if q(all_of_them, "SELECT value FROM gx_stats WHERE name = 'spread_calls'") > spread else " ON ONE"
+    where += "" if want == got else " DIFFERENT BITS"
+    title = f"{name} {rows} x {columns} {dtype}{where}"
+
+    def stored(db):
+        writer.execute("UPDATE t SET x = x + 1")
+        looked_at(db, text)
+
+    def value(db):
+        db.execute("SELECT length(gx_eval(?))", (text,)).fetchone()
+
+    todo = [("resident", rounds, lambda db: looked_at(db, text)), ("stored", 3, stored)]
+    if rows * columns * 8 < 9e8:  # SQLite's longest value
+        todo.append(("value", 3, value))
+    for kind, times, call in todo:
+        single, several = by_turns([lambda: call(one), lambda: call(all_of_them)], times)  # pylint: disable=cell-var-from-loop
+        report(f"{title}, {kind}", several, one=single)
+
+
+def on_several(args):
+    with tempfile.TemporaryDirectory(dir=roomy(args.dir, 16 << 30)) as folder:
+        path = os.path.join(folder, "fft.db")
+        one, all_of_them = (gx_connect(path, page_size=65536, journal_mode="WAL") for _ in range(2))
+        writer = gx_connect(path)
+        writer.executescript("CREATE TABLE t(x); INSERT INTO t VALUES (0)")
+        for db, devices in ((one, 1), (all_of_them, args.devices)):
+            db.execute("SELECT gx_config('memory_limit', ?), gx_config('backend', 'cuda')", (16 << 30,)).fetchall()
+            q(db, "SELECT gx_config('devices', ?)", devices)
+            q(db, "SELECT gx_norm(gx_matmul(gx_ones(512, 512), gx_ones(512, 512)))")  # opens it
+        print(all_of_them.execute("SELECT device, reason FROM gx_devices WHERE backend = 'cuda'").fetchall(), flush=True)
+        for case in BATCHES:
+            try:
+                batch_case(one, all_of_them, writer, args.rounds, *case)
+            except Exception as error:  # pylint: disable=broad-except
+                print(f"{case}: {error}", flush=True)
+        for db in (one, all_of_them):
+            print([row[0] for row in db.execute("SELECT meaning FROM gx_stats WHERE name = 'note'")])
+            db.close()
+        writer.close()
+
+
 def on_device(args):
     try:
         import cupy as cp
@@ -153,7 +214,11 @@ def main():
     parser.add_argument("--device", action="store_true")
     parser.add_argument("--log", type=int, default=26, help="of how many numbers a matrix has on a GPU")
     parser.add_argument("--dir", default="/dev/shm")
+    parser.add_argument("--devices", help="several, by number: 0,1")
     args = parser.parse_args()
+    if args.devices:
+        on_several(args)
+        return
     if args.device:
         on_device(args)
         return

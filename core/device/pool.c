@@ -471,6 +471,22 @@ int gx_pool_kept(const gx_pool *pool)
     return pool->kept.count;
 }
 
+double gx_pool_shares(const gx_pool *pool, const gx_block_key *key)
+{
+    double elements = 0;
+    for (int k = 0; k < pool->kept.count; k++) {
+        gx_block_key part = pool->kept.item[k].key;
+        double m = (double)part.m, n = (double)part.n;
+        bool is_part = part.i0 >= key->i0 && part.i0 + part.m <= key->i0 + key->m &&
+                       part.j0 >= key->j0 && part.j0 + part.n <= key->j0 + key->n;
+        part.i0 = key->i0, part.j0 = key->j0, part.m = key->m, part.n = key->n;
+        elements += is_part && m * n < (double)key->m * (double)key->n && is_same_key(&part, key)
+                        ? m * n
+                        : 0;
+    }
+    return elements;
+}
+
 void *gx_pool_claim(gx_pool *pool, const gx_block_key *key, size_t bytes)
 {
     int k = find_block(pool, key, bytes);

@@ -113,6 +113,9 @@ void *gx_pool_claim(gx_pool *pool, const gx_block_key *key, size_t bytes);
 bool gx_pool_holds(const gx_pool *pool, const gx_block_key *key, size_t bytes);
 int gx_pool_kept(const gx_pool *pool);
 
+/* Elements of the block that are there as smaller ones. */
+double gx_pool_shares(const gx_pool *pool, const gx_block_key *key);
+
 /*
 ** Keep a lent buffer with what it holds for a later call; where there is no place, as give().  Of
 ** NULL nothing is kept.  Blocks of earlier states of its file become idle buffers.

@@ -6,14 +6,16 @@
 ** pieces of a tile are a unit: one thread reads them in turn, because SQLite finds its way to the
 ** middle of a tile from its beginning.  So a call page-locks little memory (which takes 0.3 ms a
 ** MB), and what is read is still in the processor's cache when it goes up.  Several matrices go at
-** once: one after the other would leave most helpers idle.
+** once: one after the other would leave most helpers idle.  Those for several devices go by turns,
+** each device through a ring of its own.
 **
 ** From a stage that nothing has gone up from yet a quarter of a piece goes first: the link has
 ** nothing else to do.  Units are taken panel by panel, and none is sent while its panel has no
 ** memory.  What is to be done when a panel is there the caller does, and what it has to do
 ** meanwhile.
 **
-** Memory: up to GX_UPLOAD_STAGES buffers of PIECE_BYTES, page-locked within pinning_budget.
+** Memory: up to GX_UPLOAD_STAGES buffers of PIECE_BYTES a device, page-locked within
+** pinning_budget.
 */
 #include "load.h"
 
@@ -57,9 +59,9 @@ static gx_code send(gx_upload *u, const gx_load_part *p, const rectangle *r, gx_
     int64_t ld = p->to.mat->rows;
     void *base = p->place == NULL ? p->to.a : p->place(p->arg, r->panel, &ld, err);
     void *to = gx_at(base, dtype, ld, r->i - r->panel * p->panel_rows, r->j);
-    return base == NULL ? err->code
-                        : gx_device_send(u->run, u->accel, as, from, dtype, to, ld, r->m, r->n,
-                                         err);
+    return base == NULL
+               ? err->code
+               : gx_device_send(u->run, u->accel, as, from, dtype, to, ld, r->m, r->n, err);
 }
 
 static gx_code bring_piece(gx_upload *u, const gx_load_part *p, const rectangle *piece,
@@ -69,8 +71,8 @@ static gx_code bring_piece(gx_upload *u, const gx_load_part *p, const rectangle 
     gx_err fault = {0};
     gx_code code = GX_OK;
     int64_t n = s == NULL ? 0 : piece->n, step = s != NULL && s->turn == 0 ? gx_max(1, n / 4) : n;
-    gx_dtype as = s == NULL ? GX_DTYPE_F64
-                            : gx_device_form(u->accel, &s->memory, p->to.mat, p->to.dtype);
+    gx_dtype as =
+        s == NULL ? GX_DTYPE_F64 : gx_device_form(u->accel, &s->memory, p->to.mat, p->to.dtype);
     for (int64_t j = 0; j < n; j += step, step = n - j) {
         rectangle r = *piece;
         void *at = gx_dtype_at(s->memory.data, as, r.m, 0, j);
@@ -112,8 +114,10 @@ gx_code gx_load_unit(gx_upload *u, const gx_load_part *p, int64_t unit, gx_pass_
 // Panels ------------------------------------------------------------------------------------------
 
 typedef struct loading {
-    gx_upload up;
+    gx_upload up[GX_DEVICE_PARTS]; /* of each device; panels go through the first */
+    int rings, culprit;            /* ... that are open; whose failure there was   */
     gx_load_part part[GX_DEVICE_PARTS];
+    int ring[GX_DEVICE_PARTS]; /* of each part */
     int parts;
     int64_t units;                  /* of all parts */
     const gx_device_panels *panels; /* of the only part, or NULL      */
@@ -128,7 +132,7 @@ typedef struct loading {
 /* Under the lock. */
 static bool goes_on(const loading *l)
 {
-    return l->up.fault.code == GX_OK && gx_ok(l->up.run);
+    return l->up->fault.code == GX_OK && gx_ok(l->up->run);
 }
 
 /* Under the lock, let go in between: what can be done with panels that are there. */
@@ -142,9 +146,9 @@ static void use_panels(loading *l, gx_err *fault)
         }
         l->there -= count;
         if (count > 0) {
-            pthread_mutex_unlock(&l->up.lock);
+            pthread_mutex_unlock(&l->up->lock);
             (void)l->panels->ready(l->panels->arg, p, count, fault);
-            pthread_mutex_lock(&l->up.lock);
+            pthread_mutex_lock(&l->up->lock);
         }
     }
     while (l->whole < l->count && l->left[l->whole] < 0) {
@@ -158,22 +162,22 @@ static bool attend(void *arg)
     loading *l = arg;
     const gx_device_panels *panels = l->panels;
     gx_err fault = {0};
-    pthread_mutex_lock(&l->up.lock);
+    pthread_mutex_lock(&l->up->lock);
     bool opens = !l->is_open, uses = l->there > 0 && !l->is_first;
     bool has_work = goes_on(l) && (opens || uses || !l->is_done);
     if (has_work && uses && !opens) {
         use_panels(l, &fault);
         l->is_done = panels->meanwhile == NULL;
     } else if (has_work) {
-        pthread_mutex_unlock(&l->up.lock);
+        pthread_mutex_unlock(&l->up->lock);
         (void)(opens ? panels->open(panels->arg, &fault)
                      : panels->meanwhile(panels->arg, &l->is_done, &fault));
-        pthread_mutex_lock(&l->up.lock);
+        pthread_mutex_lock(&l->up->lock);
         l->is_open = true;
         l->is_first = l->is_first && opens;
     }
     pthread_cond_broadcast(&l->gone);
-    gx_upload_end(&l->up, NULL, &fault);
+    gx_upload_end(l->up, NULL, &fault);
     return has_work;
 }
 
@@ -184,13 +188,13 @@ static void *place_panel(void *arg, int64_t panel, int64_t *ld, gx_err *err)
     const gx_device_panels *panels = l->panels;
     while (goes_on(l) && (!l->is_open || panel >= l->whole + panels->ring)) {
         if (!pthread_equal(pthread_self(), l->caller)) {
-            gx_stream_wait(&l->gone, &l->up.lock);
+            gx_stream_wait(&l->gone, &l->up->lock);
             continue;
         }
-        pthread_mutex_unlock(&l->up.lock); // nobody else reads
+        pthread_mutex_unlock(&l->up->lock); // nobody else reads
         attend(l);
-        gx_run_poll(l->up.run);
-        pthread_mutex_lock(&l->up.lock);
+        gx_run_poll(l->up->run);
+        pthread_mutex_lock(&l->up->lock);
     }
     return goes_on(l) ? panels->place(panels->arg, panel, ld, err) : NULL;
 }
@@ -208,7 +212,7 @@ static gx_code reserve_panels(loading *l, const gx_device_panels *panels, gx_err
     gx_load_part *p = &l->part[0];
     void *memory;
     l->count = gx_ceil_div(p->to.mat->rows, p->panel_rows);
-    GX_TRY(gx_mem_alloc(l->up.run->ctx->mem, (size_t)l->count * sizeof *l->left,
+    GX_TRY(gx_mem_alloc(l->up->run->ctx->mem, (size_t)l->count * sizeof *l->left,
                         "the schedule of blocks", &memory, err));
     l->left = memory;
     for (int64_t k = 0; k < l->count; k++) {
@@ -232,17 +236,62 @@ static gx_code bring_unit(void *arg, int64_t unit, gx_pass_thread *thread, void 
                           gx_err *err)
 {
     loading *l = arg;
-    const gx_load_part *p = l->part;
+    int64_t each = l->part[0].units; // that every part has
+    int k = 0;
     (void)work, (void)part;
-    for (; unit >= p->units; p++) {
-        unit -= p->units;
+    for (int i = 1; i < l->parts; i++) {
+        each = gx_min(each, l->part[i].units);
     }
-    return gx_load_unit(&l->up, p, unit, thread, err);
+    each = l->rings > 1 ? each : 0;
+    if (unit < each * l->parts) { // by turns, for all links to have something to do
+        k = (int)(unit % l->parts);
+        unit /= l->parts;
+    } else {
+        for (unit -= each * l->parts; unit >= l->part[k].units - each; k++) {
+            unit -= l->part[k].units - each;
+        }
+        unit += each;
+    }
+    return gx_load_unit(&l->up[l->ring[k]], &l->part[k], unit, thread, err);
+}
+
+/* A ring for each of the devices, for as many threads as all of them have stages for. */
+static gx_code open_rings(loading *l, size_t bytes, int64_t threads, int64_t pieces,
+                          int64_t *threads_most, gx_err *err)
+{
+    gx_run *run = l->up->run;
+    gx_code code = GX_OK;
+    *threads_most = threads;
+    for (int k = 0; k < l->parts && code == GX_OK; k++) {
+        int r = 0;
+        while (r < l->rings && l->up[r].accel != l->part[k].to.accel) {
+            r++;
+        }
+        l->ring[k] = r;
+        if (r == l->rings) {
+            l->up[l->rings++] = (gx_upload){.run = run, .accel = l->part[k].to.accel};
+            code = gx_upload_open(&l->up[r], bytes, threads, pieces, err);
+            l->culprit = r;
+            *threads_most = gx_min(*threads_most, gx_upload_threads(&l->up[r]));
+        }
+    }
+    return code;
+}
+
+static gx_code close_rings(loading *l, gx_code code, gx_err *err)
+{
+    for (int r = 0; r < l->rings; r++) {
+        bool was_well = code == GX_OK;
+        code = gx_upload_close(&l->up[r], true, code, err); // kernels go on with what has come
+        l->culprit = was_well && code != GX_OK ? r : l->culprit;
+    }
+    return code;
 }
 
 static gx_code load(loading *l, gx_err *err)
 {
-    const int64_t *setting = l->up.run->ctx->config.number;
+    gx_run *run = l->up->run;
+    const int64_t *setting = run->ctx->config.number;
     const gx_mat *sources[GX_DEVICE_PARTS];
     int64_t threads = gx_max(setting[GX_SET_THREADS], setting[GX_SET_READERS]), pieces = 0;
     gx_pass pass = {.sources = sources,
@@ -264,42 +313,45 @@ static gx_code load(loading *l, gx_err *err)
         threads = gx_min(threads, gx_max(ENOUGH, setting[GX_SET_THREADS] - OWN));
     }
     pthread_cond_init(&l->gone, NULL);
-    gx_code code = gx_upload_open(&l->up, bytes, threads, pieces, err);
-    pass.threads = gx_upload_threads(&l->up);
+    gx_code code = open_rings(l, bytes, threads, pieces, &pass.threads, err);
     if (code == GX_OK) {
-        gx_pass_run(l->up.run, &pass);
+        gx_pass_run(run, &pass);
         while (l->there > 0 && attend(l)) {
         }
     }
-    code = gx_upload_close(&l->up, true, code, err); // kernels that work on what has come go on
-    gx_mem_free(l->up.run->ctx->mem, l->left);
+    code = close_rings(l, code, err);
+    gx_mem_free(run->ctx->mem, l->left);
     pthread_cond_destroy(&l->gone);
     return code;
 }
 
-gx_code gx_device_load_all(gx_run *run, gx_accel *accel, const gx_device_part *parts, int count,
+gx_code gx_device_load_all(gx_run *run, const gx_device_part *parts, int count, gx_accel **culprit,
                            gx_err *err)
 {
-    loading l = {.up = {.run = run, .accel = accel}};
+    loading l = {.up = {{.run = run}}};
     assert(count > 0 && count <= GX_DEVICE_PARTS);
     for (; l.parts < count; l.parts++) {
         gx_load_cut(&l.part[l.parts], &parts[l.parts], 0);
     }
-    return load(&l, err);
+    gx_code code = load(&l, err);
+    *culprit = code == GX_OK ? NULL : l.up[l.culprit].accel;
+    return code;
 }
 
 gx_code gx_device_load(gx_run *run, gx_accel *accel, const gx_mat *mat, int64_t cols,
                        gx_number dtype, bool is_lower, void *a, gx_err *err)
 {
     gx_device_part one = {.mat = mat, .cols = cols, .dtype = dtype, .is_lower = is_lower, .a = a};
-    return gx_device_load_all(run, accel, &one, 1, err);
+    gx_accel *culprit;
+    one.accel = accel;
+    return gx_device_load_all(run, &one, 1, &culprit, err);
 }
 
 gx_code gx_device_load_panels(gx_run *run, gx_accel *accel, const gx_mat *mat, gx_number dtype,
                               const gx_device_panels *panels, gx_err *err)
 {
-    loading l = {.up = {.run = run, .accel = accel}, .parts = 1};
-    const gx_device_part to = {.mat = mat, .cols = mat->cols, .dtype = dtype};
+    loading l = {.up = {{.run = run}}, .parts = 1};
+    const gx_device_part to = {.accel = accel, .mat = mat, .cols = mat->cols, .dtype = dtype};
     gx_err refusal = {0};
     gx_load_cut(&l.part[0], &to, panels->rows);
     return reserve_panels(&l, panels, &refusal) == GX_OK ? load(&l, err)

@@ -18,9 +18,10 @@
 gx_code gx_device_load(gx_run *run, gx_accel *accel, const gx_mat *mat, int64_t cols,
                        gx_number dtype, bool is_lower, void *a, gx_err *err);
 
-/* The same of several matrices at once. */
+/* The same of several matrices at once, each to a device. */
 enum { GX_DEVICE_PARTS = 12 }; /* as many as a fused program has inputs */
 typedef struct gx_device_part {
+    gx_accel *accel;
     const gx_mat *mat;
     int64_t cols;
     gx_number dtype;
@@ -28,8 +29,9 @@ typedef struct gx_device_part {
     void *a;
 } gx_device_part;
 
-gx_code gx_device_load_all(gx_run *run, gx_accel *accel, const gx_device_part *parts, int count,
-                           gx_err *err);
+/* *culprit: the device of *err's failure. */
+gx_code gx_device_load_all(gx_run *run, const gx_device_part *parts, int count,
+                           gx_accel **culprit, gx_err *err);
 
 /*
 ** The same of all of mat, a panel of rows after the other, so that what is there can be worked on

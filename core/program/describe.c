@@ -7,6 +7,7 @@
 #include "ops.h"
 #include "prepared.h"
 #include "program.h"
+#include "shares.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -184,7 +185,9 @@ void gx_program_steps(gx_run *run, const gx_program *program,
                       bool (*fn)(void *arg, const gx_program_step *step), void *arg)
 {
     gx_exec x = {.run = run, .g = program->graph, .lane = {{.call = {.run = run}}}};
+    gx_shares_find(&x);
     gx_on_device_choose(&x);
     telling t = {.g = program->graph, .fn = fn, .arg = arg, .x = &x, .goes_on = true};
     tell_block(&t, 0);
+    gx_shares_end(&x);
 }

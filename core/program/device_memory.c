@@ -85,7 +85,15 @@ bool gx_device_val_make(gx_exec *x, gx_val *val)
 gx_block_key gx_device_key_of(gx_exec *x, const gx_mat *mat, gx_number dtype)
 {
     bool is_same = mat != NULL && mat->number == dtype;
-    return gx_devcall_key(x->run, is_same ? mat : NULL, 0, is_same ? mat->rows : 0, dtype);
+    bool is_share = is_same && mat->kind == GX_MAT_VIEW && mat->trans == GX_NO_TRANS;
+    const gx_mat *base = !is_same ? NULL : is_share ? mat->base : mat;
+    gx_block_key key = gx_devcall_key(x->run, base, 0, is_same ? mat->rows : 0, dtype);
+    if (is_share && key.file != 0) {
+        key.i0 = mat->row0;
+        key.j0 = mat->col0;
+        key.n = mat->cols;
+    }
+    return key;
 }
 
 /* The buffer of small copies is there. */
@@ -171,8 +179,8 @@ static bool is_here(const gx_exec *x, const gx_val *val)
 
 bool gx_device_val_is_away(const gx_exec *x, const gx_val *val)
 {
-    return val->device != NULL && !is_here(x, val) && val->data == NULL && val->mat == NULL &&
-           val->sink == NULL;
+    bool is_elsewhere = val->device == NULL || !is_here(x, val);
+    return gx_val_is_there(val) && is_elsewhere && val->mat == NULL && val->sink == NULL;
 }
 
 const void *gx_device_val_send(gx_exec *x, gx_val *val)
@@ -204,31 +212,42 @@ const void *gx_device_val_send(gx_exec *x, gx_val *val)
 static bool is_to_be_read(const gx_val *val)
 {
     return val->device == NULL && val->data == NULL && val->sink == NULL && val->mat != NULL &&
-           gx_mat_is_tiled(val->mat) && bytes_of(&val->type) > 0;
+           gx_mat_is_tiled(val->mat->kind == GX_MAT_VIEW ? val->mat->base : val->mat) &&
+           bytes_of(&val->type) > 0;
 }
 
-bool gx_device_vals_send(gx_exec *x, gx_val *const *vals, int count)
+bool gx_device_vals_send(gx_exec *x, gx_val *const *vals, int count, bool is_dealt)
 {
+    gx_lane *now = x->on;
+    gx_accel *culprit = NULL;
     gx_device_part part[GX_DEVICE_PARTS];
     gx_val *sent[GX_DEVICE_PARTS];
     int parts = 0;
     gx_err err = {.code = GX_OK};
     for (int k = 0; k < count && parts < GX_DEVICE_PARTS && gx_ok(x->run); k++) {
         gx_val *val = vals[k];
+        x->on = is_dealt ? &x->lane[k] : now;
         if (is_to_be_read(val) && !claim(x, val) && gx_device_val_make(x, val)) {
             sent[parts] = val;
-            part[parts++] = (gx_device_part){.mat = val->mat,
+            part[parts++] = (gx_device_part){.accel = x->on->call.accel,
+                                             .mat = val->mat,
                                              .cols = val->type.cols,
                                              .dtype = val->type.dtype,
                                              .a = val->device};
         }
     }
-    if (parts == 0 || !gx_device_wait(x)) {
+    x->on = now;
+    if (parts == 0 || !(is_dealt ? gx_device_wait_all(x) : gx_device_wait(x))) {
         return gx_ok(x->run);
     }
     x->transfers += parts;
-    if (gx_device_load_all(x->run, x->on->call.accel, part, parts, &err) != GX_OK) {
-        return gx_device_lost(x, &err);
+    if (gx_device_load_all(x->run, part, parts, &culprit, &err) != GX_OK) {
+        for (int k = 0; k < x->lanes; k++) {
+            x->on = x->lane[k].call.accel == culprit ? &x->lane[k] : x->on;
+        }
+        gx_device_lost(x, &err);
+        x->on = now;
+        return false;
     }
     for (int k = 0; k < parts && gx_ok(x->run); k++) {
         name(x, sent[k]);
@@ -287,9 +306,14 @@ bool gx_device_val_fetch(gx_exec *x, const gx_val *val, void *data, int64_t ld)
 {
     gx_lane *now = x->on;
     x->on = &x->lane[val->lane];
-    bool is_there = fetch(x, val, data, ld);
+    bool is_good = val->device == NULL || fetch(x, val, data, ld);
+    for (int k = 0; val->device == NULL && k < val->holds && is_good; k++) {
+        const gx_val *share = val->held[k];
+        x->on = &x->lane[share->lane];
+        is_good = fetch(x, share, gx_at(data, val->type.dtype, ld, share->i0, share->j0), ld);
+    }
     x->on = now;
-    return is_there;
+    return is_good;
 }
 
 void gx_device_val_give(gx_exec *x, gx_val *val)

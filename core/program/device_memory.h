@@ -14,13 +14,14 @@
 /* The device's failure; false. */
 bool gx_device_lost(gx_exec *x, const gx_err *err);
 
-/* What the copy of a stored operand is known by in later calls; file 0: it cannot be kept. */
+/* What the copy of a stored operand, or of a rectangle of one, is known by in later calls; file 0:
+   it cannot be kept. */
 gx_block_key gx_device_key_of(gx_exec *x, const gx_mat *mat, gx_number dtype);
 
 /* A buffer for val, uninitialised; false: lost. */
 bool gx_device_val_make(gx_exec *x, gx_val *val);
 
-/* Is val in another device's memory alone?  Then the host has to fetch it before it is sent. */
+/* Is val in other devices' memory alone?  Then the host has to fetch it before it is sent. */
 bool gx_device_val_is_away(const gx_exec *x, const gx_val *val);
 
 /* A copy of val's elements, where there is none yet; NULL: lost, or the run has failed. */
@@ -28,11 +29,12 @@ const void *gx_device_val_send(gx_exec *x, gx_val *val);
 
 /*
 ** Copies of those of the count values that are in the database alone, read at once; the others wait
-** for gx_device_val_send.  false: lost, or the run has failed.
+** for gx_device_val_send.  is_dealt: each is for the lane of its number.  false: lost, or the run
+** has failed.
 */
-bool gx_device_vals_send(gx_exec *x, gx_val *const *vals, int count);
+bool gx_device_vals_send(gx_exec *x, gx_val *const *vals, int count, bool is_dealt);
 
-/* The copy's elements into memory. */
+/* The copy's elements, or those of all shares, into memory. */
 bool gx_device_val_fetch(gx_exec *x, const gx_val *val, void *data, int64_t ld);
 
 /* The copy is gone, or kept for later calls; none is a no-op. */

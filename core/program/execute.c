@@ -10,6 +10,7 @@
 #include "lanes.h"
 #include "on_device.h"
 #include "replay.h"
+#include "shares.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -242,10 +243,8 @@ static void run_on_host(gx_exec *x, const gx_node *node)
     }
 }
 
-static void run_node(gx_exec *x, gx_ref ref)
+static void run_whole(gx_exec *x, gx_ref ref, const gx_node *node)
 {
-    const gx_node *node = &x->g->node[ref];
-    x->steps++;
     switch (node->op->id) {
     case GX_OP_PARAM:
     case GX_OP_PART:
@@ -266,6 +265,15 @@ static void run_node(gx_exec *x, gx_ref ref)
             run_on_host(x, node);
         }
         gx_temps_free(x);
+    }
+}
+
+static void run_node(gx_exec *x, gx_ref ref)
+{
+    const gx_node *node = &x->g->node[ref];
+    x->steps++;
+    if (!gx_shares_run(x, ref)) {
+        run_whole(x, ref, node);
     }
     if (!gx_ok(x->run)) {
         explain(x, node);
@@ -322,10 +330,12 @@ gx_code gx_exec_begin(gx_exec *x, gx_run *run, const gx_graph *g, gx_mat *operan
         return run->err.code;
     }
     if (may_leave) {
+        gx_shares_find(x);
         gx_on_device_choose(x);
         gx_lanes_choose(x);
+        gx_shares_choose(x);
     }
-    if (x->lanes > 1) {
+    if (x->order != NULL) {
         run_lanes(x);
     } else {
         run_block(x, 0);
@@ -343,6 +353,7 @@ void gx_exec_end(gx_exec *x)
     }
     gx_mem_free(x->run->ctx->mem, x->val);
     gx_mem_free(x->run->ctx->mem, x->order);
+    gx_shares_end(x);
     x->val = NULL;
     x->order = NULL;
     gx_mem_free(x->run->ctx->mem, x->work);

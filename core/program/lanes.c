@@ -53,7 +53,7 @@ static bool is_large(const gx_type *t)
 
 bool gx_lanes_may_drop(const gx_exec *x, const gx_node *node, gx_ref value)
 {
-    return x->lanes == 1 || node->block != 0 || is_large(&x->g->node[value].type);
+    return x->order == NULL || node->block != 0 || is_large(&x->g->node[value].type);
 }
 
 // Parts -------------------------------------------------------------------------------------------
@@ -187,34 +187,44 @@ static double deal(finder *f, const gx_fleet *fleet, double rest_s)
     return longest;
 }
 
+bool gx_lanes_gather(gx_exec *x, double alone_s, gx_fleet *fleet, bool *is_listed)
+{
+    gx_devcall *first = &x->lane[0].call;
+    gx_fleet_single(fleet, first->accel, first->limit);
+    bool is_several = gx_place_gather(x->run, fleet, alone_s, false, is_listed);
+    gx_fleet_avoid(fleet, x->avoided);
+    first->accel = fleet->count == 0 ? NULL : fleet->accel[0];
+    first->limit = fleet->count == 0 ? 0 : fleet->bytes[0];
+    return is_several && fleet->count > 1;
+}
+
+void gx_lanes_open(gx_exec *x, const gx_fleet *fleet)
+{
+    x->lanes = fleet->count;
+    for (int k = 1; k < fleet->count; k++) {
+        x->lane[k].call =
+            (gx_devcall){.run = x->run, .accel = fleet->accel[k], .limit = fleet->bytes[k]};
+        gx_pool_begin(fleet->accel[k]->pool);
+    }
+}
+
 /* The devices beside the first; false: no parts for them, or not worth it. */
 static bool find_devices(finder *f, double all_s)
 {
-    gx_exec *x = f->x;
     gx_fleet fleet;
     bool is_listed = false;
     double rest_s = all_s;
     for (int p = 1; p <= f->parts; p++) {
         rest_s -= f->seconds[p];
     }
-    gx_fleet_single(&fleet, x->lane[0].call.accel, x->lane[0].call.limit);
-    bool is_several = gx_place_gather(x->run, &fleet, all_s, false, &is_listed);
-    gx_fleet_avoid(&fleet, x->avoided);
-    x->lane[0].call.accel = fleet.count == 0 ? NULL : fleet.accel[0];
-    x->lane[0].call.limit = fleet.count == 0 ? 0 : fleet.bytes[0];
-    if (!is_several || fleet.count < 2 || f->parts < 2) {
+    if (!gx_lanes_gather(f->x, all_s, &fleet, &is_listed) || f->parts < 2) {
         return false;
     }
     double spread_s = deal(f, &fleet, rest_s > 0 ? rest_s : 0);
     if (!is_listed && spread_s + LEAST_S > all_s) {
         return false;
     }
-    x->lanes = fleet.count;
-    for (int k = 1; k < fleet.count; k++) {
-        x->lane[k].call =
-            (gx_devcall){.run = x->run, .accel = fleet.accel[k], .limit = fleet.bytes[k]};
-        gx_pool_begin(fleet.accel[k]->pool);
-    }
+    gx_lanes_open(f->x, &fleet);
     return true;
 }
 

@@ -4,6 +4,7 @@
 #ifndef GX_LANES_H
 #define GX_LANES_H
 
+#include "../device/fleet.h"
 #include "values.h"
 
 /*
@@ -11,6 +12,13 @@
 ** allowed and there are parts for them; else nothing changes.
 */
 void gx_lanes_choose(gx_exec *x);
+
+/*
+** The devices that may share what takes the lane's alone so many seconds; the first lane's becomes
+** the first of them.  false: none beside it.  And lanes for all of them.
+*/
+bool gx_lanes_gather(gx_exec *x, double alone_s, gx_fleet *fleet, bool *is_listed);
+void gx_lanes_open(gx_exec *x, const gx_fleet *fleet);
 
 /* May the value go after the node that uses it last, in the order of the text? */
 bool gx_lanes_may_drop(const gx_exec *x, const gx_node *node, gx_ref value);

@@ -36,7 +36,7 @@ static gx_block_key key_of(gx_exec *x, const gx_node *node)
     return gx_device_key_of(x, mat, node->type.dtype);
 }
 
-/* Is the operand on an open device from an earlier call? */
+/* Is the operand on an open device from an earlier call, or on several in shares? */
 static bool is_held(gx_exec *x, const gx_node *node)
 {
     size_t bytes = 0;
@@ -44,10 +44,13 @@ static bool is_held(gx_exec *x, const gx_node *node)
     const gx_accel *open = gx_accel_opened(x->run->ctx);
     gx_block_key key = open == NULL ? (gx_block_key){.file = 0} : key_of(x, node);
     gx_matrix_bytes(node->type.rows, node->type.cols, node->type.dtype, &bytes);
+    double shares = 0;
     for (; key.file != 0 && open != NULL; open = open->next) {
         is_found = is_found || gx_pool_holds(open->pool, &key, bytes);
+        shares += gx_pool_shares(open->pool, &key);
     }
-    return is_found;
+    bool is_dealt = x->shares.has != NULL && x->shares.has[node - x->g->node];
+    return is_found || (is_dealt && shares >= elements_of(&node->type) && shares > 0);
 }
 
 /* is_later: as it will be when the device has every operand that it keeps. */
@@ -265,13 +268,14 @@ static bool inputs(gx_exec *x, const gx_node *node)
     for (int k = 0; k < count; k++) {
         vals[k] = x->val[gx_input(x->g, node, k)];
     }
-    return gx_device_vals_send(x, vals, count);
+    return gx_device_vals_send(x, vals, count, false);
 }
 
 /* A buffer for the result, which becomes it. */
 static void *result(gx_exec *x, const gx_node *node)
 {
-    gx_val *val = gx_val_of(x, &node->type);
+    const gx_type type = gx_type_now(x, node);
+    gx_val *val = gx_val_of(x, &type);
     if (val == NULL) {
         return NULL;
     }
@@ -347,7 +351,7 @@ static void *overwritten(gx_exec *x, const gx_node *node)
         if (val->device != NULL && val->owned == NULL && val->data == NULL &&
             gx_may_overwrite(x, node, k)) {
             val->refs++;
-            val->type = node->type;
+            val->type = gx_type_now(x, node);
             gx_val_put(x, gx_result_ref(x, node, 0), val);
             return val->device;
         }
@@ -374,12 +378,12 @@ static void fused(gx_exec *x, const gx_node *node)
     const gx_fused *f = node->fused;
     const gx_fused_result *o = &f->output[0];
     bool is_fold = o->fold != GX_FOLD_NONE;
-    int64_t m = is_fold ? node->whole[0] : node->type.rows;
-    int64_t n = is_fold ? node->whole[1] : node->type.cols;
+    const gx_type type = gx_type_now(x, node);
+    int64_t m = is_fold ? node->whole[0] : type.rows, n = is_fold ? node->whole[1] : type.cols;
     gx_fused_place in[GX_FUSED_INPUTS], out = {.data = NULL};
     double *fold = NULL;
     for (int k = 0; k < node->count && gx_ok(x->run); k++) {
-        const gx_type *from = &gx_input_node(x->g, node, k)->type;
+        const gx_type *from = &x->val[gx_input(x->g, node, k)]->type;
         in[k] = (gx_fused_place){.data = (void *)(uintptr_t)input(x, node, k, f->dtype),
                                  .row = from->rows == 1 ? 0 : 1,
                                  .col = from->cols == 1 ? 0 : gx_max(1, from->rows)};
@@ -479,7 +483,7 @@ static gx_kernel_id kernel_of(const gx_graph *g, const gx_node *node, gx_number 
 /* One kernel that reads one input at most: copied, turned, converted; or filled, drawn. */
 static void made(gx_exec *x, const gx_node *node)
 {
-    const gx_type *type = &node->type;
+    const gx_type now = gx_type_now(x, node), *type = &now;
     gx_err err = {.code = GX_OK};
     gx_random random;
     gx_number dtype;
@@ -494,15 +498,17 @@ static void made(gx_exec *x, const gx_node *node)
         gx_run_fail(x->run, &err);
         args.random = &random;
     } else {
-        const gx_type *from = &gx_input_node(x->g, node, 0)->type;
+        const gx_val *of = x->val[gx_input(x->g, node, 0)]; // or a share of it
+        const gx_type *from = &of->type;
         args.from = gx_dtype_of(from->dtype);
         args.lda = gx_max(1, from->rows);
         args.a = input(x, node, 0, from->dtype);
         args.transa = kernel != GX_TRANSPOSE          ? GX_NO_TRANS
                       : node->op->id == GX_OP_ADJOINT ? GX_CONJ_TRANS
                                                       : GX_TRANS;
-        if (kernel == GX_COPY && args.a != NULL) { // a slice without steps
-            args.a = gx_at(args.a, from->dtype, args.lda, node->whole[0], node->whole[3]);
+        if (kernel == GX_COPY && args.a != NULL) {              // a slice without steps
+            args.a = gx_at(args.a, from->dtype, args.lda, node->whole[0] - of->i0,
+                           node->whole[3] - of->j0);
         }
     }
     args.c = gx_ok(x->run) ? result(x, node) : NULL;
@@ -629,7 +635,8 @@ static bool make_real(gx_exec *x, int64_t n, const lines *half)
 */
 static void transformed(gx_exec *x, const gx_node *node)
 {
-    const gx_type *type = &node->type, *from = &gx_input_node(x->g, node, 0)->type;
+    const gx_type now = gx_type_now(x, node), given = x->val[gx_input(x->g, node, 0)]->type;
+    const gx_type *type = &now, *from = &given;
     const gx_fft_args f = gx_fft_args_of(node);
     bool gives_real = f.kind == GX_FFT_REAL_INVERSE, is_rows = f.axis == 1;
     lines in = {.is_rows = is_rows, .length = gives_real ? f.n / 2 + 1 : f.n};
@@ -714,7 +721,7 @@ bool gx_on_device_repeats(const gx_exec *x, const gx_node *node)
 /* Is there enough to do, or is what it needs there already? */
 static bool is_worth_it(const gx_exec *x, const gx_node *node)
 {
-    bool is_there = elements_of(&node->type) >= GX_ON_DEVICE_LEAST;
+    bool is_there = x->shares.is_one || elements_of(&node->type) >= GX_ON_DEVICE_LEAST;
     for (int k = 0; k < node->count; k++) {
         const gx_val *val = x->val[gx_input(x->g, node, k)];
         is_there |= elements_of(&val->type) >= GX_ON_DEVICE_LEAST ||

@@ -256,7 +256,7 @@ static void write_value(gx_exec *x, gx_ref ref, gx_sink *sink)
     if (!gx_ok(x->run) || val->is_delivered) {
         return;
     }
-    if (val->data == NULL && val->device != NULL && gx_val_data(x, val) == NULL) {
+    if (gx_val_is_there(val) && gx_val_data(x, val) == NULL) {
         return;
     }
     if (val->data != NULL) {
@@ -303,7 +303,7 @@ static void put_result(gx_exec *x, const gx_graph *g, const gx_program_how *how,
     if (!val->is_delivered) {
         gx_sink_begin(run, NULL, t->rows, t->cols, t->dtype, 0, 0, 0, &result->sink);
     }
-    if (gx_ok(run) && val->device != NULL && val->data == NULL) { // straight to its place
+    if (gx_ok(run) && gx_val_is_there(val)) { // straight to its place
         gx_device_val_fetch(x, val, result->sink.value.data, gx_max(1, t->rows));
     } else {
         write_value(x, g->result, &result->sink);
@@ -352,9 +352,9 @@ static bool run_once(gx_run *run, const gx_graph *g, gx_mat *operand, gx_sink *s
     x.value = &result->sink;
     gx_exec_begin(&x, run, g, operand, how->rounds_most, next->may_leave);
     for (int k = 0; k < g->outputs && gx_ok(run); k++) { // all there, before one is written
-        gx_ref ref = g->output[k].node;
-        if (x.val[ref]->device != NULL && x.val[ref]->data == NULL) {
-            gx_val_data(&x, x.val[ref]);
+        gx_val *val = x.val[g->output[k].node];
+        if (gx_val_is_there(val)) {
+            gx_val_data(&x, val);
         }
     }
     if (gx_ok(run) && how->name != NULL) {

@@ -31,6 +31,8 @@ gx_val *gx_val_of(gx_exec *x, const gx_type *type)
     val->data = val->owned = NULL;
     val->sink = NULL;
     val->mat = val->source = NULL;
+    val->holds = 0;
+    val->i0 = val->j0 = 0;
     val->device = NULL;
     val->lane = 0;
     val->key.file = 0;
@@ -50,7 +52,7 @@ void gx_val_release(gx_exec *x, gx_val *val)
         gx_mem_free(mem, val->sink);
     }
     gx_mem_free(mem, val->owned);
-    for (int k = 0; val->source != NULL && k < val->holds; k++) {
+    for (int k = 0; k < val->holds; k++) {
         gx_val_release(x, val->held[k]);
     }
     gx_mem_free(mem, val->source);
@@ -100,7 +102,7 @@ bool gx_is_deterministic(const gx_exec *x)
 
 const gx_mat *gx_val_mat(gx_exec *x, gx_val *val, const char *label, gx_mat *space)
 {
-    if (val->data == NULL && val->device != NULL && val->mat == NULL) {
+    if (gx_val_is_there(val) && val->mat == NULL) {
         gx_val_data(x, val); // a driver on the host, or one that sends it there again
     }
     if (val->mat != NULL && gx_is_deterministic(x)) {
@@ -126,7 +128,7 @@ const void *gx_val_data(gx_exec *x, gx_val *val)
         return NULL;
     }
     assert(!gx_is_sparse(&val->type)); // nothing becomes dense that was not asked for
-    if (val->data == NULL && val->device != NULL) {
+    if (gx_val_is_there(val)) {
         if (give_memory(x, val)) {
             gx_device_val_fetch(x, val, val->data, gx_max(1, val->type.rows));
         }
@@ -149,6 +151,17 @@ gx_ref gx_result_ref(const gx_exec *x, const gx_node *node, int k)
 {
     const gx_graph *g = x->g;
     return node->parts != 0 ? g->pool[node->parts + k] : (gx_ref)(node - g->node);
+}
+
+gx_type gx_type_now(const gx_exec *x, const gx_node *node)
+{
+    const gx_shares *s = &x->shares;
+    gx_type type = node->type;
+    if (s->is_one) {
+        const int64_t *first = &s->first[x->on - x->lane];
+        *(s->axis == 0 ? &type.cols : &type.rows) = first[1] - first[0];
+    }
+    return type;
 }
 
 bool gx_wants(const gx_exec *x, const gx_node *node, int k)
@@ -384,8 +397,9 @@ bool gx_may_overwrite(const gx_exec *x, const gx_node *node, int k)
 {
     gx_ref ref = gx_input(x->g, node, k);
     const gx_val *val = x->val[ref];
-    if (val->refs != 1 || val->mat != NULL || val->type.rows != node->type.rows ||
-        val->type.cols != node->type.cols || val->type.dtype != node->type.dtype) {
+    const gx_type type = gx_type_now(x, node);
+    if (val->refs != 1 || val->mat != NULL || val->type.rows != type.rows ||
+        val->type.cols != type.cols || val->type.dtype != type.dtype) {
         return false;
     }
     for (gx_ref dead = node->first_dead; dead != GX_NO_NODE; dead = x->g->node[dead].next_dead) {

@@ -4,6 +4,7 @@
 ** A value is counted by those that refer to it: its node, and loops that hand it on.  It is in
 ** memory (column-major, leading dimension max(rows, 1)), or a source: a stored operand, or what a
 ** driver has spilled.  A lowering reads its inputs as memory or as sources, and puts its results.
+** What several devices have (shares.h) is a value that holds their shares, each a value of its own.
 ** All are sticky: in a run that has failed they give NULL.
 */
 #ifndef GX_VALUES_H
@@ -27,8 +28,9 @@ typedef struct gx_val {
     gx_sink *sink;     /* what a driver wrote it to; owned                           */
     const gx_mat *mat; /* an operand's source; borrowed, but for ...                 */
     gx_mat *source;    /* ... blocks and views of other values (views.h); owned      */
-    struct gx_val **held; /* source: these, counted, in its memory; so many             */
+    struct gx_val **held; /* what the source reads, in its memory, or the lanes' shares; counted */
     int holds;
+    int64_t i0, j0;    /* a share: where it begins                                   */
     void *device;      /* a copy in the device's memory, packed; NULL: none           */
     size_t device_bytes;
     int lane;                 /* whose memory that is                                          */
@@ -39,6 +41,16 @@ typedef struct gx_val {
     struct gx_val *next;
     _Alignas(16) char small[GX_SMALL_BYTES]; /* the elements of a small matrix       */
 } gx_val;
+
+/* Columns or rows of a program's matrices that are dealt to its lanes (shares.h). */
+typedef struct gx_shares {
+    bool *has; /* by node: it is one of those matrices, if any is dealt; NULL: none        */
+    int axis;  /* 0: columns are dealt, 1: rows                                            */
+    int64_t lines;
+    int64_t first[GX_DEVICES_MOST + 1]; /* of each lane's; then `lines`                    */
+    bool is_dealt;                      /* ... to all lanes                                */
+    bool is_one;                        /* a node is being run for the share of x->on alone */
+} gx_shares;
 
 /* A device that the program runs on. */
 typedef struct gx_lane {
@@ -70,8 +82,9 @@ typedef struct gx_exec {
     gx_lane lane[GX_DEVICES_MOST];
     gx_lane *on; /* the one that nodes run on now                                        */
     int lanes;
-    int32_t *order;   /* lanes > 1: the program's own nodes as they are run (lanes.h) ...  */
+    int32_t *order;   /* by parts: the program's own nodes as they are run (lanes.h) ...   */
     int *lane_of;     /* ... and the lane of each                                          */
+    gx_shares shares; /* by lines                                                          */
     gx_err fault;     /* of a device: the program is to be run again, without it           */
     int culprit;      /* its lane                                                          */
     uint64_t avoided; /* devices that had no room for it: bits by ordinal               */
@@ -148,6 +161,14 @@ void gx_val_put(gx_exec *x, gx_ref ref, gx_val *val); /* takes over one referenc
 const void *gx_val_data(gx_exec *x, gx_val *val);     /* loads it; NULL: failed */
 const gx_mat *gx_val_mat(gx_exec *x, gx_val *val, const char *label, gx_mat *space);
 gx_ref gx_result_ref(const gx_exec *x, const gx_node *node, int k);
+/* What the node is to make now: its result, or the share of the lane. */
+gx_type gx_type_now(const gx_exec *x, const gx_node *node);
+/* Is it in the memory of devices, in one's or in shares, and in no other? */
+static inline bool gx_val_is_there(const gx_val *val)
+{
+    bool is_shared = val->holds > 0 && val->mat == NULL;
+    return val->data == NULL && (val->device != NULL || is_shared);
+}
 /* Does this node use input k last, in the program's own memory of the result's shape? */
 bool gx_may_overwrite(const gx_exec *x, const gx_node *node, int k);
 void gx_temps_free(gx_exec *x);

@@ -285,6 +285,29 @@ static void test_past(void **state)
     assert_true(gx_pool_holds(f->pool, &key, bytes));
 }
 
+/* Columns 0 to 2 and 5 to 9 of 10, beside others that are not of the matrix, and all of it. */
+static void test_shares(void **state)
+{
+    fixture *f = *state;
+    const int64_t first[] = {0, 5, 3, 0}, cols[] = {3, 5, 8, 10};
+    gx_block_key whole = key_of(1), key;
+    whole.m = 7;
+    whole.n = 10;
+    for (int k = 0; k < 4; k++) {
+        key = whole;
+        key.j0 = first[k];
+        key.n = cols[k];
+        gx_pool_keep(f->pool, &key, take(f, 4 * KIB, PLENTY), 4 * KIB);
+    }
+    key = whole;
+    key.id = 2;
+    key.n = 2;
+    gx_pool_keep(f->pool, &key, take(f, 4 * KIB, PLENTY), 4 * KIB);
+    assert_true(gx_pool_shares(f->pool, &whole) == 7 * (3 + 5));
+    whole.generation++;
+    assert_true(gx_pool_shares(f->pool, &whole) == 0);
+}
+
 static void test_aged(void **state)
 {
     fixture *f = *state;
@@ -384,6 +407,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_staging, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_past, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_shares, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_aged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pinned_goes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tally, set_up, tear_down),
