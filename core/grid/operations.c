@@ -287,7 +287,6 @@ static gx_code put_unit(void *arg, int64_t unit, void *part, gx_err *err)
 
 static void run_pass(scan *s, gx_sink *C)
 {
-    const double FLOPS = 60; // of a cell, by the time it takes
     gx_run *run = s->run;
     room r;
     double cells = (double)s->call->in[0]->rows * (double)s->cols;
@@ -297,7 +296,7 @@ static void run_pass(scan *s, gx_sink *C)
                     .source_count = 2,
                     .units = s->units.count,
                     .bytes = cells * (double)gx_number_bytes(s->call->in[0]->number),
-                    .flops = FLOPS * cells,
+                    .flops = GX_GRID_FLOPS * cells,
                     .work_bytes = lay_out(s, NULL, &r),
                     .part_bytes = is_direct ? 0 : part,
                     .work = work_on_unit,

@@ -11,11 +11,18 @@
 
 #include "../base/fused.h"
 #include "lower.h"
+#include "on_device_grid.h"
 
 #include <math.h>
 
 /* Rounds assumed of a loop whose count is not known. */
 static const double ROUNDS_GUESSED = 10;
+
+/*
+** Of an operation on grids: what a pass of the host takes beside its cells; the device, and for each
+** cell of a grid, of which a block of threads has some at a time (measured on an H200).
+*/
+static const double HOST_GRIDS_S = 3e-5, GRID_S = 8e-6, CELL_S = 1e-8;
 
 static double elements_of(const gx_type *t)
 {
@@ -59,6 +66,13 @@ static void add_pass(const gx_graph *g, const gx_node *node, double times, const
     e->device_s += times * gx_profile_device_pass(r->device, bytes, flops);
 }
 
+/* What the device has not got: copies of the first operand and the result, and the host's time. */
+static double elsewhere_s(const gx_type *from, const gx_type *to, const gx_rates *r)
+{
+    return bytes_of(from) / r->device->download_bytes_per_s +
+           bytes_of(to) / r->device->upload_bytes_per_s;
+}
+
 static void add_transform(const gx_graph *g, const gx_node *node, double times, const gx_rates *r,
                           gx_estimate *e)
 {
@@ -74,8 +88,21 @@ static void add_transform(const gx_graph *g, const gx_node *node, double times, 
     bool is_there = r->has_transforms && f.kind <= GX_FFT_REAL_INVERSE;
     e->host_s += times * host_s;
     e->device_s += times * (is_there ? gx_profile_device_kernel(r->device, GX_FFT, to->dtype, &args)
-                                     : host_s + bytes_of(from) / r->device->download_bytes_per_s +
-                                           bytes_of(to) / r->device->upload_bytes_per_s);
+                                     : host_s + elsewhere_s(from, to, r));
+}
+
+/* On the device grids are worked on side by side: one of them takes as long as many do. */
+static void add_grids(const gx_graph *g, const gx_node *node, double times, const gx_rates *r,
+                      gx_estimate *e)
+{
+    const gx_type *to = &node->type, *from = &gx_input_node(g, node, 0)->type;
+    double bytes = bytes_of(from) + bytes_of(to), flops = GX_GRID_FLOPS * elements_of(from);
+    double host_s = HOST_GRIDS_S + gx_profile_pass(r->host, bytes, flops, r->threads);
+    double grid_s = GRID_S + CELL_S * elements_of(from) / gx_on_device_grids(g, node);
+    double device_s = fmax(grid_s, gx_profile_device_pass(r->device, bytes, flops));
+    e->host_s += times * host_s;
+    e->device_s += times * (gx_on_device_has_grids(g, node) ? device_s
+                                                            : host_s + elsewhere_s(from, to, r));
 }
 
 static void add_operand(const gx_graph *g, const gx_node *node, const bool *is_held, gx_estimate *e)
@@ -112,6 +139,8 @@ static void add_node(const gx_graph *g, const gx_node *node, double times, const
         }
     } else if (node->op->run == gx_lower_fft) {
         add_transform(g, node, times, r, e);
+    } else if (node->op->run == gx_lower_grid) {
+        add_grids(g, node, times, r, e);
     } else if (node->op->run != NULL) {
         add_pass(g, node, times, r, e);
     }
