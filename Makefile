@@ -260,7 +260,7 @@ no-cuda:
 
 $(BUILD)/kernels/%.fatbin: kernels/%.cu kernels/cuda_element.cuh kernels/functions.h kernels/cuda_functions.cuh kernels/cuda_kernels.h \
                            kernels/cuda_fused.h kernels/cuda_fused.cuh kernels/cuda_fold.cuh kernels/foretell.h \
-                           kernels/cuda_near.cuh kernels/cuda_narrow_image.cuh kernels/cuda_m31.cuh kernels/grid_team.h \
+                           kernels/cuda_near.cuh kernels/cuda_narrow_image.cuh kernels/cuda_m31.cuh kernels/grid_team.h kernels/grid_ops.h \
                            core/base/backend.h core/base/dtype.h core/base/dtype.def core/base/map.h core/base/fused.h core/base/grids.h core/base/nearest.h core/base/random_tables.h \
                            $(BUILD)/nvflags | $(SO)
 	@mkdir -p $(@D)

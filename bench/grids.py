@@ -168,7 +168,7 @@ def counters(db):
 
 def device(db, rounds):
     """The program, of 100 grids and of more, on both."""
-    for count, side, few in ((100, SIDE, ROUNDS), (1000, SIDE, ROUNDS), (10000, SIDE, 5), (100, 10, ROUNDS), (20, 200, 5)):
+    for count, side, few in ((100, SIDE, ROUNDS), (1000, SIDE, ROUNDS), (10000, SIDE, 5), (100, 10, ROUNDS), (20, 200, 5), (2, SIDE, 1), (100, SIDE, 1)):
         grids = np.random.default_rng(3).integers(0, 4, (count * side, side)).astype("u1")
         value, text = from_numpy(grids), "g = ?1;" + PROGRAM.replace(str(SIDE), str(side)) * few + "g"
         seconds, results = {}, {}

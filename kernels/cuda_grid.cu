@@ -1,9 +1,9 @@
 /*
-** Device code: operations on grids (grid_team.h), a block of threads for each grid.
+** Device code: operations on grids (grid_ops.h), a block of threads for each grid.
 */
 #include "cuda_kernels.h"
 
-#include "grid_team.h"
+#include "grid_ops.h"
 
 extern "C" __global__ void __launch_bounds__(TEAM_THREADS)
     gx_grid(const GX_GRID_CONSTANT gx_cuda_grid p)

@@ -1,7 +1,7 @@
 /*
-** The reference backend: grids.  See grid_team.h: the team is one thread, and its memory is `work`.
+** The reference backend: grids.  See grid_ops.h: the team is one thread, and its memory is `work`.
 */
-#include "grid_team.h"
+#include "grid_ops.h"
 #include "ref.h"
 
 size_t gx_ref_grid_bytes(const gx_args *args)

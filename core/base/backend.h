@@ -198,8 +198,8 @@ typedef enum gx_kernel_id {
                      numbers a line, is_backward, from the first k / 2 + 1, complex, of a line whose
                      others are their conjugates: number 0, and k / 2 of an even k, are real; a is
                      lost.  A device need not have it                                             */
-    GX_GRID, /* GX_F64's slot alone: grids, `grid` says how, of a, m x n, with b and, row by row of
-                     b2, (first row, rows, cols) of each, checked by the caller.  c is m x n, written
+    GX_GRID, /* GX_F64's slot alone: grids, `grid` says how, of a, m x n, with b, and of each (first
+                     row, rows, cols) in a row of b2, checked by the caller.  c is m x n, written
                      where there is a grid, or a column of f64, one for each grid of an operation of
                      numbers.  A device need not have it                                          */
     GX_KERNEL_COUNT

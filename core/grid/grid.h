@@ -76,6 +76,8 @@ gx_code gx_grid_find_objects(gx_run *run, const gx_mat *A, const gx_grid_batch *
 
 // Operations --------------------------------------------------------------------------------------
 
+enum { GX_GRID_UNIT = 1 << 16 }; /* cells, about, that a thread takes at a time */
+
 typedef struct gx_grid_call {
     gx_grid_id id;
     const gx_mat *in[2]; /* G, and M or T                                           */

@@ -309,7 +309,6 @@ static void run_pass(scan *s, gx_sink *C)
 
 gx_code gx_grid_run(gx_run *run, const gx_grid_call *call, gx_sink *C)
 {
-    enum { UNIT_CELLS = 1 << 16 }; // a thread's memory is then some MiB
     gx_err err = {0};
     scan s = {.run = run,
               .caller = pthread_self(),
@@ -322,7 +321,7 @@ gx_code gx_grid_run(gx_run *run, const gx_grid_call *call, gx_sink *C)
         return GX_OK;
     }
     if (!gx_ok(run) || gx_grid_check(call, &err) != GX_OK ||
-        gx_grid_cut(run, &call->batch, UNIT_CELLS, &s.units) != GX_OK) {
+        gx_grid_cut(run, &call->batch, GX_GRID_UNIT, &s.units) != GX_OK) {
         return gx_ok(run) ? gx_run_fail(run, &err) : run->err.code;
     }
     bool has_pattern = strchr(s.op->kinds, 'T') != NULL;

@@ -19,10 +19,11 @@
 static const double ROUNDS_GUESSED = 10;
 
 /*
-** Of an operation on grids: what a pass of the host takes beside its cells; the device, and for each
-** cell of a grid, of which a block of threads has some at a time (measured on an H200).
+** Of an operation on grids: what a pass of the host takes beside its cells.  On the device, where
+** they are worked on side by side: a launch with its barriers, each cell of one grid, and of all
+** (measured on an H200).
 */
-static const double HOST_GRIDS_S = 3e-5, GRID_S = 8e-6, CELL_S = 1e-8;
+static const double HOST_GRIDS_S = 2e-6, GRID_S = 9e-6, CELL_S = 2.5e-9, CELLS_S = 3e-11;
 
 static double elements_of(const gx_type *t)
 {
@@ -91,18 +92,17 @@ static void add_transform(const gx_graph *g, const gx_node *node, double times, 
                                      : host_s + elsewhere_s(from, to, r));
 }
 
-/* On the device grids are worked on side by side: one of them takes as long as many do. */
 static void add_grids(const gx_graph *g, const gx_node *node, double times, const gx_rates *r,
                       gx_estimate *e)
 {
     const gx_type *to = &node->type, *from = &gx_input_node(g, node, 0)->type;
-    double bytes = bytes_of(from) + bytes_of(to), flops = GX_GRID_FLOPS * elements_of(from);
-    double host_s = HOST_GRIDS_S + gx_profile_pass(r->host, bytes, flops, r->threads);
-    double grid_s = GRID_S + CELL_S * elements_of(from) / gx_on_device_grids(g, node);
-    double device_s = fmax(grid_s, gx_profile_device_pass(r->device, bytes, flops));
+    double bytes = bytes_of(from) + bytes_of(to), cells = elements_of(from);
+    int team = (int)fmin(r->threads, ceil(cells / GX_GRID_UNIT));
+    double host_s = HOST_GRIDS_S + gx_profile_pass(r->host, bytes, GX_GRID_FLOPS * cells, team);
+    double device_s = GRID_S + fmax(CELL_S * cells / gx_on_device_grids(g, node), CELLS_S * cells);
     e->host_s += times * host_s;
-    e->device_s += times * (gx_on_device_has_grids(g, node) ? device_s
-                                                            : host_s + elsewhere_s(from, to, r));
+    e->device_s +=
+        times * (gx_on_device_has_grids(g, node) ? device_s : host_s + elsewhere_s(from, to, r));
 }
 
 static void add_operand(const gx_graph *g, const gx_node *node, const bool *is_held, gx_estimate *e)

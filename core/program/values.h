@@ -40,7 +40,7 @@ typedef struct gx_val {
     _Alignas(16) char small[GX_SMALL_BYTES]; /* the elements of a small matrix       */
 } gx_val;
 
-/* Where the grids of a batch lie in a matrix of rows x cols, as far as a device wants to know it. */
+/* Where the grids of a batch lie in a matrix of rows x cols, as far as a device has to know it. */
 typedef struct gx_grid_facts {
     gx_ref table; /* GX_NO_NODE: none                                                */
     int64_t rows, cols;
@@ -56,7 +56,7 @@ typedef struct gx_lane {
     size_t staged;     /* of the call's stage, for small copies: under way            */
     bool is_under_way; /* something has been enqueued that nobody has waited for      */
     gx_record *record; /* of a loop; goes when it is not under way any more           */
-    void *refused;     /* on the device: not 0 where a kernel met what is no colour; NULL: none yet */
+    void *refused;     /* there: not 0 where a kernel met what is no colour; NULL: none yet   */
 } gx_lane;
 
 typedef struct gx_exec {

@@ -593,7 +593,7 @@ static void serve_narrow(launch *l)
     }
 }
 
-/* By the reference, in memory of its own: what the device's is too small for would be seen there. */
+/* By the reference, in as much memory as a block of threads has. */
 static void serve_grid(const gx_cuda_grid *p)
 {
     gx_args args = {.m = p->m,
