@@ -213,5 +213,73 @@ for text, *given in (('box(?1)', large), ('box(?1)', small), ('box(?1, 100)', la
     result.append([text, same, now['gpu_ops'], plan])
 """,
     )
-    print(got)
     assert all(row[1] for row in got) and [row[2] for row in got] == [0, 1, 1, 0, 0, 0, 1, 1], got
+    places = [row[3][0] for row in got]  # of a table no more is known before it runs
+    assert [place == places[1] for place in places] == [False, True, True, True, False, False, True, True], got
+
+
+@pytest.mark.parametrize("machine,mode", [(child, ""), (child, ":always"), (child_on_stand_ins, ""), (child_on_stand_ins, ":status")])
+def test_failures(tmp_path, machine, mode):
+    got = machine(
+        tmp_path,
+        START
+        + f"""
+grids, table = rng.integers(0, 4, (400, 9)).astype('f8'), np.array([[k * 10, 9, 9] for k in range(40)], float)
+text = "L = label(?1, 8, 'colour', 10); g = cover(?1, sizes(L, 10) < 3, ?2); flood(g, 0, 0, 9, 4, ?2) + occurrences(g, [[1, -1]], 10)"
+on('cpu')
+want = ask(text, grids, table)
+wrong, silent, n = [], [], 1
+while n < 400:
+    on('cpu')
+    on('cuda')
+    ask('sum(?1 @ ?1.T)', grids)
+    before = stats(db)
+    mock.order(f'*:{{n}}{mode}')
+    was_right = np.array_equal(ask(text, grids, table), want)
+    has_failed = mock.counts()['failures'] > 0
+    mock.order()
+    if not has_failed:
+        break
+    told = since(db, before)
+    if not was_right:
+        wrong.append(n)
+    if told['device_fallbacks'] + told['device_faults'] + told['pinned_denied'] == 0 and not notes(db):
+        silent.append(n)
+    n += 1
+result = [wrong, silent, 10 < n < 400, mock.counts()['violations']]
+db.close()
+result.append(mock.alive())
+""",
+        timeout=400,
+    )
+    assert got == [[], [], True, 0, {}], got
+
+
+@MACHINES
+def test_two_devices(tmp_path, machine):
+    """Parts that have nothing to do with each other; what is no colour is told whichever device meets it."""
+    got = machine(
+        tmp_path,
+        START
+        + """
+a, b = (rng.integers(0, 4, (2000, 10)).astype('f8') for _ in range(2))
+part = "{0} = {1}; repeat 40 {{ {0} = mirror(cover({0}, sizes(label({0}, 8, 'colour', 10), 10) < 3, 10), 1, 10) }} "
+text = part.format('x', '?1') + part.format('y', '?2') + 'x[0:1500, :] @ y[0:10, :]'
+on('cuda')
+q(db, "SELECT gx_config('devices', '0,1')")
+same, now = both(text, a, b)
+result = [same, now['gpu_ops'] >= 300, now['spread_calls']]
+for bad in (a, b):
+    bad[3, 3] = 0.5
+    on('cpu')
+    said = error(db, "SELECT gx_eval(?, ?, ?)", text, from_numpy(a), from_numpy(b))
+    on('cuda')
+    result.append(error(db, "SELECT gx_eval(?, ?, ?)", text, from_numpy(a), from_numpy(b)) == said and '0.5 at (3, 3)' in said)
+    bad[3, 3] = 0
+result += [stats(db)['device_fallbacks'], notes(db), mock.counts()['violations']]
+db.close()
+result.append(mock.alive())
+""",
+        MOCK_DEVICES=2,
+    )
+    assert got == [True, True, 1, True, True, 0, [], 0, {}], got
