@@ -260,8 +260,8 @@ no-cuda:
 
 $(BUILD)/kernels/%.fatbin: kernels/%.cu kernels/cuda_element.cuh kernels/functions.h kernels/cuda_functions.cuh kernels/cuda_kernels.h \
                            kernels/cuda_fused.h kernels/cuda_fused.cuh kernels/cuda_fold.cuh kernels/foretell.h \
-                           kernels/cuda_near.cuh kernels/cuda_narrow_image.cuh kernels/cuda_m31.cuh \
-                           core/base/backend.h core/base/dtype.h core/base/dtype.def core/base/map.h core/base/fused.h core/base/nearest.h core/base/random_tables.h \
+                           kernels/cuda_near.cuh kernels/cuda_narrow_image.cuh kernels/cuda_m31.cuh kernels/grid_team.h kernels/grid_ops.h \
+                           core/base/backend.h core/base/dtype.h core/base/dtype.def core/base/map.h core/base/fused.h core/base/grids.h core/base/nearest.h core/base/random_tables.h \
                            $(BUILD)/nvflags | $(SO)
 	@mkdir -p $(@D)
 	$(call say,nvcc,$<)
@@ -449,7 +449,7 @@ fuzzers: $(FUZZERS)
 
 # The tests of backends, on the device of gx_cuda.so, in one program with what it needs beside it:
 # build/gpu can be carried to a machine that has a driver and CUDA's libraries, for tests/gpu/run.sh.
-GPU_NAMES := test_kernels test_nearest test_sparse_kernel test_fused test_solve test_qr test_eigen test_device bench_device bench_core bench_sparse gpu_main
+GPU_NAMES := test_kernels test_nearest test_sparse_kernel test_fused test_solve test_qr test_eigen test_device test_grid bench_device bench_core bench_sparse gpu_main
 GPU_MADE  := $(GPU_NAMES:%=$(BUILD)/gpu_tests/%.o)
 GPU_CC     = $(CC) $(TESTING) -Itests/unit/kernels -DGX_TEST_GPU -c $< -o $@
 

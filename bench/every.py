@@ -4,7 +4,7 @@
     bench/every.py [--backend auto|cpu|cuda] [--sizes small,middling,large] [--families cube,flat] [--only WORD ...]
                    [--skip a,b] [--rounds 3] [--limit 1200] [--alone] [--verbose]
 
-The rows are made from core/program/ops.h, core/base/map.h, core/grid/grid.h and the list of functions that gx registers; a test
+The rows are made from core/program/ops.h, core/base/map.h, core/base/grids.h and the list of functions that gx registers; a test
 (tests/sql/test_every.py) fails where one of them has neither a row nor a reason here.  gx reads its operands from a
 database file in /dev/shm; the result is made as a value, and Python takes its length alone.  Peers have their operands in RAM as
 columns (Fortran order where gx's are); CuPy's time has the copies of operands up and of the result down in it.  A function without
@@ -184,7 +184,7 @@ def operations():
     """Names of the operations of programs: those of ops.h, of elements, of grids."""
     ops = re.findall(r'(?:OP|SAFE)\((\w+),\s+"(\w+)"', read("core/program/ops.h"))
     maps = re.findall(r"MAP\((\w+), +(\w+), +(\d), (\d), ", read("core/base/map.h"))
-    grids = re.findall(r'ROW\(X, \w+, "(\w+)"', read("core/grid/grid.h"))
+    grids = re.findall(r'ROW\(X, \w+, "(\w+)"', read("core/base/grids.h"))
     return [name for _, name in ops], {name: int(count) for _, name, count, _ in maps}, grids
 
 

@@ -4,6 +4,7 @@
 Each line has gx's median and, as ratios, a peer's in the same run: labels of one large grid of several colours (noise, and
 blocks of 16 x 16), labels of many grids of 30 x 30 in one call, a program of 650 operations over 100 grids.  Grids are bound
 as values of u8; results are values that stay in the statement (length), as the peers' stay in memory.
+With --device the program runs on the CPU and on the device: seconds of both, are the results equal, what was sent.
 """
 import argparse
 import collections
@@ -160,6 +161,29 @@ def program(db, rounds):
     report(f"650 operations, 100 grids: {same}, x {peer / seconds:.0f}", seconds, python=peer)
 
 
+def counters(db):
+    names = ("gpu_ops", "cpu_ops", "transfers", "uploaded", "downloaded", "kernels")
+    return {name: q(db, "SELECT value FROM gx_stats WHERE name = ?", name) for name in names}
+
+
+def device(db, rounds):
+    """The program, of 100 grids and of more, on both."""
+    for count, side, few in ((100, SIDE, ROUNDS), (1000, SIDE, ROUNDS), (10000, SIDE, 5), (100, 10, ROUNDS), (20, 200, 5), (2, SIDE, 1), (100, SIDE, 1)):
+        grids = np.random.default_rng(3).integers(0, 4, (count * side, side)).astype("u1")
+        value, text = from_numpy(grids), "g = ?1;" + PROGRAM.replace(str(SIDE), str(side)) * few + "g"
+        seconds, results = {}, {}
+        for backend in ("cpu", "cuda", "auto"):
+            q(db, f"SELECT gx_config('backend', '{backend}')")
+            results[backend] = to_numpy(q(db, "SELECT gx_eval(?, ?)", text, value))
+            before = counters(db)
+            seconds[backend] = median(lambda: q(db, "SELECT length(gx_eval(?, ?))", text, value), rounds)
+            if backend == "cuda":
+                sent = ", ".join(f"{name} {(x - before[name]) / (rounds + 1):.0f}" for name, x in counters(db).items())
+        same = "equal" if all(np.array_equal(results["cpu"], r) for r in results.values()) else "DIFFERENT"
+        print(f"{13 * few} operations, {count} grids of {side}x{side}: {same}, CPU {seconds['cpu'] * 1e3:.1f} ms, device {seconds['cuda'] * 1e3:.1f} ms, "
+              f"x {seconds['cpu'] / seconds['cuda']:.1f}, auto {seconds['auto'] * 1e3:.1f} ms; each time: {sent}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--side", type=int, default=8192)
@@ -167,12 +191,13 @@ def main():
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="large batch program")
+    parser.add_argument("--device", action="store_true", help="the program on the CPU and on the device, and nothing else")
     options = parser.parse_args()
     db = gx_connect()
     q(db, f"SELECT gx_config('threads', {options.threads})")
-    for part in options.only.split():
+    for part in ["device"] if options.device else options.only.split():
         {"large": lambda: large(db, options.side, options.rounds), "batch": lambda: batch(db, options.batch, options.rounds),
-         "program": lambda: program(db, options.rounds)}[part]()
+         "program": lambda: program(db, options.rounds), "device": lambda: device(db, options.rounds)}[part]()
 
 
 if __name__ == "__main__":

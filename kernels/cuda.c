@@ -601,6 +601,8 @@ static size_t own_workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, c
         return gx_cuda_spectra_bytes(dev, kernel, dtype, args);
     case GX_FFT:
         return gx_cuda_fft_bytes(dev, dtype, args);
+    case GX_GRID:
+        return gx_cuda_grid_bytes(args);
     default:
         return 0;
     }
@@ -645,7 +647,8 @@ static const gx_backend backend_cuda = {
     .reaches = reaches,
     .copy_from = copy_from,
     .kernel = {GX_CUDA_KERNELS(GX_KERNEL_ROW) GX_CUDA_REAL_KERNELS(GX_REAL_ROW)
-                   GX_CUDA_FIELD_KERNELS(GX_FIELD_ROW)[GX_ONE_HOT][GX_F64] = gx_cuda_one_hot_f64},
+                   GX_CUDA_FIELD_KERNELS(GX_FIELD_ROW)[GX_ONE_HOT][GX_F64] = gx_cuda_one_hot_f64,
+               [GX_GRID][GX_F64] = gx_cuda_grid_f64},
     .workspace = workspace,
 };
 

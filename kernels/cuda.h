@@ -16,6 +16,7 @@
 **   cuda_qr.c      reflectors, by cuSOLVER and products
 **   cuda_spectra.c eigenvalues and singular values by cuSOLVER
 **   cuda_fft.c     Fourier transforms by cuFFT
+**   cuda_grid.c    grids
 */
 #ifndef GX_CUDA_H
 #define GX_CUDA_H
@@ -65,6 +66,7 @@
     F(CIRCLE_PAIR, gx_circle_pair, cuda_circle, ONE_FOR_ALL, 0, 0)                                 \
     F(COMBINE, gx_combine, cuda_combine, ONE_FOR_ALL, 0, 0)                                        \
     F(ONE_HOT, gx_one_hot, cuda_map, ONE_FOR_ALL, 0, 0)                                            \
+    F(GRID, gx_grid, cuda_grid, ONE_FOR_ALL, 0, 0)                                                 \
     F(PARTS, gx_parts, cuda_narrow, EACH_DTYPE, 0, 0)                                              \
     F(NARROW_PRODUCT, gx_narrow, cuda_narrow, REAL_DTYPES, 0, 0)                                   \
     F(NARROW_IMAGE, gx_narrow_image, cuda_narrow_split, F32_ALONE, 90, 0)                          \
@@ -388,6 +390,8 @@ GX_CUDA_REAL_KERNELS(GX_REAL_DECLARE)
     KERNEL(cuda, COMBINE, combine)
 GX_CUDA_FIELD_KERNELS(GX_FIELD_DECLARE)
 GX_SLOT_PROTOTYPE(gx_cuda_one_hot, f64);
+GX_SLOT_PROTOTYPE(gx_cuda_grid, f64);
+size_t gx_cuda_grid_bytes(const gx_args *args);
 size_t gx_cuda_field_bytes(const gx_args *args);
 size_t gx_cuda_combine_bytes(const gx_args *args);
 

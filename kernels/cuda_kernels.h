@@ -47,6 +47,7 @@
 **   gx_one_hot*     c, m x n in place = 1 at the least c_ij + b_j of each row, else 0; b has ldb
 **                   from one number to the next; 256 threads, a row each
 **   gx_combine*     see gx_cuda_combine
+**   gx_grid*        see gx_cuda_grid
 **   gx_near_...     neighbours, of real dtypes: see gx_cuda_near
 **   gx_spmm_...     products with a sparse panel: see gx_cuda_spmm
 **
@@ -106,6 +107,26 @@ typedef struct gx_cuda_rows {
     int64_t count;
     int64_t source[GX_CUDA_ROWS], target[GX_CUDA_ROWS];
 } gx_cuda_rows;
+
+/*
+** GX_GRID, `job` with what gx_args have of it.  Blocks of threads, a power of two of them, have a
+** grid each, and then the next ones; a grid's numbers, so many, are in the block's shared memory,
+** or in its part of `work`.
+*/
+typedef struct gx_cuda_grid {
+    gx_grid_job job;
+    int64_t m, n;
+    const void *a;
+    int64_t lda;
+    const void *b;
+    int64_t ldb;
+    const double *table;
+    int64_t ld_table;
+    void *c;
+    int64_t ldc;
+    int32_t *work;
+    int64_t numbers;
+} gx_cuda_grid;
 
 /*
 ** Products of a large real matrix s, rows x cols, with few columns, 1 to GX_CUDA_NARROW (split: to

@@ -60,8 +60,10 @@ GX_REF_REAL_KERNELS(GX_REAL_DECLARE)
 GX_KERNELS_OF_FIELD(GX_FIELD_DECLARE, ref)
 GX_SLOT_PROTOTYPE(gx_ref_whole, f32);
 GX_SLOT_PROTOTYPE(gx_ref_one_hot, f64);
+GX_SLOT_PROTOTYPE(gx_ref_grid, f64);
 
 size_t gx_ref_fft_bytes(const gx_args *args); /* of args->work */
+size_t gx_ref_grid_bytes(const gx_args *args);
 size_t gx_ref_workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args);
 
 #endif

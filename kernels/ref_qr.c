@@ -305,8 +305,9 @@ size_t gx_ref_workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const
     (void)dev;
     (void)dtype;
     return kernel == GX_LARFB ? (size_t)args->k * sizeof(gx_scalar)
-           : kernel == GX_FFT ? gx_ref_fft_bytes(args)
-                              : 0;
+           : kernel == GX_FFT  ? gx_ref_fft_bytes(args)
+           : kernel == GX_GRID ? gx_ref_grid_bytes(args)
+                               : 0;
 }
 
 GX_SLOTS_DEFINE(, gx_ref_geqrf, geqrf)

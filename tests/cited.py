@@ -41,7 +41,7 @@ def comments(text):
 def words_of(files):
     """Words of code, a space before and after each; elementwise functions are rows of map.h, operations on grids of grid.h."""
     words = {"gx_" + word.lower() for word in re.findall(r"\w+", read("core/base/map.h"))}
-    words |= {"gx_grid_" + word for word in re.findall(r'"(\w+)"', read("core/grid/grid.h"))}
+    words |= {"gx_grid_" + word for word in re.findall(r'"(\w+)"', read("core/base/grids.h"))}
     for file in files:
         if file.endswith((*C, ".y", ".py", ".sh", "Makefile")):
             text = read(file)

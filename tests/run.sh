@@ -56,7 +56,7 @@ unit() {
 
 # The host side of the CUDA backend, with stand-ins for NVIDIA's libraries.
 cuda() {
-    for name in test_kernels test_nearest test_fused test_solve test_device test_qr test_eigen; do
+    for name in test_kernels test_nearest test_fused test_solve test_device test_grid test_qr test_eigen; do
         echo "cuda_$name env GX_TEST_LARGEST=50 CUDA_PATH=$PWD/$BUILD/mock GX_CUDA_SO=$PWD/$BUILD/mock/gx_cuda.so" \
             "GX_COMPILE_AFTER=1000 $BUILD/gpu/gpu_tests $name"
     done | two || return 1

@@ -165,6 +165,8 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_number dtype, const gx_args *args
         return 2 * m * n;
     case GX_FFT:
         return fft_flops(args, is_complex);
+    case GX_GRID:
+        return GX_GRID_FLOPS * m * n;
     case GX_COMBINE:
         return gx_constraints_flops(args->constraints) * m;
     case GX_REDUCE:

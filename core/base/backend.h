@@ -18,11 +18,12 @@
 #include "dtype.h"
 #include "err.h"
 #include "fused.h"
+#include "grids.h"
 #include "map.h"
 #include "nearest.h"
 #include "types.h"
 
-#define GX_BACKEND_ABI 20
+#define GX_BACKEND_ABI 21
 
 struct gx_random; /* random.h */
 
@@ -197,6 +198,10 @@ typedef enum gx_kernel_id {
                      numbers a line, is_backward, from the first k / 2 + 1, complex, of a line whose
                      others are their conjugates: number 0, and k / 2 of an even k, are real; a is
                      lost.  A device need not have it                                             */
+    GX_GRID, /* GX_F64's slot alone: grids, `grid` says how, of a, m x n, with b, and of each (first
+                     row, rows, cols) in a row of b2, checked by the caller.  c is m x n, written
+                     where there is a grid, or a column of f64, one for each grid of an operation of
+                     numbers.  A device need not have it                                          */
     GX_KERNEL_COUNT
 } gx_kernel_id;
 
@@ -222,7 +227,7 @@ typedef enum gx_kernel_id {
     KERNEL(backend, CONVERT, convert)                                                              \
     KERNEL(backend, RANDOM, random) KERNEL(backend, CIRCLE, circle)                       \
     KERNEL(backend, COMBINE, combine)                     \
-    KERNEL(backend, ONE_HOT, one_hot) KERNEL(backend, FFT, fft)
+    KERNEL(backend, ONE_HOT, one_hot) KERNEL(backend, FFT, fft) KERNEL(backend, GRID, grid)
 
 /*
 ** What GX_REDUCE computes.  NaN goes through: a block with a NaN has NaN sums and a NaN max_abs,
@@ -311,6 +316,7 @@ typedef struct gx_args {
                                        those -1.  A hint                                 */
     const struct gx_nearest *nearest; /* APART, MERIT, NEAREST, MUTUAL                   */
     const gx_csr *sparse;             /* SPMM; in the device's memory                    */
+    const gx_grid_job *grid;          /* GRID                                            */
     bool is_fresh;                    /* SPMM: c = ..., not c += ...                     */
     bool by_residues; /* GEMM of f64, on a device: by products of bytes, to f64's accuracy       */
     uint32_t modulus; /* GEMM of GX_M31: of the elements, another prime; 0: 2^31 - 1           */

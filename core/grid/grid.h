@@ -11,6 +11,7 @@
 #ifndef GX_GRID_H
 #define GX_GRID_H
 
+#include "../base/grids.h"
 #include "../mat/mat.h"
 
 /*
@@ -47,23 +48,6 @@ gx_code gx_grid_batch_table(gx_run *run, const gx_mat *A, const gx_mat *table,
 
 // Labels ------------------------------------------------------------------------------------------
 
-/* Which cells are of objects, and whether those of an object are of one colour. */
-typedef enum gx_grid_by {
-    GX_BY_NONZERO,
-    GX_BY_COLOUR,                /* not 0; of one colour                                        */
-    GX_BY_NOT_BACKGROUND,        /* not the most frequent colour, the smallest of several       */
-    GX_BY_COLOUR_NOT_BACKGROUND, /* the same; of one colour                                     */
-    GX_BY_ALL,                   /* all cells                                                   */
-    GX_BY_COLOUR_ALL             /* all; of one colour                                          */
-} gx_grid_by;
-
-#define GX_GRID_BY_WORDS "nonzero|colour|not_background|colour_not_background|all|colour_all"
-
-typedef struct gx_label_rule {
-    int neighbours; /* 4, or 8 with those at the corners */
-    gx_grid_by by;
-} gx_label_rule;
-
 /*
 ** C = the connected components of A, numbered row by row as SciPy does it.  A need not fit in
 ** memory: two passes over strips of rows, which are labelled alone and joined at their edges.
@@ -92,70 +76,7 @@ gx_code gx_grid_find_objects(gx_run *run, const gx_mat *A, const gx_grid_batch *
 
 // Operations --------------------------------------------------------------------------------------
 
-typedef enum gx_grid_result {
-    GX_GRID_MASK,    /* of G's shape: 0 and 1         */
-    GX_GRID_LABELS,  /* the same: 0, 1, 2 ...         */
-    GX_GRID_COLOURS, /* the same: colours             */
-    GX_GRID_NUMBER   /* one for each grid of a batch  */
-} gx_grid_result;
-
-enum { GX_GRID_NUMBERS = 5 };
-
-/*
-** The operations:
-**
-**   ROW(X, ID, name, arguments, kinds, result, kernel, help)
-**
-** arguments are named as kinds says, a letter each: G the grid; M another one of its shape; T a
-** matrix of any shape; i a whole number.  KERNEL is one of GX_GRID_KERNELS (grid_int.h).  The
-** operation is gx_grid_NAME in SQL and NAME in programs; X is handed on.
-*/
-/* clang-format off */
-#define GX_GRID_OPS(ROW, X)                                                                        \
-    ROW(X, PARTITION, "partition", "G", "G", LABELS, partition, "a label for each colour")         \
-    ROW(X, FGPARTITION, "fgpartition", "G", "G", LABELS, partition,                                \
-        "the same without the most frequent")                                                      \
-    ROW(X, SIZES, "sizes", "L", "G", LABELS, sizes, "cells of the object that a cell is of")       \
-    ROW(X, MOST_COLOUR, "most_colour", "G", "G", NUMBER, frequent, "the most frequent colour")     \
-    ROW(X, LEAST_COLOUR, "least_colour", "G", "G", NUMBER, frequent, "the least frequent colour")  \
-    ROW(X, COLOUR_COUNT, "colour_count", "G, c", "Gi", NUMBER, count, "cells of colour c")         \
-    ROW(X, FLOOD, "flood", "G, i, j, c, neighbours", "Giiii", COLOURS, flood,                      \
-        "what is connected to (i, j) in colour c")                                                 \
-    ROW(X, COVER, "cover", "G, M", "GM", COLOURS, cover, "M in the most frequent colour")          \
-    ROW(X, UNDERFILL, "underfill", "G, M, c", "GMi", COLOURS, cover,                               \
-        "M in colour c where it is of the most frequent one")                                      \
-    ROW(X, SHIFT, "shift", "G, di, dj, c", "Giii", COLOURS, shift, "moved, c where nothing comes") \
-    ROW(X, TURN, "turn", "G, degrees", "Gi", COLOURS, turn,                                        \
-        "by 180, or by 90 or 270 where it is square")                                              \
-    ROW(X, MIRROR, "mirror", "G, axis", "Gi", COLOURS, turn, "rows (0) or columns (1) backwards")  \
-    ROW(X, CONNECT, "connect", "G, i, j, k, l", "Giiii", MASK, line,                               \
-        "from (i, j) to (k, l), straight or diagonally")                                           \
-    ROW(X, SHOOT, "shoot", "G, i, j, di, dj", "Giiii", MASK, line, "from (i, j) to the edge")      \
-    ROW(X, GRAVITATE, "gravitate", "M, T", "GM", MASK, gravitate,                                  \
-        "M moved towards T until it is beside it")                                                 \
-    ROW(X, BOX, "box", "M", "G", MASK, box, "the outline of M's box")                              \
-    ROW(X, INBOX, "inbox", "M", "G", MASK, box, "the outline one cell inside")                     \
-    ROW(X, OUTBOX, "outbox", "M", "G", MASK, box, "the outline one cell outside")                  \
-    ROW(X, CORNERS, "corners", "M", "G", MASK, box, "the corners of M's box")                      \
-    ROW(X, BACKDROP, "backdrop", "M", "G", MASK, box, "all of M's box")                            \
-    ROW(X, DELTA, "delta", "M", "G", MASK, box, "M's box without M")                               \
-    ROW(X, BESIDE, "beside", "M, neighbours", "Gi", MASK, beside, "neighbours of M, not in M")     \
-    ROW(X, FRONTIERS, "frontiers", "G", "G", MASK, frontiers, "rows and columns of one colour")    \
-    ROW(X, OCCURRENCES, "occurrences", "G, T", "GT", MASK, occurrences,                            \
-        "where T begins; below 0 it matches all")                                                  \
-    ROW(X, ROW_PERIOD, "row_period", "G", "G", NUMBER, period, "rows repeat after so many")        \
-    ROW(X, COL_PERIOD, "col_period", "G", "G", NUMBER, period, "columns repeat after so many")     \
-    ROW(X, MANHATTAN, "manhattan", "M, T", "GM", NUMBER, manhattan, "least distance of cells")     \
-    ROW(X, BORDERING, "bordering", "M", "G", NUMBER, bordering, "1 where M reaches an edge")
-/* clang-format on */
-
-typedef enum gx_grid_id {
-    GX_GRID_LABEL, /* by a rule */
-#define GX_GRID_ENUM(X, ID, ...) GX_GRID_##ID,
-    GX_GRID_OPS(GX_GRID_ENUM, )
-#undef GX_GRID_ENUM
-        GX_GRID_COUNT
-} gx_grid_id;
+enum { GX_GRID_UNIT = 1 << 16 }; /* cells, about, that a thread takes at a time */
 
 typedef struct gx_grid_call {
     gx_grid_id id;

@@ -287,7 +287,6 @@ static gx_code put_unit(void *arg, int64_t unit, void *part, gx_err *err)
 
 static void run_pass(scan *s, gx_sink *C)
 {
-    const double FLOPS = 60; // of a cell, by the time it takes
     gx_run *run = s->run;
     room r;
     double cells = (double)s->call->in[0]->rows * (double)s->cols;
@@ -297,7 +296,7 @@ static void run_pass(scan *s, gx_sink *C)
                     .source_count = 2,
                     .units = s->units.count,
                     .bytes = cells * (double)gx_number_bytes(s->call->in[0]->number),
-                    .flops = FLOPS * cells,
+                    .flops = GX_GRID_FLOPS * cells,
                     .work_bytes = lay_out(s, NULL, &r),
                     .part_bytes = is_direct ? 0 : part,
                     .work = work_on_unit,
@@ -310,7 +309,6 @@ static void run_pass(scan *s, gx_sink *C)
 
 gx_code gx_grid_run(gx_run *run, const gx_grid_call *call, gx_sink *C)
 {
-    enum { UNIT_CELLS = 1 << 16 }; // a thread's memory is then some MiB
     gx_err err = {0};
     scan s = {.run = run,
               .caller = pthread_self(),
@@ -323,7 +321,7 @@ gx_code gx_grid_run(gx_run *run, const gx_grid_call *call, gx_sink *C)
         return GX_OK;
     }
     if (!gx_ok(run) || gx_grid_check(call, &err) != GX_OK ||
-        gx_grid_cut(run, &call->batch, UNIT_CELLS, &s.units) != GX_OK) {
+        gx_grid_cut(run, &call->batch, GX_GRID_UNIT, &s.units) != GX_OK) {
         return gx_ok(run) ? gx_run_fail(run, &err) : run->err.code;
     }
     bool has_pattern = strchr(s.op->kinds, 'T') != NULL;

@@ -25,10 +25,57 @@ bool gx_device_lost(gx_exec *x, const gx_err *err)
     return false;
 }
 
+/* The buffer of small copies is there, and room for one number behind it. */
+static bool has_stage(gx_exec *x)
+{
+    gx_err err = {.code = GX_OK};
+    gx_devcall *call = &x->on->call;
+    size_t bytes = STAGE_BYTES + gx_whole_lines(sizeof(int64_t));
+    return gx_devcall_stage(call, &call->stage, bytes, &err) == GX_OK ||
+           gx_run_fail(x->run, &err) == GX_OK;
+}
+
+int64_t *gx_device_refused(gx_exec *x)
+{
+    gx_lane *on = x->on;
+    gx_accel *accel = on->call.accel;
+    gx_err err = {.code = GX_OK};
+    if (!gx_ok(x->run) || on->refused != NULL || !has_stage(x)) {
+        return gx_ok(x->run) ? on->refused : NULL;
+    }
+    gx_args zero = {.m = 1, .n = 1, .ldc = 1};
+    gx_code code = gx_pool_take(accel->pool, sizeof(int64_t), on->call.limit, &on->refused, &err);
+    zero.c = on->refused = code == GX_OK ? on->refused : NULL;
+    on->is_under_way = true;
+    if (code != GX_OK || gx_devcall_kernel(&on->call, GX_FILL, GX_F64, &zero, &err) != GX_OK) {
+        gx_device_lost(x, &err);
+        return NULL;
+    }
+    return on->refused;
+}
+
+/* The number that kernels leave comes behind them. */
+static bool ask_refused(gx_exec *x, int64_t **answer)
+{
+    gx_lane *on = x->on;
+    const gx_accel *accel = on->call.accel;
+    gx_err err = {.code = GX_OK};
+    size_t bytes = sizeof **answer;
+    if (on->refused == NULL) {
+        return true;
+    }
+    *answer = (int64_t *)(void *)((char *)on->call.stage.data + STAGE_BYTES);
+    gx_stats_add(&x->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)bytes);
+    return accel->backend->download(accel->dev, accel->run, *answer, bytes, on->refused, bytes,
+                                    bytes, 1, &err) == GX_OK ||
+           gx_device_lost(x, &err);
+}
+
 bool gx_device_wait(gx_exec *x)
 {
     gx_err err = {.code = GX_OK};
-    if (!gx_ok(x->run)) {
+    int64_t *refused = NULL;
+    if (!gx_ok(x->run) || !ask_refused(x, &refused)) {
         return false;
     }
     gx_lane *on = x->on;
@@ -41,6 +88,11 @@ bool gx_device_wait(gx_exec *x)
     if (on->record != NULL) {
         on->call.accel->backend->record_free(on->call.accel->dev, on->record);
         on->record = NULL;
+    }
+    if (refused != NULL && *refused != 0) {
+        gx_fail(&err, GX_ARG, "an operand is no matrix of grids");
+        x->is_refused = true;
+        return gx_device_lost(x, &err);
     }
     return true;
 }
@@ -94,15 +146,6 @@ gx_block_key gx_device_key_of(gx_exec *x, const gx_mat *mat, gx_number dtype)
         key.n = mat->cols;
     }
     return key;
-}
-
-/* The buffer of small copies is there. */
-static bool has_stage(gx_exec *x)
-{
-    gx_err err = {.code = GX_OK};
-    gx_devcall *call = &x->on->call;
-    return gx_devcall_stage(call, &call->stage, STAGE_BYTES, &err) == GX_OK ||
-           gx_run_fail(x->run, &err) == GX_OK;
 }
 
 static bool send_small(gx_exec *x, gx_val *val, const void *data)
@@ -349,6 +392,8 @@ void gx_device_end(gx_exec *x)
             on->record = NULL;
         }
         gx_pool_unstage(on->call.accel->pool, &on->call.stage);
+        gx_pool_give(on->call.accel->pool, on->refused, sizeof(int64_t));
+        on->refused = NULL;
     }
     x->on = x->lane;
 }

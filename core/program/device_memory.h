@@ -40,6 +40,12 @@ bool gx_device_val_fetch(gx_exec *x, const gx_val *val, void *data, int64_t ld);
 /* The copy is gone, or kept for later calls; none is a no-op. */
 void gx_device_val_give(gx_exec *x, gx_val *val);
 
+/*
+** A number in the device's memory that kernels make 1 where they meet what they do not take, and
+** that every wait looks at: the program is then to be run on the host.  NULL: lost.
+*/
+int64_t *gx_device_refused(gx_exec *x);
+
 /* Wait for what is enqueued; what kernels leave in host memory is there. */
 bool gx_device_wait(gx_exec *x);
 

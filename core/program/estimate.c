@@ -11,11 +11,19 @@
 
 #include "../base/fused.h"
 #include "lower.h"
+#include "on_device_grid.h"
 
 #include <math.h>
 
 /* Rounds assumed of a loop whose count is not known. */
 static const double ROUNDS_GUESSED = 10;
+
+/*
+** Of an operation on grids: what a pass of the host takes beside its cells.  On the device, where
+** they are worked on side by side: a launch with its barriers, each cell of one grid, and of all
+** (measured on an H200).
+*/
+static const double HOST_GRIDS_S = 2e-6, GRID_S = 9e-6, CELL_S = 2.5e-9, CELLS_S = 3e-11;
 
 static double elements_of(const gx_type *t)
 {
@@ -59,6 +67,13 @@ static void add_pass(const gx_graph *g, const gx_node *node, double times, const
     e->device_s += times * gx_profile_device_pass(r->device, bytes, flops);
 }
 
+/* What the device has not got: copies of the first operand and the result, and the host's time. */
+static double elsewhere_s(const gx_type *from, const gx_type *to, const gx_rates *r)
+{
+    return bytes_of(from) / r->device->download_bytes_per_s +
+           bytes_of(to) / r->device->upload_bytes_per_s;
+}
+
 static void add_transform(const gx_graph *g, const gx_node *node, double times, const gx_rates *r,
                           gx_estimate *e)
 {
@@ -74,8 +89,20 @@ static void add_transform(const gx_graph *g, const gx_node *node, double times, 
     bool is_there = r->has_transforms && f.kind <= GX_FFT_REAL_INVERSE;
     e->host_s += times * host_s;
     e->device_s += times * (is_there ? gx_profile_device_kernel(r->device, GX_FFT, to->dtype, &args)
-                                     : host_s + bytes_of(from) / r->device->download_bytes_per_s +
-                                           bytes_of(to) / r->device->upload_bytes_per_s);
+                                     : host_s + elsewhere_s(from, to, r));
+}
+
+static void add_grids(const gx_graph *g, const gx_node *node, double times, const gx_rates *r,
+                      gx_estimate *e)
+{
+    const gx_type *to = &node->type, *from = &gx_input_node(g, node, 0)->type;
+    double bytes = bytes_of(from) + bytes_of(to), cells = elements_of(from);
+    int team = (int)fmin(r->threads, ceil(cells / GX_GRID_UNIT));
+    double host_s = HOST_GRIDS_S + gx_profile_pass(r->host, bytes, GX_GRID_FLOPS * cells, team);
+    double device_s = GRID_S + fmax(CELL_S * cells / gx_on_device_grids(g, node), CELLS_S * cells);
+    e->host_s += times * host_s;
+    e->device_s +=
+        times * (gx_on_device_has_grids(g, node) ? device_s : host_s + elsewhere_s(from, to, r));
 }
 
 static void add_operand(const gx_graph *g, const gx_node *node, const bool *is_held, gx_estimate *e)
@@ -112,6 +139,8 @@ static void add_node(const gx_graph *g, const gx_node *node, double times, const
         }
     } else if (node->op->run == gx_lower_fft) {
         add_transform(g, node, times, r, e);
+    } else if (node->op->run == gx_lower_grid) {
+        add_grids(g, node, times, r, e);
     } else if (node->op->run != NULL) {
         add_pass(g, node, times, r, e);
     }

@@ -12,8 +12,10 @@
 #include "../base/random.h"
 #include "../exec/place.h"
 #include "device_memory.h"
+#include "device_node.h"
 #include "estimate.h"
 #include "lower.h"
+#include "on_device_grid.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -187,78 +189,7 @@ void gx_on_device_choose(gx_exec *x)
     call->accel = is_device ? call->accel : NULL;
 }
 
-// Operands and results ----------------------------------------------------------------------------
-
-/* A buffer until the node has been enqueued. */
-static void *take(gx_exec *x, size_t bytes)
-{
-    gx_devcall *on = &x->on->call;
-    gx_hold *h = &on->hold[x->on->holds];
-    gx_err err = {.code = GX_OK};
-    if (!gx_ok(x->run)) {
-        return NULL;
-    }
-    h->bytes = bytes == 0 ? 1 : bytes;
-    if (gx_devcall_take(on, x->on->holds, &err) != GX_OK) {
-        gx_device_lost(x, &err);
-        return NULL;
-    }
-    x->on->holds++;
-    return h->data;
-}
-
-static void give_all(gx_exec *x)
-{
-    while (x->on->holds > 0) {
-        gx_hold *h = &x->on->call.hold[--x->on->holds];
-        gx_pool_give(x->on->call.accel->pool, h->data, h->bytes);
-        h->data = NULL;
-    }
-}
-
-/* One kernel, with its workspace. */
-static bool call(gx_exec *x, gx_kernel_id kernel, gx_number dtype, gx_args *args)
-{
-    const gx_devcall *on = &x->on->call;
-    gx_err err = {.code = GX_OK};
-    if (!gx_ok(x->run)) {
-        return false;
-    }
-    size_t bytes = gx_devcall_workspace(on, kernel, dtype, args);
-    if (bytes >= GX_NO_WORKSPACE) {
-        gx_fail(&err, GX_DEVICE, "%s cannot say what a kernel needs", on->accel->backend->name);
-        return gx_device_lost(x, &err);
-    }
-    args->work = bytes == 0 ? NULL : take(x, bytes);
-    x->on->is_under_way = true;
-    return gx_ok(x->run) &&
-           (gx_devcall_kernel(on, kernel, dtype, args, &err) == GX_OK || gx_device_lost(x, &err));
-}
-
-/* Input k there, as dtype. */
-static const void *input(gx_exec *x, const gx_node *node, int k, gx_number dtype)
-{
-    gx_val *val = x->val[gx_input(x->g, node, k)];
-    if (gx_device_val_is_away(x, val)) { // small, or seldom
-        gx_val_data(x, val);
-    }
-    const void *data = gx_ok(x->run) ? gx_device_val_send(x, val) : NULL;
-    size_t bytes = 0;
-    if (data == NULL || val->type.dtype == dtype) {
-        return data;
-    }
-    gx_matrix_bytes(val->type.rows, val->type.cols, dtype, &bytes);
-    void *copy = take(x, bytes);
-    int64_t ld = gx_max(1, val->type.rows);
-    gx_args args = {.m = val->type.rows,
-                    .n = val->type.cols,
-                    .from = gx_dtype_of(val->type.dtype),
-                    .a = data,
-                    .lda = ld,
-                    .c = copy,
-                    .ldc = ld};
-    return copy != NULL && call(x, GX_CONVERT, dtype, &args) ? copy : NULL;
-}
+// Operands ----------------------------------------------------------------------------------------
 
 /* What the node reads from the database goes there together: fewer, longer waits. */
 static bool inputs(gx_exec *x, const gx_node *node)
@@ -271,27 +202,6 @@ static bool inputs(gx_exec *x, const gx_node *node)
     return gx_device_vals_send(x, vals, count, false);
 }
 
-/* A buffer for the result, which becomes it. */
-static void *result(gx_exec *x, const gx_node *node)
-{
-    const gx_type type = gx_type_now(x, node);
-    gx_val *val = gx_val_of(x, &type);
-    if (val == NULL) {
-        return NULL;
-    }
-    if (!gx_device_val_make(x, val)) {
-        gx_val_release(x, val);
-        return NULL;
-    }
-    gx_val_put(x, gx_result_ref(x, node, 0), val);
-    return val->device;
-}
-
-static bool offers(const gx_exec *x, gx_kernel_id kernel, gx_number dtype)
-{
-    return gx_accel_offers(x->on->call.accel, kernel, dtype);
-}
-
 // Operations --------------------------------------------------------------------------------------
 
 /* Has every operand the dtype, or can it be converted there? */
@@ -301,7 +211,7 @@ static bool converts(const gx_exec *x, const gx_node *node, gx_number dtype)
     for (int k = 0; k < node->count; k++) {
         is_same = is_same && gx_input_node(x->g, node, k)->type.dtype == dtype;
     }
-    return is_same || offers(x, GX_CONVERT, dtype);
+    return is_same || gx_node_offers(x, GX_CONVERT, dtype);
 }
 
 /* A.T @ A: the lower triangle, mirrored; false: it is none, or is not offered. */
@@ -312,7 +222,8 @@ static bool is_gram(const gx_exec *x, const gx_node *node, gx_kernel_id *kernel)
     *kernel = is_hermitian ? GX_HERK : GX_SYRK;
     return gx_input(x->g, node, 0) == gx_input(x->g, node, 1) &&
            (node->type.properties & (GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN)) != 0 &&
-           offers(x, *kernel, node->type.dtype) && offers(x, GX_SYMMETRIZE, node->type.dtype);
+           gx_node_offers(x, *kernel, node->type.dtype) &&
+           gx_node_offers(x, GX_SYMMETRIZE, node->type.dtype);
 }
 
 static void product(gx_exec *x, const gx_node *node)
@@ -333,13 +244,13 @@ static void product(gx_exec *x, const gx_node *node)
                     .lda = gx_max(1, ta->rows),
                     .ldb = gx_max(1, tb->rows),
                     .ldc = gx_max(1, node->type.rows)};
-    args.a = input(x, node, 0, dtype);
-    args.b = is_half ? args.a : input(x, node, 1, dtype);
-    args.c = args.a == NULL || args.b == NULL ? NULL : result(x, node);
+    args.a = gx_node_input(x, node, 0, dtype);
+    args.b = is_half ? args.a : gx_node_input(x, node, 1, dtype);
+    args.c = args.a == NULL || args.b == NULL ? NULL : gx_node_result(x, node);
     if (args.c != NULL && node->type.rows > 0 && node->type.cols > 0 &&
-        call(x, is_half ? kernel : GX_GEMM, dtype, &args) && is_half) {
+        gx_node_call(x, is_half ? kernel : GX_GEMM, dtype, &args) && is_half) {
         args.transa = other;
-        call(x, GX_SYMMETRIZE, dtype, &args);
+        gx_node_call(x, GX_SYMMETRIZE, dtype, &args);
     }
 }
 
@@ -356,7 +267,7 @@ static void *overwritten(gx_exec *x, const gx_node *node)
             return val->device;
         }
     }
-    return result(x, node);
+    return gx_node_result(x, node);
 }
 
 static void put_numbers(gx_exec *x, const gx_node *node, const gx_fused_result *o,
@@ -384,7 +295,7 @@ static void fused(gx_exec *x, const gx_node *node)
     double *fold = NULL;
     for (int k = 0; k < node->count && gx_ok(x->run); k++) {
         const gx_type *from = &x->val[gx_input(x->g, node, k)]->type;
-        in[k] = (gx_fused_place){.data = (void *)(uintptr_t)input(x, node, k, f->dtype),
+        in[k] = (gx_fused_place){.data = (void *)(uintptr_t)gx_node_input(x, node, k, f->dtype),
                                  .row = from->rows == 1 ? 0 : 1,
                                  .col = from->cols == 1 ? 0 : gx_max(1, from->rows)};
     }
@@ -397,7 +308,7 @@ static void fused(gx_exec *x, const gx_node *node)
     if (gx_ok(x->run) && m > 0 && n > 0) {
         gx_args args = {
             .m = m, .n = n, .fused = f, .in = in, .out = &out, .fold = &fold, .more = x->times - 1};
-        call(x, GX_FUSED, f->dtype, &args);
+        gx_node_call(x, GX_FUSED, f->dtype, &args);
     }
     if (is_fold && gx_device_wait(x)) {
         put_numbers(x, node, o, fold);
@@ -472,6 +383,10 @@ static gx_kernel_id kernel_of(const gx_graph *g, const gx_node *node, gx_number 
     case GX_OP_RANDN:
         return GX_RANDOM;
     default:
+        if (node->op->run == gx_lower_grid) {
+            *dtype = GX_F64;
+            return GX_GRID;
+        }
         if (!reduction_of(node, &kind)) {
             return GX_KERNEL_COUNT;
         }
@@ -502,7 +417,7 @@ static void made(gx_exec *x, const gx_node *node)
         const gx_type *from = &of->type;
         args.from = gx_dtype_of(from->dtype);
         args.lda = gx_max(1, from->rows);
-        args.a = input(x, node, 0, from->dtype);
+        args.a = gx_node_input(x, node, 0, from->dtype);
         args.transa = kernel != GX_TRANSPOSE          ? GX_NO_TRANS
                       : node->op->id == GX_OP_ADJOINT ? GX_CONJ_TRANS
                                                       : GX_TRANS;
@@ -511,9 +426,9 @@ static void made(gx_exec *x, const gx_node *node)
                            node->whole[3] - of->j0);
         }
     }
-    args.c = gx_ok(x->run) ? result(x, node) : NULL;
+    args.c = gx_ok(x->run) ? gx_node_result(x, node) : NULL;
     if (args.c != NULL && type->rows > 0 && type->cols > 0) {
-        call(x, kernel, dtype, &args);
+        gx_node_call(x, kernel, dtype, &args);
     }
 }
 
@@ -522,7 +437,7 @@ static void reduced(gx_exec *x, const gx_node *node)
     const gx_type *from = &gx_input_node(x->g, node, 0)->type;
     gx_reduce_kind kind;
     reduction_of(node, &kind);
-    const void *a = input(x, node, 0, from->dtype);
+    const void *a = gx_node_input(x, node, 0, from->dtype);
     double *out = gx_temp(x, (size_t)gx_reduce_width(kind, from->rows, from->cols) * sizeof *out);
     int64_t count = node->type.rows * node->type.cols;
     gx_args args = {.m = from->rows,
@@ -531,7 +446,8 @@ static void reduced(gx_exec *x, const gx_node *node)
                     .lda = gx_max(1, from->rows),
                     .reduce_kind = kind,
                     .reduce = out};
-    if (a != NULL && out != NULL && call(x, GX_REDUCE, from->dtype, &args) && gx_device_wait(x)) {
+    if (a != NULL && out != NULL && gx_node_call(x, GX_REDUCE, from->dtype, &args) &&
+        gx_device_wait(x)) {
         bool is_pair =
             kind == GX_REDUCE_SUM || kind == GX_REDUCE_COL_SUM || kind == GX_REDUCE_ROW_SUM;
         double over = node->op->id != GX_OP_MEAN ? 1 : elements_of(from) / (double)count;
@@ -564,25 +480,26 @@ static void distances(gx_exec *x, const gx_node *node)
                     .lda = ld,
                     .ldb = gx_max(1, type->cols),
                     .ldc = ld};
-    args.a = input(x, node, 0, GX_F64);
-    args.b = input(x, node, 1, GX_F64);
-    void *c = args.a == NULL || args.b == NULL ? NULL : result(x, node);
+    args.a = gx_node_input(x, node, 0, GX_F64);
+    args.b = gx_node_input(x, node, 1, GX_F64);
+    void *c = args.a == NULL || args.b == NULL ? NULL : gx_node_result(x, node);
     bool is_double = type->dtype == GX_F64;
     gx_matrix_bytes(type->rows, type->cols, GX_F64, &bytes);
-    args.c = c == NULL || is_double ? c : take(x, bytes);
+    args.c = c == NULL || is_double ? c : gx_node_take(x, bytes);
     if (args.c == NULL || type->rows == 0 || type->cols == 0) {
         return;
     }
     gx_args pass = {.m = args.m, .n = args.n, .a = args.c, .lda = ld, .c = args.c, .ldc = ld};
-    bool is_done = call(x, GX_FILL, GX_F64, &pass) && call(x, GX_APART, GX_F64, &args);
+    bool is_done =
+        gx_node_call(x, GX_FILL, GX_F64, &pass) && gx_node_call(x, GX_APART, GX_F64, &args);
     if (is_done && node->whole[1] != 0) {
         pass.map = GX_MAP_SQRT;
-        is_done = call(x, GX_MAP, GX_F64, &pass);
+        is_done = gx_node_call(x, GX_MAP, GX_F64, &pass);
     }
     if (is_done && !is_double) {
         pass.from = GX_DTYPE_F64;
         pass.c = c;
-        call(x, GX_CONVERT, type->dtype, &pass);
+        gx_node_call(x, GX_CONVERT, type->dtype, &pass);
     }
 }
 
@@ -610,9 +527,9 @@ static bool bring(gx_exec *x, const gx_type *from, const void *a, const lines *t
     int64_t there = gx_min(to->length, to->is_rows ? from->cols : from->rows);
     gx_args args = {.a = a, .from = gx_dtype_of(from->dtype), .lda = gx_max(1, from->rows)};
     aim(to, there, to->length - there, &args);
-    bool is_good = there == to->length || call(x, GX_FILL, to->number, &args);
+    bool is_good = there == to->length || gx_node_call(x, GX_FILL, to->number, &args);
     aim(to, 0, there, &args);
-    return is_good && (there == 0 || call(x, GX_CONVERT, to->number, &args));
+    return is_good && (there == 0 || gx_node_call(x, GX_CONVERT, to->number, &args));
 }
 
 /* The first numbers of half lines are real, and the last ones of those of an even n. */
@@ -624,7 +541,7 @@ static bool make_real(gx_exec *x, int64_t n, const lines *half)
         aim(half, k, 1, &args);
         args.a = args.c;
         args.lda = args.ldc;
-        is_good = 2 * k % n != 0 || call(x, GX_MAP, half->number, &args);
+        is_good = 2 * k % n != 0 || gx_node_call(x, GX_MAP, half->number, &args);
     }
     return is_good;
 }
@@ -653,8 +570,8 @@ static void transformed(gx_exec *x, const gx_node *node)
                     .is_backward = gives_real || f.kind == GX_FFT_INVERSE,
                     .lda = gx_max(1, is_taken || is_rows ? from->rows : in.length),
                     .ldc = gx_max(1, type->rows)};
-    const void *a = input(x, node, 0, from->dtype);
-    args.c = a == NULL ? NULL : is_taken ? overwritten(x, node) : result(x, node);
+    const void *a = gx_node_input(x, node, 0, from->dtype);
+    args.c = a == NULL ? NULL : is_taken ? overwritten(x, node) : gx_node_result(x, node);
     if (args.c == NULL || type->rows == 0 || type->cols == 0) {
         return;
     }
@@ -662,20 +579,20 @@ static void transformed(gx_exec *x, const gx_node *node)
     if (!is_taken) {
         size_t bytes = 0;
         gx_matrix_bytes(in.length, in.count, in.number, &bytes);
-        in.data = in.number == type->dtype ? args.c : take(x, bytes);
+        in.data = in.number == type->dtype ? args.c : gx_node_take(x, bytes);
         args.a = in.data;
         if (in.data == NULL || !bring(x, from, a, &in) || (gives_real && !make_real(x, f.n, &in))) {
             return;
         }
     }
     double scale = gx_fft_scale(&f);
-    if (call(x, GX_FFT, type->dtype, &args) && scale != 1) {
+    if (gx_node_call(x, GX_FFT, type->dtype, &args) && scale != 1) {
         gx_args pass = {.m = args.m, .n = args.n, .a = args.c, .lda = args.ldc};
         pass.map = GX_MAP_SCALE;
         pass.alpha.re = scale;
         pass.c = args.c;
         pass.ldc = args.ldc;
-        call(x, GX_MAP, type->dtype, &pass);
+        gx_node_call(x, GX_MAP, type->dtype, &pass);
     }
 }
 
@@ -685,16 +602,19 @@ static bool is_offered(const gx_exec *x, const gx_node *node)
 {
     gx_number dtype;
     gx_kernel_id kernel = kernel_of(x->g, node, &dtype);
-    bool is_good = kernel != GX_KERNEL_COUNT && offers(x, kernel, dtype);
+    bool is_good = kernel != GX_KERNEL_COUNT && gx_node_offers(x, kernel, dtype);
     switch (is_good ? kernel : GX_KERNEL_COUNT) {
     case GX_GEMM:
     case GX_FUSED:
     case GX_APART:
-        return converts(x, node, dtype) && offers(x, GX_CONVERT, node->type.dtype);
+        return converts(x, node, dtype) && gx_node_offers(x, GX_CONVERT, node->type.dtype);
     case GX_COPY:
         return node->whole[2] == 1 && node->whole[5] == 1;
     case GX_REDUCE:
         return elements_of(&gx_input_node(x->g, node, 0)->type) > 0;
+    case GX_GRID:
+        return gx_on_device_has_grids(x->g, node) && gx_node_offers(x, GX_FILL, node->type.dtype) &&
+               gx_node_offers(x, GX_CONVERT, GX_F64);
     default:
         return is_good;
     }
@@ -715,7 +635,8 @@ bool gx_on_device_repeats(const gx_exec *x, const gx_node *node)
     bool is_fold = node->op->id == GX_OP_FUSED && node->fused->output[0].fold != GX_FOLD_NONE;
     gx_number dtype; // a plan of a transform may have gone before a record of it
     return gx_on_device_may(x, node) && !is_fold && !reduction_of(node, &kind) &&
-           kernel_of(x->g, node, &dtype) != GX_FFT;
+           kernel_of(x->g, node, &dtype) != GX_FFT &&
+           (node->op->run != gx_lower_grid || gx_on_device_knows_grids(x->g, node));
 }
 
 /* Is there enough to do, or is what it needs there already? */
@@ -736,7 +657,7 @@ static void tell_lack(const gx_exec *x, const gx_node *node)
     gx_number dtype;
     const gx_accel *accel = x->on->call.accel;
     gx_kernel_id kernel = kernel_of(x->g, node, &dtype);
-    if (kernel == GX_FFT && !offers(x, kernel, dtype)) {
+    if (kernel == GX_FFT && !gx_node_offers(x, kernel, dtype)) {
         const gx_about about = {.kind = GX_EVENT_FALLBACK_KERNEL, .device = accel->info.name};
         gx_stats_tell(&x->run->ctx->stats, &about, "computed on the CPU: %s has no kernel %s of %s",
                       accel->backend->name, gx_kernel_name(kernel), gx_number_name(dtype));
@@ -750,6 +671,10 @@ bool gx_on_device_run(gx_exec *x, const gx_node *node)
     }
     if (!is_offered(x, node)) {
         tell_lack(x, node);
+        return false;
+    }
+    bool is_grid = node->op->run == gx_lower_grid;
+    if (is_grid && !gx_on_device_fits_grids(x, node)) {
         return false;
     }
     x->gpu_ops++;
@@ -780,8 +705,8 @@ bool gx_on_device_run(gx_exec *x, const gx_node *node)
         reduced(x, node);
         break;
     default:
-        made(x, node);
+        (is_grid ? gx_on_device_grid : made)(x, node);
     }
-    give_all(x);
+    gx_node_give(x);
     return true;
 }

@@ -240,7 +240,7 @@ static int begin_outputs(gx_run *run, const gx_graph *g, const gx_program_how *h
         bool is_value = begun == g->outputs;
         const gx_type *t = &g->node[is_value ? g->result : g->output[begun].node].type;
         gx_dest dest = {.name = is_value ? how->name : g->output[begun].name,
-                              .replace = how->replace};
+                        .replace = how->replace};
         if (is_value ? g->result_is_truth : g->output[begun].is_truth) {
             gx_dest_takes_truth(&dest);
         }
@@ -336,7 +336,7 @@ static bool goes_on(gx_exec *x, attempt *next)
     for (int k = 0; k < x->lanes; k++) {
         calls.on[k] = &x->lane[k].call;
     }
-    return x->is_spoilt || gx_devcalls_go_on(&calls, &x->fault, &next->avoided);
+    return !x->is_refused && (x->is_spoilt || gx_devcalls_go_on(&calls, &x->fault, &next->avoided));
 }
 
 /*

@@ -52,6 +52,15 @@ typedef struct gx_shares {
     bool is_one;                        /* a node is being run for the share of x->on alone */
 } gx_shares;
 
+/* Where the grids of a batch lie in a matrix of rows x cols, as far as a device has to know it. */
+typedef struct gx_grid_facts {
+    gx_ref table; /* GX_NO_NODE: none                                                */
+    int64_t rows, cols;
+    int64_t count, cells; /* of grids; of the largest one, or more than any may have */
+    bool are_squares;
+    bool are_all; /* each cell is one of a grid                                      */
+} gx_grid_facts;
+
 /* A device that the program runs on. */
 typedef struct gx_lane {
     gx_devcall call;   /* accel NULL: everything on the host.  hold: what a node takes  */
@@ -59,6 +68,7 @@ typedef struct gx_lane {
     size_t staged;     /* of the call's stage, for small copies: under way            */
     bool is_under_way; /* something has been enqueued that nobody has waited for      */
     gx_record *record; /* of a loop; goes when it is not under way any more           */
+    void *refused;     /* there: not 0 where a kernel met what is no colour; NULL: none yet   */
 } gx_lane;
 
 typedef struct gx_exec {
@@ -88,8 +98,10 @@ typedef struct gx_exec {
     gx_err fault;     /* of a device: the program is to be run again, without it           */
     int culprit;      /* its lane                                                          */
     uint64_t avoided; /* devices that had no room for it: bits by ordinal               */
+    bool is_refused;  /* ... or the host is to say what is wrong with an operand       */
     bool is_spoilt;   /* ... or there, without records: the failure came while one was made */
     int64_t gpu_ops, cpu_ops, transfers;
+    gx_grid_facts grids, table; /* of the node that runs; of the last table             */
 } gx_exec;
 
 // For lowerings -----------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ KINDS = ("memory", "launch", "status") + APART
 ALIVE = ("device_buffers", "pinned_buffers", "queues", "marks", "device_bytes", "pinned_bytes", "handles")
 CALL = os.environ.get("CALL", "*")  # one function alone: CALL=cudaMalloc
 LOST = "off until the process ends"
-ON_DEVICE = ("product", "cholesky", "lstsq", "eigen", "krylov", "basis", "loop", "transform", "sparse", "ranks", "shared")
+ON_DEVICE = ("product", "cholesky", "lstsq", "eigen", "krylov", "basis", "loop", "transform", "grids", "sparse", "ranks", "shared")
 REPLACE = "'{\"replace\":true}'"
 SCRIPTS = {
     "product": f"SELECT gx_matmul('A', 'B', 'C', {REPLACE})",
@@ -56,9 +56,10 @@ SCRIPTS = {
     "sparse": f"SELECT gx_matmul('G', 'V', 'C', {REPLACE})",
     "ranks": "SELECT gx_pagerank('W', 'C', '{\"tolerance\":0.01,\"replace\":true}')",
     "loop": f"SELECT gx_eval('x = B; repeat 21 {{ x = tanh(M @ x * 0.1) }} C := x', {REPLACE})",
+    "grids": f"SELECT gx_eval('g = floor(abs(A) * 2); L = label(g, 8, ''colour'', 7); g = cover(g, sizes(L, t) < 3, t); C := flood(g, 0, 0, 9, 4, 7)', {REPLACE})",
     "transform": f"SELECT gx_eval('C := real(ifft(fft(A, 96))) @ M + sum(irfft(fft(A, 90, 1)))', {REPLACE})",
 }
-LARGE = ("basis",)  # in no small memory
+LARGE = ("basis", "grids")  # in no small memory
 PREPARE = (
     "SELECT gx_randn(70, 60, 'A', '{\"seed\":1}')",
     "SELECT gx_randn(60, 50, 'B', '{\"seed\":2}')",
@@ -71,6 +72,7 @@ PREPARE = (
     "SELECT gx_random(300, 70, 'G', '{\"density\":0.2,\"seed\":5}')",
     "SELECT gx_randn(70, 4, 'V', '{\"seed\":7}')",
     "SELECT gx_randn(14000, 40, 'L', '{\"seed\":8}')",
+    "SELECT gx_eval('t := hstack(arange(0, 70, 7), ones(10, 1) * 7, ones(10, 1) * 60)')",
     "SELECT gx_random(60, 60, 'W', '{\"density\":0.1,\"seed\":6}')",
 )
 

@@ -16,6 +16,7 @@ extern int test_solve_main(void);
 extern int test_qr_main(void);
 extern int test_eigen_main(void);
 extern int test_device_main(void);
+extern int test_grid_main(void);
 extern int bench_device_main(void);
 extern int bench_core(int argc, char **argv);
 extern int bench_sparse(int argc, char **argv);
@@ -28,7 +29,7 @@ static const struct {
     {"test_fused", test_fused_main},     {"test_solve", test_solve_main},
     {"test_qr", test_qr_main},           {"test_eigen", test_eigen_main},
     {"test_nearest", test_nearest_main}, {"test_sparse_kernel", test_sparse_kernel_main},
-    {"bench_device", bench_device_main},
+    {"bench_device", bench_device_main}, {"test_grid", test_grid_main},
 };
 
 int main(int argc, char **argv)

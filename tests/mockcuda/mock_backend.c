@@ -291,6 +291,7 @@ typedef struct kernel_call {
     gx_args args;
     gx_nearest nearest;
     gx_csr sparse;
+    gx_grid_job grid;
     gx_fused_place in[GX_FUSED_INPUTS], out[GX_FUSED_OUTPUTS]; /* FUSED: the caller's last as */
     double *fold[GX_FUSED_OUTPUTS];                            /* long as the call            */
 } kernel_call;
@@ -320,9 +321,10 @@ static int run_kernel(void *arg)
 static bool is_at_home(const gx_dev *dev, gx_kernel_id id, const gx_args *args)
 {
     bool is_lent = id == GX_CONVERT && mock_is_pinned(args->a, 1);
-    const void *block[] = {is_lent ? NULL : args->a, args->b, args->c, args->c2};
+    const void *refused = args->grid == NULL ? NULL : args->grid->refused;
+    const void *block[] = {is_lent ? NULL : args->a, args->b, args->c, args->c2, args->b2, refused};
     bool is_good = true;
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < 6; k++) {
         is_good = is_good && (block[k] == NULL || mock_is_there(dev->ordinal, block[k], 1));
     }
     if (args->sparse != NULL) {
@@ -354,6 +356,10 @@ static gx_code enqueue(gx_dev *dev, gx_kernel_id id, gx_number dtype, gx_queue *
     if (id == GX_SPMM) {
         call->sparse = *args->sparse;
         call->args.sparse = &call->sparse;
+    }
+    if (id == GX_GRID) {
+        call->grid = *args->grid;
+        call->args.grid = &call->grid;
     }
     if (id == GX_FUSED) {
         memcpy(call->in, args->in, (size_t)args->fused->inputs * sizeof *call->in);
@@ -412,6 +418,7 @@ KERNELS(GX_MERIT)
 KERNELS(GX_NEAREST)
 KERNELS(GX_SPMM)
 KERNELS(GX_FFT)
+KERNEL(GX_GRID, GX_F64)
 
 static size_t workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args)
 {
@@ -456,7 +463,8 @@ static const gx_backend backend = {
                SLOTS(GX_LARFB), SLOTS(GX_ORMQR), SLOTS(GX_ORGQR), SLOTS(GX_TPQRT),
                SLOTS(GX_TPMQRT), SLOTS(GX_SYEV), SLOTS(GX_GEEV), SLOTS(GX_GESDD),
                SLOTS(GX_CONVERT), SLOTS(GX_FUSED), SLOTS(GX_APART), SLOTS(GX_MERIT),
-               SLOTS(GX_NEAREST), SLOTS(GX_SPMM), SLOTS(GX_FFT)},
+               SLOTS(GX_NEAREST), SLOTS(GX_SPMM), SLOTS(GX_FFT),
+               [GX_GRID] = {[GX_F64] = call_GX_GRID_GX_F64}},
 };
 
 MOCK_API const gx_backend *gx_cuda_backend(const char *cuda_path, gx_err *err);

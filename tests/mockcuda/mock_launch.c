@@ -447,6 +447,7 @@ typedef enum served {
     CIRCLE_PASS,
     CIRCLE_PAIR,
     COMBINE,
+    GRID,
     NARROW,
     NARROW_IMAGE,
     NARROW_SPLIT,
@@ -500,6 +501,7 @@ static const char *const names[SERVED] = {
     [CIRCLE_PASS] = "gx_circle_pass",
     [CIRCLE_PAIR] = "gx_circle_pair",
     [COMBINE] = "gx_combine",
+    [GRID] = "gx_grid",
     [NARROW] = "gx_narrow",
     [NARROW_IMAGE] = "gx_narrow_image",
     [NARROW_SPLIT] = "gx_narrow_split",
@@ -529,7 +531,7 @@ API int cudaLibraryGetKernel(void **kernel, void *library, const char *name)
     for (int i = 0; i < SERVED; i++) {
         size_t length = strlen(names[i]);
         for (int d = 0; d < GX_FLOATS; d++) {
-            bool is_one = i >= REDUCE_END && i <= COMBINE && name[length] == '\0';
+            bool is_one = i >= REDUCE_END && i <= GRID && name[length] == '\0';
             if (strncmp(name, names[i], length) == 0 &&
                 (is_one || strcmp(name + length, suffix[d]) == 0)) {
                 *kernel = (void *)(uintptr_t)(i * GX_FLOATS + d + 1);
@@ -569,6 +571,7 @@ typedef struct launch {
         gx_cuda_circle circle;
         gx_cuda_residues residues;
         gx_cuda_combine combine;
+        gx_cuda_grid grid;
         gx_cuda_fused fused;
         gx_cuda_near near;
         gx_cuda_spmm spmm;
@@ -590,6 +593,25 @@ static void serve_narrow(launch *l)
     }
 }
 
+/* By the reference, in as much memory as a block of threads has. */
+static void serve_grid(const gx_cuda_grid *p)
+{
+    gx_args args = {.m = p->m,
+                    .n = p->n,
+                    .a = p->a,
+                    .lda = p->lda,
+                    .b = p->b,
+                    .ldb = p->ldb,
+                    .b2 = p->table,
+                    .ldb2 = p->ld_table,
+                    .c = p->c,
+                    .ldc = p->ldc,
+                    .grid = &p->job};
+    args.work = p->work != NULL ? p->work : malloc((size_t)p->numbers * sizeof(int32_t));
+    (void)gx_backend_ref.kernel[GX_GRID][GX_F64](NULL, NULL, &args, NULL);
+    free(p->work != NULL ? NULL : args.work);
+}
+
 /* Products with few columns, neighbours and sparse products. */
 static void serve_family(launch *l)
 {
@@ -602,7 +624,9 @@ static void serve_family(launch *l)
         mock_residues_begin, mock_residues_scan, mock_residues_pack, mock_residues_join};
     static void (*const circle[])(const gx_cuda_circle *) = {
         mock_circle_first, mock_circle_up, mock_circle_invert, mock_circle_pass, mock_circle_pair};
-    if (l->kernel == COMBINE) {
+    if (l->kernel == GRID) {
+        serve_grid(&l->p.grid);
+    } else if (l->kernel == COMBINE) {
         mock_combine(&l->p.combine);
     } else if (l->kernel >= CIRCLE_FIRST && l->kernel <= CIRCLE_PAIR) {
         circle[l->kernel - CIRCLE_FIRST](&l->p.circle);
@@ -711,6 +735,7 @@ API int cudaLaunchKernel(const void *kernel, dim grid, dim block, void **args, s
                   : l.kernel == RANDOM                                      ? sizeof l.p.random
                   : l.kernel >= CIRCLE_FIRST && l.kernel <= CIRCLE_PAIR     ? sizeof l.p.circle
                   : l.kernel == COMBINE                                     ? sizeof l.p.combine
+                  : l.kernel == GRID                                        ? sizeof l.p.grid
                   : l.kernel >= RESIDUES_BEGIN && l.kernel <= RESIDUES_JOIN ? sizeof l.p.residues
                   : l.kernel >= FIELD_MAP && l.kernel <= FIELD_JOIN         ? sizeof l.p.field
                   : is_narrow(l.kernel)                                     ? sizeof l.p.narrow
