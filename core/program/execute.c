@@ -308,7 +308,6 @@ static void run_lanes(gx_exec *x)
         }
     }
     x->on = x->lane;
-    gx_device_wait_all(x); // a value may have come by way of a lane that nobody waits for
 }
 
 gx_code gx_exec_begin(gx_exec *x, gx_run *run, const gx_graph *g, gx_mat *operand,
