@@ -478,16 +478,23 @@ static double normalize(const gx_iterate *it, int64_t n, double *x)
     return norm;
 }
 
+/* A's norm where nobody has looked at its elements: at least that of its bidiagonal part. */
+static void learn_norm(gx_iterate *it, double squares)
+{
+    it->norm = it->A == NULL ? fmax(it->norm, sqrt(squares)) : it->norm;
+}
+
 static void solve_by_lsqr(gx_iterate *it, double goal, double *x, double *r)
 {
     gx_run *run = it->run;
     int64_t m = it->rows, n = it->cols, longest = gx_max(m, n);
     double *u = r, *v = r + longest, *t = v + longest, *w = t + longest, *g = w + longest;
-    double norm_ad = it->M.inverse == NULL ? it->norm : sqrt((double)n); // Frobenius, of A D
     double phi_bar = normalize(it, m, u);
     times_turned(it, u, g);
     precondition(it, g, v);
-    double alpha = normalize(it, n, v), rho_bar = alpha, cs = 1;
+    double alpha = normalize(it, n, v), rho_bar = alpha, cs = 1, squares = alpha * alpha;
+    learn_norm(it, squares);
+    double norm_ad = it->M.inverse == NULL ? it->norm : sqrt((double)n); // Frobenius, of A D
     precondition(it, v, t);
     sum(it, n, w, 1, t, 0, NULL, 0, NULL);
     while (gx_ok(run) && it->done < it->most && phi_bar > goal &&
@@ -499,6 +506,9 @@ static void solve_by_lsqr(gx_iterate *it, double goal, double *x, double *r)
         precondition(it, g, t);
         sum(it, n, v, 1, t, -beta, v, 0, NULL);
         alpha = normalize(it, n, v);
+        squares += alpha * alpha + beta * beta;
+        learn_norm(it, squares);
+        norm_ad = it->M.inverse == NULL ? it->norm : norm_ad;
         double rho = hypot(rho_bar, beta), sn = beta / rho;
         cs = rho_bar / rho;
         double theta = sn * alpha, phi = cs * phi_bar;

@@ -243,17 +243,6 @@ static void begin(system_t *s, gx_iterate *it)
     }
 }
 
-/* LSQR needs A's transpose, where it is not to be had by the way, and a norm. */
-static void prepare_lsqr(system_t *s, gx_csr_matrix *T, gx_iterate *it)
-{
-    if (!s->args->A->is_sparse) {
-        gx_alg_norm(s->run, s->args->A, 'F', &it->norm);
-    } else if (gx_csr_matrix_transpose(s->run, &s->A, T) == GX_OK) {
-        it->T = T;
-        it->norm = gx_csr_matrix_norm(&s->A);
-    }
-}
-
 /* cg and minres; of a sparse A it is known. */
 static void want_symmetric(system_t *s, gx_iterate *it)
 {
@@ -281,8 +270,10 @@ static void solve_iterative(system_t *s, gx_system_method method)
                      .most = args->most > 0 ? args->most : usual,
                      .restart = args->restart > 0 ? args->restart : GX_ITERATE_RESTART};
     it.restart = gx_min(it.restart, gx_max(s->n, 1));
-    if (method == GX_SYSTEM_LSQR) {
-        prepare_lsqr(s, &T, &it);
+    if (method == GX_SYSTEM_LSQR && args->A->is_sparse &&
+        gx_csr_matrix_transpose(s->run, &s->A, &T) == GX_OK) {
+        it.T = &T;
+        it.norm = gx_csr_matrix_norm(&s->A);
     }
     begin(s, &it);
     if (method == GX_SYSTEM_CG || method == GX_SYSTEM_MINRES) {

@@ -44,8 +44,8 @@ gx_code gx_system_shape(const gx_system_args *args, int64_t *rows, int64_t *cols
 
 /*
 ** X, a sink of that shape and dtype.  All is computed in f64 or c128, with B, X and a sparse A in
-** memory; any other A is multiplied as it is stored or made of parts (gx_alg_matmul), and whether it
-** is symmetric is seen in two products.
+** memory; any other A is multiplied as it is stored or made of parts (gx_alg_matmul), and whether
+** it is symmetric is seen in two products.
 **
 ** AUTO    by what A is known or found to be: positive definite by CHOLMOD, else UMFPACK; where
 **         that is not installed or does not fit memory_limit, which gx_stats tells, by cg, minres
@@ -103,7 +103,7 @@ typedef struct gx_iterate {
     int64_t most;               /* iterations of a column                              */
     int64_t restart;            /* GMRES: vectors of a cycle                           */
     int64_t done;               /* iterations of this column so far                    */
-    double norm;                /* LSQR: of A                                          */
+    double norm;                /* LSQR: of A; 0 where it is to be learnt on the way   */
     double *work;               /* vectors of the longer side of A                     */
     double *part;               /* partial sums of pieces                              */
     double *small;              /* GMRES: the projected problem                        */
