@@ -13,8 +13,8 @@ median of the rounds after it; uploaded, downloaded: bytes copied to and from de
 
 Families of sizes (f64 unless the row says otherwise), small / middling / large:
 
-    flat    elements: 100 x 100, 4096 x 4096, 12288 x 12288
-    tall    rows: 1000 x 16, 10^6 x 64, 10^7 x 64
+    flat    elements: 100 x 100, 4096 x 4096, 7680 x 7680 (complex: nearly what a value of SQLite may have)
+    tall    rows: 1000 x 16, 10^6 x 64, 1 900 000 x 64
     cube    products, factorisations: 64, 1024, 4096
     heavy   spectra, functions of matrices: 64, 512, 2048
 """
@@ -35,8 +35,8 @@ sys.path.insert(0, str(ROOT / "tests" / "sql"))
 FOLDER = "/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir()
 
 SIZES = {
-    "flat": {"small": (100, 100), "middling": (4096, 4096), "large": (12288, 12288)},
-    "tall": {"small": (1000, 16), "middling": (10**6, 64), "large": (10**7, 64)},
+    "flat": {"small": (100, 100), "middling": (4096, 4096), "large": (7680, 7680)},
+    "tall": {"small": (1000, 16), "middling": (10**6, 64), "large": (1_900_000, 64)},
     "cube": {"small": (64, 64), "middling": (1024, 1024), "large": (4096, 4096)},
     "heavy": {"small": (64, 64), "middling": (512, 512), "large": (2048, 2048)},
 }

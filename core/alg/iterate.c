@@ -565,6 +565,9 @@ gx_code gx_iterate_begin(gx_run *run, gx_precond_kind precond, gx_iterate *it)
     it->run = run;
     it->work = it->part = it->small = NULL;
     it->M = (gx_precond){.kind = GX_PRECOND_NONE};
+    it->label = it->A != NULL ? it->A->label : it->mat->label;
+    it->rows = it->A != NULL ? it->A->rows : it->is_turned ? it->mat->cols : it->mat->rows;
+    it->cols = it->A != NULL ? it->A->cols : it->is_turned ? it->mat->rows : it->mat->cols;
     if (gx_ok(run) && allocate(it, &err) == GX_OK) {
         if (it->A == NULL) {
             gx_precond_make_dense(run, precond, it->mat, &it->M);

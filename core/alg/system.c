@@ -263,9 +263,6 @@ static void solve_iterative(system_t *s, gx_system_method method)
                      .A = args->A->is_sparse ? &s->A : NULL,
                      .mat = args->A,
                      .is_turned = args->trans != GX_NO_TRANS,
-                     .label = args->A->label,
-                     .rows = s->m,
-                     .cols = s->n,
                      .tol = args->tol > 0 ? args->tol : TOL,
                      .most = args->most > 0 ? args->most : usual,
                      .restart = args->restart > 0 ? args->restart : GX_ITERATE_RESTART};

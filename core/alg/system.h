@@ -96,9 +96,9 @@ typedef struct gx_iterate {
     const gx_csr_matrix *A, *T; /* T = A^T: LSQR; NULL: op(mat)                        */
     const gx_mat *mat;          /* real                                                */
     bool is_turned;             /* op is the transpose                                 */
-    const char *label;          /* A's, for messages                                   */
+    const char *label;          /* A's: this and what follows is gx_iterate_begin()'s  */
     int64_t rows, cols;         /* of op(A)                                            */
-    gx_precond M;               /* made by gx_iterate_begin()                          */
+    gx_precond M;
     double tol;                 /* |b - A x| <= tol |b|; LSQR: or |A^T r| <= tol |A| |r| */
     int64_t most;               /* iterations of a column                              */
     int64_t restart;            /* GMRES: vectors of a cycle                           */
@@ -111,7 +111,10 @@ typedef struct gx_iterate {
 
 extern const char *const gx_system_methods[]; /* "auto", "direct", "cg", ... */
 
-/* All above M and below it up to restart is given.  To be ended whatever this returns. */
+/*
+** method, A (and T for LSQR) or mat, tol, most, restart are given.  To be ended whatever this
+** returns.
+*/
 gx_code gx_iterate_begin(gx_run *run, gx_precond_kind precond, gx_iterate *it);
 
 /* A square A: u.(A v) = v.(A u) of two vectors, to rounding. */
