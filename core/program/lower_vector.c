@@ -3,6 +3,7 @@
 */
 #include "../base/best.h"
 #include "../base/special.h"
+#include "../run/call.h"
 #include "lines.h"
 #include "lower.h"
 #include "order.h"
@@ -173,18 +174,37 @@ void gx_lower_topk(gx_exec *x, const gx_node *node)
     }
 }
 
+typedef struct log_gammas {
+    const double *a;
+    void *c;
+    gx_number dtype;
+    int64_t count;
+} log_gammas;
+
+enum { GAMMAS = 1 << 12 /* of a piece */ };
+
+static gx_code log_gamma_piece(void *arg, int64_t piece, int member, gx_err *err)
+{
+    const log_gammas *job = arg;
+    int64_t end = gx_min(job->count, (piece + 1) * GAMMAS);
+    (void)member, (void)err;
+    for (int64_t i = piece * GAMMAS; i < end; i++) {
+        double z[2] = {job->a[2 * i], job->a[2 * i + 1]};
+        gx_log_gamma(z);
+        gx_number_put(job->dtype, job->c, i, (gx_scalar){z[0], z[1]});
+    }
+    return GX_OK;
+}
+
 void gx_lower_loggamma(gx_exec *x, const gx_node *node)
 {
-    const int64_t POLL = 1 << 12;
+    const double ELEMENTS = 64; // what one costs, as elements that are read
     const gx_type *t = &node->type;
-    const double *a = gx_input_data(x, node, 0, GX_C128);
-    void *c = gx_result(x, node, 0);
-    for (int64_t i = 0; a != NULL && c != NULL && i < t->rows * t->cols; i++) {
-        double z[2] = {a[2 * i], a[2 * i + 1]};
-        gx_log_gamma(z);
-        gx_number_put(t->dtype, c, i, (gx_scalar){z[0], z[1]});
-        if (i % POLL == 0 && gx_run_poll(x->run) != GX_OK) {
-            return;
-        }
+    log_gammas job = {
+        .a = gx_input_data(x, node, 0, GX_C128), .dtype = t->dtype, .count = t->rows * t->cols};
+    job.c = gx_result(x, node, 0);
+    if (job.a != NULL && job.c != NULL) {
+        gx_run_pieces(x->run, (double)job.count * ELEMENTS, gx_ceil_div(job.count, GAMMAS),
+                      log_gamma_piece, &job);
     }
 }
