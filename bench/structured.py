@@ -170,13 +170,17 @@ def on_devices(path, rng, n):
             return q(db, "SELECT value FROM gx_stats WHERE name = 'uploaded'")
 
         for name in ("D", "DC") if n <= 20000 else ("D",):
-            for columns in COLUMNS:
-                sql = f"SELECT length(gx_matmul('{name}', 'x{columns}'))"
-                for _ in range(3):
+            asked = [(f"@ {columns} columns", f"SELECT length(gx_matmul('{name}', 'x{columns}'))") for columns in COLUMNS]
+            asked += [("norm", f"SELECT gx_norm('{name}')"), ("norm(@ 4 columns)", f"SELECT gx_eval('norm({name} @ x4)')"),
+                      ("ten singular values", f"SELECT count(*) FROM gx_svd('{name}', '{{\"k\":10,\"tol\":0.01}}')")]
+            for what, sql in asked:
+                few = what[0] == "t"
+                for _ in range(1 if few else 3):
                     q(db, sql)
                 before = uploaded()
-                _, later = timed(lambda sql=sql, db=db: q(db, sql), 21)
-                print(f"devices {devices}: {name} ({2 * n} x {2 * n}) @ {columns} columns later {later:.5f}, up {(uploaded() - before) / 21:.0f} bytes a call", flush=True)
+                rounds = 3 if few else 21
+                _, later = timed(lambda sql=sql, db=db: q(db, sql), rounds)
+                print(f"devices {devices}: {name} ({2 * n} x {2 * n}) {what} later {later:.5f}, up {(uploaded() - before) / rounds:.0f} bytes a call", flush=True)
         db.close()
 
 

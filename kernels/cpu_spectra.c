@@ -3,7 +3,8 @@
 **
 **   SYEV    LAPACK's syevd or heevd (divide and conquer); from SYEVD_SIDE on, where their 2 n^2
 **           elements of work space cannot be counted in 32 bits any more, syev or heev (QR
-**           iteration: slower, in place)
+**           iteration: slower, in place).  Of a real tridiagonal matrix sterf or stevd: it is what
+**           the others make first
 **   GEEV    LAPACK's geev.  Real ones give a conjugate pair as two real columns; these are written
 **           into the memory of the complex columns and spread there, from the last element on.
 **   GEES    LAPACK's gees, and trevc for eigenvectors; the values of real ones are made complex.
@@ -71,6 +72,49 @@ static lapack_int call_syev(gx_number dtype, const gx_args *p, const space *s)
                       heev_work, (LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork, rwork));
 }
 
+/* Is all below the diagonals beside the main one 0, in the triangle that is read? */
+GX_INLINE bool is_tridiagonal(gx_number dtype, const gx_args *p)
+{
+    bool is_double = gx_number_is_double(dtype), is = !gx_number_is_complex(dtype) && p->n > 2;
+    for (int64_t j = 0; j < p->n && is; j++) {
+        int64_t from = p->uplo == GX_LOWER ? j + 2 : 0, to = p->uplo == GX_LOWER ? p->n : j - 1;
+        for (int64_t i = from; i < to && is; i++) {
+            is = get(is_double, p->c, i + j * p->ldc) == 0;
+        }
+    }
+    return is;
+}
+
+/* Its diagonals leave the matrix, whose place the vectors take. */
+static lapack_int call_stevd(gx_number dtype, const gx_args *p, const space *s)
+{
+    bool is_double = gx_number_is_double(dtype);
+    size_t element = gx_number_bytes(dtype);
+    lapack_int n = (lapack_int)p->n, lwork = (lapack_int)s->elements - n;
+    void *beside = s->element, *work = (char *)s->element + (size_t)p->n * element;
+    for (int64_t j = 0; j < p->n; j++) {
+        int64_t next = p->uplo == GX_LOWER ? j + 1 + j * p->ldc : j + (j + 1) * p->ldc;
+        put(is_double, p->values, j, get(is_double, p->c, j + j * p->ldc));
+        if (j + 1 < p->n) {
+            put(is_double, beside, j, get(is_double, p->c, next));
+        }
+    }
+    if (!p->wants_right) {
+        return is_double ? LAPACKE_dsterf(n, p->values, beside)
+                         : LAPACKE_ssterf(n, p->values, beside);
+    }
+    return is_double ? LAPACKE_dstevd_work(LAYOUT, 'V', n, p->values, beside, p->c, ld_of(p->ldc),
+                                           work, lwork, s->integer, (lapack_int)s->integers)
+                     : LAPACKE_sstevd_work(LAYOUT, 'V', n, p->values, beside, p->c, ld_of(p->ldc),
+                                           work, lwork, s->integer, (lapack_int)s->integers);
+}
+
+static void run_stevd(void *arg)
+{
+    lapack_call *x = arg;
+    x->info = call_stevd(x->dtype, x->args, x->space);
+}
+
 static void run_syev(void *arg)
 {
     lapack_call *x = arg;
@@ -85,7 +129,8 @@ GX_INLINE gx_code syev(gx_number dtype, const gx_args *p, gx_err *err)
         return code;
     }
     space s = syev_space(dtype, p);
-    return run_wide(run_syev, dtype, p, &s, err);
+    bool is_short = is_divided(p) && is_tridiagonal(dtype, p);
+    return run_wide(is_short ? run_stevd : run_syev, dtype, p, &s, err);
 }
 
 // General -----------------------------------------------------------------------------------------

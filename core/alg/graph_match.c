@@ -108,34 +108,41 @@ typedef struct weighing {
     gx_node_heap heap;       /* of columns, by the length of the path there  */
 } weighing;
 
-/* Row i has been reached by a path so long. */
-static void look_from(weighing *w, int64_t i, double length)
+/*
+** Row i has been reached by a path so long.  Gives a free column that is no further, which no other
+** path can better; -1: there is none.
+*/
+static int64_t look_from(weighing *w, int64_t i, double length)
 {
     const gx_csr_matrix *M = w->p->M;
     for (int64_t e = M->start[i]; e < M->start[i + 1]; e++) {
         int64_t j = M->index[e];
         double step = w->sign * ((const double *)M->value)[e] - w->of_row[i] - w->of_col[j];
-        if (gx_heap_put(&w->heap, j, length + fmax(0, step))) {
+        bool is_end = step <= 0 && w->p->of_col[j] < 0;
+        if (is_end || gx_heap_put(&w->heap, j, length + fmax(0, step))) {
             w->before[j] = i;
         }
+        if (is_end) {
+            return j;
+        }
     }
+    return -1;
 }
 
 /* Row `from` gets a column; false: it cannot. */
 static bool match_row(weighing *w, int64_t from)
 {
     const pairing *p = w->p;
-    int64_t free = -1;
     double length = 0;
     gx_heap_clear(&w->heap, p->M->cols);
-    look_from(w, from, 0);
+    int64_t free = look_from(w, from, 0);
     while (free < 0 && w->heap.size > 0) {
         int64_t j = gx_heap_take(&w->heap);
         length = w->heap.key[j];
         if (p->of_col[j] < 0) {
             free = j;
         } else {
-            look_from(w, p->of_col[j], length);
+            free = look_from(w, p->of_col[j], length);
         }
     }
     if (free < 0) {
@@ -157,6 +164,91 @@ static bool match_row(weighing *w, int64_t from)
     return true;
 }
 
+/* Of a row's weights less the columns' potentials the least and the next, and where: -1: none. */
+typedef struct two_least {
+    double first, second;
+    int64_t j1, j2;
+} two_least;
+
+static two_least look_along(const weighing *w, int64_t i)
+{
+    const gx_csr_matrix *M = w->p->M;
+    two_least least = {HUGE_VAL, HUGE_VAL, -1, -1};
+    for (int64_t e = M->start[i]; e < M->start[i + 1]; e++) {
+        int64_t j = M->index[e];
+        double rest = w->sign * ((const double *)M->value)[e] - w->of_col[j];
+        if (rest < least.first || least.j1 < 0) {
+            least = (two_least){rest, least.first, j, least.j1};
+        } else if (rest < least.second || least.j2 < 0) {
+            least.second = rest;
+            least.j2 = j;
+        }
+    }
+    return least;
+}
+
+/* Row i gets its best column, and takes it from whom it has; gives that row, -1: nobody. */
+static int64_t take_best(const weighing *w, int64_t i, two_least least, bool *is_dearer)
+{
+    const pairing *p = w->p;
+    int64_t j = least.j1, other;
+    *is_dearer = least.j2 >= 0 && least.first < least.second;
+    if (*is_dearer) {
+        w->of_col[j] -= least.second - least.first;
+    } else if (p->of_col[j] >= 0 && least.j2 >= 0) {
+        j = least.j2;
+    }
+    w->of_row[i] = *is_dearer ? least.second : least.first;
+    other = p->of_col[j];
+    p->of_row[i] = j;
+    p->of_col[j] = i;
+    if (other >= 0) {
+        p->of_row[other] = -1;
+    }
+    return other;
+}
+
+/*
+** Most rows by themselves: a row takes its best column, whose potential falls until the next best
+** is as good, and who had it looks again (Jonker & Volgenant 1987, augmenting row reduction).  A
+** column that nobody has keeps potential 0.  The others' potentials: of the best that is left.
+*/
+static void match_by_rows(gx_run *run, const weighing *w)
+{
+    enum { ROUNDS = 2, TURNS = 8 /* a row, at most */ };
+    const pairing *p = w->p;
+    int64_t *list = p->level, count = p->M->rows, turns = TURNS * count;
+    for (int64_t i = 0; i < count; i++) {
+        list[i] = i;
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        int64_t left = 0, k = 0;
+        for (; k < count && turns > 0 && (turns % POLL != 0 || gx_run_poll(run) == GX_OK);
+             turns--) {
+            int64_t i = list[k++];
+            two_least least = look_along(w, i);
+            if (least.j1 < 0 || (least.j2 < 0 && p->of_col[least.j1] >= 0)) {
+                list[left++] = i;
+                continue;
+            }
+            bool is_dearer;
+            int64_t other = take_best(w, i, least, &is_dearer);
+            if (other >= 0 && is_dearer) {
+                list[--k] = other;
+            } else if (other >= 0) {
+                list[left++] = other;
+            }
+        }
+        for (; k < count; k++) {
+            list[left++] = list[k];
+        }
+        count = left;
+    }
+    for (int64_t k = 0; k < count; k++) {
+        w->of_row[list[k]] = look_along(w, list[k]).first; // so that no weight less it is below 0
+    }
+}
+
 static void match_weights(gx_run *run, const pairing *p, double sign, const char *label)
 {
     int64_t m = p->M->rows, n = p->M->cols;
@@ -170,14 +262,9 @@ static void match_weights(gx_run *run, const pairing *p, double sign, const char
     w.heap.node = w.before + n;
     w.heap.place = w.heap.node + n;
     memset(w.of_col, 0, (size_t)n * sizeof(double));
-    for (int64_t i = 0; i < m && gx_ok(run); i++) {
-        w.of_row[i] = HUGE_VAL; // so that no weight less it is below 0
-        for (int64_t e = p->M->start[i]; e < p->M->start[i + 1]; e++) {
-            w.of_row[i] = fmin(w.of_row[i], sign * ((const double *)p->M->value)[e]);
-        }
-    }
+    match_by_rows(run, &w);
     for (int64_t i = 0; i < m && gx_run_poll(run) == GX_OK; i++) {
-        if (!match_row(&w, i)) {
+        if (p->of_row[i] < 0 && !match_row(&w, i)) {
             gx_run_failf(run, GX_NUMERIC,
                          "%s has no matching of all its %s: leave \"weights\" out for as many as "
                          "there can be",

@@ -2,7 +2,8 @@
 
 Plan:
   1  symmetric and Hermitian: dtypes x sizes (0, 1, 2, 3, 5, 10, 50, tile +- 1, 2 tile + 1), stored in tiny tiles:
-     ||A Z - Z L|| / (n eps ||A||) < 60, orthogonality, ascending, equal to NumPy's; k of them for each `which`
+     ||A Z - Z L|| / (n eps ||A||) < 60, orthogonality, ascending, equal to NumPy's; k of them for each `which`; tridiagonal ones,
+     which have a shorter way, and what is nearly that
   2  general: each column's residual < 20 n eps ||A||, right and left, order, conjugate pairs, values as NumPy's
   3  the gallery with closed-form spectra (clement, poisson, minij, tridiag, wilkinson, rosser), frank and grcar by
      backward error; multiple values, defective matrices
@@ -107,6 +108,24 @@ def test_symmetric(filedb, dtype):
 ORDERS = {"LM": lambda x: -np.abs(x), "SM": np.abs, "LA": lambda x: -x.real, "SA": lambda x: x.real,
           "LR": lambda x: -x.real, "SR": lambda x: x.real, "LI": lambda x: -np.abs(x.imag),
           "SI": lambda x: np.abs(x.imag), "largest magnitude": lambda x: -np.abs(x), "smallest real": lambda x: x.real}
+
+
+@pytest.mark.parametrize("kind", ["plain", "scaled", "nearly"])
+@pytest.mark.parametrize("dtype", ["f64", "f32"])
+def test_tridiagonal(db, dtype, kind):
+    rng, n = np.random.default_rng(8), 120
+    d, e = rng.standard_normal(n), rng.standard_normal(n - 1)
+    e[40] = 0
+    if kind == "scaled":
+        d, e = d * 1e30, e * 1e30
+    a = (np.diag(d) + np.diag(e, 1) + np.diag(e, -1)).astype(NUMPY[dtype])
+    if kind == "nearly":
+        a[n - 1, 0] = a[0, n - 1] = 1e-3
+    w, v = to_numpy(q(db, "SELECT gx_eval('w, V = eigh(?1); w', ?)", from_numpy(a)))[:, 0], to_numpy(q(db, "SELECT gx_eval('w, V = eigh(?1); V', ?)", from_numpy(a)))
+    size = n * EPS[dtype] * np.abs(a).max()
+    assert np.abs(a.astype(v.dtype) @ v - v * w).max() < 60 * size and np.abs(v.T @ v - np.eye(n)).max() < 60 * n * EPS[dtype]
+    values = to_numpy(q(db, "SELECT gx_eval('eigvalsh(?1)', ?)", from_numpy(a)))[:, 0]
+    assert np.abs(np.sort(values) - np.linalg.eigvalsh(a.astype(float))).max() < 60 * size and np.abs(np.sort(values) - np.sort(w)).max() < 60 * size
 
 
 @pytest.mark.parametrize("which", ["LM", "SM", "LA", "SA", "smallest real", "largest magnitude"])

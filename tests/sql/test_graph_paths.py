@@ -240,8 +240,8 @@ def test_matching(db, m, n, density):
 @pytest.mark.parametrize("m, n", [(1, 1), (6, 6), (30, 50), (50, 30)])
 def test_matching_by_weight(db, m, n):
     rng = np.random.default_rng(14)
-    for density in (1, 0.5):
-        A = np.where(rng.random((m, n)) < density, rng.random((m, n)) - 0.3, 0)
+    for density in (1, 0.5, "ties"):
+        A = rng.integers(1, 4, (m, n)).astype(float) if density == "ties" else np.where(rng.random((m, n)) < density, rng.random((m, n)) - 0.3, 0)
         A[np.arange(min(m, n)), np.arange(min(m, n))] = 5.0
         put(db, A)
         for word in ("min", "max"):
