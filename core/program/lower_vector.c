@@ -2,6 +2,7 @@
 ** What is made of vectors: see lower.h.
 */
 #include "../base/best.h"
+#include "../base/convert.h"
 #include "../base/special.h"
 #include "../run/call.h"
 #include "lines.h"
@@ -137,17 +138,80 @@ static bool find_best(gx_run *run, const double *line, int64_t length, int64_t k
     return true;
 }
 
+/* How many different elements: sets of a member each, which are joined. */
+typedef struct few_job {
+    const void *a;
+    gx_number dtype;
+    int64_t count;
+    double *line;
+    gx_few *set;
+    bool are_many;
+} few_job;
+
+enum { FEW_PIECE = 1 << 14 };
+
+static gx_code few_piece(void *arg, int64_t piece, int member, gx_err *err)
+{
+    few_job *job = arg;
+    int64_t first = piece * FEW_PIECE, n = gx_min(FEW_PIECE, job->count - first);
+    double *line = job->line + (int64_t)member * FEW_PIECE;
+    (void)err;
+    if (__atomic_load_n(&job->are_many, __ATOMIC_RELAXED)) {
+        return GX_OK;
+    }
+    gx_convert(job->dtype, gx_at(job->a, job->dtype, 1, first, 0), n, GX_F64, line, n, n, 1);
+    if (!gx_few_add(&job->set[member], line, n)) {
+        __atomic_store_n(&job->are_many, true, __ATOMIC_RELAXED);
+    }
+    return GX_OK;
+}
+
+/* false: there are more, or no room for sets; or the run has failed. */
+static bool count_few(gx_exec *x, const gx_node *node, const gx_type *from, const void *a)
+{
+    const double ELEMENTS = 4; // what one costs, as elements that are read
+    few_job job = {.a = a, .dtype = from->dtype, .count = from->rows * from->cols};
+    double work = (double)job.count * ELEMENTS;
+    int members = gx_run_members(x->run, work);
+    size_t each = GX_FEW_SLOTS * sizeof(uint64_t) + FEW_PIECE * sizeof(double) + sizeof(gx_few);
+    if (job.count < FEW_PIECE || (size_t)members * each > gx_mem_available(x->run->ctx->mem) / 4) {
+        return false;
+    }
+    job.line = gx_temp(x, (size_t)members * FEW_PIECE * sizeof(double));
+    job.set = gx_temp(x, (size_t)members * sizeof(gx_few));
+    uint64_t *slot = gx_temp(x, (size_t)members * GX_FEW_SLOTS * sizeof *slot);
+    if (job.line == NULL || job.set == NULL || slot == NULL) {
+        return false;
+    }
+    memset(slot, 0, (size_t)members * GX_FEW_SLOTS * sizeof *slot);
+    for (int m = 0; m < members; m++) {
+        job.set[m] = (gx_few){.slot = slot + (int64_t)m * GX_FEW_SLOTS};
+    }
+    gx_run_pieces(x->run, work, gx_ceil_div(job.count, FEW_PIECE), few_piece, &job);
+    bool are_few = gx_ok(x->run) && !job.are_many;
+    for (int m = 1; m < members && are_few; m++) {
+        are_few = gx_few_join(job.set, &job.set[m]);
+    }
+    if (are_few) {
+        gx_result_number(x, node, (gx_scalar){(double)job.set->count, 0});
+    }
+    return are_few;
+}
+
 void gx_lower_topk(gx_exec *x, const gx_node *node)
 {
     gx_type from = gx_input_node(x->g, node, 0)->type;
     gx_lines lines = gx_lines_of(&from, -1);
     const void *a = gx_input_data(x, node, 0, from.dtype);
     bool is_count = node->op->id == GX_OP_UNIQUE_COUNT;
+    if (a == NULL || (is_count && count_few(x, node, &from, a)) || !gx_ok(x->run)) {
+        return;
+    }
     double *line = gx_temp(x, gx_lines_bytes(&lines, 1));
     double *order = is_count ? line : gx_temp(x, gx_lines_bytes(&lines, 1));
     void *work =
         gx_temp(x, is_count ? gx_order_distinct_bytes(lines.length) : gx_order_bytes(lines.length));
-    if (a == NULL || line == NULL || order == NULL || work == NULL) {
+    if (line == NULL || order == NULL || work == NULL) {
         return;
     }
     gx_lines_gather_whole(x->run, &from, a, line);

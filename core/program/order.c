@@ -249,3 +249,36 @@ int64_t gx_order_distinct(gx_run *run, const double *line, int64_t length, void 
     }
     return distinct;
 }
+
+// ... where there are few -------------------------------------------------------------------------
+
+static bool add_key(gx_few *set, uint64_t key)
+{
+    uint64_t at = key * 0x9e3779b97f4a7c15U >> 49; // no key is 0: that would be a NaN
+    while (set->slot[at] != key) {
+        if (set->slot[at] == 0) {
+            set->slot[at] = key;
+            return ++set->count <= GX_FEW;
+        }
+        at = (at + 1) % GX_FEW_SLOTS;
+    }
+    return true;
+}
+
+bool gx_few_add(gx_few *set, const double *line, int64_t length)
+{
+    bool are_few = true;
+    for (int64_t k = 0; k < length && are_few; k++) {
+        are_few = add_key(set, key_of(line[k]));
+    }
+    return are_few;
+}
+
+bool gx_few_join(gx_few *set, const gx_few *other)
+{
+    bool are_few = true;
+    for (int64_t k = 0; k < GX_FEW_SLOTS && are_few; k++) {
+        are_few = other->slot[k] == 0 || add_key(set, other->slot[k]);
+    }
+    return are_few;
+}

@@ -33,4 +33,18 @@ void gx_order_pair(gx_run *run, const double *line, int64_t length, int64_t k, v
 size_t gx_order_distinct_bytes(int64_t length);
 int64_t gx_order_distinct(gx_run *run, const double *line, int64_t length, void *work);
 
+/* A set of different ones, by the same rule: GX_FEW at most, in GX_FEW_SLOTS keys, all 0 at first. */
+enum { GX_FEW = 1 << 14, GX_FEW_SLOTS = 2 * GX_FEW };
+
+typedef struct gx_few {
+    uint64_t *slot;
+    int64_t count;
+} gx_few;
+
+/* false: there are more than GX_FEW. */
+bool gx_few_add(gx_few *set, const double *line, int64_t length);
+
+/* Those of another set. */
+bool gx_few_join(gx_few *set, const gx_few *other);
+
 #endif

@@ -8,7 +8,7 @@ Plan:
 4. bytes read: each tile once along rows; memory within the limit;
 5. exact refusals;
 6. many threads, each way of sharing the work, equal elements in different tiles.
-7. topk of programs, by a heap or by sorting
+7. topk of programs, by a heap or by sorting; how many different elements, by sets or by sorting
 """
 import numpy as np
 import pytest
@@ -183,3 +183,26 @@ def test_in_programs(db, bad):
     for k in (2, 62, 63, 1000):
         got = to_numpy(q(db, f"SELECT gx_eval('v, p = topk(long, {k}); hstack(v, p)')"))
         assert np.array_equal(got[:, 1], order[:k]) and np.array_equal(got[:, 0], x[order[:k]], equal_nan=True), k
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("kind", ["few", "16384", "16385", "all", "bytes", "f32", "specials", "rows"])
+def test_how_many_different(db, kind, threads):
+    """By sets where there are few, by sorting where there are more; 0 and -0 are one, NaN are one."""
+    rng = np.random.default_rng(9)
+    q(db, "SELECT gx_config('threads', ?)", threads)
+    a = rng.integers(0, 10000, (400, 300)).astype(float)
+    if kind.isdigit():
+        a = rng.permutation(np.arange(400 * 300) % int(kind)).reshape(400, 300) * 0.37
+    elif kind == "all":
+        a = rng.standard_normal((400, 300))
+    elif kind == "bytes":
+        a = (a % 200).astype("u1")
+    elif kind == "f32":
+        a = (a / 7).astype("f4")
+    elif kind == "specials":
+        a[:, :50], a[:, 50:60], a[:, 60:70], a[:, 70:75] = 0, -0.0, np.nan, np.inf
+        a[3, 60], a[:, 75] = -np.nan, -np.inf
+    elif kind == "rows":
+        a = a[:1].repeat(70, axis=0).reshape(1, -1)
+    assert q(db, "SELECT gx_unique_count(?)", from_numpy(a)) == np.unique(a).size
