@@ -106,6 +106,7 @@ typedef struct weighing {
     double *of_row, *of_col; /* potentials                                   */
     int64_t *before;         /* the row from which a column was reached      */
     gx_node_heap heap;       /* of columns, by the length of the path there  */
+    double nearest;          /* path to a free column so far                 */
 } weighing;
 
 /*
@@ -118,9 +119,14 @@ static int64_t look_from(weighing *w, int64_t i, double length)
     for (int64_t e = M->start[i]; e < M->start[i + 1]; e++) {
         int64_t j = M->index[e];
         double step = w->sign * ((const double *)M->value)[e] - w->of_row[i] - w->of_col[j];
-        bool is_end = step <= 0 && w->p->of_col[j] < 0;
-        if (is_end || gx_heap_put(&w->heap, j, length + fmax(0, step))) {
+        double path = step > 0 ? length + step : length;
+        bool is_free = w->p->of_col[j] < 0, is_end = is_free && path == length;
+        if (!(path < w->nearest) && !is_end) {
+            continue;
+        }
+        if (is_end || gx_heap_put(&w->heap, j, path)) {
             w->before[j] = i;
+            w->nearest = is_free ? path : w->nearest;
         }
         if (is_end) {
             return j;
@@ -135,6 +141,7 @@ static bool match_row(weighing *w, int64_t from)
     const pairing *p = w->p;
     double length = 0;
     gx_heap_clear(&w->heap, p->M->cols);
+    w->nearest = HUGE_VAL;
     int64_t free = look_from(w, from, 0);
     while (free < 0 && w->heap.size > 0) {
         int64_t j = gx_heap_take(&w->heap);
