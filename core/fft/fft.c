@@ -286,16 +286,24 @@ void gx_fft_tiles(gx_run *run, const gx_fft_args *args, const gx_mat *A, int64_t
 {
     strip s;
     lay_out(run, args, A->number, &s);
+    const double LEAST = 8; // rows of a tile that are worth a read of their own
+    bool is_rows = args->axis == 1;
     int64_t length = args->kind == GX_FFT_REAL ? args->n / 2 + 1 : args->n;
-    int64_t lines = gx_max(1, args->axis == 0 ? A->cols : A->rows);
+    int64_t lines = gx_max(1, is_rows ? A->rows : A->cols);
     int64_t tile = run->ctx->config.number[GX_SET_TILE_BYTES] / (int64_t)sizeof(gx_scalar);
-    int64_t along = gx_min(length, tile), across = gx_min(lines, gx_max(1, tile / along));
-    size_t most = gx_mem_available(run->ctx->mem) / 4;
-    while (across > 1 && (size_t)across * bytes_of_line(&s) > most) {
+    int64_t side = is_rows ? A->tile_rows : A->tile_cols;
+    int64_t across = gx_min(lines, gx_mat_is_tiled(A) ? side : (int64_t)sqrt((double)tile));
+    double half = (double)gx_mem_available(run->ctx->mem) / 2;
+    across = gx_max(1, gx_min(across, tile));
+    while (across > 1 && (double)across * (double)bytes_of_line(&s) > half) {
         across /= 2;
     }
-    *tile_rows = args->axis == 0 ? along : across;
-    *tile_cols = args->axis == 0 ? across : along;
+    // Whoever transforms along the other axis reads whole tiles, too.
+    double fits = half / ((double)lines * 2 * sizeof(gx_scalar));
+    int64_t along = gx_min(length, gx_max(1, tile / across));
+    along = fits >= LEAST && fits < (double)along ? (int64_t)fits : along;
+    *tile_rows = is_rows ? across : along;
+    *tile_cols = is_rows ? along : across;
 }
 
 static bool make_tables(strip *s, int64_t lines)
@@ -328,14 +336,22 @@ static void clear(strip *s)
 
 // All lines ---------------------------------------------------------------------------------------
 
-/* So many lines at once, the result's tiles whole; 0: none. */
+/*
+** So many lines at once, the result's tiles whole, and room for one more that is being written, if
+** there is; 0: none.
+*/
 static int64_t lines_at_once(const strip *s, int64_t lines, const gx_sink *C)
 {
-    int64_t tile = s->args->axis == 0 ? C->tile_cols : C->tile_rows;
+    int64_t tile = s->args->axis == 0 ? C->tile_cols : C->tile_rows, most = 0;
     size_t room = gx_fft_room(s->run, s->plan, lines) + SPARE_BYTES;
     size_t free = gx_mem_available(s->run->ctx->mem);
-    int64_t most = free < room ? 0 : (int64_t)((free - room) / bytes_of_line(s));
-    return most >= lines ? lines : most / tile * tile;
+    size_t written =
+        C->is_stored ? (size_t)(C->tile_rows * C->tile_cols) * gx_number_bytes(C->number) : 0;
+    for (int k = 0; k < 2 && most == 0; k++, written = 0) {
+        most = free < room + written ? 0 : (int64_t)((free - room - written) / bytes_of_line(s));
+        most = most >= lines ? lines : most / tile * tile;
+    }
+    return most;
 }
 
 /* Lines first .. of A into the buffer, zeros behind them. */

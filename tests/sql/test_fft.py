@@ -287,6 +287,21 @@ def test_strips(filedb, n, columns, axis):
             q(filedb, "SELECT gx_drop('F')")
 
 
+@pytest.mark.parametrize("n, bytes", [(1000, 2000000), (700, 1000000), (1500, 4500000)])
+def test_both_axes_under_a_quarter(filedb, n, bytes):
+    """Strips along either axis hold whole tiles: what is read, of the operand's size, is the operand, twice as much complex, and that copied."""
+    q(filedb, "SELECT gx_config('tile_bytes', 65536)")
+    a = draw((n, n), 5)
+    q(filedb, "SELECT gx_store('A', ?)", from_numpy(a))
+    limit(filedb, bytes)
+    before = q(filedb, "SELECT value FROM gx_stats WHERE name = 'bytes_read'")
+    q(filedb, "SELECT gx_fft2('A', 'F')")
+    read = q(filedb, "SELECT value FROM gx_stats WHERE name = 'bytes_read'") - before
+    limit(filedb, 1 << 30)
+    check(call(filedb, "gx_copy('F')"), sp.fft2(a))
+    assert read < 9 * 8 * n * n
+
+
 def test_too_long(filedb):
     q(filedb, "SELECT gx_config('tile_bytes', 65536)")
     q(filedb, "SELECT gx_random(300000, 1, 'A')")
