@@ -33,7 +33,7 @@ void gx_order_pair(gx_run *run, const double *line, int64_t length, int64_t k, v
 size_t gx_order_distinct_bytes(int64_t length);
 int64_t gx_order_distinct(gx_run *run, const double *line, int64_t length, void *work);
 
-/* A set of different ones, by the same rule: GX_FEW at most, in GX_FEW_SLOTS keys, all 0 at first. */
+/* A set of different ones, by that rule: GX_FEW at most; GX_FEW_SLOTS keys, all 0 at first. */
 enum { GX_FEW = 1 << 14, GX_FEW_SLOTS = 2 * GX_FEW };
 
 typedef struct gx_few {
