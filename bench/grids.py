@@ -11,6 +11,7 @@ import collections
 import os
 import pathlib
 import sys
+import tempfile
 
 import numpy as np
 
@@ -45,6 +46,28 @@ def large(db, side, rounds):
             report(f"{side}^2 {name}, {neighbours}: {same}", seconds, **beside)
         seconds = median(lambda: q(db, "SELECT length(gx_label(?))", value), rounds)
         report(f"{side}^2 {name}, not 0", seconds, scipy=median(lambda: scipy.ndimage.label(grid), 1))
+
+
+def huge(side):
+    """One grid of 10 x 10 equal parts (`--only huge --side 60000`), larger than memory_limit: SciPy labels a part."""
+    import scipy.ndimage
+    part = (np.random.default_rng(1).random((side // 10, side // 10)) < 0.45).astype("u1")
+    part[0, :] = part[:, 0] = 0  # no object of one touches another
+    want, count = scipy.ndimage.label(part)
+    with tempfile.TemporaryDirectory() as folder, gx_connect(f"{folder}/huge.db", journal_mode="wal") as db:
+        q(db, "SELECT gx_store('P', ?)", from_numpy(part))
+        q(db, "SELECT gx_block('G', ?)", str([["P"] * 10] * 10).replace("'", '"'))
+        q(db, "SELECT gx_config('memory_limit', ?)", max(side * side // 4, 64 << 20))
+        seconds = median(lambda: q(db, "SELECT gx_label('G', 'L', '{\"replace\":true}')"), 1)
+        same = q(db, "SELECT gx_max('L')") == 100 * count
+        q(db, "SELECT gx_config('memory_limit', 'default')")
+        for i, j in ((0, 0), (0, 9), (4, 5), (9, 9)):
+            rows, cols = i * len(part), j * len(part)
+            got = to_numpy(q(db, "SELECT gx_slice('L', ?, ?, ?, ?)", rows, rows + len(part), cols, cols + len(part)))
+            label = np.zeros(count + 1, dtype="i8")
+            label[want.ravel()] = got.ravel()
+            same &= bool((label[want] == got).all()) and label[0] == 0 and len(set(label)) == count + 1
+    report(f"{side}^2 in parts, memory for a quarter of its bytes: {'equal' if same else 'DIFFERENT'}", seconds)
 
 
 def batch(db, count, rounds):
@@ -196,7 +219,7 @@ def main():
     db = gx_connect()
     q(db, f"SELECT gx_config('threads', {options.threads})")
     for part in ["device"] if options.device else options.only.split():
-        {"large": lambda: large(db, options.side, options.rounds), "batch": lambda: batch(db, options.batch, options.rounds),
+        {"large": lambda: large(db, options.side, options.rounds), "huge": lambda: huge(options.side), "batch": lambda: batch(db, options.batch, options.rounds),
          "program": lambda: program(db, options.rounds), "device": lambda: device(db, options.rounds)}[part]()
 
 

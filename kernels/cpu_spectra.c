@@ -72,7 +72,7 @@ static lapack_int call_syev(gx_number dtype, const gx_args *p, const space *s)
                       heev_work, (LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork, rwork));
 }
 
-/* Is all below the diagonals beside the main one 0, in the triangle that is read? */
+/* Is the triangle that is read 0, but for the diagonal and the one beside it? */
 GX_INLINE bool is_tridiagonal(gx_number dtype, const gx_args *p)
 {
     bool is_double = gx_number_is_double(dtype), is = !gx_number_is_complex(dtype) && p->n > 2;

@@ -20,6 +20,12 @@ enum { POLL_ROWS = 1 << 14 };
 
 // The diagonal ------------------------------------------------------------------------------------
 
+/* A diagonal element's absolute value is divided by, or, where that cannot be, 1. */
+static double inverse_of(double d)
+{
+    return d > 0 && isfinite(1 / d) ? 1 / d : 1;
+}
+
 static gx_code make_jacobi(const gx_csr_matrix *A, bool is_by_column, gx_precond *M, gx_err *err)
 {
     const double *value = A->value;
@@ -31,7 +37,7 @@ static gx_code make_jacobi(const gx_csr_matrix *A, bool is_by_column, gx_precond
     for (int64_t j = 0; j < A->cols; j++) {
         int64_t e = is_by_column ? -1 : gx_csr_matrix_diagonal(A, j);
         double d = is_by_column ? sqrt(M->inverse[j]) : e < 0 ? 0 : fabs(value[e]);
-        M->inverse[j] = d > 0 && isfinite(1 / d) ? 1 / d : 1;
+        M->inverse[j] = inverse_of(d);
     }
     return GX_OK;
 }
@@ -211,9 +217,8 @@ static void apply_ic0(const gx_precond *M, const double *r, double *z)
 
 static gx_code take_diagonal(void *arg, int64_t i, gx_scalar x, gx_err *err)
 {
-    double d = fabs(x.re);
     (void)err;
-    ((double *)arg)[i] = d > 0 && isfinite(1 / d) ? 1 / d : 1;
+    ((double *)arg)[i] = inverse_of(fabs(x.re));
     return GX_OK;
 }
 

@@ -243,14 +243,11 @@ static void begin(system_t *s, gx_iterate *it)
     }
 }
 
-/* cg and minres; of a sparse A it is known. */
-static void want_symmetric(system_t *s, gx_iterate *it)
+static void want_symmetric(system_t *s, gx_system_method method, bool is_symmetric)
 {
-    bool is_sparse = s->args->A->is_sparse;
-    if (gx_ok(s->run) && (is_sparse ? !s->is_hermitian : !gx_iterate_is_symmetric(it)) &&
-        gx_ok(s->run)) {
+    if (gx_ok(s->run) && !is_symmetric) {
         gx_run_failf(s->run, GX_ARG, "%s is not symmetric, and %s is for symmetric matrices",
-                     it->label, gx_system_methods[it->method]);
+                     s->args->A->label, gx_system_methods[method]);
     }
 }
 
@@ -272,9 +269,14 @@ static void solve_iterative(system_t *s, gx_system_method method)
         it.T = &T;
         it.norm = gx_csr_matrix_norm(&s->A);
     }
+    // Of a sparse A it is known; any other is multiplied, which takes the method's memory.
+    bool is_of_symmetric = method == GX_SYSTEM_CG || method == GX_SYSTEM_MINRES;
+    if (is_of_symmetric && args->A->is_sparse) {
+        want_symmetric(s, method, s->is_hermitian);
+    }
     begin(s, &it);
-    if (method == GX_SYSTEM_CG || method == GX_SYSTEM_MINRES) {
-        want_symmetric(s, &it);
+    if (is_of_symmetric && !args->A->is_sparse && gx_ok(s->run)) {
+        want_symmetric(s, method, gx_iterate_is_symmetric(&it));
     }
     gx_span span = gx_stats_open(&s->run->ctx->stats);
     for (int64_t j = 0; j < s->cols && gx_ok(s->run); j++) {
