@@ -7,6 +7,8 @@
 */
 #include "vectors.h"
 
+#include "../core/base/copy.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,6 +21,7 @@ enum {
     LISTS_A_ROOT = 4,   /* lists are so many times the root of the rows          */
     STRIP_ROWS = 8192,
     LEAST_STRIP = 64,
+    TURNED = 256, /* rows of it that are turned together                   */
     ASKED = 64,   /* rows whose neighbours are looked for                  */
     NEAREST = 10, /* and how many of them                                  */
     WORN = 4,     /* so many times as many rows: made anew when all settle */
@@ -42,7 +45,7 @@ typedef struct build {
     char *block, *by_columns, *rows; /* rows: row after row */
     int64_t *ids, *pos;
 
-    /* The sample, wanted x d. */
+    /* The sample, wanted rows of d. */
     float *sample;
     int64_t wanted, seen, taken, step;
 
@@ -98,11 +101,32 @@ static gx_code find_alive(build *b, int64_t i0, int64_t m, gx_err *err)
     return code;
 }
 
+typedef struct turning {
+    build *b;
+    int64_t i0, m; /* of the strip */
+} turning;
+
+/* Rows that are alive, some that lie together at a time, from columns. */
+static gx_code turn_piece(void *arg, int64_t piece, int member, gx_err *err)
+{
+    const turning *t = arg;
+    const build *b = t->b;
+    size_t size = gx_dtype_bytes(b->column->dtype), row = b->column->bytes;
+    int64_t end = gx_min(b->count, (piece + 1) * TURNED), d = b->column->dims;
+    (void)member, (void)err;
+    for (int64_t k = piece * TURNED, next; k < end; k = next) {
+        for (next = k + 1; next < end && b->pos[next] == b->pos[next - 1] + 1; next++) {
+        }
+        gx_copy_turned(size, d, next - k, b->by_columns + (size_t)(b->pos[k] - t->i0) * size, t->m,
+                       b->rows + (size_t)k * row, d);
+    }
+    return GX_OK;
+}
+
 static gx_code read_strip(build *b, int64_t i0, gx_err *err)
 {
     const gx_mat *E = &b->E;
     int64_t m = gx_min(b->high, E->rows - i0), d = b->column->dims;
-    size_t size = gx_dtype_bytes(b->column->dtype), row = b->column->bytes;
     gx_err failed = {.code = GX_OK};
     gx_code code = gx_mat_read_as(b->run, E, b->reader, i0, 0, m, d, gx_mat_narrow(E, E->number),
                                   b->by_columns, m, &failed);
@@ -113,14 +137,13 @@ static gx_code read_strip(build *b, int64_t i0, gx_err *err)
         return gx_fail(err, code, "%s", failed.text);
     }
     GX_TRY(find_alive(b, i0, m, err));
-    for (int64_t k = 0; k < b->count; k++) {
-        const char *from = b->by_columns + (size_t)(b->pos[k] - i0) * size;
-        char *to = b->rows + (size_t)k * row;
-        for (int64_t j = 0; j < d; j++) {
-            memcpy(to + (size_t)j * size, from + (size_t)(j * m) * size, size);
-        }
+    gx_team *team = b->count > TURNED ? gx_run_team(b->run) : NULL;
+    turning t = {b, i0, m};
+    for (int64_t k = 0; k < b->count && team == NULL; k += TURNED) {
+        turn_piece(&t, k / TURNED, 0, err);
     }
-    return GX_OK;
+    return team == NULL ? GX_OK
+                        : gx_team_run(team, gx_ceil_div(b->count, TURNED), turn_piece, &t, err);
 }
 
 static gx_code each_strip(build *b, gx_code (*fn)(build *, gx_err *), gx_err *err)
@@ -174,7 +197,7 @@ static gx_code take_sample(build *b, gx_err *err)
         if (b->taken < b->wanted && is_chosen(b->seen, b->alive, b->wanted)) {
             int64_t at = b->taken++ * b->step % b->wanted;
             GX_TRY(gx_widen(b->column->dtype, b->rows + (size_t)k * b->column->bytes, 1, GX_F32,
-                            b->sample + at, b->wanted, 1, b->column->dims, err));
+                            b->sample + at * b->column->dims, 1, 1, b->column->dims, err));
         }
     }
     return GX_OK;

@@ -6,16 +6,22 @@
 #include "knn.h"
 #include "quantize.h"
 
+#include "../base/copy.h"
+#include "../exec/place.h"
 #include "../run/call.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* Of k-means: more change little, and what an index is for is never exact. */
 enum { PASSES = 4 };
 
-/* Rows that become codes at once. */
-enum { CODE_ROWS = 256 };
+/* Rows that become codes at once; columns whose means are made together. */
+enum { CODE_ROWS = 256, TOGETHER = 16 };
+
+/* Rows whose lists one thread looks for at once. */
+enum { ASSIGN_ROWS = 256 };
 
 // Panels ------------------------------------------------------------------------------------------
 
@@ -79,26 +85,24 @@ static gx_code code_centres(gx_run *run, const float *centres, int64_t lists, in
         int64_t m = gx_min(GX_IVF_PANEL_ROWS, lists - l);
         gx_ivf_panel p = gx_ivf_panel_at(bytes + gx_ivf_panel_bytes(l, d), m, d);
         code = gx_ivf_code(run, &C, l, m, &p.facts, codes, err);
-        for (int64_t i = 0; i < m && code == GX_OK; i++) {
+        gx_copy_turned(1, m, d, codes, d, p.codes, m);
+        for (int64_t i = 0; i < m; i++) {
             p.id[i] = l + i;
             p.round[i] = 0;
-            for (int64_t j = 0; j < d; j++) {
-                p.codes[j * m + i] = codes[i * d + j];
-            }
         }
     }
     gx_mem_free(run->ctx->mem, codes);
     return code;
 }
 
-/* A sample, n x d by columns, and its centres, lists x d. */
+/* A sample, row after row, and its centres, lists x d. */
 typedef struct clusters {
     gx_run *run;
     gx_metric metric;
     int64_t n, d, lists;
     const float *rows;
     float *centre, *scale; /* scale: by what a row counts */
-    double *sum;           /* of one column               */
+    double *sum;           /* of TOGETHER columns         */
     int64_t *count;        /* rows of each list           */
     int32_t *list;         /* of each row                 */
 } clusters;
@@ -107,15 +111,12 @@ typedef struct clusters {
 static void find_scales(const clusters *c)
 {
     for (int64_t i = 0; i < c->n; i++) {
-        c->scale[i] = c->metric == GX_METRIC_COSINE ? 0 : 1;
-    }
-    for (int64_t j = 0; j < c->d && c->metric == GX_METRIC_COSINE; j++) {
-        for (int64_t i = 0; i < c->n; i++) {
-            c->scale[i] += c->rows[j * c->n + i] * c->rows[j * c->n + i];
+        const float *x = c->rows + i * c->d;
+        float sum = c->metric == GX_METRIC_COSINE ? 0 : 1;
+        for (int64_t j = 0; j < c->d && c->metric == GX_METRIC_COSINE; j++) {
+            sum += x[j] * x[j];
         }
-    }
-    for (int64_t i = 0; i < c->n && c->metric == GX_METRIC_COSINE; i++) {
-        float by = 1 / sqrtf(c->scale[i]);
+        float by = 1 / sqrtf(sum);
         c->scale[i] = isfinite(by) ? by : 0;
     }
 }
@@ -127,15 +128,20 @@ static void move_centres(const clusters *c, int64_t m)
     for (int64_t i = 0; i < m; i++) {
         c->count[c->list[i]]++;
     }
-    for (int64_t j = 0; j < c->d; j++) {
-        const float *x = c->rows + j * c->n;
-        memset(c->sum, 0, (size_t)c->lists * sizeof *c->sum);
+    for (int64_t j = 0; j < c->d; j += TOGETHER) {
+        int64_t cols = gx_min(TOGETHER, c->d - j);
+        memset(c->sum, 0, (size_t)(c->lists * TOGETHER) * sizeof *c->sum);
         for (int64_t i = 0; i < m; i++) {
-            c->sum[c->list[i]] += (double)(x[i] * c->scale[i]);
+            const float *x = c->rows + i * c->d + j;
+            double *to = c->sum + (int64_t)c->list[i] * TOGETHER;
+            for (int64_t k = 0; k < cols; k++) {
+                to[k] += (double)(x[k] * c->scale[i]);
+            }
         }
         for (int64_t l = 0; l < c->lists; l++) {
-            if (c->count[l] > 0) {
-                c->centre[j * c->lists + l] = (float)(c->sum[l] / (double)c->count[l]);
+            for (int64_t k = 0; k < cols && c->count[l] > 0; k++) {
+                double mean = c->sum[l * TOGETHER + k] / (double)c->count[l];
+                c->centre[(j + k) * c->lists + l] = (float)mean;
             }
         }
     }
@@ -145,18 +151,18 @@ static void move_centres(const clusters *c, int64_t m)
 static gx_code find_centres(const clusters *c)
 {
     gx_mat all, C;
-    gx_mat_value(&all, "sample", GX_F32, c->n, c->d, c->rows, c->n);
+    gx_mat_value(&all, "sample", GX_F32, c->d, c->n, c->rows, c->d);
     gx_mat_value(&C, "centres", GX_F32, c->lists, c->d, c->centre, c->lists);
     find_scales(c);
     for (int64_t j = 0; j < c->d; j++) {
         for (int64_t l = 0; l < c->lists; l++) {
-            c->centre[j * c->lists + l] = c->rows[j * c->n + l] * c->scale[l];
+            c->centre[j * c->lists + l] = c->rows[l * c->d + j] * c->scale[l];
         }
     }
     for (int64_t pass = 1; pass <= PASSES && gx_ok(c->run); pass++) {
         gx_mat part;
         int64_t m = gx_max(c->lists, c->n * pass / PASSES);
-        gx_mat_view(&part, &all, GX_NO_TRANS, 0, 0, m, c->d);
+        gx_mat_view(&part, &all, GX_TRANS, 0, 0, m, c->d);
         if (gx_ivf_assign(c->run, &part, &C, c->metric, c->list) == GX_OK) {
             move_centres(c, m);
         }
@@ -170,7 +176,7 @@ gx_code gx_ivf_make_centres(gx_run *run, const float *rows, int64_t n, int64_t d
     clusters c = {.run = run, .metric = metric, .n = n, .d = d, .lists = lists, .rows = rows};
     c.centre = gx_run_alloc(run, (size_t)(lists * d) * sizeof *c.centre, "centres");
     c.scale = gx_run_alloc(run, (size_t)n * sizeof *c.scale, "rows");
-    c.sum = gx_run_alloc(run, (size_t)lists * sizeof *c.sum, "centres");
+    c.sum = gx_run_alloc(run, (size_t)(lists * TOGETHER) * sizeof *c.sum, "centres");
     c.count = gx_run_alloc(run, (size_t)lists * sizeof *c.count, "centres");
     c.list = gx_run_alloc(run, (size_t)n * sizeof *c.list, "rows");
     if (gx_ok(run) && find_centres(&c) == GX_OK) {
@@ -202,12 +208,134 @@ void gx_ivf_centre_numbers(void *bytes, int64_t lists, int64_t d, float *to)
 
 // Rows --------------------------------------------------------------------------------------------
 
+/* Rows that look for the nearest of few centres. */
+typedef struct assigning {
+    gx_run *run;
+    const gx_mat *Q, *C; /* C: in memory */
+    gx_metric metric;
+    const gx_backend *backend;
+    gx_dev *dev;
+    int32_t *list;
+    atomic_bool is_odd; /* a row has squares that overflow, or vanish, or is not finite */
+} assigning;
+
+/* What a thread has for m rows: their numbers, merits and places, and what the kernel takes. */
+typedef struct assign_room {
+    size_t narrow, merit, square, length, index, kernel, end;
+} assign_room;
+
+static gx_args nearest_call(const assigning *x, gx_nearest *w, int64_t m)
+{
+    *w = (gx_nearest){.metric = x->metric, .count = 1, .self = GX_NO_SELF};
+    gx_args call = {.m = x->C->rows, .n = m, .k = x->C->cols, .a = x->C->data, .lda = x->C->ld};
+    call.ldb = x->C->cols;
+    call.nearest = w;
+    return call;
+}
+
+static assign_room room_of(const assigning *x, int64_t m)
+{
+    gx_nearest w;
+    gx_args call = nearest_call(x, &w, m);
+    size_t row = gx_whole_lines((size_t)m * sizeof(double));
+    assign_room r = {.narrow = gx_whole_lines((size_t)(m * x->C->cols) * sizeof(double))};
+    r.merit = r.narrow + gx_whole_lines((size_t)(m * x->C->cols) * sizeof(float));
+    r.square = r.merit + row;
+    r.length = r.square + row;
+    r.index = r.length + row;
+    r.kernel = r.index + row;
+    r.end = r.kernel + x->backend->workspace(x->dev, GX_NEAREST, GX_F32, &call);
+    return r;
+}
+
+/* Their squares and lengths; false: a row is odd. */
+static bool take_lengths(const double *row, int64_t m, int64_t d, double *square, double *length)
+{
+    bool is_good = true;
+    for (int64_t i = 0; i < m; i++) {
+        int exponent;
+        square[i] = gx_merit_square(row + i * d, d);
+        length[i] = sqrt(square[i]);
+        is_good = is_good && (gx_merit_is_plain(square[i]) ||
+                              (square[i] == 0 && !gx_merit_unit(row + i * d, d, &exponent)));
+    }
+    return is_good;
+}
+
+static gx_code assign_piece(void *arg, int64_t piece, int member, gx_err *err)
+{
+    assigning *x = arg;
+    int64_t i0 = piece * ASSIGN_ROWS, m = gx_min(ASSIGN_ROWS, x->Q->rows - i0), d = x->Q->cols;
+    assign_room r = room_of(x, m);
+    int64_t info = 0;
+    char *work;
+    gx_mat turned;
+    (void)member;
+    GX_TRY(gx_mem_alloc(x->run->ctx->mem, r.end, "rows of lists", &work, err));
+    double *row = (void *)work, *square = (void *)(work + r.square);
+    double *length = (void *)(work + r.length);
+    int64_t *index = (void *)(work + r.index);
+    float *narrow = (void *)(work + r.narrow);
+    gx_mat_view(&turned, x->Q, GX_TRANS, 0, i0, d, m);
+    gx_code code = gx_mat_read(x->run, &turned, NULL, 0, 0, d, m, GX_F64, row, d, err);
+    if (code == GX_OK && !take_lengths(row, m, d, square, length)) {
+        atomic_store(&x->is_odd, true);
+    } else if (code == GX_OK) {
+        gx_nearest w;
+        gx_args call = nearest_call(x, &w, m);
+        for (int64_t e = 0; e < m * d; e++) {
+            narrow[e] = (float)row[e];
+        }
+        w.query = row;
+        w.square = square;
+        w.length = length;
+        w.merit = (void *)(work + r.merit);
+        w.index = index;
+        call.b = narrow;
+        call.work = work + r.kernel;
+        call.info = &info;
+        code = x->backend->kernel[GX_NEAREST][GX_F32](x->dev, NULL, &call, err);
+        for (int64_t i = 0; i < m && code == GX_OK; i++) {
+            x->list[i0 + i] = index[i] < x->C->rows ? (int32_t)index[i] : 0;
+        }
+    }
+    gx_mem_free(x->run->ctx->mem, work);
+    return code;
+}
+
+/* Each member of the team some rows after the other.  false: that is not the way. */
+static bool assign_here(gx_run *run, const gx_mat *Q, const gx_mat *C, gx_metric metric,
+                        int32_t *list)
+{
+    assigning x = {.run = run, .Q = Q, .C = C, .metric = metric, .list = list};
+    double flops = 2 * (double)Q->rows * (double)C->rows * (double)C->cols;
+    size_t device_bytes;
+    int64_t pieces = gx_ceil_div(Q->rows, ASSIGN_ROWS);
+    gx_err err = {.code = GX_OK};
+    if (pieces < 2 || gx_place_candidate(run, flops, GX_F32, &device_bytes) != NULL ||
+        gx_run_device(run, &x.backend, &x.dev) != GX_OK) {
+        return false;
+    }
+    gx_team *team = gx_run_team(run);
+    size_t each = room_of(&x, ASSIGN_ROWS).end;
+    if (team == NULL ||
+        (size_t)gx_team_threads(team) * each > gx_mem_available(run->ctx->mem) / 2) {
+        return false;
+    }
+    gx_team_run(team, pieces, assign_piece, &x, &err);
+    gx_run_fail(run, &err);
+    return !atomic_load(&x.is_odd) || !gx_ok(run);
+}
+
 gx_code gx_ivf_assign(gx_run *run, const gx_mat *Q, const gx_mat *C, gx_metric metric,
                       int32_t *list)
 {
     gx_neighbours found = {0};
     gx_knn_args args = {.Q = Q, .E = C, .k = 1, .last = Q->rows};
     args.metric = metric == GX_METRIC_COSINE ? GX_METRIC_COSINE : GX_METRIC_SQUARED;
+    if (assign_here(run, Q, C, args.metric, list)) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
     gx_code code = gx_knn_run(run, &args, &found);
     for (int64_t i = 0; i < Q->rows && code == GX_OK; i++) {
         list[i] = (int32_t)found.index[i];
@@ -216,28 +344,49 @@ gx_code gx_ivf_assign(gx_run *run, const gx_mat *Q, const gx_mat *C, gx_metric m
     return code;
 }
 
+typedef struct coding {
+    gx_run *run;
+    const gx_mat *Q;
+    int64_t i0, m, rows; /* rows: of a piece */
+    const gx_row_facts *facts;
+    int8_t *codes;
+} coding;
+
+static gx_code code_piece(void *arg, int64_t piece, int member, gx_err *err)
+{
+    const coding *c = arg;
+    int64_t i = piece * c->rows, n = gx_min(c->rows, c->m - i), d = c->Q->cols;
+    size_t bytes = gx_quantize_bytes(n, d);
+    const gx_row_facts of = {c->facts->scale + i, c->facts->residual + i, c->facts->norm + i};
+    void *work;
+    (void)member;
+    GX_TRY(gx_mem_alloc(c->run->ctx->mem, bytes + (size_t)(n * d), "codes", &work, err));
+    int8_t *turned = (int8_t *)work + bytes;
+    gx_code code = gx_mat_read(c->run, c->Q, NULL, c->i0 + i, 0, n, d, GX_F64,
+                               gx_quantize_rows_at(work, n), n, err);
+    code = code == GX_OK ? gx_quantize_rows(c->Q, c->i0 + i, n, work, &of, turned, err) : code;
+    if (code == GX_OK) {
+        gx_copy_turned(1, d, n, turned, n, c->codes + i * d, d);
+    }
+    gx_mem_free(c->run->ctx->mem, work);
+    return code;
+}
+
 gx_code gx_ivf_code(gx_run *run, const gx_mat *Q, int64_t i0, int64_t m, const gx_row_facts *facts,
                     int8_t *codes, gx_err *err)
 {
-    int64_t d = Q->cols, most = gx_min(m, CODE_ROWS);
-    void *work;
-    size_t bytes = gx_quantize_bytes(most, d);
-    GX_TRY(gx_mem_alloc(run->ctx->mem, bytes + (size_t)(most * d), "codes", &work, err));
-    int8_t *turned = (int8_t *)work + bytes;
-    gx_code code = GX_OK;
-    for (int64_t i = 0; i < m && code == GX_OK; i += most) {
-        int64_t n = gx_min(most, m - i);
-        const gx_row_facts of = {facts->scale + i, facts->residual + i, facts->norm + i};
-        code = gx_mat_read(run, Q, NULL, i0 + i, 0, n, d, GX_F64, gx_quantize_rows_at(work, n), n,
-                           err);
-        code = code == GX_OK ? gx_quantize_rows(Q, i0 + i, n, work, &of, turned, err) : code;
-        for (int64_t j = 0; j < d && code == GX_OK; j++) {
-            for (int64_t r = 0; r < n; r++) {
-                codes[(i + r) * d + j] = turned[j * n + r];
-            }
-        }
+    coding c = {run, Q, i0, m, gx_min(m, CODE_ROWS), facts, codes};
+    int64_t pieces = m == 0 ? 0 : gx_ceil_div(m, c.rows);
+    size_t each = gx_quantize_bytes(c.rows, Q->cols) + (size_t)(c.rows * Q->cols);
+    gx_team *team = pieces > 1 ? gx_run_team(run) : NULL;
+    bool fits = (size_t)gx_team_threads(team) * each <= gx_mem_available(run->ctx->mem) / 2;
+    if (team != NULL && fits) {
+        return gx_team_run(team, pieces, code_piece, &c, err);
     }
-    gx_mem_free(run->ctx->mem, work);
+    gx_code code = GX_OK;
+    for (int64_t piece = 0; piece < pieces && code == GX_OK; piece++) {
+        code = code_piece(&c, piece, 0, err);
+    }
     return code;
 }
 

@@ -45,7 +45,7 @@ gx_code gx_ivf_panel_check(void *bytes, size_t size, int64_t d, const char *of, 
                            gx_err *err);
 
 /*
-** The centres of `lists` clusters of a sample, n x d by columns, n >= lists, whose first rows are a
+** The centres of `lists` clusters of a sample, n rows of d, n >= lists, whose first rows are a
 ** sample of it, as panels one behind the other, each of GX_IVF_PANEL_ROWS but the last.  COSINE: of
 ** the rows' directions.  bytes: gx_ivf_centres_bytes().  Memory: the centres, 8 bytes a row.
 */

@@ -1,5 +1,5 @@
 /*
-** Copies past the caches, of what this thread does not look at again: another thread, a device or
+** Copies.  Past the caches: of what this thread does not look at again.  Another thread, a device or
 ** the kernel reads it, and would have to find it in this processor's cache, or what is there now is
 ** worth more.
 */
@@ -7,6 +7,7 @@
 #define GX_COPY_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* What is as large as this, a second-level cache, is better written past it by who makes it. */
 enum { GX_PAST_BYTES = 1 << 20 };
@@ -17,5 +18,12 @@ enum { GX_PAST_BYTES = 1 << 20 };
 */
 void gx_copy_past(void *to, const void *from, size_t bytes);
 void gx_copy_past_end(void);
+
+/*
+** to(i, j) = from(j, i), m x n elements in `to`, of so many bytes, columns ld elements apart: in
+** squares, so that both sides stay in cache.
+*/
+void gx_copy_turned(size_t element, int64_t m, int64_t n, const void *from, int64_t ld_from,
+                    void *to, int64_t ld_to);
 
 #endif

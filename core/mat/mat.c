@@ -7,6 +7,7 @@
 ** straight from the file or the database page into the buffer; only short runs, conversions and
 ** transposes pass through a bounce buffer on the stack.
 */
+#include "../base/copy.h"
 #include "composite.h"
 #include "kept.h"
 #include "sparse.h"
@@ -418,41 +419,11 @@ bool gx_mat_lend(const gx_mat *mat, int64_t i0, int64_t j0, int64_t m, int64_t n
 
 // Views -------------------------------------------------------------------------------------------
 
-/* dst(i, j) = src(j, i), m x n in dst, of elements of so many bytes (a constant); in squares, so
-** that both sides stay in cache. */
-static inline void turn_over(size_t element, const char *src, int64_t ld_src, char *dst,
-                             int64_t ld_dst, int64_t m, int64_t n)
-{
-    enum { EDGE = 32 };
-    for (int64_t jb = 0; jb < n; jb += EDGE) {
-        for (int64_t ib = 0; ib < m; ib += EDGE) {
-            for (int64_t j = jb; j < gx_min(jb + EDGE, n); j++) {
-                char *to = dst + (size_t)(j * ld_dst + ib) * element;
-                const char *from = src + (size_t)(ib * ld_src + j) * element;
-                int64_t count = gx_min(EDGE, m - ib);
-                for (int64_t i = 0; i < count; i++) {
-                    memcpy(to + (size_t)i * element, from + (size_t)(i * ld_src) * element,
-                           element);
-                }
-            }
-        }
-    }
-}
-
 /* dst(i, j) = op(src(j, i)), m x n in dst. */
 static void transpose_into(gx_number dtype, bool conjugate, const void *src, int64_t ld_src,
                            void *dst, int64_t ld_dst, int64_t m, int64_t n)
 {
-    switch (gx_number_bytes(dtype)) {
-    case 4:
-        turn_over(4, src, ld_src, dst, ld_dst, m, n);
-        break;
-    case 8:
-        turn_over(8, src, ld_src, dst, ld_dst, m, n);
-        break;
-    default:
-        turn_over(16, src, ld_src, dst, ld_dst, m, n);
-    }
+    gx_copy_turned(gx_number_bytes(dtype), m, n, src, ld_src, dst, ld_dst);
     if (conjugate && gx_number_is_complex(dtype)) {
         for (int64_t j = 0; j < n; j++) {
             for (int64_t i = 0; i < m; i++) {
