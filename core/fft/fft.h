@@ -29,6 +29,9 @@ typedef struct gx_fft_args {
     gx_fft_norm norm;
     int type;        /* of COSINE and SINE                     */
     bool is_inverse; /* of these: what leads back from the type */
+    int64_t whole;   /* of FORWARD along rows: A is the first half of so many rows, of which each of
+                        the others is the conjugate of one, as columns of real numbers have it: the
+                        result has all of them; 0: A is all there is */
 } gx_fft_args;
 
 /*

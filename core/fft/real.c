@@ -278,9 +278,12 @@ gx_code gx_fft_do_step(gx_run *run, const gx_fft_step *step)
 {
     gx_fft_step s = *step;
     int64_t length = length_of(&s);
-    if (gx_ok(run) && length > 0) {
-        gx_run_pieces(run, 4 * (double)length * (double)s.lines,
-                      gx_ceil_div(length, PIECE) * gx_ceil_div(s.lines, LINES), step_piece, &s);
+    int64_t pieces = length > 0 ? gx_ceil_div(length, PIECE) * gx_ceil_div(s.lines, LINES) : 0;
+    for (int64_t k = 0; s.is_alone && k < pieces && gx_ok(run); k++) {
+        step_piece(&s, k, 0, NULL);
+    }
+    if (gx_ok(run) && pieces > 0 && !s.is_alone) {
+        gx_run_pieces(run, 4 * (double)length * (double)s.lines, pieces, step_piece, &s);
     }
     return gx_ok(run) ? GX_OK : run->err.code;
 }

@@ -418,7 +418,8 @@ gx_code gx_sink_write(gx_sink *sink, int64_t i0, int64_t j0, int64_t m, int64_t 
                       int64_t ld, gx_err *err)
 {
     if (m == 0 || n == 0 || sink->is_dropped) {
-        return GX_OK;
+        bool is_taken = m > 0 && n > 0 && sink->take != NULL;
+        return is_taken ? sink->take(sink->take_arg, i0, j0, m, n, src, ld, err) : GX_OK;
     }
     if (sink->narrow != NULL) {
         return put(sink, i0, j0, m, n, src, ld,

@@ -249,20 +249,13 @@ static gx_sink *destination_of(gx_exec *x, const gx_node *node, int k, size_t ke
                : store_of(x, ref, tile_rows, tile_cols);
 }
 
-gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_bytes,
-                        int64_t tile_rows, int64_t tile_cols)
+gx_sink *gx_result_scratch(gx_exec *x, const gx_node *node, int k, const gx_type *type,
+                           size_t keep_bytes, int64_t tile_rows, int64_t tile_cols)
 {
     gx_run *run = x->run;
-    const gx_type *type = gx_result_type(node, k);
     gx_val *val = gx_val_of(x, type);
     if (val == NULL) {
         return NULL;
-    }
-    gx_sink *end = destination_of(x, node, k, keep_bytes, tile_rows, tile_cols);
-    if (end != NULL || !gx_ok(run)) {
-        val->is_delivered = end != NULL;
-        gx_val_put(x, gx_result_ref(x, node, k), val);
-        return end;
     }
     val->sink = gx_run_alloc(run, sizeof(gx_sink), "an intermediate matrix");
     if (val->sink == NULL) {
@@ -282,6 +275,23 @@ gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_byte
     }
     gx_val_put(x, gx_result_ref(x, node, k), val);
     return val->sink;
+}
+
+gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_bytes,
+                        int64_t tile_rows, int64_t tile_cols)
+{
+    const gx_type *type = gx_result_type(node, k);
+    gx_sink *end = gx_ok(x->run) ? destination_of(x, node, k, keep_bytes, tile_rows, tile_cols)
+                                 : NULL;
+    if (end == NULL && gx_ok(x->run)) {
+        return gx_result_scratch(x, node, k, type, keep_bytes, tile_rows, tile_cols);
+    }
+    gx_val *val = gx_val_of(x, type);
+    if (val != NULL) {
+        val->is_delivered = true;
+        gx_val_put(x, gx_result_ref(x, node, k), val);
+    }
+    return val == NULL ? NULL : end;
 }
 
 gx_sink *gx_result_made(gx_exec *x, const gx_node *node)
