@@ -288,8 +288,8 @@ static size_t bytes_of_line(const strip *s)
     return bytes;
 }
 
-void gx_fft_tiles(gx_run *run, const gx_fft_args *args, const gx_mat *A, int64_t *tile_rows,
-                  int64_t *tile_cols)
+void gx_fft_tiles(gx_run *run, const gx_fft_args *args, const gx_mat *A, const gx_sink *wanted,
+                  int64_t *tile_rows, int64_t *tile_cols)
 {
     strip s;
     lay_out(run, args, A->number, &s);
@@ -304,6 +304,13 @@ void gx_fft_tiles(gx_run *run, const gx_fft_args *args, const gx_mat *A, int64_t
     double half = (double)gx_mem_available(run->ctx->mem) /
                   (double)gx_max(2, run->ctx->config.number[GX_SET_THREADS]) * 0.9;
     across = gx_max(1, gx_min(across, tile));
+    int64_t asked = wanted == NULL ? 0 : is_rows ? wanted->tile_rows : wanted->tile_cols;
+    double most = 0.8 * (double)gx_mem_available(run->ctx->mem); // of a strip of the whole team
+    if (asked > 0 && (double)asked * (double)bytes_of_line(&s) <= most) {
+        *tile_rows = wanted->tile_rows;
+        *tile_cols = wanted->tile_cols;
+        return;
+    }
     while (across > 1 && (double)across * (double)bytes_of_line(&s) > half) {
         across /= 2;
     }
@@ -521,18 +528,46 @@ typedef struct strips {
     bool is_folded; /* what is written is a part, and goes to C in order */
 } strips;
 
+/* Rows are an odd number of cache lines apart, so that they do not compete for places there. */
+static int64_t ld_of(const strips *p, int k)
+{
+    int64_t eights = gx_ceil_div(p->at_once, 8);
+    return p->s->args->axis == 0 ? p->s->of[k].length : 8 * (eights + (eights % 2 == 0));
+}
+
 static size_t bytes_of(const strips *p, int k)
 {
     const buffer *b = &p->s->of[k];
     size_t element = gx_number_bytes(b->is_complex ? p->s->number : p->s->real);
-    return gx_whole_lines((size_t)b->length * (size_t)p->at_once * element);
+    int64_t count = p->s->args->axis == 0 ? p->at_once : b->length;
+    return gx_whole_lines((size_t)ld_of(p, k) * (size_t)count * element);
 }
 
 static strip strip_of(const strips *p, int64_t unit)
 {
     strip s = *p->s;
-    begin_strip(&s, gx_min(p->at_once, p->lines - unit * p->at_once));
+    s.lines = gx_min(p->at_once, p->lines - unit * p->at_once);
+    for (int k = 0; k < BUFFERS; k++) {
+        s.of[k].ld = ld_of(p, k);
+    }
     return s;
+}
+
+/* A few lines at a time, which stay in a cache from step to step. */
+static void do_bunches(strip all)
+{
+    enum { BUNCH = 16 };
+    strip s = all;
+    for (int64_t line = 0; line < all.lines && gx_ok(s.run); line += BUNCH) {
+        s.lines = gx_min(BUNCH, all.lines - line);
+        for (int k = 0; k < BUFFERS; k++) {
+            gx_number number = s.of[k].is_complex ? s.number : s.real;
+            bool is_rows = s.args->axis == 1;
+            s.of[k].data = gx_at(all.of[k].data, number, s.of[k].ld, is_rows ? line : 0,
+                                 is_rows ? 0 : line);
+        }
+        do_strip(&s);
+    }
 }
 
 static gx_code strip_unit(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
@@ -548,9 +583,7 @@ static gx_code strip_unit(void *arg, int64_t unit, gx_pass_thread *thread, void 
     }
     s.room = at;
     load(&s, p->A, unit * p->at_once, thread);
-    if (gx_ok(s.run)) {
-        do_strip(&s);
-    }
+    do_bunches(s);
     return !gx_ok(s.run) || p->is_folded ? GX_OK : write_lines(&s, unit * p->at_once, p->C, err);
 }
 

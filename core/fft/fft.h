@@ -44,9 +44,12 @@ gx_code gx_fft_shape(const gx_fft_args *args, gx_number from, int64_t rows, int6
 /* By which sums are multiplied: 1, 1 / n or its root, as the norm has it. */
 double gx_fft_scale(const gx_fft_args *args);
 
-/* Tiles for a result of that shape: strips of lines along either axis hold whole ones of them. */
-void gx_fft_tiles(gx_run *run, const gx_fft_args *args, const gx_mat *A, int64_t *tile_rows,
-                  int64_t *tile_cols);
+/*
+** Tiles for a result of that shape: strips of lines along either axis hold whole ones of them.
+** wanted: where it is to be stored, whose tiles are taken where a strip holds them; or NULL.
+*/
+void gx_fft_tiles(gx_run *run, const gx_fft_args *args, const gx_mat *A, const gx_sink *wanted,
+                  int64_t *tile_rows, int64_t *tile_cols);
 
 /*
 ** C = the transform of A.  Lines in strips, as many at a time as memory holds; A is read once.

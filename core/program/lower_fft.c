@@ -22,7 +22,7 @@ typedef struct left {
 static gx_code make(gx_run *run, const void *arg, gx_sink *C)
 {
     const left *l = arg;
-    gx_fft_tiles(run, &l->args, &l->A, &C->tile_rows, &C->tile_cols);
+    gx_fft_tiles(run, &l->args, &l->A, NULL, &C->tile_rows, &C->tile_cols);
     return gx_alg_fft(run, &l->args, &l->A, C);
 }
 
@@ -77,7 +77,7 @@ void gx_lower_fft(gx_exec *x, const gx_node *node)
     bool is_half = node->is_half && is_left(x, node); // columns whose other halves are conjugates
     args.kind = is_half ? GX_FFT_REAL : args.kind;
     half.rows = args.n / 2 + 1;
-    gx_fft_tiles(x->run, &args, A, &tile_rows, &tile_cols);
+    gx_fft_tiles(x->run, &args, A, gx_result_store(x, node, 0), &tile_rows, &tile_cols);
     gx_sink *C = is_half ? gx_result_scratch(x, node, 0, &half, KEPT_BYTES, tile_rows, tile_cols)
                          : gx_result_sink(x, node, 0, KEPT_BYTES, tile_rows, tile_cols);
     if (C != NULL) {

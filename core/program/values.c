@@ -219,7 +219,7 @@ void *gx_result(gx_exec *x, const gx_node *node, int k)
 }
 
 /* Where the program stores result k; NULL: there is no such place, or not with those tiles. */
-static gx_sink *store_of(gx_exec *x, gx_ref ref, int64_t tile_rows, int64_t tile_cols)
+static gx_sink *store_of(const gx_exec *x, gx_ref ref, int64_t tile_rows, int64_t tile_cols)
 {
     const gx_graph *g = x->g;
     gx_sink *store = x->stores_value && g->result == ref ? &x->stores[g->outputs] : NULL;
@@ -230,6 +230,12 @@ static gx_sink *store_of(gx_exec *x, gx_ref ref, int64_t tile_rows, int64_t tile
         store != NULL &&
         (tile_rows == 0 || (tile_rows == store->tile_rows && tile_cols == store->tile_cols));
     return is_alike ? store : NULL;
+}
+
+const gx_sink *gx_result_store(const gx_exec *x, const gx_node *node, int k)
+{
+    gx_ref ref = gx_result_ref(x, node, k);
+    return x->on->call.accel == NULL && x->g->node[ref].uses == 1 ? store_of(x, ref, 0, 0) : NULL;
 }
 
 /* Where result k ends up, when nobody else wants it; NULL: it is an intermediate. */

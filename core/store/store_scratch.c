@@ -28,13 +28,14 @@
 
 SQLITE_EXTENSION_INIT3
 
+/* Threads that write to one file wait for one another: tiles are dealt to some files in turn. */
+enum { BLOCK = 4096, PARTS = 64, FILES = 4 };
+
 struct gx_scratch {
     gx_store *store;
-    int descriptor;
+    int descriptor[FILES];
     size_t room; /* of a full tile */
 };
-
-enum { BLOCK = 4096, PARTS = 64 };
 
 /* May temporary data go to a file that the VFS knows nothing of? */
 static bool may_have_file(gx_store *store)
@@ -51,12 +52,11 @@ static bool may_have_file(gx_store *store)
     return is_plain && !in_memory;
 }
 
-/* The file, which has no name any more; -1: there is none. */
+/* A file, which has no name any more; -1: there is none. */
 static int open_unnamed(gx_store *store)
 {
     char *name = NULL;
-    if (!may_have_file(store) ||
-        sqlite3_file_control(store->db, "main", SQLITE_FCNTL_TEMPFILENAME, &name) != SQLITE_OK ||
+    if (sqlite3_file_control(store->db, "main", SQLITE_FCNTL_TEMPFILENAME, &name) != SQLITE_OK ||
         name == NULL) {
         return -1;
     }
@@ -72,29 +72,33 @@ gx_code gx_scratch_open(gx_store *store, gx_meta *meta, bool *is_open, gx_err *e
 {
     static atomic_llong made; // no id of these is a table's, or comes again in the process
     void *memory;
-    *is_open = false;
-    int descriptor = open_unnamed(store);
-    if (descriptor < 0) {
-        return GX_OK;
-    }
-    if (gx_mem_calloc(store->mem, sizeof(gx_scratch), "an intermediate", &memory, err) != GX_OK) {
-        (void)close(descriptor);
-        return err->code;
-    }
+    GX_TRY(gx_mem_calloc(store->mem, sizeof(gx_scratch), "an intermediate", &memory, err));
     meta->scratch = memory;
     meta->scratch->store = store;
-    meta->scratch->descriptor = descriptor;
     meta->scratch->room = (gx_meta_tile_bytes(meta, 0) + BLOCK - 1) / BLOCK * BLOCK;
-    meta->id = (int64_t)GX_ID_MAX + atomic_fetch_add(&made, 1) + 1;
-    meta->generation = meta->id;
-    *is_open = true;
+    *is_open = may_have_file(store);
+    for (int k = 0; k < FILES; k++) {
+        int descriptor = *is_open ? open_unnamed(store) : -1;
+        meta->scratch->descriptor[k] = descriptor;
+        *is_open = descriptor >= 0;
+    }
+    if (*is_open) {
+        meta->id = GX_ID_MAX + atomic_fetch_add(&made, 1) + 1;
+        meta->generation = meta->id;
+    } else {
+        gx_scratch_close(meta);
+    }
     return GX_OK;
 }
 
 void gx_scratch_close(gx_meta *meta)
 {
+    for (int k = 0; meta->scratch != NULL && k < FILES; k++) {
+        if (meta->scratch->descriptor[k] >= 0) {
+            (void)close(meta->scratch->descriptor[k]);
+        }
+    }
     if (meta->scratch != NULL) {
-        (void)close(meta->scratch->descriptor);
         gx_mem_free(meta->scratch->store->mem, meta->scratch);
         meta->scratch = NULL;
     }
@@ -148,8 +152,8 @@ static gx_code move_columns(const gx_meta *meta, int64_t tile, const gx_columns 
         for (int k = 0; k < parts; k++) {
             part[k] = (struct iovec){(char *)c->dst + (size_t)(j + k) * c->dst_step, c->bytes};
         }
-        off_t at = (off_t)((size_t)tile * s->room + c->offset + (size_t)j * c->step);
-        number = move(s->descriptor, is_write, part, parts, at);
+        off_t at = (off_t)((size_t)(tile / FILES) * s->room + c->offset + (size_t)j * c->step);
+        number = move(s->descriptor[tile % FILES], is_write, part, parts, at);
     }
     if (number != 0) {
         return failed(meta, number, is_write ? "writing" : "reading", err);
