@@ -563,8 +563,8 @@ static void do_bunches(strip all)
         for (int k = 0; k < BUFFERS; k++) {
             gx_number number = s.of[k].is_complex ? s.number : s.real;
             bool is_rows = s.args->axis == 1;
-            s.of[k].data = gx_at(all.of[k].data, number, s.of[k].ld, is_rows ? line : 0,
-                                 is_rows ? 0 : line);
+            s.of[k].data =
+                gx_at(all.of[k].data, number, s.of[k].ld, is_rows ? line : 0, is_rows ? 0 : line);
         }
         do_strip(&s);
     }
@@ -613,23 +613,22 @@ static bool plan_pass(strips *p, gx_pass *pass)
         for (int k = 0; k < BUFFERS; k++) {
             all += bytes_of(p, k);
         }
-        *pass = (gx_pass){.sources = &p->A,
-                          .source_count = 1,
-                          .units = gx_ceil_div(p->lines, p->at_once),
-                          .bytes = (double)p->A->rows * (double)p->A->cols *
-                                   (double)gx_number_bytes(p->A->number),
-                          .flops = 40 * (double)s->n * (double)p->lines,
-                          .work_bytes = all + gx_fft_own_room(s->plan) -
-                                        (p->is_folded ? bytes_of(p, OUT) : 0),
-                          .part_bytes = p->is_folded ? bytes_of(p, OUT) : 0,
-                          .threads = threads,
-                          .work = strip_unit,
-                          .fold = p->is_folded ? fold_strip : NULL,
-                          .is_callers = p->is_folded && p->C->is_stored,
-                          .writes = p->is_folded && p->C->is_stored ? p->C->meta.schema : NULL,
-                          .arg = p};
-        if (gx_mem_available(run->ctx->mem) >
-            SPARE_BYTES + 2 * gx_pass_thread_bytes(pass)) {
+        *pass = (gx_pass){
+            .sources = &p->A,
+            .source_count = 1,
+            .units = gx_ceil_div(p->lines, p->at_once),
+            .bytes =
+                (double)p->A->rows * (double)p->A->cols * (double)gx_number_bytes(p->A->number),
+            .flops = 40 * (double)s->n * (double)p->lines,
+            .work_bytes = all + gx_fft_own_room(s->plan) - (p->is_folded ? bytes_of(p, OUT) : 0),
+            .part_bytes = p->is_folded ? bytes_of(p, OUT) : 0,
+            .threads = threads,
+            .work = strip_unit,
+            .fold = p->is_folded ? fold_strip : NULL,
+            .is_callers = p->is_folded && p->C->is_stored,
+            .writes = p->is_folded && p->C->is_stored ? p->C->meta.schema : NULL,
+            .arg = p};
+        if (gx_mem_available(run->ctx->mem) > SPARE_BYTES + 2 * gx_pass_thread_bytes(pass)) {
             return threads > 1 && s->n < LONG_LINE;
         }
     }

@@ -142,7 +142,8 @@ GX_FFT_FORCED int64_t folded(int64_t n, int64_t k)
     return k % 2 == 0 ? k / 2 : n - 1 - k / 2;
 }
 
-GX_FFT_FORCED void one(gx_fft_step_id id, bool wide, const gx_fft_step *s, int64_t l, int64_t k, gx_scalar w)
+GX_FFT_FORCED void one(gx_fft_step_id id, bool wide, const gx_fft_step *s, int64_t l, int64_t k,
+                       gx_scalar w)
 {
     gx_scalar v;
     switch (id) {

@@ -305,9 +305,9 @@ gx_code gx_sink_end(gx_sink *sink);
 
 /*
 ** An intermediate result: in memory where keep_bytes more than its own size are left of the budget,
-** else in the temp database, never visible there.  Written like any sink (blocks of its tiles, or
-** the whole); gx_sink_source() reads what has been written.  Begun after and dropped before the
-** sinks around it.
+** else in a file, or in the temp database and never visible there.  Written like any sink (blocks
+** of its tiles, or the whole); gx_sink_source() reads what has been written.  Begun after and
+** dropped before the sinks around it.
 */
 gx_code gx_sink_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_number dtype,
                               size_t keep_bytes, gx_sink *sink);

@@ -4,7 +4,8 @@
 ** A stored result opens a savepoint at begin (which takes the write lock, so that whatever would
 ** refuse the result refuses it before the work), writes each tile once, and becomes visible at the
 ** end.  A value is one BLOB, filled rectangle by rectangle.  An intermediate is a value without a
-** length limit, or a matrix of the temp database that is erased instead of published.
+** length limit, or lies in a file without a name, or is a matrix of the temp database that is
+** erased.
 **
 ** Where elements are to be stored as another dtype than they are computed as, gx_sink_write()
 ** narrows them, and nothing else may write: a value has no data then, and a stored result is no

@@ -7,8 +7,8 @@
 gx_fft_args gx_fft_args_of(const gx_node *node)
 {
     const int64_t *whole = node->whole;
-    return (gx_fft_args){(gx_fft_kind)whole[0], whole[1],      whole[2],
-                         (gx_fft_norm)whole[3], (int)whole[4], whole[5] != 0, 0};
+    return (gx_fft_args){(gx_fft_kind)whole[0], whole[1],      whole[2], (gx_fft_norm)whole[3],
+                         (int)whole[4],         whole[5] != 0, 0};
 }
 
 enum { KEPT_BYTES = 16 << 20 }; /* about what a few lines are worked on in */

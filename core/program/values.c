@@ -287,8 +287,8 @@ gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_byte
                         int64_t tile_rows, int64_t tile_cols)
 {
     const gx_type *type = gx_result_type(node, k);
-    gx_sink *end = gx_ok(x->run) ? destination_of(x, node, k, keep_bytes, tile_rows, tile_cols)
-                                 : NULL;
+    gx_sink *end =
+        gx_ok(x->run) ? destination_of(x, node, k, keep_bytes, tile_rows, tile_cols) : NULL;
     if (end == NULL && gx_ok(x->run)) {
         return gx_result_scratch(x, node, k, type, keep_bytes, tile_rows, tile_cols);
     }

@@ -45,8 +45,8 @@ static bool may_have_file(gx_store *store)
     bool is_plain =
         sqlite3_file_control(store->db, "main", SQLITE_FCNTL_VFS_POINTER, &vfs) == SQLITE_OK &&
         gx_vfs_is_plain(vfs);
-    int wanted = gx_store_pragma(store->db, "main", "temp_store", text, NULL) == GX_OK ? atoi(text)
-                                                                                       : 2;
+    int wanted =
+        gx_store_pragma(store->db, "main", "temp_store", text, NULL) == GX_OK ? atoi(text) : 2;
     bool in_memory = sqlite3_compileoption_used("TEMP_STORE=3") ||
                      (sqlite3_compileoption_used("TEMP_STORE=2") && wanted != 1) || wanted == 2;
     return is_plain && !in_memory;
@@ -118,8 +118,8 @@ static gx_code failed(const gx_meta *meta, int number, const char *what, gx_err 
 static int move(int descriptor, bool is_write, struct iovec *part, int parts, off_t at)
 {
     while (parts > 0) {
-        ssize_t done = is_write ? pwritev(descriptor, part, parts, at)
-                                : preadv(descriptor, part, parts, at);
+        ssize_t done =
+            is_write ? pwritev(descriptor, part, parts, at) : preadv(descriptor, part, parts, at);
         if (done < 0 && errno == EINTR) {
             continue;
         }
