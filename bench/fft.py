@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Fourier transforms beside scipy.fft with one and two workers: `bench/fft.py [--threads 2] [--rounds 5]`; on a GPU beside
-cupy.fft: `bench/fft.py --device [--rounds 7] [--log 26] [--dir /dev/shm]`; on one GPU beside several: `bench/fft.py --devices 0,1`.
+cupy.fft: `bench/fft.py --device [--rounds 7] [--log 26] [--dir /dev/shm]`; on one GPU beside several: `bench/fft.py --devices 0,1`;
+of a stored matrix along both axes, in a quarter of its memory: `bench/fft.py --both-axes [--side 20000] [--rounds 3] [--dir /tmp]`.
 
 Each line has gx's median and, as ratios, those of the peers, taken by turns: one column of 2^24 complex numbers, 4096 columns
 of 4096 and the transform along both axes, 1000 columns of 1009 and 100 of 10007, primes; real columns, cosines.  Matrices are
@@ -12,12 +13,18 @@ a prime.  `resident`: the operand is kept in device memory, one number of the re
 Z + 1, `link` the operand's bytes at the rate of copies that gx has measured, CuPy's operand lies in RAM.  Both sides' device memory
 is given back between the cases.  Each line ends with what gx's result is off by, by Parseval's theorem or from CuPy.
 
+Along both axes: norms of the transforms of a stored f64 matrix, pages of 64 KiB, `memory_limit` a quarter of it, and the transforms
+stored, by turns with SciPy's in memory, whose first call is left out as gx's is.  `blobs`: bytes as many as a stored result has,
+inserted by SQLite, 2 MiB a row; `file`: as many as the norm's intermediate has, written to a file and read.  The load is what the
+system says at the end.
+
 On several: batches of columns and of rows, by a connection that may use one and by one that is to use all, by turns.  `resident`
 and `stored` as above; `value`: the result comes to the host, the operand is there.
 """
 import argparse
 import os
 import pathlib
+import sqlite3
 import sys
 import tempfile
 import time
@@ -207,6 +214,54 @@ def on_device(args):
         writer.close()
 
 
+def plain_copies(folder, side):
+    """Seconds of SQLite for a result's bytes, of a file for an intermediate's."""
+    piece, taken = bytes(2 << 20), []
+    path = os.path.join(folder, "plain.db")
+    start = time.perf_counter()
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA page_size = 65536")
+        db.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, data BLOB)")
+        db.executemany("INSERT INTO t(data) VALUES(?)", ((piece,) for _ in range(16 * side * side // len(piece))))
+    db.close()
+    taken.append(time.perf_counter() - start)
+    os.remove(path)
+    start, path = time.perf_counter(), os.path.join(folder, "plain")
+    with open(path, "w+b", buffering=0) as file:
+        for _ in range(8 * side * side // len(piece)):
+            file.write(piece)
+        file.seek(0)
+        while file.readinto(into := bytearray(len(piece))):
+            del into
+    taken.append(time.perf_counter() - start)
+    os.remove(path)
+    return taken
+
+
+def along_both(args):
+    side, bytes_there = args.side, 8 * args.side**2
+    folder = roomy(args.dir, 8 * bytes_there)
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        db = gx_connect(os.path.join(place, "a.db"), page_size=65536)
+        q(db, "SELECT gx_config('threads', ?)", args.threads)
+        q(db, f"SELECT gx_randn({side}, {side}, 'A')")
+        q(db, "SELECT gx_config('memory_limit', ?)", bytes_there // 4)
+        a = np.random.default_rng(1).standard_normal((side, side))
+        for name in ("fft2", "rfft2"):
+            peer = getattr(fft, name)
+            gx, scipy = by_turns([lambda: q(db, f"SELECT gx_eval('norm({name}(A))')"), lambda: peer(a, workers=args.threads)], args.rounds)
+            report(f"norm({name}(A)) {side} x {side}", gx, scipy=scipy)
+
+            def stored():
+                q(db, f"SELECT gx_eval('B := {name}(A)', '{{\"replace\":true}}')")
+
+            report(f"B := {name}(A)", by_turns([stored], 1)[0], scipy=scipy)
+        del a
+        blobs, file = plain_copies(place, side)
+        print(f"    blobs {blobs:.1f} s, file {file:.1f} s; load {os.getloadavg()[0]:.1f}", flush=True)
+        db.close()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
@@ -215,7 +270,12 @@ def main():
     parser.add_argument("--log", type=int, default=26, help="of how many numbers a matrix has on a GPU")
     parser.add_argument("--dir", default="/dev/shm")
     parser.add_argument("--devices", help="several, by number: 0,1")
+    parser.add_argument("--both-axes", action="store_true")
+    parser.add_argument("--side", type=int, default=20000)
     args = parser.parse_args()
+    if args.both_axes:
+        along_both(args)
+        return
     if args.devices:
         on_several(args)
         return

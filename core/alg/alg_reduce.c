@@ -127,30 +127,48 @@ static void divide(double *sums, int64_t count, double divisor)
     }
 }
 
+/*
+** A rectangle in chunks, into acc, where it begins at (i0, j0).  src: it lies in memory; NULL: the
+** thread reads it.
+*/
+static gx_code reduce_chunks(const scan *s, const gx_tile_place *r, gx_pass_thread *thread,
+                             const void *src, int64_t ld, int64_t i0, int64_t j0, void *work,
+                             double *acc, gx_err *err)
+{
+    double *latest = (double *)((char *)work + (src == NULL ? chunk_bytes(s) : 0));
+    gx_number number = s->A->number;
+    for (int64_t i = 0; i < r->m && gx_ok(s->run); i += s->chunk_rows) {
+        for (int64_t j = 0; j < r->n && gx_ok(s->run); j += s->chunk_cols) {
+            gx_args args = {.m = gx_min(s->chunk_rows, r->m - i),
+                            .n = gx_min(s->chunk_cols, r->n - j),
+                            .reduce_kind = s->kind,
+                            .reduce = latest};
+            if (src != NULL) {
+                args.a = gx_at(src, number, ld, i, j);
+                args.lda = ld;
+            } else {
+                GX_TRY(gx_pass_take(thread, s->A, r->i0 + i, r->j0 + j, args.m, args.n,
+                                    gx_dtype_of(number), work, &args.a, &args.lda, err));
+            }
+            GX_TRY(s->kernel(s->dev, NULL, &args, err));
+            int64_t width = width_of(s, args.m, args.n);
+            if (s->is_real) {
+                drop_imaginary(latest, width);
+            }
+            fold(s, acc, offset_of(s->kind, i0 + i, j0 + j), latest, width);
+        }
+    }
+    return GX_OK;
+}
+
 static gx_code reduce_tile(void *arg, int64_t tile, gx_pass_thread *thread, void *work, void *part,
                            gx_err *err)
 {
     const scan *s = arg;
     gx_tile_place r = tile_of(s->A, tile);
     double *acc = s->is_direct ? result_of(s, r.i0, r.j0) : part;
-    double *latest = (double *)((char *)work + chunk_bytes(s));
     start_partial(s->kind, acc, width_of(s, r.m, r.n));
-    for (int64_t i = 0; i < r.m && gx_ok(s->run); i += s->chunk_rows) {
-        for (int64_t j = 0; j < r.n && gx_ok(s->run); j += s->chunk_cols) {
-            gx_args args = {.m = gx_min(s->chunk_rows, r.m - i),
-                            .n = gx_min(s->chunk_cols, r.n - j),
-                            .reduce_kind = s->kind,
-                            .reduce = latest};
-            GX_TRY(gx_pass_take(thread, s->A, r.i0 + i, r.j0 + j, args.m, args.n,
-                                gx_dtype_of(s->A->number), work, &args.a, &args.lda, err));
-            GX_TRY(s->kernel(s->dev, NULL, &args, err));
-            int64_t width = width_of(s, args.m, args.n);
-            if (s->is_real) {
-                drop_imaginary(latest, width);
-            }
-            fold(s, acc, offset_of(s->kind, i, j), latest, width);
-        }
-    }
+    GX_TRY(reduce_chunks(s, &r, thread, NULL, 0, 0, 0, work, acc, err));
     if (s->is_direct) {
         divide(acc, width_of(s, r.m, r.n), s->divisor);
     }
@@ -200,6 +218,36 @@ static void run_scan(scan *s)
     gx_pass_run(s->run, &pass);
 }
 
+typedef struct taking {
+    const scan *s;
+    void *latest;
+} taking;
+
+static gx_code take_rectangle(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
+                              const void *src, int64_t ld, gx_err *err)
+{
+    const taking *t = arg;
+    const gx_tile_place r = {i0, j0, m, n};
+    return reduce_chunks(t->s, &r, NULL, src, ld, i0, j0, t->latest, t->s->out, err);
+}
+
+/* What is made once, as it comes: in the order in which it is made. */
+static void reduce_made(scan *s)
+{
+    const gx_mat *A = s->A;
+    gx_sink sink;
+    taking t = {.s = s};
+    int64_t latest = gx_reduce_width(s->kind, s->chunk_rows, s->chunk_cols);
+    gx_sink_begin_nowhere(s->run, A->rows, A->cols, A->number, A->tile_rows, A->tile_cols, &sink);
+    t.latest = gx_run_alloc(s->run, (size_t)latest * sizeof(double), "a reduction");
+    sink.take = take_rectangle;
+    sink.take_arg = &t;
+    if (t.latest != NULL) {
+        A->make(s->run, A->make_arg, &sink);
+    }
+    gx_mem_free(s->run->ctx->mem, t.latest);
+}
+
 static gx_code reduce(scan *s)
 {
     gx_run *run = s->run;
@@ -212,14 +260,18 @@ static gx_code reduce(scan *s)
     bool is_empty = A->rows == 0 || A->cols == 0;
     s->row_tiles = is_empty ? 0 : gx_ceil_div(A->rows, A->tile_rows);
     s->col_tiles = is_empty ? 0 : gx_ceil_div(A->cols, A->tile_cols);
-    s->is_direct =
-        (is_row_kind(s->kind) && s->col_tiles == 1) || (is_col_kind(s->kind) && s->row_tiles == 1);
+    s->is_direct = A->make == NULL && ((is_row_kind(s->kind) && s->col_tiles == 1) ||
+                                       (is_col_kind(s->kind) && s->row_tiles == 1));
     if (!s->is_direct) {
         start_partial(s->kind, s->out, width_of(s, A->rows, A->cols));
     }
     if (!is_empty) {
         choose_chunks(s);
-        run_scan(s);
+        if (A->make != NULL) {
+            reduce_made(s);
+        } else {
+            run_scan(s);
+        }
     }
     return gx_ok(run) ? GX_OK : run->err.code;
 }

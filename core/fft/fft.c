@@ -12,6 +12,7 @@
 #include "fft.h"
 
 #include "../alg/dense.h"
+#include "../exec/pass.h"
 #include "fft_int.h"
 
 #include <math.h>
@@ -19,6 +20,9 @@
 
 /* Bytes that are left to others beside a strip. */
 enum { SPARE_BYTES = 64 << 10 };
+
+/* Numbers of a line that the team shares. */
+enum { LONG_LINE = 1 << 18 };
 
 // Shapes ------------------------------------------------------------------------------------------
 
@@ -91,6 +95,7 @@ typedef struct strip {
     gx_fft_plan *plan;
     gx_fft_turn turn, angle;
     double scale;
+    void *room; /* of the thread that does the strip by itself; NULL: the team does it */
     buffer of[BUFFERS];
 } strip;
 
@@ -118,14 +123,15 @@ static void step(const strip *s, gx_fft_step_id id, const buffer *x, const buffe
                        .lines = s->lines,
                        .x = place_of(s, x),
                        .y = place_of(s, y),
-                       .turn = turn};
+                       .turn = turn,
+                       .is_alone = s->room != NULL};
     gx_fft_do_step(s->run, &one);
 }
 
 static void transform(const strip *s, gx_fft_place from, gx_fft_place to, double scale,
                       bool is_inverse)
 {
-    gx_fft_lines lines = {from, to, s->lines, scale};
+    gx_fft_lines lines = {from, to, s->lines, scale, s->room};
     if (is_inverse) {
         lines.from = gx_fft_inverse_of(s->number, from);
         lines.to = gx_fft_inverse_of(s->number, to);
@@ -170,7 +176,8 @@ static void dress(const strip *s, const buffer *x, const buffer *y, bool is_befo
                        .y = place_of(s, y),
                        .scale = 1,
                        .first = 1,
-                       .last = 1};
+                       .last = 1,
+                       .is_alone = s->room != NULL};
     one.is_by_turns = is_sine && (type == 2) == is_before && type != 1;
     one.is_backward = is_sine && (type == 2) != is_before && type != 1;
     if (is_ortho && !is_sine && type == 1) {
@@ -281,8 +288,8 @@ static size_t bytes_of_line(const strip *s)
     return bytes;
 }
 
-void gx_fft_tiles(gx_run *run, const gx_fft_args *args, const gx_mat *A, int64_t *tile_rows,
-                  int64_t *tile_cols)
+void gx_fft_tiles(gx_run *run, const gx_fft_args *args, const gx_mat *A, const gx_sink *wanted,
+                  int64_t *tile_rows, int64_t *tile_cols)
 {
     strip s;
     lay_out(run, args, A->number, &s);
@@ -293,13 +300,22 @@ void gx_fft_tiles(gx_run *run, const gx_fft_args *args, const gx_mat *A, int64_t
     int64_t tile = run->ctx->config.number[GX_SET_TILE_BYTES] / (int64_t)sizeof(gx_scalar);
     int64_t side = is_rows ? A->tile_rows : A->tile_cols;
     int64_t across = gx_min(lines, gx_mat_is_tiled(A) ? side : (int64_t)sqrt((double)tile));
-    double half = (double)gx_mem_available(run->ctx->mem) / 2;
+    // Strips of each thread, and what is written beside what is made.
+    double half = (double)gx_mem_available(run->ctx->mem) /
+                  (double)gx_max(2, run->ctx->config.number[GX_SET_THREADS]) * 0.9;
     across = gx_max(1, gx_min(across, tile));
+    int64_t asked = wanted == NULL ? 0 : is_rows ? wanted->tile_rows : wanted->tile_cols;
+    double most = 0.8 * (double)gx_mem_available(run->ctx->mem); // of a strip of the whole team
+    if (asked > 0 && (double)asked * (double)bytes_of_line(&s) <= most) {
+        *tile_rows = wanted->tile_rows;
+        *tile_cols = wanted->tile_cols;
+        return;
+    }
     while (across > 1 && (double)across * (double)bytes_of_line(&s) > half) {
         across /= 2;
     }
     // Whoever transforms along the other axis reads whole tiles, too.
-    double fits = half / ((double)lines * 2 * sizeof(gx_scalar));
+    double fits = half / ((double)lines * 3 * sizeof(gx_scalar));
     int64_t along = gx_min(length, gx_max(1, tile / across));
     along = fits >= LEAST && fits < (double)along ? (int64_t)fits : along;
     *tile_rows = is_rows ? across : along;
@@ -354,10 +370,14 @@ static int64_t lines_at_once(const strip *s, int64_t lines, const gx_sink *C)
     return most;
 }
 
-/* Lines first .. of A into the buffer, zeros behind them. */
-static void load(const strip *s, const gx_mat *A, int64_t first)
+/*
+** Lines first .. of A into the buffer, zeros behind them.  thread: of a pass, which reads; NULL: the
+** caller has it read.
+*/
+static void load(const strip *s, const gx_mat *A, int64_t first, gx_pass_thread *thread)
 {
     const buffer *x = &s->of[IN];
+    gx_err err = {0};
     bool is_rows = s->args->axis == 1;
     gx_number number = x->is_complex ? s->number : s->real;
     int64_t there = gx_min(x->length, is_rows ? A->cols : A->rows), rest = x->length - there;
@@ -366,9 +386,13 @@ static void load(const strip *s, const gx_mat *A, int64_t first)
         there = gx_min(there, s->args->n / 2 + 1);
         rest = x->length - there;
     }
-    gx_mat_view(&part, A, GX_NO_TRANS, is_rows ? first : 0, is_rows ? 0 : first,
-                is_rows ? s->lines : there, is_rows ? there : s->lines);
-    if (there > 0) {
+    int64_t i0 = is_rows ? first : 0, j0 = is_rows ? 0 : first;
+    int64_t m = is_rows ? s->lines : there, n = is_rows ? there : s->lines;
+    if (there > 0 && thread != NULL) {
+        gx_pass_read(thread, A, i0, j0, m, n, number, x->data, x->ld, &err);
+        gx_run_fail(s->run, &err);
+    } else if (there > 0) {
+        gx_mat_view(&part, A, GX_NO_TRANS, i0, j0, m, n);
         gx_dense_load(s->run, &part, number, x->data, x->ld);
     }
     for (int64_t l = 0; !is_rows && rest > 0 && l < s->lines && gx_ok(s->run); l++) {
@@ -377,6 +401,59 @@ static void load(const strip *s, const gx_mat *A, int64_t first)
     if (is_rows && rest > 0) {
         memset(gx_at(x->data, number, x->ld, 0, there), 0,
                (size_t)(rest * x->ld) * gx_number_bytes(number));
+    }
+}
+
+/* Rows i .. i + m of OUT become those that they are the conjugates of, in their order. */
+GX_FFT_FORCED void turn_over(bool is_wide, const buffer *y, int64_t i, int64_t m)
+{
+    int64_t n = y->length;
+    for (int64_t j = 0; j <= n - j; j++) {
+        int64_t a = 2 * (j * y->ld + i), b = 2 * ((j == 0 ? 0 : n - j) * y->ld + i + m - 1);
+        int64_t last = a / 2 / y->ld == b / 2 / y->ld ? (m + 1) / 2 : m;
+        for (int64_t k = 0; k < last; k++, a += 2, b -= 2) {
+            gx_scalar p = gx_fft_get(is_wide, y->data, a, 1);
+            gx_scalar q = gx_fft_get(is_wide, y->data, b, 1);
+            gx_fft_put(is_wide, y->data, a, 1, (gx_scalar){q.re, -q.im});
+            gx_fft_put(is_wide, y->data, b, 1, (gx_scalar){p.re, -p.im});
+        }
+    }
+}
+
+/* Of rows first .. those that the other half of them are; what is in OUT is gone. */
+static gx_code write_others(const strip *s, int64_t first, gx_sink *C, gx_err *err)
+{
+    const buffer *y = &s->of[OUT];
+    int64_t whole = s->args->whole, i = gx_max(first, 1);
+    int64_t m = gx_min(first + s->lines, (whole - 1) / 2 + 1) - i;
+    if (m <= 0) {
+        return GX_OK;
+    }
+    if (s->number == GX_C128) {
+        turn_over(true, y, i - first, m);
+    } else {
+        turn_over(false, y, i - first, m);
+    }
+    return gx_sink_write(C, whole - i - m + 1, 0, m, C->cols,
+                         gx_at(y->data, s->number, y->ld, i - first, 0), y->ld, err);
+}
+
+/* The transforms of lines first .. to their places in C. */
+static gx_code write_lines(const strip *s, int64_t first, gx_sink *C, gx_err *err)
+{
+    const buffer *y = &s->of[OUT];
+    if (s->args->axis == 0) {
+        return gx_sink_write(C, 0, first, C->rows, s->lines, y->data, y->ld, err);
+    }
+    GX_TRY(gx_sink_write(C, first, 0, s->lines, C->cols, y->data, y->ld, err));
+    return s->args->whole > 0 ? write_others(s, first, C, err) : GX_OK;
+}
+
+static void begin_strip(strip *s, int64_t lines)
+{
+    s->lines = lines;
+    for (int k = 0; k < BUFFERS; k++) {
+        s->of[k].ld = s->args->axis == 1 ? lines : s->of[k].length;
     }
 }
 
@@ -400,8 +477,8 @@ static void *take(gx_run *run, const strip *s, const buffer *b, int64_t lines)
 static void do_strips(strip *s, const gx_mat *A, int64_t lines, int64_t at_once, gx_sink *C)
 {
     gx_run *run = s->run;
-    bool is_rows = s->args->axis == 1, is_all = at_once == lines;
-    int64_t length = is_rows ? C->cols : C->rows;
+    bool is_all = at_once == lines;
+    int64_t length = s->args->axis == 1 ? C->cols : C->rows;
     bool is_there = is_all && !C->is_stored && C->value.data != NULL && s->of[OUT].length == length;
     bool is_taken = is_all && is_direct(s, A);
     void *own[BUFFERS] = {NULL};
@@ -413,10 +490,7 @@ static void do_strips(strip *s, const gx_mat *A, int64_t lines, int64_t at_once,
     }
     for (int64_t first = 0; first < lines && gx_ok(run); first += at_once) {
         gx_err err = {0};
-        s->lines = gx_min(at_once, lines - first);
-        for (int k = 0; k < BUFFERS; k++) {
-            s->of[k].ld = is_rows ? s->lines : s->of[k].length;
-        }
+        begin_strip(s, gx_min(at_once, lines - first));
         if (is_there) {
             s->of[OUT].data = C->value.data;
         }
@@ -424,15 +498,12 @@ static void do_strips(strip *s, const gx_mat *A, int64_t lines, int64_t at_once,
             s->of[IN].data = (void *)(uintptr_t)A->data;
             s->of[IN].ld = A->ld;
         } else {
-            load(s, A, first);
+            load(s, A, first, NULL);
         }
         if (gx_ok(run)) {
             do_strip(s);
         }
-        if (gx_ok(run) && !is_there &&
-            gx_sink_write(C, is_rows ? first : 0, is_rows ? 0 : first, is_rows ? s->lines : length,
-                          is_rows ? length : s->lines, s->of[OUT].data, s->of[OUT].ld,
-                          &err) != GX_OK) {
+        if (gx_ok(run) && !is_there && write_lines(s, first, C, &err) != GX_OK) {
             gx_run_fail(run, &err);
         }
         gx_run_advance(run, (double)s->lines);
@@ -440,6 +511,128 @@ static void do_strips(strip *s, const gx_mat *A, int64_t lines, int64_t at_once,
     for (int k = 0; k < BUFFERS; k++) {
         gx_mem_free(run->ctx->mem, own[k]);
     }
+}
+
+// By threads --------------------------------------------------------------------------------------
+
+/*
+** Strips as units of a pass: each thread reads, transforms and, where C takes it from any thread,
+** writes strips of its own, so that all three go on at once.  A sink that is the caller's gets them
+** in order.
+*/
+typedef struct strips {
+    const strip *s;
+    const gx_mat *A;
+    gx_sink *C;
+    int64_t lines, at_once;
+    bool is_folded; /* what is written is a part, and goes to C in order */
+} strips;
+
+/* Rows are an odd number of cache lines apart, so that they do not compete for places there. */
+static int64_t ld_of(const strips *p, int k)
+{
+    int64_t eights = gx_ceil_div(p->at_once, 8);
+    return p->s->args->axis == 0 ? p->s->of[k].length : 8 * (eights + (eights % 2 == 0));
+}
+
+static size_t bytes_of(const strips *p, int k)
+{
+    const buffer *b = &p->s->of[k];
+    size_t element = gx_number_bytes(b->is_complex ? p->s->number : p->s->real);
+    int64_t count = p->s->args->axis == 0 ? p->at_once : b->length;
+    return gx_whole_lines((size_t)ld_of(p, k) * (size_t)count * element);
+}
+
+static strip strip_of(const strips *p, int64_t unit)
+{
+    strip s = *p->s;
+    s.lines = gx_min(p->at_once, p->lines - unit * p->at_once);
+    for (int k = 0; k < BUFFERS; k++) {
+        s.of[k].ld = ld_of(p, k);
+    }
+    return s;
+}
+
+/* A few lines at a time, which stay in a cache from step to step. */
+static void do_bunches(strip all)
+{
+    enum { BUNCH = 16 };
+    strip s = all;
+    for (int64_t line = 0; line < all.lines && gx_ok(s.run); line += BUNCH) {
+        s.lines = gx_min(BUNCH, all.lines - line);
+        for (int k = 0; k < BUFFERS; k++) {
+            gx_number number = s.of[k].is_complex ? s.number : s.real;
+            bool is_rows = s.args->axis == 1;
+            s.of[k].data =
+                gx_at(all.of[k].data, number, s.of[k].ld, is_rows ? line : 0, is_rows ? 0 : line);
+        }
+        do_strip(&s);
+    }
+}
+
+static gx_code strip_unit(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
+                          gx_err *err)
+{
+    const strips *p = arg;
+    strip s = strip_of(p, unit);
+    char *at = work;
+    for (int k = 0; k < BUFFERS; k++) {
+        bool is_part = k == OUT && p->is_folded;
+        s.of[k].data = is_part ? part : at;
+        at += is_part ? 0 : bytes_of(p, k);
+    }
+    s.room = at;
+    load(&s, p->A, unit * p->at_once, thread);
+    do_bunches(s);
+    return !gx_ok(s.run) || p->is_folded ? GX_OK : write_lines(&s, unit * p->at_once, p->C, err);
+}
+
+static gx_code fold_strip(void *arg, int64_t unit, void *part, gx_err *err)
+{
+    const strips *p = arg;
+    strip s = strip_of(p, unit);
+    s.of[OUT].data = part;
+    return write_lines(&s, unit * p->at_once, p->C, err);
+}
+
+/*
+** The pass, with strips so long that each thread has a few of them; false: memory does not hold
+** strips of two threads, or the lines are so long that the team shares each.
+*/
+static bool plan_pass(strips *p, gx_pass *pass)
+{
+    enum { UNITS = 4 }; // of a thread, at least
+    const strip *s = p->s;
+    gx_run *run = s->run;
+    int64_t threads = run->ctx->config.number[GX_SET_THREADS];
+    int64_t tile = s->args->axis == 0 ? p->C->tile_cols : p->C->tile_rows;
+    p->is_folded = !gx_sink_is_shared(p->C);
+    for (p->at_once = gx_ceil_div(gx_ceil_div(p->lines, UNITS * threads), tile) * tile;
+         p->at_once > 0; p->at_once -= tile) {
+        size_t all = 0;
+        for (int k = 0; k < BUFFERS; k++) {
+            all += bytes_of(p, k);
+        }
+        *pass = (gx_pass){
+            .sources = &p->A,
+            .source_count = 1,
+            .units = gx_ceil_div(p->lines, p->at_once),
+            .bytes =
+                (double)p->A->rows * (double)p->A->cols * (double)gx_number_bytes(p->A->number),
+            .flops = 40 * (double)s->n * (double)p->lines,
+            .work_bytes = all + gx_fft_own_room(s->plan) - (p->is_folded ? bytes_of(p, OUT) : 0),
+            .part_bytes = p->is_folded ? bytes_of(p, OUT) : 0,
+            .threads = threads,
+            .work = strip_unit,
+            .fold = p->is_folded ? fold_strip : NULL,
+            .is_callers = p->is_folded && p->C->is_stored,
+            .writes = p->is_folded && p->C->is_stored ? p->C->meta.schema : NULL,
+            .arg = p};
+        if (gx_mem_available(run->ctx->mem) > SPARE_BYTES + 2 * gx_pass_thread_bytes(pass)) {
+            return threads > 1 && s->n < LONG_LINE;
+        }
+    }
+    return false;
 }
 
 gx_code gx_alg_fft(gx_run *run, const gx_fft_args *args, const gx_mat *A, gx_sink *C)
@@ -452,7 +645,11 @@ gx_code gx_alg_fft(gx_run *run, const gx_fft_args *args, const gx_mat *A, gx_sin
     lay_out(run, args, A->number, &s);
     if (make_tables(&s, lines)) {
         int64_t at_once = lines_at_once(&s, lines, C);
-        if (at_once == 0) {
+        strips all = {.s = &s, .A = A, .C = C, .lines = lines};
+        gx_pass pass;
+        if (at_once < lines && plan_pass(&all, &pass)) {
+            gx_pass_run(run, &pass);
+        } else if (at_once == 0) {
             gx_run_failf(run, GX_BUDGET,
                          "a transform of length %lld needs %.1f MiB of memory: memory_limit",
                          (long long)args->n,

@@ -29,6 +29,9 @@ typedef struct gx_fft_args {
     gx_fft_norm norm;
     int type;        /* of COSINE and SINE                     */
     bool is_inverse; /* of these: what leads back from the type */
+    int64_t whole;   /* of FORWARD along rows: A is the first half of so many rows, of which each of
+                        the others is the conjugate of one, as columns of real numbers have it: the
+                        result has all of them; 0: A is all there is */
 } gx_fft_args;
 
 /*
@@ -41,9 +44,12 @@ gx_code gx_fft_shape(const gx_fft_args *args, gx_number from, int64_t rows, int6
 /* By which sums are multiplied: 1, 1 / n or its root, as the norm has it. */
 double gx_fft_scale(const gx_fft_args *args);
 
-/* Tiles for a result of that shape: strips of lines along either axis hold whole ones of them. */
-void gx_fft_tiles(gx_run *run, const gx_fft_args *args, const gx_mat *A, int64_t *tile_rows,
-                  int64_t *tile_cols);
+/*
+** Tiles for a result of that shape: strips of lines along either axis hold whole ones of them.
+** wanted: where it is to be stored, whose tiles are taken where a strip holds them; or NULL.
+*/
+void gx_fft_tiles(gx_run *run, const gx_fft_args *args, const gx_mat *A, const gx_sink *wanted,
+                  int64_t *tile_rows, int64_t *tile_cols);
 
 /*
 ** C = the transform of A.  Lines in strips, as many at a time as memory holds; A is read once.

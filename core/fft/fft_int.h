@@ -115,12 +115,15 @@ typedef struct gx_fft_lines {
     gx_fft_place from, to;
     int64_t count;
     double scale;
+    void *
+        room; /* gx_fft_own_room() bytes of a thread that does them by itself; NULL: the team does */
 } gx_fft_lines;
 
 int gx_fft_lanes(gx_number number);
 
 /* Bytes that gx_fft_transform() takes for so many lines. */
 size_t gx_fft_room(gx_run *run, const gx_fft_plan *plan, int64_t lines);
+size_t gx_fft_own_room(const gx_fft_plan *plan);
 
 /*
 ** The transform of all lines, by the run's team.  from and to are the same, or do not overlap; of a
@@ -162,6 +165,7 @@ typedef struct gx_fft_step {
     double scale, first, last; /* SCALE: of all; besides of k = 0, of k = n - 1                  */
     bool is_backward;          /* SCALE: x from its end                                          */
     bool is_by_turns;          /* SCALE: every other one negative                                */
+    bool is_alone;             /* by this thread, not by the team                                */
 } gx_fft_step;
 
 gx_code gx_fft_do_step(gx_run *run, const gx_fft_step *step);

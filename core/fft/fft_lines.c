@@ -95,7 +95,7 @@ static void do_step(const work *w, step *s, int member)
         gx_run_pieces(w->run, w->flops, pieces, step_piece, s);
         return;
     }
-    for (int64_t piece = 0; piece < pieces; piece++) {
+    for (int64_t piece = 0; piece < pieces && gx_ok(w->run); piece++) {
         step_piece(s, piece, member, NULL);
     }
 }
@@ -224,6 +224,13 @@ static bool plan_work(gx_run *run, const gx_fft_plan *plan, int64_t count, work 
     return is_shared;
 }
 
+size_t gx_fft_own_room(const gx_fft_plan *plan)
+{
+    work w;
+    size_t shared;
+    return plan_work(NULL, plan, 1, &w, &shared) ? w.room_bytes + shared : w.room_bytes;
+}
+
 size_t gx_fft_room(gx_run *run, const gx_fft_plan *plan, int64_t lines)
 {
     work w;
@@ -232,10 +239,35 @@ size_t gx_fft_room(gx_run *run, const gx_fft_plan *plan, int64_t lines)
     return (size_t)run->ctx->config.number[GX_SET_THREADS] * w.room_bytes + shared;
 }
 
+/* By the thread that has the room. */
+static void transform_alone(gx_run *run, const gx_fft_plan *plan, const gx_fft_lines *lines)
+{
+    work w = {.lines = lines, .room = lines->room};
+    size_t shared;
+    plan_work(run, plan, lines->count, &w, &shared);
+    w.room_bytes = gx_fft_own_room(plan);
+    w.line_bytes = (size_t)line_room(plan) * gx_number_bytes(plan->number);
+    step s = {.plan = plan,
+              .from = lines->from,
+              .to = lines->to,
+              .count = lines->count,
+              .scale = lines->scale};
+    if (plan->first == NULL) {
+        do_step(&w, &s, 0);
+    }
+    for (int64_t k = 0; plan->first != NULL && k < lines->count && gx_ok(run); k++) {
+        line_piece(&w, k, 0, NULL);
+    }
+}
+
 gx_code gx_fft_transform(gx_run *run, const gx_fft_plan *plan, const gx_fft_lines *lines)
 {
     work w = {.lines = lines};
     size_t shared;
+    if (lines->room != NULL) {
+        transform_alone(run, plan, lines);
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
     bool is_shared = plan_work(run, plan, lines->count, &w, &shared);
     size_t members = (size_t)gx_run_members(run, w.flops);
     w.room = gx_run_alloc(run, members * w.room_bytes, "room for transforms");

@@ -236,7 +236,8 @@ static bool make_chirp(gx_run *run, gx_fft_plan *plan)
     }
     gx_mem_free(run->ctx->mem, w.low);
     void *room = take(run, plan, m);
-    gx_fft_lines lines = {{plan->filter, 2, 2 * m, 1}, {room, 2, 2 * m, 1}, 1, 1.0 / (double)m};
+    gx_fft_lines lines = {
+        {plan->filter, 2, 2 * m, 1}, {room, 2, 2 * m, 1}, 1, 1.0 / (double)m, NULL};
     gx_fft_transform(run, plan->first, &lines);
     gx_mem_free(run->ctx->mem, plan->filter);
     plan->filter = room;

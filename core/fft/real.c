@@ -52,24 +52,25 @@ GX_FFT_FORCED void set(bool wide, const gx_fft_place *p, int64_t l, int64_t k, g
 
 // Of pairs ----------------------------------------------------------------------------------------
 
-GX_FFT_FORCED void halves(bool wide, const gx_fft_step *s, int64_t l, int64_t k)
+/* w: twiddle k, which is the same for all lines. */
+GX_FFT_FORCED void halves(bool wide, const gx_fft_step *s, int64_t l, int64_t k, gx_scalar w)
 {
     int64_t h = s->n / 2;
     gx_scalar a = at(wide, &s->y, l, k), b = conjugate(at(wide, &s->y, l, k == 0 ? 0 : h - k));
     gx_scalar even = add(a, b), odd = sub(a, b);
-    odd = mul((gx_scalar){odd.im / 2, -odd.re / 2}, root(wide, s->turn, k));
+    odd = mul((gx_scalar){odd.im / 2, -odd.re / 2}, w);
     even = (gx_scalar){even.re / 2, even.im / 2};
     set(wide, &s->y, l, k, add(even, odd));
     set(wide, &s->y, l, h - k, conjugate(sub(even, odd)));
 }
 
-GX_FFT_FORCED void pairs(bool wide, const gx_fft_step *s, int64_t l, int64_t k)
+GX_FFT_FORCED void pairs(bool wide, const gx_fft_step *s, int64_t l, int64_t k, gx_scalar w)
 {
     int64_t h = s->n / 2;
     gx_scalar a = at(wide, &s->y, l, k), b = conjugate(at(wide, &s->y, l, h - k));
     a.im = k == 0 ? 0 : a.im;
     b.im = k == 0 ? 0 : b.im;
-    gx_scalar even = add(a, b), odd = mul(sub(a, b), conjugate(root(wide, s->turn, k)));
+    gx_scalar even = add(a, b), odd = mul(sub(a, b), conjugate(w));
     odd = (gx_scalar){-odd.im, odd.re};
     set(wide, &s->y, l, k, add(even, odd));
     if (k > 0) {
@@ -141,15 +142,16 @@ GX_FFT_FORCED int64_t folded(int64_t n, int64_t k)
     return k % 2 == 0 ? k / 2 : n - 1 - k / 2;
 }
 
-GX_FFT_FORCED void one(gx_fft_step_id id, bool wide, const gx_fft_step *s, int64_t l, int64_t k)
+GX_FFT_FORCED void one(gx_fft_step_id id, bool wide, const gx_fft_step *s, int64_t l, int64_t k,
+                       gx_scalar w)
 {
     gx_scalar v;
     switch (id) {
     case GX_FFT_HALVES:
-        halves(wide, s, l, k);
+        halves(wide, s, l, k, w);
         break;
     case GX_FFT_PAIRS:
-        pairs(wide, s, l, k);
+        pairs(wide, s, l, k, w);
         break;
     case GX_FFT_MIRROR:
         set(wide, &s->y, l, s->n - 1 - k, conjugate(at(wide, &s->y, l, k + 1)));
@@ -222,16 +224,18 @@ typedef struct part {
 
 GX_FFT_FORCED void sweep(gx_fft_step_id id, bool wide, const gx_fft_step *s, const part *p)
 {
+    bool is_turned = id == GX_FFT_HALVES || id == GX_FFT_PAIRS;
     if (s->y.next < s->y.step) {
         for (int64_t k = p->k0; k < p->k1; k++) {
+            gx_scalar w = is_turned ? root(wide, s->turn, k) : GX_ONE;
             for (int64_t l = p->l0; l < p->l1; l++) {
-                one(id, wide, s, l, k);
+                one(id, wide, s, l, k, w);
             }
         }
     } else {
         for (int64_t l = p->l0; l < p->l1; l++) {
             for (int64_t k = p->k0; k < p->k1; k++) {
-                one(id, wide, s, l, k);
+                one(id, wide, s, l, k, is_turned ? root(wide, s->turn, k) : GX_ONE);
             }
         }
     }
@@ -278,9 +282,12 @@ gx_code gx_fft_do_step(gx_run *run, const gx_fft_step *step)
 {
     gx_fft_step s = *step;
     int64_t length = length_of(&s);
-    if (gx_ok(run) && length > 0) {
-        gx_run_pieces(run, 4 * (double)length * (double)s.lines,
-                      gx_ceil_div(length, PIECE) * gx_ceil_div(s.lines, LINES), step_piece, &s);
+    int64_t pieces = length > 0 ? gx_ceil_div(length, PIECE) * gx_ceil_div(s.lines, LINES) : 0;
+    for (int64_t k = 0; s.is_alone && k < pieces && gx_ok(run); k++) {
+        step_piece(&s, k, 0, NULL);
+    }
+    if (gx_ok(run) && pieces > 0 && !s.is_alone) {
+        gx_run_pieces(run, 4 * (double)length * (double)s.lines, pieces, step_piece, &s);
     }
     return gx_ok(run) ? GX_OK : run->err.code;
 }

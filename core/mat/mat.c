@@ -175,7 +175,7 @@ bool gx_mat_wants_reader(const gx_mat *mat)
 {
     const gx_mat *base;
     for (int64_t k = 0; (base = gx_mat_base_number(mat, k)) != NULL; k++) {
-        if (base->kept == NULL || !gx_kept_is_whole(base->kept)) {
+        if (base->meta.scratch == NULL && (base->kept == NULL || !gx_kept_is_whole(base->kept))) {
             return true;
         }
     }

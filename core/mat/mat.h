@@ -27,6 +27,9 @@ typedef gx_code (*gx_read)(gx_run *run, const gx_mat *mat, gx_reader *reader, in
                            int64_t j0, int64_t m, int64_t n, gx_number dtype, void *dst, int64_t ld,
                            gx_err *err);
 
+struct gx_sink;
+typedef gx_code (*gx_make)(gx_run *run, const void *arg, struct gx_sink *sink);
+
 typedef enum gx_mat_kind {
     GX_MAT_STORED,
     GX_MAT_VALUE,
@@ -68,6 +71,9 @@ struct gx_mat {
     int64_t leaves;
     bool is_whole;                /* COMPOSITE: taken by its elements, whatever its leaves are */
     gx_read read;                 /* COMPOSITE                                              */
+    gx_make make;                 /* GENERATED: all of it, once, in rectangles, to a sink that takes
+                                     them; it is not read then; NULL: it is                 */
+    const void *make_arg;         /* borrowed                                               */
 };
 
 /* Constructors.  None allocates. */
@@ -201,6 +207,9 @@ void gx_mat_verbatim(gx_mat *A);
 ** abandon.  For a stored result: a savepoint is open in between, and nothing is visible before
 ** finish.
 */
+typedef gx_code (*gx_sink_taker)(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
+                                 const void *src, int64_t ld, gx_err *err);
+
 typedef struct gx_sink {
     gx_run *run;
     struct gx_sink *final;        /* all of this one becomes that one when it ends; NULL: none   */
@@ -226,7 +235,9 @@ typedef struct gx_sink {
     int64_t panel_capacity;     /* places that it has room for                                  */
     bool is_scratch;            /* an intermediate: see gx_sink_begin_scratch()                 */
     bool is_lent;               /* a value in memory that is the caller's                       */
-    bool is_dropped;            /* what is written is dropped: see gx_sink_begin_nowhere()      */
+    bool is_dropped;            /* what is written is dropped: see gx_sink_begin_nowhere() ...  */
+    gx_sink_taker take;         /* ... when this has taken it; NULL: at once                   */
+    void *take_arg;
     void *bounce;               /* stored: one tile, when a block has to be packed; lazily     */
 } gx_sink;
 
@@ -239,6 +250,13 @@ static inline bool gx_mat_is_value(const gx_mat *mat)
 static inline bool gx_sink_is_plain(const gx_sink *sink)
 {
     return sink->is_verbatim || gx_dtype_is(sink->dtype, sink->number);
+}
+
+/* Do threads write to it at once, each rectangles of its own? */
+static inline bool gx_sink_is_shared(const gx_sink *sink)
+{
+    return sink->is_stored ? sink->meta.scratch != NULL
+                           : sink->narrow == NULL && sink->take == NULL;
 }
 
 /*
@@ -287,9 +305,9 @@ gx_code gx_sink_end(gx_sink *sink);
 
 /*
 ** An intermediate result: in memory where keep_bytes more than its own size are left of the budget,
-** else in the temp database, never visible there.  Written like any sink (blocks of its tiles, or
-** the whole); gx_sink_source() reads what has been written.  Begun after and dropped before the
-** sinks around it.
+** else in a file, or in the temp database and never visible there.  Written like any sink (blocks
+** of its tiles, or the whole); gx_sink_source() reads what has been written.  Begun after and
+** dropped before the sinks around it.
 */
 gx_code gx_sink_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_number dtype,
                               size_t keep_bytes, gx_sink *sink);
@@ -302,7 +320,7 @@ gx_code gx_sink_begin_scratch_tiles(gx_run *run, int64_t rows, int64_t cols, gx_
 /* A result in memory that is the caller's, column-major without gaps; gx_sink_end() leaves it. */
 gx_code gx_sink_begin_lent(gx_run *run, const gx_landing *place, gx_number dtype, gx_sink *sink);
 
-/* A result that nobody wants: for measuring.  Tiles of that shape. */
+/* A result that nobody wants: for measuring, or for whoever sets take.  Tiles of that shape. */
 void gx_sink_begin_nowhere(gx_run *run, int64_t rows, int64_t cols, gx_number dtype,
                            int64_t tile_rows, int64_t tile_cols, gx_sink *sink);
 

@@ -4,7 +4,8 @@
 ** A stored result opens a savepoint at begin (which takes the write lock, so that whatever would
 ** refuse the result refuses it before the work), writes each tile once, and becomes visible at the
 ** end.  A value is one BLOB, filled rectangle by rectangle.  An intermediate is a value without a
-** length limit, or a matrix of the temp database that is erased instead of published.
+** length limit, or lies in a file without a name, or is a matrix of the temp database that is
+** erased.
 **
 ** Where elements are to be stored as another dtype than they are computed as, gx_sink_write()
 ** narrows them, and nothing else may write: a value has no data then, and a stored result is no
@@ -26,8 +27,7 @@ static bool may_be_committed(const gx_run *run, const gx_dest *dest)
     return dest->is_asked_for || run->ctx->config.number[GX_SET_PROGRESS] == GX_PROGRESS_CALLBACK;
 }
 
-/* The matrix under construction, which says what its tiles are. */
-static gx_code create(gx_sink *sink, const char *over, gx_err *err)
+static void describe(gx_sink *sink)
 {
     gx_meta *meta = &sink->meta;
     meta->rows = sink->rows;
@@ -35,6 +35,13 @@ static gx_code create(gx_sink *sink, const char *over, gx_err *err)
     meta->dtype = sink->dtype;
     meta->tile_rows = sink->tile_rows;
     meta->tile_cols = sink->tile_cols;
+}
+
+/* The matrix under construction, which says what its tiles are. */
+static gx_code create(gx_sink *sink, const char *over, gx_err *err)
+{
+    gx_meta *meta = &sink->meta;
+    describe(sink);
     GX_TRY(gx_store_create(sink->run->ctx->store, meta, over, err));
     sink->tile_rows = meta->tile_rows;
     sink->tile_cols = meta->tile_cols;
@@ -333,6 +340,15 @@ static gx_code write_tile(gx_sink *sink, int64_t ti, int64_t tj, const void *src
 {
     const gx_meta *meta = &sink->meta;
     int64_t m = gx_meta_tile_height(meta, ti), n = gx_meta_tile_width(meta, tj);
+    if (meta->scratch != NULL) { // by any thread
+        size_t element = gx_number_bytes(sink->number);
+        const gx_columns columns = {.bytes = (size_t)m * element,
+                                    .step = (size_t)m * element,
+                                    .count = n,
+                                    .dst = (void *)(uintptr_t)src,
+                                    .dst_step = (size_t)ld * element};
+        return gx_scratch_write(meta, gx_meta_tile(meta, ti, tj), &columns, err);
+    }
     if ((ld != m && n > 1) || !gx_sink_is_plain(sink)) {
         if (sink->bounce == NULL) {
             size_t bytes = 0;
@@ -349,12 +365,23 @@ static gx_code write_tile(gx_sink *sink, int64_t ti, int64_t tj, const void *src
                                err);
 }
 
-static gx_code begin_in_temp(gx_sink *sink, gx_err *err)
+/* In a file of its own; else in the temp database. */
+static gx_code begin_spilled(gx_sink *sink, gx_err *err)
 {
     gx_store *store = sink->run->ctx->store;
     gx_meta *meta = &sink->meta;
+    bool is_open;
     sink->is_stored = true;
     snprintf(meta->schema, sizeof meta->schema, "temp");
+    if (sink->tile_rows == 0) {
+        GX_TRY(gx_tile_shape(sink->rows, sink->cols, sink->dtype, gx_store_max_tile_bytes(store),
+                             &sink->tile_rows, &sink->tile_cols, err));
+    }
+    describe(sink);
+    GX_TRY(gx_scratch_open(store, meta, &is_open, err));
+    if (is_open) {
+        return GX_OK;
+    }
     GX_TRY(gx_store_begin(store, meta->schema, err));
     sink->is_begun = true;
     return create(sink, NULL, err);
@@ -377,7 +404,7 @@ static gx_code begin_scratch(gx_sink *sink, size_t keep_bytes, gx_err *err)
     gx_run *run = sink->run;
     size_t bytes = 0;
     if (!gx_scratch_fits(run, sink->rows, sink->cols, sink->number, keep_bytes)) {
-        return begin_in_temp(sink, err);
+        return begin_spilled(sink, err);
     }
     gx_matrix_bytes(sink->rows, sink->cols, sink->number, &bytes);
     if (sink->tile_rows == 0) {
@@ -392,7 +419,8 @@ gx_code gx_sink_write(gx_sink *sink, int64_t i0, int64_t j0, int64_t m, int64_t 
                       int64_t ld, gx_err *err)
 {
     if (m == 0 || n == 0 || sink->is_dropped) {
-        return GX_OK;
+        bool is_taken = m > 0 && n > 0 && sink->take != NULL;
+        return is_taken ? sink->take(sink->take_arg, i0, j0, m, n, src, ld, err) : GX_OK;
     }
     if (sink->narrow != NULL) {
         return put(sink, i0, j0, m, n, src, ld,
@@ -555,6 +583,7 @@ void gx_sink_drop(gx_sink *sink)
     free_names(sink);
     gx_mem_free(run->ctx->mem, sink->bounce);
     sink->bounce = NULL;
+    gx_scratch_close(&sink->meta);
     if (sink->is_begun) {
         gx_err err = {0};
         bool commit = gx_ok(run) && gx_store_drop(run->ctx->store, &sink->meta, &err) == GX_OK;

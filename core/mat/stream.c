@@ -96,7 +96,7 @@ static bool collect_origin(gx_stream *stream, const gx_mat *source)
 {
     gx_ctx *ctx = stream->run->ctx;
     const gx_mat *stored = gx_mat_base_stored(source);
-    if (stored == NULL) {
+    if (stored == NULL || stored->meta.scratch != NULL) {
         return true;
     }
     int s = schema_index(stream, stored->meta.schema);

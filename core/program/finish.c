@@ -8,6 +8,7 @@
 ** A product that one elementwise group alone uses is marked: the group may finish its blocks.
 */
 #include "graph.h"
+#include "lower.h"
 
 #include "../base/fused.h"
 #include "ops.h"
@@ -88,6 +89,35 @@ static void join_products(gx_graph *g)
     }
 }
 
+static gx_node *transform_for(const gx_graph *g, const gx_node *user)
+{
+    gx_node *in = user->count > 0 ? gx_input_node(g, user, 0) : NULL;
+    bool is_it = in != NULL && in->op->run == gx_lower_fft && in->uses == 1 &&
+                 in->block == user->block;
+    return is_it ? in : NULL;
+}
+
+/* A transform that one reduction alone uses; and one of real columns that its rows alone are of. */
+static void join_transforms(gx_graph *g)
+{
+    for (int32_t k = 0; k < g->nodes; k++) {
+        const gx_node *node = &g->node[k];
+        bool is_norm = node->op->id == GX_OP_NORM && node->whole[0] != '2' && node->whole[0] != 'N';
+        bool is_sum = node->op->id == GX_OP_SUM || node->op->id == GX_OP_MEAN;
+        gx_node *last = node->is_live && (is_norm || is_sum) ? transform_for(g, node) : NULL;
+        gx_node *first = last == NULL ? NULL : transform_for(g, last);
+        if (last != NULL) {
+            last->is_joined = true;
+        }
+        if (first != NULL) {
+            const gx_fft_args a = gx_fft_args_of(first), b = gx_fft_args_of(last);
+            first->is_half = a.kind == GX_FFT_FORWARD && b.kind == GX_FFT_FORWARD &&
+                             a.axis == 0 && b.axis == 1 &&
+                             !gx_number_is_complex(gx_input_node(g, first, 0)->type.dtype);
+        }
+    }
+}
+
 /* The node of `block` that node stands in, or is. */
 static gx_ref user_in(const gx_graph *g, int32_t block, gx_ref ref)
 {
@@ -135,6 +165,7 @@ void gx_graph_finish(gx_graph *g)
     gx_graph_count(g);
     drop_dead(g);
     join_products(g);
+    join_transforms(g);
     gx_ref *last = gx_graph_take(g, (size_t)(g->nodes + 1) * sizeof *last);
     if (last == NULL) {
         return;

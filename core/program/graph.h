@@ -49,7 +49,9 @@ typedef struct gx_node {
     gx_map_kind map;  /* MAP                                                   */
     gx_scalar alpha, beta;
     gx_trans trans[2];               /* MATMUL: of its operands                               */
-    bool is_joined;                  /* MATMUL: one group alone uses it, and may finish it    */
+    bool is_joined;                  /* MATMUL: one group alone uses it, and may finish it; a
+                                        transform: one reduction alone does, as it is made       */
+    bool is_half;                    /* a transform of real columns that such a one is of        */
     int64_t whole[GX_WHOLES];        /* what the operation was told: axis, k, ...       */
     const void *data;                /* LITERAL: column-major, of the graph                   */
     gx_type more[GX_PARTS_MOST - 1]; /* of the other results                     */

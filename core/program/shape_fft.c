@@ -36,7 +36,8 @@ static gx_ref add_fft(gx_graph *g, gx_op_id id, gx_ref A, const int64_t whole[GX
                               whole[AXIS],
                               (gx_fft_norm)whole[NORM],
                               (int)whole[TYPE],
-                              whole[INVERSE] != 0};
+                              whole[INVERSE] != 0,
+                              0};
     gx_number number;
     int64_t rows, cols;
     if (gx_fft_shape(&args, t->dtype, t->rows, t->cols, &number, &rows, &cols, &err) != GX_OK) {

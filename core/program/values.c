@@ -219,7 +219,7 @@ void *gx_result(gx_exec *x, const gx_node *node, int k)
 }
 
 /* Where the program stores result k; NULL: there is no such place, or not with those tiles. */
-static gx_sink *store_of(gx_exec *x, gx_ref ref, int64_t tile_rows, int64_t tile_cols)
+static gx_sink *store_of(const gx_exec *x, gx_ref ref, int64_t tile_rows, int64_t tile_cols)
 {
     const gx_graph *g = x->g;
     gx_sink *store = x->stores_value && g->result == ref ? &x->stores[g->outputs] : NULL;
@@ -230,6 +230,12 @@ static gx_sink *store_of(gx_exec *x, gx_ref ref, int64_t tile_rows, int64_t tile
         store != NULL &&
         (tile_rows == 0 || (tile_rows == store->tile_rows && tile_cols == store->tile_cols));
     return is_alike ? store : NULL;
+}
+
+const gx_sink *gx_result_store(const gx_exec *x, const gx_node *node, int k)
+{
+    gx_ref ref = gx_result_ref(x, node, k);
+    return x->on->call.accel == NULL && x->g->node[ref].uses == 1 ? store_of(x, ref, 0, 0) : NULL;
 }
 
 /* Where result k ends up, when nobody else wants it; NULL: it is an intermediate. */
@@ -249,20 +255,13 @@ static gx_sink *destination_of(gx_exec *x, const gx_node *node, int k, size_t ke
                : store_of(x, ref, tile_rows, tile_cols);
 }
 
-gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_bytes,
-                        int64_t tile_rows, int64_t tile_cols)
+gx_sink *gx_result_scratch(gx_exec *x, const gx_node *node, int k, const gx_type *type,
+                           size_t keep_bytes, int64_t tile_rows, int64_t tile_cols)
 {
     gx_run *run = x->run;
-    const gx_type *type = gx_result_type(node, k);
     gx_val *val = gx_val_of(x, type);
     if (val == NULL) {
         return NULL;
-    }
-    gx_sink *end = destination_of(x, node, k, keep_bytes, tile_rows, tile_cols);
-    if (end != NULL || !gx_ok(run)) {
-        val->is_delivered = end != NULL;
-        gx_val_put(x, gx_result_ref(x, node, k), val);
-        return end;
     }
     val->sink = gx_run_alloc(run, sizeof(gx_sink), "an intermediate matrix");
     if (val->sink == NULL) {
@@ -282,6 +281,23 @@ gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_byte
     }
     gx_val_put(x, gx_result_ref(x, node, k), val);
     return val->sink;
+}
+
+gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_bytes,
+                        int64_t tile_rows, int64_t tile_cols)
+{
+    const gx_type *type = gx_result_type(node, k);
+    gx_sink *end =
+        gx_ok(x->run) ? destination_of(x, node, k, keep_bytes, tile_rows, tile_cols) : NULL;
+    if (end == NULL && gx_ok(x->run)) {
+        return gx_result_scratch(x, node, k, type, keep_bytes, tile_rows, tile_cols);
+    }
+    gx_val *val = gx_val_of(x, type);
+    if (val != NULL) {
+        val->is_delivered = true;
+        gx_val_put(x, gx_result_ref(x, node, k), val);
+    }
+    return val == NULL ? NULL : end;
 }
 
 gx_sink *gx_result_made(gx_exec *x, const gx_node *node)

@@ -122,6 +122,13 @@ void *gx_result(gx_exec *x, const gx_node *node, int k);
 gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_bytes,
                         int64_t tile_rows, int64_t tile_cols);
 
+/* Where the program stores result k, whatever its tiles; NULL: it does not. */
+const gx_sink *gx_result_store(const gx_exec *x, const gx_node *node, int k);
+
+/* An intermediate of that type in any case, which need not be the node's where its user knows. */
+gx_sink *gx_result_scratch(gx_exec *x, const gx_node *node, int k, const gx_type *type,
+                           size_t keep_bytes, int64_t tile_rows, int64_t tile_cols);
+
 /*
 ** For drivers that begin the sink: a sink for the result, which becomes a value in memory when the
 ** driver is done; NULL: failed.

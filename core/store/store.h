@@ -57,6 +57,8 @@ typedef struct gx_panels {
 } gx_panels;
 
 /* One catalog row. */
+typedef struct gx_scratch gx_scratch;
+
 typedef struct gx_meta {
     char schema[GX_NAME_MAX + 1]; /* "main", "temp", or an attached database's name */
     char name[GX_NAME_MAX + 1];   /* without schema; "": none                       */
@@ -71,6 +73,7 @@ typedef struct gx_meta {
     bool is_over;                 /* being written over the tiles of an older one    */
     bool is_sparse;               /* tiles are panels: csr.h                        */
     bool is_composite;            /* no tiles, a layout: mat/composite.h            */
+    gx_scratch *scratch;          /* an intermediate in a file of its own, which no table knows */
     const gx_panels *panels;      /* is_sparse: of the store's as long as the call lives, or of
                                      who writes the matrix; NULL in lists               */
 } gx_meta;
@@ -671,6 +674,17 @@ typedef struct gx_columns {
 
 bool gx_reader_columns(gx_reader *reader, const gx_meta *meta, int64_t tile,
                        const gx_columns *columns);
+
+/*
+** An intermediate's tiles in a file without a name, which goes with gx_scratch_close(): id,
+** generation and scratch of meta are set.  *is_open false: the application's VFS or settings want
+** no such file, and the temp database is the place.  Any thread reads and writes, other bytes than
+** others do; gx_reader_read() and gx_store_write_tile() come here too, and need no reader.
+*/
+gx_code gx_scratch_open(gx_store *store, gx_meta *meta, bool *is_open, gx_err *err);
+void gx_scratch_close(gx_meta *meta); /* where there is none a no-op */
+gx_code gx_scratch_read(const gx_meta *meta, int64_t tile, const gx_columns *to, gx_err *err);
+gx_code gx_scratch_write(const gx_meta *meta, int64_t tile, const gx_columns *from, gx_err *err);
 
 /*
 ** Will helpers that read the matrix most likely read pieces of several tiles in turn as fast as

@@ -610,6 +610,9 @@ bool gx_reader_columns(gx_reader *reader, const gx_meta *meta, int64_t tile,
     assert(tile >= 0 && tile < gx_meta_tiles(meta) && columns->count > 0);
     assert(columns->offset + (size_t)(columns->count - 1) * columns->step + columns->bytes <=
            gx_meta_tile_bytes(meta, tile));
+    if (meta->scratch != NULL) {
+        return gx_scratch_read(meta, tile, columns, NULL) == GX_OK;
+    }
     return (columns->bytes >= LEAST_RUN || columns->step >= FAR) &&
            ((meta->is_spread && leave_guide(reader) &&
              read_spread(reader, meta, tile, columns)) ||
@@ -620,6 +623,9 @@ bool gx_reader_is_random(gx_store *store, const gx_meta *meta)
 {
     sqlite3_vfs *vfs = NULL;
     int reserved = -1; // asked, not set
+    if (meta->scratch != NULL) {
+        return true;
+    }
     if (meta->is_sparse || gx_store_is_wal(store, meta->schema) ||
         gx_reader_refusal(store, meta->schema) != NULL) {
         return false;
@@ -678,11 +684,14 @@ gx_code gx_reader_read(gx_reader *reader, const gx_meta *meta, int64_t tile, siz
 {
     assert(tile >= 0 && tile < gx_meta_tiles(meta));
     assert(offset + bytes <= gx_meta_tile_bytes(meta, tile));
+    const gx_columns all = {.offset = offset, .bytes = bytes, .count = 1, .dst = dst};
     bool found = false;
+    if (meta->scratch != NULL) {
+        return gx_scratch_read(meta, tile, &all, err);
+    }
     if (meta->is_spread && leave_guide(reader)) {
         GX_TRY(read_extent(reader, meta, tile, offset, bytes, dst, &found, err));
     }
-    const gx_columns all = {.offset = offset, .bytes = bytes, .count = 1, .dst = dst};
     if (found || read_straight(reader, meta, tile, &all)) {
         return GX_OK;
     }

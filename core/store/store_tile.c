@@ -80,10 +80,15 @@ static gx_code put_row(gx_store *store, gx_schema *schema, const gx_meta *meta, 
 gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, const void *data,
                             gx_err *err)
 {
-    assert(store->depth > 0 && tile >= 0 && tile < gx_meta_tiles(meta));
+    assert(store->depth > 0 || meta->scratch != NULL);
+    assert(tile >= 0 && tile < gx_meta_tiles(meta));
     int64_t start_ns = gx_now_ns();
     size_t bytes = gx_meta_tile_bytes(meta, tile);
     gx_schema *schema;
+    if (meta->scratch != NULL) {
+        const gx_columns all = {.bytes = bytes, .count = 1, .dst = (void *)(uintptr_t)data};
+        return gx_scratch_write(meta, tile, &all, err);
+    }
     GX_TRY(gx_store_still_stores(store, err));
     GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
     GX_TRY(meta->is_spread ? gx_spread_write(store, schema, meta, tile, data, err)

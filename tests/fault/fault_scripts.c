@@ -251,6 +251,9 @@ const fault_script fault_scripts[] = {
     {"fourier", SMALL "SELECT gx_store('V', gx_eval('random(1500, 3, 1)'));",
      "SELECT length(gx_fft2('V', 1009, 3)), length(gx_idct('V', 3)), "
      "length(gx_rfft('V', 9000, 1)), length(gx_convolve('V', '[1,2]')), gx_fft('V', 'V1')"},
+    {"fourier-spilled",
+     HELPERS "SELECT gx_randn(160, 160, 'V', '{\"seed\":1}'), gx_config('memory_limit', 260000);",
+     "SELECT gx_eval('norm(fft2(V))'), gx_eval('F := rfft2(V)')"},
     {"constraints",
      HELPERS "SELECT gx_cast(gx_eval('floor(random(3000, 8, 1) * 2000000000)'), 'm31', 'V');",
      "SELECT gx_constraints('V', 'a = row[0] * next[1]; a ** 3 - row[2]; next[7]', '[1,2]', 'P'), "

@@ -302,6 +302,73 @@ def test_both_axes_under_a_quarter(filedb, n, bytes):
     assert read < 9 * 8 * n * n
 
 
+def counters(db, *names):
+    return [q(db, "SELECT value FROM gx_stats WHERE name = ?", name) for name in names]
+
+
+@pytest.mark.parametrize("m, n, bytes", [(1000, 1000, 2000000), (701, 900, 1500000), (1200, 333, 1500000)])
+@pytest.mark.parametrize("dtype", ["f64", "f32", "c128"])
+def test_reduced_as_it_is_made(filedb, m, n, bytes, dtype):
+    """What a reduction alone wants of a transform is not stored, and of real columns one half is: with any threads and memory."""
+    q(filedb, "SELECT gx_config('tile_bytes', 65536)")
+    a = draw((m, n), 6, dtype == "c128", dtype == "f32")
+    q(filedb, "SELECT gx_store('A', ?)", from_numpy(a))
+    wide = sp.fft2(a.astype("c16" if dtype == "c128" else "f8"))
+    norms = [("'fro'", np.linalg.norm(wide)), ("1", np.abs(wide).sum(0).max()), ("inf", np.abs(wide).sum(1).max()),
+             ("'max'", np.abs(wide).max())]
+    limit(filedb, bytes if dtype == "f64" else bytes * 2 if dtype == "c128" else bytes // 2)
+    for threads in (1, 2, 3):
+        q(filedb, "SELECT gx_config('threads', ?)", threads)
+        for kind, want in norms:
+            before = counters(filedb, "bytes_written", "spills")
+            got = q(filedb, "SELECT gx_eval(?)", f"norm(fft2(A), {kind})")
+            written, spills = (now - then for now, then in zip(counters(filedb, "bytes_written", "spills"), before))
+            assert abs(got - want) <= 1e-13 * (1 if dtype != "f32" else 1e8) * want
+            if threads > 1 and kind == "'fro'":
+                half = 1 if dtype == "c128" else (m // 2 + 1) / m
+                assert spills == 1 and written == int(round(2 * 8 * m * n * half)) // (2 if dtype == "f32" else 1)
+        sums = to_numpy(q(filedb, "SELECT gx_eval('sum(fft2(A), 0)')"))
+        check(sums.astype("c16").ravel(), wide.sum(0), 1e-15 if dtype != "f32" else 1e-8)
+        if dtype != "c128":
+            want = np.linalg.norm(sp.rfft2(a.astype("f8")))
+            assert abs(q(filedb, "SELECT gx_eval('norm(rfft2(A))')") - want) <= (1e-13 if dtype == "f64" else 1e-6) * want
+
+
+def test_reduced_to_the_same_bits(filedb):
+    """Under `deterministic` the memory limit and the threads decide nothing."""
+    q(filedb, "SELECT gx_config('tile_bytes', 65536)")
+    q(filedb, "SELECT gx_config('deterministic', 1)")
+    q(filedb, "SELECT gx_store('A', ?)", from_numpy(draw((600, 600), 7)))
+    seen = set()
+    for bytes, threads in ((1000000, 1), (1000000, 2), (1500000, 2), (2900000, 3)):
+        limit(filedb, bytes)
+        q(filedb, "SELECT gx_config('threads', ?)", threads)
+        q(filedb, "SELECT gx_eval('F := fft2(A)')")
+        limit(filedb, 1 << 30)
+        seen.add(q(filedb, "SELECT gx_copy('F')"))
+        q(filedb, "SELECT gx_drop('F')")
+    assert len(seen) == 1
+
+
+def test_temporary_data_in_memory(filedb):
+    """Where temporary data are to stay in memory no file is made; the numbers are the same."""
+    q(filedb, "SELECT gx_config('tile_bytes', 65536)")
+    q(filedb, "SELECT gx_store('A', ?)", from_numpy(draw((700, 700), 9)))
+    limit(filedb, 1000000)
+    want = q(filedb, "SELECT gx_eval('norm(fft2(A))')")
+    filedb.execute("PRAGMA temp_store = MEMORY")
+    assert abs(q(filedb, "SELECT gx_eval('norm(fft2(A))')") - want) <= 1e-13 * want
+
+
+def test_interrupted_between_strips(filedb):
+    q(filedb, "SELECT gx_random(2500, 2500, 'A')")
+    limit(filedb, 26000000)
+    text, end, _ = interrupt(filedb, "SELECT gx_eval('norm(fft2(A))')", 0.02)
+    assert text is None or "interrupt" in text
+    assert end < 2
+    assert q(filedb, "SELECT gx_eval('norm(fft2(A))')") > 0
+
+
 def test_too_long(filedb):
     q(filedb, "SELECT gx_config('tile_bytes', 65536)")
     q(filedb, "SELECT gx_random(300000, 1, 'A')")
