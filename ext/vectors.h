@@ -263,9 +263,12 @@ bool gx_vec_argument(gx_fn *fn, int index, gx_vec_table **t, int *vector);
 
 // Values (vectors_value.c) ------------------------------------------------------------------------
 
-/* A value as the bytes of a BLOB of the column, column->bytes of them, into blob. */
-gx_code gx_vec_take(gx_vec_table *t, const gx_vec_column *column, sqlite3_value *value, void *blob,
-                    gx_err *err);
+/*
+** *blob: a value as the bytes of a BLOB of the column, column->bytes of them: the value's own, or
+** *made, which the caller frees whatever this returns.
+*/
+gx_code gx_vec_take(gx_vec_table *t, const gx_vec_column *column, sqlite3_value *value, char **made,
+                    const char **blob, gx_err *err);
 
 /* The same as dims doubles: a query. */
 gx_code gx_vec_take_query(gx_vec_table *t, const gx_vec_column *column, sqlite3_value *value,
