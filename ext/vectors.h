@@ -160,6 +160,7 @@ struct gx_vec_table {
     int64_t full;   /* of so many slots rows settle; 0: not known                             */
     int64_t grown;  /* height of the matrices after rows have settled in this transaction, none
                      of them dead: more are coming; 0: not so                               */
+    int64_t token;  /* random: no other table's on the same address                             */
     int64_t writes; /* so many changes, and ends of some that were undone; never goes back      */
     bool is_half_settled;   /* settling has begun to write                                  */
     bool is_in_transaction; /* between xBegin and xCommit or xRollback                      */
@@ -225,6 +226,17 @@ gx_code gx_vec_count_dead(gx_vec_table *t, int64_t *dead, gx_err *err);
 /* The one number of a statement of one number, or none; NULL is 0. */
 gx_code gx_vec_count(gx_vec_table *t, gx_vectors_sql which, int64_t of, int64_t *count,
                      gx_err *err);
+
+/*
+** What tells whether the tables have changed: what was read is still so where no other connection
+** has committed and this one has changed nothing.  *is_settled: no transaction writes, whose
+** changes may be undone.
+*/
+gx_code gx_vec_state(gx_vec_table *t, int64_t *version, int64_t *changes, bool *is_settled,
+                     gx_err *err);
+
+/* The governor keeps no fewer bytes. */
+#define GX_VEC_KEPT_BYTES ((size_t)1 << 20)
 
 /*
 ** The vector of a settled row, or of slot `slot` of NAME_new, which must be row id's there, as a
