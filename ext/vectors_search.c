@@ -259,11 +259,14 @@ static bool find_chosen(search *s, int64_t rows, chosen *c)
 
 static bool choose(search *s, int64_t rows, chosen *c)
 {
-    if (c->block == NULL && !find_chosen(s, rows, c)) {
+    bool is_known = c->block != NULL;
+    if (!is_known && !find_chosen(s, rows, c)) {
         return false;
     }
     c->bits = (uint64_t *)c->block + 1;
     c->count = c->block[0];
+    gx_stats_note(&s->t->ctx->stats, "vectors: conditions leave %" PRId64 " of %" PRId64 " rows%s",
+                  c->count, rows, is_known ? ", as the last search found" : "");
     if (c->count > rows / FEW) {
         return true;
     }

@@ -270,8 +270,8 @@ static gx_code settle_rows(gx_run *run, gx_vec_table *t, void *arg, gx_err *err)
 /*
 ** SQLite writes a page that its cache has no room for to the log, and one that has changed again
 ** since in its place there, whereupon the commit reads and sums up all of the log behind it once
-** more.  A tile is larger than the cache.  While one is written the cache may hold two, so that
-** what leaves it are old tiles and not the pages that each row changes.  Of these, the two
+** more.  A tile is larger than the cache.  While one is written the cache may hold one, so that
+** what leaves it is the tile before and not the pages that each row changes.  Of these, the two
 ** neighbours of the last inner page of an index are changed when that is full, some 60 000 rows
 ** later: they are looked at, which makes them the youngest.
 */
@@ -279,10 +279,11 @@ static void hold_pages(gx_vec_table *t, int64_t height, char before[64])
 {
     gx_err ignored = {.code = GX_OK};
     gx_store *store = t->ctx->store;
-    size_t bytes = 2 * gx_store_max_tile_bytes(store) + HELD_BYTES;
+    size_t bytes = (size_t)t->shape.vectors * gx_store_max_tile_bytes(store) + HELD_BYTES;
     char pragma[64], told[64];
     before[0] = '\0';
-    if (bytes > gx_mem_available(t->ctx->mem) / 4 ||
+    if (gx_store_pragma(t->db, t->schema, "journal_mode", told, &ignored) != GX_OK ||
+        strcmp(told, "wal") != 0 || bytes > gx_mem_available(t->ctx->mem) / 4 ||
         gx_store_pragma(t->db, t->schema, "cache_spill", before, &ignored) != GX_OK) {
         return;
     }
@@ -301,14 +302,19 @@ static void hold_pages(gx_vec_table *t, int64_t height, char before[64])
     }
 }
 
+/* As it was: 1, which is what a cache of `before` pages tells as well, or that number. */
 static void release_pages(gx_vec_table *t, const char before[64])
 {
     gx_err ignored = {.code = GX_OK};
     char pragma[80], told[64];
-    if (before[0] != '\0') {
-        snprintf(pragma, sizeof pragma, "cache_spill = %.60s", before);
-        (void)gx_store_pragma(t->db, t->schema, pragma, told, &ignored);
+    if (before[0] == '\0' ||
+        gx_store_pragma(t->db, t->schema, "cache_spill = 1", told, &ignored) != GX_OK ||
+        gx_store_pragma(t->db, t->schema, "cache_spill", told, &ignored) != GX_OK ||
+        strcmp(told, before) == 0) {
+        return;
     }
+    snprintf(pragma, sizeof pragma, "cache_spill = %.60s", before);
+    (void)gx_store_pragma(t->db, t->schema, pragma, told, &ignored);
 }
 
 /* All that waits is in the batch, and its elements are its BLOBs. */

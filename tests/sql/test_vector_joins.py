@@ -190,6 +190,11 @@ def test_pages_of_a_bulk_insert(tmp_path):
     pages = (log.stat().st_size - size) // 4120
     assert pages > 2900 and syscalls() - before < 2.1 * pages
     assert db.execute("PRAGMA cache_spill").fetchone() == spill
+    db.execute("PRAGMA cache_size = 10")
+    assert db.execute("PRAGMA cache_spill").fetchone() == (10,)
+    db.execute("PRAGMA cache_spill = 77")
+    db.execute("WITH RECURSIVE i(k) AS (SELECT 20001 UNION ALL SELECT k + 1 FROM i WHERE k < 23000) INSERT INTO t(rowid, x) SELECT k, zeroblob(1536) FROM i")
+    assert db.execute("PRAGMA cache_spill").fetchone() == (77,)
     db.execute("PRAGMA cache_spill = OFF")
     db.execute("WITH RECURSIVE i(k) AS (SELECT 10001 UNION ALL SELECT k + 1 FROM i WHERE k < 13000) INSERT INTO t(rowid, x) SELECT k, zeroblob(1536) FROM i")
     assert db.execute("PRAGMA cache_spill").fetchone() == (0,)
