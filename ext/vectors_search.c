@@ -195,9 +195,8 @@ static bool is_fixed(const gx_vectors_term *x)
     int type = x->list == NULL ? sqlite3_value_type(x->value) : SQLITE_NULL;
     is = is && type != SQLITE_FLOAT; // of 15 digits
     is = is && x->op != SQLITE_INDEX_CONSTRAINT_LIKE && x->op != SQLITE_INDEX_CONSTRAINT_GLOB;
-    return is && (type != SQLITE_TEXT ||
-                  memchr(sqlite3_value_text(x->value), 0, (size_t)sqlite3_value_bytes(x->value)) ==
-                      NULL);
+    return is && (type != SQLITE_TEXT || memchr(sqlite3_value_text(x->value), 0,
+                                                (size_t)sqlite3_value_bytes(x->value)) == NULL);
 }
 
 /* Of so many rows: those that stand by; where none do, under what they will. */
