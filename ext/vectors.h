@@ -160,6 +160,7 @@ struct gx_vec_table {
     int64_t full;   /* of so many slots rows settle; 0: not known                             */
     int64_t grown;  /* height of the matrices after rows have settled in this transaction, none
                      of them dead: more are coming; 0: not so                               */
+    int64_t token;  /* random: no other table's on the same address                             */
     int64_t writes; /* so many changes, and ends of some that were undone; never goes back      */
     bool is_half_settled;   /* settling has begun to write                                  */
     bool is_in_transaction; /* between xBegin and xCommit or xRollback                      */
@@ -227,6 +228,17 @@ gx_code gx_vec_count(gx_vec_table *t, gx_vectors_sql which, int64_t of, int64_t 
                      gx_err *err);
 
 /*
+** What tells whether the tables have changed: what was read is still so where no other connection
+** has committed and this one has changed nothing.  *is_settled: no transaction writes, whose
+** changes may be undone.
+*/
+gx_code gx_vec_state(gx_vec_table *t, int64_t *version, int64_t *changes, bool *is_settled,
+                     gx_err *err);
+
+/* The governor keeps no fewer bytes. */
+#define GX_VEC_KEPT_BYTES ((size_t)1 << 20)
+
+/*
 ** The vector of a settled row, or of slot `slot` of NAME_new, which must be row id's there, as a
 ** BLOB: lent as long as the window is not read from again; into blob.
 */
@@ -263,9 +275,12 @@ bool gx_vec_argument(gx_fn *fn, int index, gx_vec_table **t, int *vector);
 
 // Values (vectors_value.c) ------------------------------------------------------------------------
 
-/* A value as the bytes of a BLOB of the column, column->bytes of them, into blob. */
-gx_code gx_vec_take(gx_vec_table *t, const gx_vec_column *column, sqlite3_value *value, void *blob,
-                    gx_err *err);
+/*
+** *blob: a value as the bytes of a BLOB of the column, column->bytes of them: the value's own, or
+** *made, which the caller frees whatever this returns.
+*/
+gx_code gx_vec_take(gx_vec_table *t, const gx_vec_column *column, sqlite3_value *value, char **made,
+                    const char **blob, gx_err *err);
 
 /* The same as dims doubles: a query. */
 gx_code gx_vec_take_query(gx_vec_table *t, const gx_vec_column *column, sqlite3_value *value,

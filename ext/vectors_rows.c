@@ -114,6 +114,16 @@ gx_code gx_vec_count_dead(gx_vec_table *t, int64_t *dead, gx_err *err)
     return gx_vec_count(t, GX_VECTORS_DEAD_COUNT, 0, dead, err);
 }
 
+gx_code gx_vec_state(gx_vec_table *t, int64_t *version, int64_t *changes, bool *is_settled,
+                     gx_err *err)
+{
+    GX_TRY(gx_vec_count(t, GX_VECTORS_VERSION, 0, version, err));
+    *changes = sqlite3_total_changes(t->db);
+    *is_settled = sqlite3_libversion_number() >= 3034000 &&
+                  sqlite3_txn_state(t->db, t->schema) != SQLITE_TXN_WRITE;
+    return GX_OK;
+}
+
 // Rows that wait in memory ------------------------------------------------------------------------
 
 void gx_vec_free_batch(gx_vec_table *t, gx_vec_batch *batch)
@@ -191,9 +201,6 @@ void gx_vec_fresh_clear(gx_vec_fresh *fresh, gx_mem *mem)
     *fresh = (gx_vec_fresh){0};
 }
 
-/* The governor keeps no less. */
-static const size_t KEPT_BYTES = (size_t)1 << 20;
-
 /* Ids and elements as they lie in a block, NULL: nowhere; its bytes. */
 static size_t lay_out_fresh(const gx_vec_table *t, gx_vec_fresh *fresh, char *block)
 {
@@ -203,7 +210,7 @@ static size_t lay_out_fresh(const gx_vec_table *t, gx_vec_fresh *fresh, char *bl
         fresh->data[c] = block == NULL ? fresh->data[c] : block + used;
         used += gx_whole_lines((size_t)fresh->count * gx_vec_row_bytes(&t->shape.vector[c]));
     }
-    return gx_round_up(used, KEPT_BYTES);
+    return gx_round_up(used, GX_VEC_KEPT_BYTES);
 }
 
 static gx_mem_key key_of_fresh(const gx_vec_table *t)

@@ -37,10 +37,12 @@ enum {
     LEAST_ASKED = 64,  /* more than are wanted: those at the end may be equal                  */
     LEAST_AHEAD = 6,   /* the same of many queries, to whose time a longer list adds           */
     GROWTH = 8,        /* times as many are asked for next                                     */
-    SAMPLE = 256,      /* positions                                                            */
+    SAMPLE = 1024,     /* positions, at most                                                   */
+    SAMPLED = 12,      /* of them are let through: no more are looked at                       */
     LEAST_SAMPLED = 6, /* of them are let through: the share is known well enough              */
     SMALL = 16384,     /* rows: of fewer the conditions are asked about all                    */
     SHARE_MOST = 8,    /* no more of the rows than one in so many are asked for                */
+    ASKED_MOST = 1000, /* the same beside conditions, which cost a row less than a neighbour   */
     FEW = 64           /* one row in so many: a list                                           */
 };
 
@@ -124,23 +126,35 @@ static bool open_test(search *s, gx_vectors_want want)
                                                 &s->test, &s->fn->err));
 }
 
-/* Positions spread over all rows, the same ones each time: how many are let through. */
-static int64_t sample(search *s, int64_t rows)
+/*
+** Positions spread over all rows, the same ones each time, the next one far from the last: how many
+** of *count are let through.
+*/
+static int64_t sample(search *s, int64_t rows, int64_t *count)
 {
-    int64_t passed = 0, id;
-    for (int64_t k = 0; k < SAMPLE && gx_ok(&s->fn->run); k++) {
-        uint64_t jitter = (uint64_t)(k + 1) * 0x9e3779b97f4a7c15u >> 32; // within its stretch
-        int64_t stretch = rows / SAMPLE;
-        passed += find_row(s, k * stretch + (int64_t)(jitter % (uint64_t)stretch), &id);
+    enum { STRIDE = 389 }; // prime to SAMPLE
+    int64_t passed = 0, id, stretch = rows / SAMPLE;
+    for (*count = 0; *count < SAMPLE && passed < SAMPLED && gx_ok(&s->fn->run); ++*count) {
+        uint64_t jitter = (uint64_t)(*count + 1) * 0x9e3779b97f4a7c15u >> 32; // within its stretch
+        int64_t first = *count * STRIDE % SAMPLE * stretch;
+        passed += find_row(s, first + (int64_t)(jitter % (uint64_t)stretch), &id);
     }
     return passed;
 }
 
-/* The rows of the matrix that are let through, as bits, or as a list where they are few. */
+/*
+** The rows of the matrix that are let through, as bits, or as a list where they are few.  Between
+** searches the block stands by, as NAME_new's rows do: the next one with the same conditions on the
+** same state of the tables asks about no row.
+*/
 typedef struct chosen {
+    int64_t *block; /* count, bits, text */
     uint64_t *bits;
     double *list;
     int64_t count;
+    size_t bytes;   /* of the block                                             */
+    char *text;     /* the statement that finds them; NULL: they are not kept   */
+    gx_mem_key key; /* under which they are                                     */
 } chosen;
 
 static gx_code set_bits(search *s, int64_t rows, chosen *c)
@@ -167,14 +181,91 @@ static gx_code set_bits(search *s, int64_t rows, chosen *c)
     return code;
 }
 
-static bool choose(search *s, int64_t rows, chosen *c)
+/*
+** May the same conditions let through other rows next time, as LIKE does after a pragma, and
+** collations of the application's?  Does the text of a value leave something out?
+*/
+static bool is_fixed(const gx_vectors_term *x)
 {
-    size_t words = (size_t)gx_ceil_div(rows, 64);
-    c->count = 0;
-    c->bits = gx_run_calloc(&s->fn->run, words * sizeof *c->bits, "candidates");
-    if (c->bits == NULL || !gx_fn_check(s->fn, set_bits(s, rows, c))) {
+    static const char *const own[] = {"BINARY", "NOCASE", "RTRIM"};
+    bool is = x->collation == NULL;
+    for (size_t k = 0; k < sizeof own / sizeof own[0] && !is; k++) {
+        is = sqlite3_stricmp(x->collation, own[k]) == 0;
+    }
+    int type = x->list == NULL ? sqlite3_value_type(x->value) : SQLITE_NULL;
+    is = is && type != SQLITE_FLOAT; // of 15 digits
+    is = is && x->op != SQLITE_INDEX_CONSTRAINT_LIKE && x->op != SQLITE_INDEX_CONSTRAINT_GLOB;
+    return is && (type != SQLITE_TEXT || memchr(sqlite3_value_text(x->value), 0,
+                                                (size_t)sqlite3_value_bytes(x->value)) == NULL);
+}
+
+/* Of so many rows: those that stand by; where none do, under what they will. */
+static gx_code recall_chosen(search *s, int64_t rows, chosen *c)
+{
+    gx_vec_table *t = s->t;
+    sqlite3_stmt *stmt;
+    bool is_kept;
+    GX_TRY(gx_vec_state(t, &c->key.id, &c->key.generation, &is_kept, &s->fn->err));
+    for (int k = 0; k < s->wish->count; k++) {
+        is_kept = is_kept && is_fixed(&s->wish->terms[k]);
+    }
+    if (!is_kept) {
+        return GX_OK;
+    }
+    GX_TRY(gx_vectors_select(t->rows, GX_VECTORS_SETTLED, s->wish->terms, s->wish->count, &stmt,
+                             &s->fn->err));
+    c->text = sqlite3_expanded_sql(stmt);
+    sqlite3_finalize(stmt);
+    size_t length = c->text == NULL ? 0 : strlen(c->text);
+    size_t bits = (size_t)(1 + gx_ceil_div(rows, 64)) * sizeof *c->bits;
+    uint64_t hash = 0;
+    for (size_t k = 0; k < length; k++) {
+        hash = (hash ^ (unsigned char)c->text[k]) * 0x100000001b3u;
+    }
+    c->key.file = (uint64_t)(uintptr_t)t;
+    c->key.part[0] = rows;
+    c->key.part[1] = INT64_MAX; // NAME_new's rows have INT64_MIN there
+    c->key.part[2] = (int64_t)hash;
+    c->key.part[3] = t->token;
+    c->bytes = gx_round_up(bits + length + 1, GX_VEC_KEPT_BYTES);
+    c->block = c->text == NULL ? NULL : gx_mem_claim(t->ctx->mem, &c->key, c->bytes);
+    if (c->block != NULL && strcmp((char *)c->block + bits, c->text) != 0) {
+        gx_mem_free(t->ctx->mem, c->block);
+        c->block = NULL;
+    }
+    return GX_OK;
+}
+
+static bool find_chosen(search *s, int64_t rows, chosen *c)
+{
+    size_t bits = (size_t)(1 + gx_ceil_div(rows, 64)) * sizeof *c->bits;
+    c->block = gx_run_calloc(&s->fn->run, c->text == NULL ? bits : c->bytes, "candidates");
+    if (c->block == NULL) {
         return false;
     }
+    c->bits = (uint64_t *)c->block + 1;
+    if (!gx_fn_check(s->fn, set_bits(s, rows, c))) {
+        gx_mem_free(s->t->ctx->mem, c->block);
+        c->block = NULL;
+        return false;
+    }
+    c->block[0] = c->count;
+    if (c->text != NULL) {
+        memcpy((char *)c->block + bits, c->text, strlen(c->text) + 1);
+    }
+    return true;
+}
+
+static bool choose(search *s, int64_t rows, chosen *c)
+{
+    bool is_known = c->block != NULL;
+    if (!is_known && !find_chosen(s, rows, c)) {
+        return false;
+    }
+    c->bits = (uint64_t *)c->block + 1;
+    c->count = c->block[0];
+    gx_stats_note(&s->t->ctx->stats, "vectors: conditions leave %" PRId64 " of %" PRId64 " rows%s",
+                  c->count, rows, is_known ? ", as the last search found" : "");
     if (c->count > rows / FEW) {
         return true;
     }
@@ -191,8 +282,13 @@ static bool choose(search *s, int64_t rows, chosen *c)
 
 static void clear_chosen(search *s, chosen *c)
 {
-    gx_mem_free(s->t->ctx->mem, c->bits);
+    if (c->text != NULL) {
+        gx_mem_keep(s->t->ctx->mem, c->block, &c->key);
+    } else {
+        gx_mem_free(s->t->ctx->mem, c->block);
+    }
     gx_mem_free(s->t->ctx->mem, c->list);
+    sqlite3_free(c->text);
 }
 
 // Neighbours --------------------------------------------------------------------------------------
@@ -287,25 +383,25 @@ static int64_t least_more(const search *s, int64_t dead)
 }
 
 /* How many to ask for at first, and whether conditions must be asked about all rows before. */
-static int64_t first_asked(search *s, int64_t rows, int64_t dead, bool *must_choose)
+static int64_t first_asked(search *s, int64_t rows, int64_t dead, bool is_chosen, bool *must_choose)
 {
     double share = 1;
-    const int64_t k = s->wish->k;
+    const int64_t k = s->wish->k, most = is_filtered(s) ? ASKED_MOST : SHARE_MOST;
     int64_t more = least_more(s, dead);
     *must_choose = false;
     if (is_filtered(s)) {
-        int64_t passed = rows < SMALL ? 0 : sample(s, rows);
+        int64_t count = 1, passed = rows < SMALL || is_chosen ? 0 : sample(s, rows, &count);
         *must_choose = passed < LEAST_SAMPLED;
-        share = (double)passed / SAMPLE; // of all there may be fewer, and of those that are near
-        share = fmax(share - sqrt(share * (1 - share) / SAMPLE), 1e-9);
+        share = (double)passed / (double)count; // there may be fewer, and fewer that are near
+        share = fmax(share - sqrt(share / (double)count), 1e-9);
         more = 2 + 2 * (int64_t)(sqrt((double)k) / share);
     } else if (dead > 0) {
         *must_choose = dead >= rows;
         share = fmax(0.9 * (double)(rows - dead) / (double)rows, 1e-9);
     }
     double asked = (double)k / share + (double)more;
-    *must_choose = *must_choose || (share < 1 && asked > (double)(rows / SHARE_MOST));
-    return *must_choose || asked > (double)rows ? gx_min(rows, gx_min(k, rows) + more)
+    *must_choose = *must_choose || (share < 1 && asked > (double)(rows / most));
+    return *must_choose || asked > (double)rows ? gx_min(rows, gx_min(k, rows) + LEAST_ASKED)
                                                 : (int64_t)asked;
 }
 
@@ -381,7 +477,12 @@ static bool search_settled(search *s)
         !open_test(s, GX_VECTORS_IS_AT)) {
         return false;
     }
-    int64_t asked = first_asked(s, E.rows, dead, &must_choose), before = s->hits->count;
+    if (is_filtered(s) && !gx_fn_check(s->fn, recall_chosen(s, E.rows, &c))) {
+        clear_chosen(s, &c);
+        return false;
+    }
+    int64_t asked = first_asked(s, E.rows, dead, c.block != NULL, &must_choose);
+    int64_t before = s->hits->count;
     while (!is_done && gx_ok(&s->fn->run)) {
         gx_neighbours found = {0};
         if (must_choose && c.bits == NULL && !choose(s, E.rows, &c)) {
@@ -407,23 +508,13 @@ static bool search_settled(search *s)
 
 // Rows that have not settled ----------------------------------------------------------------------
 
-/*
-** The rows of NAME_new behind a slot as of now.  What was read before is still so where no other
-** connection has committed and this one has changed nothing, and no transaction writes: its changes
-** may be undone.
-*/
+/* The rows of NAME_new behind a slot as of now. */
 static gx_code know_fresh(gx_vec_table *t, int64_t after, gx_err *err)
 {
     gx_vec_fresh *fresh = &t->fresh;
-    sqlite3_stmt *stmt;
-    bool is_row;
-    GX_TRY(gx_vectors_stmt(t->rows, GX_VECTORS_VERSION, &stmt, err));
-    GX_TRY(gx_vectors_step(t->rows, stmt, &is_row, err));
-    int64_t version = is_row ? sqlite3_column_int64(stmt, 0) : 0;
-    sqlite3_reset(stmt);
-    int64_t changes = sqlite3_total_changes(t->db);
-    bool is_settled = sqlite3_libversion_number() >= 3034000 &&
-                      sqlite3_txn_state(t->db, t->schema) != SQLITE_TXN_WRITE;
+    int64_t version, changes;
+    bool is_settled;
+    GX_TRY(gx_vec_state(t, &version, &changes, &is_settled, err));
     bool is_same = fresh->version == version && fresh->changes == changes && fresh->after == after;
     if (is_settled && fresh->is_known && is_same && gx_vec_recall_fresh(t)) {
         return GX_OK;

@@ -16,12 +16,16 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
     LEAST_ROWS_PARTS = 4, /* a last tile with less room than this part is not filled alone */
     MOST_ROWS = 8192,     /* in NAME_new: each search passes over them                     */
-    MOVE_ROWS = 4096      /* from the end at a time                                        */
+    MOVE_ROWS = 4096,     /* from the end at a time                                        */
+    HELD_BYTES = 1 << 21, /* pages beside tiles that stay in SQLite's cache                */
+    HELD_ROWS = 400000,   /* rows of the last three inner pages of an index, and of a table */
+    HELD_STEP = 30000     /* fewer than an inner page has                                  */
 };
 
 /* Rows on their way: ids, and elements of each column, row after row. */
@@ -263,6 +267,56 @@ static gx_code settle_rows(gx_run *run, gx_vec_table *t, void *arg, gx_err *err)
     return GX_OK;
 }
 
+/*
+** SQLite writes a page that its cache has no room for to the log, and one that has changed again
+** since in its place there, whereupon the commit reads and sums up all of the log behind it once
+** more.  A tile is larger than the cache.  While one is written the cache may hold one, so that
+** what leaves it is the tile before and not the pages that each row changes.  Of these, the two
+** neighbours of the last inner page of an index are changed when that is full, some 60 000 rows
+** later: they are looked at, which makes them the youngest.
+*/
+static void hold_pages(gx_vec_table *t, int64_t height, char before[64])
+{
+    gx_err ignored = {.code = GX_OK};
+    gx_store *store = t->ctx->store;
+    size_t bytes = (size_t)t->shape.vectors * gx_store_max_tile_bytes(store) + HELD_BYTES;
+    char pragma[64], told[64];
+    before[0] = '\0';
+    if (gx_store_pragma(t->db, t->schema, "journal_mode", told, &ignored) != GX_OK ||
+        strcmp(told, "wal") != 0 || bytes > gx_mem_available(t->ctx->mem) / 4 ||
+        gx_store_pragma(t->db, t->schema, "cache_spill", before, &ignored) != GX_OK) {
+        return;
+    }
+    int64_t pages = (int64_t)(bytes / gx_store_page_bytes(store, t->schema));
+    if (strtoll(before, NULL, 10) == 0 || strtoll(before, NULL, 10) >= pages) {
+        before[0] = '\0'; // it never writes early, or has as much room
+        return;
+    }
+    snprintf(pragma, sizeof pragma, "cache_spill = %" PRId64, pages);
+    (void)gx_store_pragma(t->db, t->schema, pragma, told, &ignored);
+    for (int64_t pos = height - 1; pos >= 0 && pos > height - HELD_ROWS; pos -= HELD_STEP) {
+        int64_t id = 0;
+        if (gx_vec_count(t, GX_VECTORS_AT, pos, &id, &ignored) == GX_OK) {
+            (void)gx_vec_count(t, GX_VECTORS_ROW, id, &id, &ignored);
+        }
+    }
+}
+
+/* As it was: 1, which is what a cache of `before` pages tells as well, or that number. */
+static void release_pages(gx_vec_table *t, const char before[64])
+{
+    gx_err ignored = {.code = GX_OK};
+    char pragma[80], told[64];
+    if (before[0] == '\0' ||
+        gx_store_pragma(t->db, t->schema, "cache_spill = 1", told, &ignored) != GX_OK ||
+        gx_store_pragma(t->db, t->schema, "cache_spill", told, &ignored) != GX_OK ||
+        strcmp(told, before) == 0) {
+        return;
+    }
+    snprintf(pragma, sizeof pragma, "cache_spill = %.60s", before);
+    (void)gx_store_pragma(t->db, t->schema, pragma, told, &ignored);
+}
+
 /* All that waits is in the batch, and its elements are its BLOBs. */
 static bool is_all_in_batch(const gx_vec_table *t)
 {
@@ -281,6 +335,7 @@ gx_code gx_vec_settle(gx_vec_table *t, gx_err *err)
     gx_vec_batch batch = {.count = 0};
     gx_code code = GX_OK;
     int64_t entered = 0;
+    char before[64] = "";
     if (is_all_in_batch(t)) {
         batch = gx_vec_take_batch(t);
         r.count = batch.count;
@@ -298,7 +353,11 @@ gx_code gx_vec_settle(gx_vec_table *t, gx_err *err)
     }
     if (code == GX_OK && r.count > 0) {
         code = gx_mem_alloc(mem, (size_t)r.count * sizeof *r.pos, "positions", &r.pos, err);
+        if (code == GX_OK && batch.count > 0) {
+            hold_pages(t, r.at, before);
+        }
         code = code == GX_OK ? gx_vec_store(t, settle_rows, &r, err) : code;
+        release_pages(t, before);
     }
     gx_mem_free(mem, r.pos);
     gx_vec_fresh_clear(&fresh, mem);

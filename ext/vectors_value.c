@@ -101,19 +101,39 @@ static gx_code widen(const gx_vec_column *column, const void *elements, double *
                     column->dims, 1, err);
 }
 
-/* Whole numbers cannot be NaN; a float is looked at as it lies. */
+/*
+** No NaN and no Inf among f32, two at a time: one more in the exponent reaches the place of the
+** sign only where all its bits were set.
+*/
+static bool is_finite_f32(const char *elements, int64_t count)
+{
+    const uint64_t NO_SIGNS = 0x7fffffff7fffffff, ONE_MORE = 0x0080000000800000;
+    uint64_t signs = 0, two;
+    for (int64_t k = 0; k + 2 <= count; k += 2) {
+        memcpy(&two, elements + (size_t)k * sizeof(float), sizeof two);
+        signs |= (two & NO_SIGNS) + ONE_MORE;
+    }
+    two = 0;
+    memcpy(&two, elements + (size_t)(count - 1) * sizeof(float), sizeof(float));
+    signs |= (two & NO_SIGNS) + ONE_MORE;
+    return (signs & ~NO_SIGNS) == 0;
+}
+
+/* Whole numbers cannot be NaN; a float is looked at as it lies, perhaps not at its alignment. */
 static gx_code check_own(const gx_vec_column *column, const void *blob, gx_err *err)
 {
     enum { BLOCK = 256 };
     size_t size = gx_dtype_bytes(column->dtype);
-    if (column->is_bit || column->dtype == GX_DTYPE_I8) {
+    if (column->is_bit || column->dtype == GX_DTYPE_I8 ||
+        (column->dtype == GX_DTYPE_F32 && is_finite_f32(blob, column->dims))) {
         return GX_OK;
     }
-    double number[BLOCK];
+    double number[BLOCK], aligned[BLOCK];
     for (int64_t k = 0; k < column->dims; k += BLOCK) {
         gx_vec_column part = *column;
         part.dims = gx_min(BLOCK, column->dims - k);
-        GX_TRY(widen(&part, (const char *)blob + (size_t)k * size, number, err));
+        memcpy(aligned, (const char *)blob + (size_t)k * size, (size_t)part.dims * size);
+        GX_TRY(widen(&part, aligned, number, err));
         for (int64_t i = 0; i < part.dims; i++) {
             if (!isfinite(number[i])) {
                 return gx_fail(err, GX_ARG, "%s has %s at %" PRId64, column->name,
@@ -124,18 +144,17 @@ static gx_code check_own(const gx_vec_column *column, const void *blob, gx_err *
     return GX_OK;
 }
 
-gx_code gx_vec_take(gx_vec_table *t, const gx_vec_column *column, sqlite3_value *value, void *blob,
-                    gx_err *err)
+gx_code gx_vec_take(gx_vec_table *t, const gx_vec_column *column, sqlite3_value *value, char **made,
+                    const char **blob, gx_err *err)
 {
     if (is_own(column, value)) {
-        const void *data = sqlite3_value_blob(value);
-        if (data == NULL) {
-            return gx_fail_nomem(err, column->bytes, "vector");
-        }
-        memcpy(blob, data, column->bytes);
-        return check_own(column, blob, err);
+        *blob = sqlite3_value_blob(value);
+        return *blob == NULL ? gx_fail_nomem(err, column->bytes, "vector")
+                             : check_own(column, *blob, err);
     }
     double *numbers;
+    GX_TRY(gx_mem_alloc(t->ctx->mem, column->bytes, "vector", made, err));
+    *blob = *made;
     GX_TRY(take_numbers(t, column, value, &numbers, err));
     const gx_narrowing to = {.dtype = column->dtype};
     void *elements = NULL;
@@ -144,8 +163,8 @@ gx_code gx_vec_take(gx_vec_table *t, const gx_vec_column *column, sqlite3_value 
         code = gx_narrow_to(GX_F64, numbers, 1, &to, elements, 1, 1, column->dims, err);
     }
     if (code == GX_OK) {
-        gx_vec_pack(column, elements, 1, blob);
-        code = check_own(column, blob, err); // a double may be beyond the type's range
+        gx_vec_pack(column, elements, 1, *made);
+        code = check_own(column, *made, err); // a double may be beyond the type's range
     }
     gx_mem_free(t->ctx->mem, elements);
     gx_mem_free(t->ctx->mem, numbers);

@@ -115,7 +115,8 @@ typedef struct change {
     int code;   /* SQLITE_CONSTRAINT: of that kind the failure is; 0: of err's            */
     int64_t id; /* of the row that changes                                                */
     int64_t new_id;
-    char *blob[GX_VEC_VECTORS_MAX]; /* vectors that are given; owned; NULL: not given          */
+    const char *blob[GX_VEC_VECTORS_MAX]; /* vectors that are given; NULL: not given           */
+    char *made[GX_VEC_VECTORS_MAX];       /* those of them that are no values of argv; owned   */
 } change;
 
 /* The value of a column, by its number in the table. */
@@ -217,8 +218,7 @@ static gx_code take_vectors(change *ch, gx_err *err)
             continue;
         }
         const gx_vec_column *column = &t->shape.vector[vector];
-        GX_TRY(gx_mem_alloc(t->ctx->mem, column->bytes, "vector", &ch->blob[vector], err));
-        gx_code code = gx_vec_take(t, column, value, ch->blob[vector], err);
+        gx_code code = gx_vec_take(t, column, value, &ch->made[vector], &ch->blob[vector], err);
         if (code != GX_OK) {
             ch->code = code == GX_ARG ? SQLITE_CONSTRAINT : 0;
             return code;
@@ -310,7 +310,7 @@ static gx_code insert(change *ch, gx_err *err)
                    err));
     ch->new_id = is_given ? ch->new_id : sqlite3_last_insert_rowid(t->db);
     t->slot = slot;
-    gx_code code = add_new(t, ch->new_id, batched, (const char *const *)ch->blob, err);
+    gx_code code = add_new(t, ch->new_id, batched, ch->blob, err);
     if (code != GX_OK) { // which SQLite may have no savepoint to undo
         gx_err ignored = {.code = GX_OK};
         (void)gx_vec_run(t, GX_VECTORS_DELETE, ch->new_id, 0, &ignored);
@@ -333,13 +333,14 @@ static gx_code complete(change *ch, int64_t pos, gx_err *err)
         if (ch->blob[c] != NULL) {
             continue;
         }
-        code = gx_mem_alloc(t->ctx->mem, column->bytes, "vector", &ch->blob[c], err);
+        code = gx_mem_alloc(t->ctx->mem, column->bytes, "vector", &ch->made[c], err);
+        ch->blob[c] = ch->made[c];
         if (code == GX_OK && pos < 0) {
-            code = gx_vec_read_new(t, c, gx_vec_slot(pos), ch->id, ch->blob[c], err);
+            code = gx_vec_read_new(t, c, gx_vec_slot(pos), ch->id, ch->made[c], err);
         } else if (code == GX_OK) {
             code = gx_vec_window_read(t, &window, c, pos, &blob, err);
             if (code == GX_OK) {
-                memcpy(ch->blob[c], blob, column->bytes);
+                memcpy(ch->made[c], blob, column->bytes);
             }
         }
     }
@@ -389,7 +390,7 @@ static gx_code update_row(change *ch, sqlite3_stmt *old, gx_err *err)
     }
     GX_TRY(set_row(ch, to, old, err));
     if (is_moved || (is_renumbered && pos < 0)) {
-        GX_TRY(gx_vec_put_new(t, gx_vec_slot(to), ch->new_id, (const char *const *)ch->blob, err));
+        GX_TRY(gx_vec_put_new(t, gx_vec_slot(to), ch->new_id, ch->blob, err));
         t->slot = gx_max(t->slot, gx_vec_slot(to));
     }
     return to != pos ? leave(t, ch->id, pos, err) : GX_OK;
@@ -487,7 +488,7 @@ int gx_vec_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqlite3_in
     gx_code code = write_change(&ch, &err);
     gx_ctx_release(t->ctx);
     for (int c = 0; c < t->shape.vectors; c++) {
-        gx_mem_free(t->ctx->mem, ch.blob[c]);
+        gx_mem_free(t->ctx->mem, ch.made[c]);
     }
     if (!ch.is_insert || code != GX_OK) {
         sqlite3_set_last_insert_rowid(t->db, last);

@@ -150,6 +150,7 @@ static int open_vtab(sqlite3 *db, void *arg, int argc, const char *const *argv, 
     t->next = t->list->first;
     t->list->first = t;
     t->slot = -1;
+    sqlite3_randomness(sizeof t->token, &t->token);
     if (open_table(t, argc, argv, is_new, &err) != GX_OK) {
         // argv is gone where a statement of ours has made SQLite read the schema again
         *message =

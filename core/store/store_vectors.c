@@ -517,7 +517,7 @@ gx_code gx_vectors_select(gx_vectors *v, gx_vectors_want want, const gx_vectors_
         [GX_VECTORS_FALLING] = "SELECT r.rowid, r.gx_pos@cols FROM @row r WHERE 1",
         [GX_VECTORS_ANY_ORDER] = "SELECT r.rowid, r.gx_pos@cols FROM @row r WHERE 1",
         [GX_VECTORS_ONE] = "SELECT r.rowid, r.gx_pos@cols FROM @row r WHERE r.rowid = ?1",
-        [GX_VECTORS_SETTLED] = "SELECT r.gx_pos FROM @row r WHERE +r.gx_pos >= 0",
+        [GX_VECTORS_SETTLED] = "SELECT r.gx_pos FROM @row r WHERE 1",
         [GX_VECTORS_IS_AT] = "SELECT r.rowid FROM @row r WHERE r.gx_pos = ?1 "
                              "AND r.gx_pos >= 0",
         [GX_VECTORS_IS_ROW] = "SELECT r.rowid FROM @row r NOT INDEXED WHERE r.rowid = ?1",
@@ -525,6 +525,7 @@ gx_code gx_vectors_select(gx_vectors *v, gx_vectors_want want, const gx_vectors_
     static const char *const tail[] = {
         [GX_VECTORS_ALL] = " ORDER BY r.rowid",
         [GX_VECTORS_FALLING] = " ORDER BY r.rowid DESC",
+        [GX_VECTORS_SETTLED] = " AND +r.gx_pos >= 0", // which is asked last of the fewest
         [GX_VECTORS_IS_ROW] = "",
     };
     sqlite3_str *out = sqlite3_str_new(v->db);

@@ -1,16 +1,20 @@
-"""Joins with vector tables, whose queries are read ahead.
+"""Joins with vector tables, whose queries are read ahead; what conditions leave, kept between searches; pages of a bulk INSERT.
 
 Plan:
 - the same rows as by a search for each, with rows that have not settled, dead ones and many that are equally far; how many were searched for at once
 - the other table in other orders, with conditions, with values that are no vectors
 - what is written between two rows of the join
+- the same conditions again, after each kind of change; values and collations that their text does not tell apart
+- each page of a bulk INSERT is written to the log once; PRAGMA cache_spill stays as it was
 """
 import json
+import pathlib
 import sqlite3
 
 import numpy as np
 import pytest
 
+from conftest import gx_connect
 from test_vectors import blob
 
 
@@ -89,3 +93,113 @@ def test_a_join_sees_what_changes(db):
 def one_nearest(X, i):
     D = ((X.astype("f8") - X[i]) ** 2).sum(axis=1)
     return int(np.argsort(D, kind="stable")[1])
+
+
+def small_table(db, schema="main", first=0):
+    db.execute(f"CREATE VIRTUAL TABLE {schema}.t USING gx_vectors(x f32[2], n, w TEXT)")
+    db.executemany(f"INSERT INTO {schema}.t(rowid, x, n, w) VALUES (?, ?, ?, ?)",
+                   [(first + i, blob([i, 1]), (i + first // 1000) % 10, "aA"[i % 2]) for i in range(1, 101)])
+    db.execute(f"SELECT gx_settle('{schema}.t')").fetchall()
+
+
+def test_kept_conditions(tmp_path):
+    """What the conditions of a search leave is kept for the next one: until anything has changed, and for these conditions alone."""
+    db, other = (gx_connect(str(tmp_path / "a.db"), journal_mode="wal") for _ in range(2))
+    small_table(db)
+
+    def found(where, values=(), k=100):
+        return [r for (r,) in db.execute(f"SELECT rowid FROM t WHERE x MATCH '[0,1]' AND k = {k} AND {where}", values)]
+
+    sevens = list(range(7, 101, 10))
+    for _ in range(3):
+        assert found("n = 7") == sevens and found("n = 7", k=2) == sevens[:2] and found("n = 8") == [i + 1 for i in sevens]
+        assert found("n = ?", (7,)) == sevens and found("n = ?", ("7",)) == []
+    db.execute("UPDATE t SET n = 7 WHERE rowid = 1")
+    assert found("n = 7") == [1, *sevens]
+    db.execute("BEGIN")
+    db.execute("UPDATE t SET n = 0 WHERE n = 7")
+    assert found("n = 7") == [] == found("n = 7")
+    db.execute("ROLLBACK")
+    assert found("n = 7") == [1, *sevens]
+    other.execute("UPDATE t_row SET n = 7 WHERE rowid = 2")
+    assert found("n = 7") == [1, 2, *sevens]
+    db.execute("DELETE FROM t WHERE rowid = 2")
+    assert found("n = 7") == [1, *sevens]
+    # Values that their text does not tell apart; what the same text may mean next time.
+    third = 1 / 3
+    db.execute("UPDATE t SET n = ? WHERE rowid = 5", (third,))
+    assert found("n = ?", (np.nextafter(third, 1),)) == [] and found("n = ?", (third,)) == [5]
+    db.execute("UPDATE t SET w = ? WHERE rowid = 5", ("z\0y",))
+    assert found("w = ?", ("z\0x",)) == [] == found("w = ?", ("z",)) and found("w = ?", ("z\0y",)) == [5]
+    db.execute("PRAGMA case_sensitive_like = 1")
+    assert len(found("w LIKE 'a'")) == 49
+    db.execute("PRAGMA case_sensitive_like = 0")
+    assert len(found("w LIKE 'a'")) == 98
+    db.create_collation("BY_ANY", lambda a, b: (a > b) - (a < b))
+    db.execute("CREATE VIRTUAL TABLE u USING gx_vectors(x f32[1], w TEXT COLLATE by_any)")
+    db.executemany("INSERT INTO u(x, w) VALUES ('[1]', ?)", [("a",), ("b",)])
+    db.execute("SELECT gx_settle('u')").fetchall()
+    search = "SELECT count(*) FROM u WHERE x MATCH '[1]' AND k = 9 AND w = 'b'"
+    assert db.execute(search).fetchone() == (1,)
+    db.create_collation("BY_ANY", lambda a, b: 0)
+    assert db.execute(search).fetchone() == (2,)
+
+
+def test_conditions_are_asked_about_once(tmp_path):
+    """The second search with the same conditions looks at no row of the table but the ones that it finds."""
+    db = gx_connect(str(tmp_path / "a.db"))
+    db.execute("CREATE VIRTUAL TABLE t USING gx_vectors(x f32[1], n)")
+    db.execute("WITH RECURSIVE i(k) AS (SELECT 0 UNION ALL SELECT k + 1 FROM i WHERE k < 19999) INSERT INTO t(x, n) SELECT '[' || k % 97 || ']', k FROM i")
+    db.execute("SELECT gx_settle('t')").fetchall()
+
+    def steps():
+        count = [0]
+        db.set_progress_handler(lambda: count.__setitem__(0, count[0] + 1), 10)
+        db.execute("SELECT rowid FROM t WHERE x MATCH '[5]' AND k = 3 AND n < 0").fetchall()
+        db.set_progress_handler(None, 0)
+        return count[0]
+
+    first = steps()
+    assert steps() < first / 20
+
+
+def test_kept_conditions_of_another_database(tmp_path):
+    """Another database under the same name, with as many rows, may have its table on the same address."""
+    for k in range(6):
+        db = gx_connect(str(tmp_path / f"{k}.db"))
+        small_table(db, first=1000 * k)
+        db.close()
+    db = gx_connect()
+    for k in range(6):
+        db.execute("ATTACH ? AS other", (str(tmp_path / f"{k}.db"),))
+        db.execute("SELECT 1 FROM other.t WHERE n = ?", (k,)).fetchall()
+        got = db.execute("SELECT rowid FROM other.t WHERE x MATCH '[0,1]' AND k = 2 AND n IN (7, 8)").fetchall()
+        assert got == [(1000 * k + i,) for i in range(1, 11) if (i + k) % 10 in (7, 8)][:2]
+        db.execute("DETACH other")
+
+
+def test_pages_of_a_bulk_insert(tmp_path):
+    """In WAL mode: a page that is written again before the commit makes SQLite read and sum up the log behind it once more."""
+    db = gx_connect(str(tmp_path / "a.db"), journal_mode="wal", wal_autocheckpoint=0, cache_size=100)
+    db.execute("SELECT gx_config('tile_bytes', 1048576)")
+    db.execute("CREATE VIRTUAL TABLE t USING gx_vectors(x f32[384])")
+    spill = db.execute("PRAGMA cache_spill").fetchone()
+    log = tmp_path / "a.db-wal"
+    before, size = syscalls(), log.stat().st_size
+    db.execute("WITH RECURSIVE i(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM i WHERE k < 8000) INSERT INTO t(rowid, x) SELECT k, zeroblob(1536) FROM i")
+    pages = (log.stat().st_size - size) // 4120
+    assert pages > 2900 and syscalls() - before < 2.1 * pages
+    assert db.execute("PRAGMA cache_spill").fetchone() == spill
+    db.execute("PRAGMA cache_size = 10")
+    assert db.execute("PRAGMA cache_spill").fetchone() == (10,)
+    db.execute("PRAGMA cache_spill = 77")
+    db.execute("WITH RECURSIVE i(k) AS (SELECT 20001 UNION ALL SELECT k + 1 FROM i WHERE k < 23000) INSERT INTO t(rowid, x) SELECT k, zeroblob(1536) FROM i")
+    assert db.execute("PRAGMA cache_spill").fetchone() == (77,)
+    db.execute("PRAGMA cache_spill = OFF")
+    db.execute("WITH RECURSIVE i(k) AS (SELECT 10001 UNION ALL SELECT k + 1 FROM i WHERE k < 13000) INSERT INTO t(rowid, x) SELECT k, zeroblob(1536) FROM i")
+    assert db.execute("PRAGMA cache_spill").fetchone() == (0,)
+
+
+def syscalls():
+    """Writes of this process."""
+    return int(dict(line.split(": ") for line in pathlib.Path("/proc/self/io").read_text().splitlines())["syscw"])
