@@ -1,7 +1,7 @@
 /*
-** Copies.  Past the caches: of what this thread does not look at again.  Another thread, a device or
-** the kernel reads it, and would have to find it in this processor's cache, or what is there now is
-** worth more.
+** Copies.  Past the caches: of what this thread does not look at again.  Another thread, a device
+** or the kernel reads it, and would have to find it in this processor's cache, or what is there now
+** is worth more.
 */
 #ifndef GX_COPY_H
 #define GX_COPY_H

@@ -371,8 +371,8 @@ static int64_t lines_at_once(const strip *s, int64_t lines, const gx_sink *C)
 }
 
 /*
-** Lines first .. of A into the buffer, zeros behind them.  thread: of a pass, which reads; NULL: the
-** caller has it read.
+** Lines first .. of A into the buffer, zeros behind them.  thread: of a pass, which reads; NULL:
+** the caller has it read.
 */
 static void load(const strip *s, const gx_mat *A, int64_t first, gx_pass_thread *thread)
 {

@@ -115,8 +115,7 @@ typedef struct gx_fft_lines {
     gx_fft_place from, to;
     int64_t count;
     double scale;
-    void *
-        room; /* gx_fft_own_room() bytes of a thread that does them by itself; NULL: the team does */
+    void *room; /* gx_fft_own_room() bytes of a thread by itself; NULL: the team does them */
 } gx_fft_lines;
 
 int gx_fft_lanes(gx_number number);

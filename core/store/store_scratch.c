@@ -2,8 +2,8 @@
 ** Intermediates in a file of the system: see gx_scratch_open() in store.h.
 **
 ** SQLite names the file, in the directory where it puts such files itself; the name is gone as soon
-** as the file is open, and the bytes with the last descriptor.  Tile k lies at k times the room of a
-** full tile: nothing has to be looked up, so threads read and write tiles without SQLite, at the
+** as the file is open, and the bytes with the last descriptor.  Tile k lies at k times the room of
+** a full tile: nothing has to be looked up, so threads read and write tiles without SQLite, at the
 ** rate of the file system's cache.  Tables of the temp database cost three bytes written for one,
 ** pages of 4 KiB, and the one thread that may use the connection.
 **
