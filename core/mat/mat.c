@@ -131,6 +131,15 @@ void gx_mat_centred(gx_mat *mat, const gx_mat *base, gx_number dtype, const gx_s
     mat->has_ones = has_ones;
 }
 
+void gx_mat_real(gx_mat *mat, const gx_mat *base)
+{
+    init_unstored(mat, GX_MAT_REAL, base->label, gx_number_real(base->number), base->rows,
+                  base->cols);
+    mat->tile_rows = base->tile_rows;
+    mat->tile_cols = base->tile_cols;
+    mat->base = base;
+}
+
 gx_tile_place gx_tile_at(int64_t rows, int64_t cols, int64_t tile_rows, int64_t tile_cols,
                          int64_t tile)
 {
@@ -150,7 +159,7 @@ void gx_mat_clear(gx_mat *mat, gx_mem *mem)
 const gx_mat *gx_mat_base_number(const gx_mat *mat, int64_t k)
 {
     while (mat->kind == GX_MAT_VIEW || mat->kind == GX_MAT_BROADCAST ||
-           mat->kind == GX_MAT_CENTRED) {
+           mat->kind == GX_MAT_CENTRED || mat->kind == GX_MAT_REAL) {
         mat = mat->base;
     }
     for (int64_t l = 0; l < 2 * mat->leaves && mat->kind == GX_MAT_COMPOSITE; l++) {
@@ -459,6 +468,24 @@ static gx_code read_transposed(gx_run *run, const gx_mat *mat, gx_reader *reader
     return GX_OK;
 }
 
+/* Runs of the base's columns, of which the real parts are taken. */
+static gx_code read_real(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0,
+                         int64_t m, int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err)
+{
+    _Alignas(16) char bounce[BOUNCE_BYTES];
+    gx_number from = mat->base->number;
+    int64_t elements = BOUNCE_BYTES / (int64_t)gx_number_bytes(from);
+    int64_t height = gx_min(m, elements), width = elements / height;
+    for (int64_t j = 0; j < n; j += width) {
+        for (int64_t i = 0; i < m; i += height) {
+            int64_t h = gx_min(height, m - i), w = gx_min(width, n - j);
+            GX_TRY(gx_mat_read(run, mat->base, reader, i0 + i, j0 + j, h, w, from, bounce, h, err));
+            gx_convert(from, bounce, h, dtype, gx_at(dst, dtype, ld, i, j), ld, h, w);
+        }
+    }
+    return GX_OK;
+}
+
 /* One row, one column or one element, repeated. */
 static gx_code read_broadcast(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0,
                               int64_t j0, int64_t m, int64_t n, gx_number dtype, void *dst,
@@ -564,6 +591,8 @@ gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i
         return read_broadcast(run, mat, reader, i0, j0, m, n, dtype, dst, ld, err);
     case GX_MAT_CENTRED:
         return read_centred(run, mat, reader, i0, j0, m, n, dtype, dst, ld, err);
+    case GX_MAT_REAL:
+        return read_real(run, mat, reader, i0, j0, m, n, dtype, dst, ld, err);
     case GX_MAT_COMPOSITE:
         return mat->read(run, mat, reader, i0, j0, m, n, dtype, dst, ld, err);
     default:

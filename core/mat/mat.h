@@ -38,6 +38,7 @@ typedef enum gx_mat_kind {
     GX_MAT_VIEW,      /* a rectangle of op(base)                                */
     GX_MAT_BROADCAST, /* a base of one row, one column or one element, repeated */
     GX_MAT_CENTRED,   /* (base - a row) * a row, with a column of ones in front or not */
+    GX_MAT_REAL,      /* the real part of a base that is complex                */
     GX_MAT_COMPOSITE  /* blocks of other stored matrices: composite.h           */
 } gx_mat_kind;
 
@@ -90,6 +91,8 @@ void gx_mat_view(gx_mat *mat, const gx_mat *base, gx_trans trans, int64_t row0, 
                  int64_t rows, int64_t cols);
 /* A 1 x cols, rows x 1 or 1 x 1 base repeated to rows x cols, as NumPy broadcasts. */
 void gx_mat_broadcast(gx_mat *mat, const gx_mat *base, int64_t rows, int64_t cols);
+/* The real part of a complex base. */
+void gx_mat_real(gx_mat *mat, const gx_mat *base);
 /*
 ** The matrix (base(i, j) - shift[j]) * scale[j], scale NULL: not scaled; has_ones: with a column of
 ** ones in front.  Centred columns without a centred copy.  dtype: complex where base is.

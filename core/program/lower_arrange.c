@@ -13,14 +13,17 @@
 typedef struct moving {
     const gx_node *node;
     gx_type from;
-    const char *a;
+    const char *a; /* the operand's columns from `first` on */
     size_t element;
-    char *c;
+    char *c; /* the result's from `begin` on */
+    int64_t first, begin;
+    int64_t rows;   /* of the result's columns that are made                          */
+    int64_t offset; /* RESHAPE: numbers of the operand's first row that come before   */
 } moving;
 
 static const char *element_of(const moving *m, int64_t i, int64_t j)
 {
-    return m->a + (size_t)(j * gx_max(1, m->from.rows) + i) * m->element;
+    return m->a + (size_t)((j - m->first) * gx_max(1, m->from.rows) + i) * m->element;
 }
 
 /* Columns j to end, not included, of a result. */
@@ -98,12 +101,12 @@ static inline void walk_reshaped(size_t element, const moving *m, int64_t j, cha
     const int64_t cols = m->from.cols, ld = gx_max(1, m->from.rows), step = t->cols % cols;
     const int64_t on = (step * ld + t->cols / cols) * (int64_t)element;
     const int64_t back = (1 - cols * ld) * (int64_t)element; // to the next row's start
-    int64_t col = j % cols;
-    const char *from = element_of(m, j / cols, col);
-    for (int64_t i = 0; i < t->rows; i++, to += element) {
+    int64_t col = (j + m->offset) % cols;
+    const char *from = element_of(m, (j + m->offset) / cols, col);
+    for (int64_t i = 0; i < m->rows; i++, to += element) {
         memcpy(to, from, element);
         bool is_past = col + step >= cols;
-        if (i + 1 < t->rows) {
+        if (i + 1 < m->rows) {
             from += on + (is_past ? back : 0);
         }
         col += step - (is_past ? cols : 0);
@@ -171,15 +174,151 @@ static void move_columns(const void *arg, int64_t j, int64_t end)
 {
     const moving *m = arg;
     for (; j < end; j++) {
-        move_column(m, j, m->c + (size_t)(j * m->node->type.rows) * m->element);
+        move_column(m, j, m->c + (size_t)((j - m->begin) * m->rows) * m->element);
     }
+}
+
+/* The operand's column that column j of the result is made of. */
+static int64_t column_of(const moving *m, int64_t j)
+{
+    int64_t axis = m->node->whole[0], by = m->node->whole[1], cols = m->node->type.cols;
+    switch (m->node->op->id) {
+    case GX_OP_SLICE:
+        return m->node->whole[3] + j * m->node->whole[5];
+    case GX_OP_FLIP:
+        return axis != 0 ? cols - 1 - j : j;
+    case GX_OP_ROLL:
+        return axis == 1 ? modulo(j - by % cols, cols) : j;
+    case GX_OP_REPEATED:
+        return axis == 1 ? j / by : j;
+    case GX_OP_TILE:
+        return j % m->from.cols;
+    default:
+        return j;
+    }
+}
+
+/*
+** Columns j to end of the result, of those of the operand that lie within so many: they are read.
+** How far that goes.
+*/
+static int64_t move_some(gx_exec *x, moving *m, const gx_mat *A, gx_reader *reader, int64_t j,
+                         int64_t end, int64_t most, columns_fn make)
+{
+    int64_t low = column_of(m, j), high = low, next = j + 1;
+    for (; next < end; next++) {
+        int64_t k = column_of(m, next);
+        if (gx_max(high, k) - gx_min(low, k) >= most) {
+            break;
+        }
+        low = gx_min(low, k);
+        high = gx_max(high, k);
+    }
+    gx_err err = {.code = GX_OK};
+    gx_number dtype = m->node->type.dtype;
+    gx_mat_read(x->run, A, reader, 0, low, m->from.rows, high - low + 1, dtype,
+                (void *)(uintptr_t)m->a, gx_max(1, m->from.rows), &err);
+    if (gx_run_fail(x->run, &err) == GX_OK) {
+        m->first = low;
+        make(m, j, next);
+    }
+    return next;
+}
+
+/* A reader for A where it is stored. */
+static gx_reader *reader_for(gx_exec *x, const gx_mat *A)
+{
+    gx_reader *reader = NULL;
+    gx_err err = {.code = GX_OK};
+    if (gx_ok(x->run) && gx_mat_base_stored(A) != NULL) {
+        gx_reader_own(x->run->ctx->store, &reader, &err);
+        gx_run_fail(x->run, &err);
+    }
+    return reader;
+}
+
+/* RESHAPE: strips of rows, which are the same numbers as some rows of the operand. */
+static void reshape_strips(gx_exec *x, moving *m, const gx_mat *A)
+{
+    const gx_type *t = &m->node->type;
+    const gx_type whole = m->from;
+    size_t row = (size_t)t->cols * m->element;
+    int64_t height;
+    gx_sink *C = gx_result_strips(x, m->node, 1, 2 * row, &height);
+    void *a = gx_temp(x, row * (size_t)height + 2 * (size_t)whole.cols * m->element);
+    gx_reader *reader = reader_for(x, A);
+    gx_err err = {.code = GX_OK};
+    m->a = a;
+    m->c = gx_temp(x, row * (size_t)height);
+    for (int64_t i = 0; i < t->rows && gx_run_fail(x->run, &err) == GX_OK; i += height) {
+        m->rows = gx_min(height, t->rows - i);
+        int64_t first = i * t->cols / whole.cols;
+        int64_t end = gx_ceil_div((i + m->rows) * t->cols, whole.cols);
+        m->from.rows = end - first;
+        m->offset = i * t->cols - first * whole.cols;
+        if (gx_mat_read(x->run, A, reader, first, 0, end - first, whole.cols, t->dtype, a,
+                        end - first, &err) == GX_OK) {
+            move_columns(m, 0, t->cols);
+            gx_sink_write(C, i, 0, m->rows, t->cols, m->c, m->rows, &err);
+        }
+        gx_run_poll(x->run);
+    }
+    gx_reader_close(reader);
+}
+
+/* Of an operand that memory does not hold: strips of the result's columns.  false: it is there. */
+static bool by_strips(gx_exec *x, const gx_node *node, columns_fn make)
+{
+    const gx_type *t = &node->type;
+    gx_mat space;
+    if (t->rows == 0 || t->cols == 0) {
+        gx_result(x, node, 0);
+        return true;
+    }
+    if (gx_input_at_hand(x, node, 0) || gx_input_fits(x, node, 0)) {
+        return false;
+    }
+    moving m = {.node = node, .from = gx_input_node(x->g, node, 0)->type, .rows = t->rows};
+    const gx_mat *A = gx_input_mat(x, node, 0, &space);
+    m.element = gx_number_bytes(t->dtype);
+    if (node->op->id == GX_OP_RESHAPE) {
+        reshape_strips(x, &m, A);
+        return true;
+    }
+    size_t in = (size_t)m.from.rows * m.element, out = (size_t)t->rows * m.element;
+    int64_t cols, most;
+    gx_sink *C = gx_result_strips(x, node, 0, in + out, &cols);
+    void *a = gx_temp(x, in * (size_t)(most = gx_max(1, gx_min(cols, m.from.cols))) + 1);
+    m.a = a;
+    m.c = gx_temp(x, out * (size_t)cols + 1);
+    gx_reader *reader = reader_for(x, A);
+    gx_err err = {.code = GX_OK};
+    for (int64_t j = 0; j < t->cols && gx_run_fail(x->run, &err) == GX_OK; j += cols) {
+        int64_t end = gx_min(t->cols, j + cols);
+        m.begin = j;
+        for (int64_t k = j; k < end && gx_run_poll(x->run) == GX_OK;) {
+            k = move_some(x, &m, A, reader, k, end, most, make);
+        }
+        if (gx_ok(x->run)) {
+            gx_sink_write(C, 0, j, t->rows, end - j, m.c, t->rows, &err);
+        }
+    }
+    gx_reader_close(reader);
+    return true;
 }
 
 static void by_columns(gx_exec *x, const gx_node *node, columns_fn make)
 {
     const gx_type *t = &node->type;
-    moving m = {node, gx_input_node(x->g, node, 0)->type, gx_input_data(x, node, 0, t->dtype),
-                gx_number_bytes(t->dtype), gx_result(x, node, 0)};
+    if (by_strips(x, node, make)) {
+        return;
+    }
+    moving m = {.node = node,
+                .from = gx_input_node(x->g, node, 0)->type,
+                .a = gx_input_data(x, node, 0, t->dtype),
+                .element = gx_number_bytes(t->dtype),
+                .c = gx_result(x, node, 0),
+                .rows = t->rows};
     if (m.a != NULL && m.c != NULL) {
         make_columns(x, t, make, &m);
     }
@@ -197,7 +336,7 @@ static void slice_columns(const void *arg, int64_t j, int64_t end)
     const gx_type *t = &m->node->type;
     const int64_t *w = m->node->whole;
     for (; j < end; j++) {
-        char *to = m->c + (size_t)(j * t->rows) * m->element;
+        char *to = m->c + (size_t)((j - m->begin) * m->rows) * m->element;
         const char *from = element_of(m, w[0], w[3] + j * w[5]);
         if (w[2] == 1) {
             memcpy(to, from, (size_t)t->rows * m->element);
@@ -227,9 +366,34 @@ void gx_lower_slice(gx_exec *x, const gx_node *node)
     }
 }
 
+/* The diagonal of a matrix that memory does not hold, out of squares.  false: it is there. */
+static bool diagonal_of(gx_exec *x, const gx_node *node)
+{
+    enum { SQUARE = 64 };
+    const gx_type *t = &node->type;
+    gx_mat space;
+    if (node->whole[0] != 0 || gx_input_at_hand(x, node, 0) || gx_input_fits(x, node, 0)) {
+        return false;
+    }
+    const gx_mat *A = gx_input_mat(x, node, 0, &space);
+    size_t element = gx_number_bytes(t->dtype);
+    char *c = gx_result(x, node, 0), *square = gx_temp(x, SQUARE * SQUARE * element);
+    gx_reader *reader = reader_for(x, A);
+    gx_err err = {.code = GX_OK};
+    for (int64_t k = 0; k < t->rows && gx_run_poll(x->run) == GX_OK; k += SQUARE) {
+        int64_t n = gx_min(SQUARE, t->rows - k);
+        gx_mat_read(x->run, A, reader, k, k, n, n, t->dtype, square, n, &err);
+        for (int64_t i = 0; i < n && gx_run_fail(x->run, &err) == GX_OK; i++) {
+            memcpy(c + (size_t)(k + i) * element, square + (size_t)(i * n + i) * element, element);
+        }
+    }
+    gx_reader_close(reader);
+    return true;
+}
+
 void gx_lower_diag(gx_exec *x, const gx_node *node)
 {
-    if (node->whole[0] != 0 && gx_lower_as_view(x, node)) {
+    if ((node->whole[0] != 0 && gx_lower_as_view(x, node)) || diagonal_of(x, node)) {
         return;
     }
     const gx_type from = gx_input_node(x->g, node, 0)->type, *t = &node->type;

@@ -7,7 +7,6 @@
 #include "lower.h"
 #include "values.h"
 #include "views.h"
-#include "views.h"
 
 #include "../alg/alg.h"
 
@@ -34,10 +33,13 @@ void gx_lower_cast(gx_exec *x, const gx_node *node)
         gx_mat space;
         gx_sink *C = gx_result_sink(x, node, 0, 0, 0, 0);
         const gx_mat *A = gx_input_mat(x, node, 0, &space);
-        if (C != NULL && gx_number_is_complex(from) && !gx_number_is_complex(node->type.dtype)) {
-            gx_run_failf(x->run, GX_UNSUPPORTED,
-                         "the real part of a matrix that does not fit in memory");
-        } else if (C != NULL) {
+        bool is_part = gx_number_is_complex(from) && !gx_number_is_complex(node->type.dtype);
+        gx_mat part;
+        if (C != NULL && A != NULL && is_part) {
+            gx_mat_real(&part, A);
+            A = &part;
+        }
+        if (C != NULL && A != NULL) {
             gx_copy_to_sink(x->run, A, C);
         }
         return;

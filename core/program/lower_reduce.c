@@ -83,7 +83,7 @@ static bool by_pass(gx_exec *x, const gx_node *node)
 typedef struct line_pass {
     gx_exec *x;
     const gx_node *node;
-    gx_type from;
+    gx_type from, to; /* to: where lines become lines */
     gx_lines lines;
     int64_t most; /* lines of a piece */
     const void *a;
@@ -95,20 +95,31 @@ typedef struct line_pass {
     gx_tally *part, total; /* ... a tally each, where all of it is one line         */
 } line_pass;
 
-/* false: failed.  A line that takes long is the caller's, who is asked whether to go on. */
-static bool begin_lines(gx_exec *x, const gx_node *node, gx_lines lines, int64_t most, line_pass *p)
+/* Input 0, as it is computed with. */
+static const void *elements_of(gx_exec *x, const gx_node *node)
+{
+    return gx_input_data(x, node, 0, gx_input_node(x->g, node, 0)->type.dtype);
+}
+
+/*
+** Lines of a, which is lines.type.  false: failed.  A line that takes long is the caller's, who is
+** asked whether to go on.
+*/
+static bool begin_lines(gx_exec *x, const gx_node *node, gx_lines lines, int64_t most,
+                        const void *a, line_pass *p)
 {
     const int64_t LONG = 1 << 22;
     p->x = x;
     p->node = node;
-    p->from = gx_input_node(x->g, node, 0)->type;
+    p->from = lines.type;
+    p->to = node->type;
     p->lines = lines;
     p->most = most;
     p->line_bytes = gx_lines_bytes(&lines, most);
     p->work_bytes = gx_line_work_bytes(node->op->id, lines.length);
     bool is_one = lines.count <= most || lines.length > LONG;
     p->elements = is_one ? 0 : (double)lines.count * (double)lines.length;
-    p->a = gx_input_data(x, node, 0, p->from.dtype);
+    p->a = a;
     size_t members = (size_t)gx_run_members(x->run, p->elements);
     size_t room = gx_mem_available(x->run->ctx->mem) / 4;
     if (members > 1 && p->line_bytes + p->work_bytes > room / members) {
@@ -164,7 +175,7 @@ static void reduce_whole(gx_exec *x, const gx_node *node)
     line_pass p = {
         .total = {.op = node->op->id, .is_complex = rows.is_complex, .ddof = node->alpha.re}};
     if (!gx_tally_can(node->op->id)) {
-        if (begin_lines(x, node, whole, 1, &p)) {
+        if (begin_lines(x, node, whole, 1, elements_of(x, node), &p)) {
             gx_lines_gather_whole(x->run, &from, p.a, (void *)p.line);
             gx_result_number(x, node,
                              gx_line_reduce(x->run, node->op->id, (void *)p.line, whole.length,
@@ -174,7 +185,7 @@ static void reduce_whole(gx_exec *x, const gx_node *node)
     }
     p.together = gx_lines_of_part(&rows);
     int64_t most = gx_lines_at_once(&rows) / p.together * p.together;
-    if (!begin_lines(x, node, rows, gx_max(p.together, most), &p)) {
+    if (!begin_lines(x, node, rows, gx_max(p.together, most), elements_of(x, node), &p)) {
         return;
     }
     int64_t parts = gx_ceil_div(rows.count, p.together);
@@ -216,7 +227,7 @@ static gx_code along_piece(void *arg, int64_t piece, int member, gx_err *err)
         gx_line_along(asked_by(p, member), p->node->op->id, line + q * p->lines.length * parts,
                       p->lines.length, p->lines.is_complex, work);
     }
-    gx_lines_scatter(&p->lines, &p->node->type, p->c, k, n, line);
+    gx_lines_scatter(&p->lines, &p->to, p->c, k, n, line);
     return GX_OK;
 }
 
@@ -382,9 +393,94 @@ static gx_lines lines_of(const gx_exec *x, const gx_node *node)
 static void by_lines(gx_exec *x, const gx_node *node, gx_lines lines, gx_team_fn fn)
 {
     line_pass p = {.c = gx_result(x, node, 0)};
-    if (p.c != NULL && begin_lines(x, node, lines, gx_lines_at_once(&lines), &p)) {
+    const void *a = p.c == NULL ? NULL : elements_of(x, node);
+    if (a != NULL && begin_lines(x, node, lines, gx_lines_at_once(&lines), a, &p)) {
         run_lines(&p, fn);
     }
+}
+
+/* Lines of a matrix that memory does not hold, so many at a time: a group. */
+typedef struct groups {
+    const gx_mat *A;
+    gx_reader *reader;
+    int64_t axis, lines; /* lines: of a group                                  */
+    gx_sink *C;          /* where lines go that lines become; NULL: a number each */
+    void *a, *c;         /* a group, and what becomes of it                    */
+} groups;
+
+static gx_type type_of(const gx_type *whole, int64_t axis, int64_t n)
+{
+    gx_type t = *whole;
+    *(axis == 0 ? &t.cols : &t.rows) = n;
+    return t;
+}
+
+static bool open_groups(gx_exec *x, const gx_node *node, gx_lines lines, bool is_reduced, groups *g)
+{
+    gx_type from = type_of(&lines.type, g->axis, 1), to = type_of(&node->type, g->axis, 1);
+    size_t in = (size_t)lines.length * gx_number_bytes(from.dtype);
+    size_t out = is_reduced ? 0 : (size_t)(to.rows * to.cols) * gx_number_bytes(to.dtype);
+    if (is_reduced) {
+        int64_t fits = (int64_t)(gx_mem_available(x->run->ctx->mem) / 4 / (in + 1));
+        g->lines = gx_max(1, gx_min(fits, lines.count));
+    } else {
+        g->C = gx_result_strips(x, node, g->axis, in + out, &g->lines);
+    }
+    g->a = gx_temp(x, in * (size_t)g->lines + 1);
+    g->c = is_reduced ? gx_result(x, node, 0) : gx_temp(x, out * (size_t)g->lines + 1);
+    if (gx_ok(x->run) && gx_mat_base_stored(g->A) != NULL) {
+        gx_err err = {.code = GX_OK};
+        gx_reader_own(x->run->ctx->store, &g->reader, &err);
+        gx_run_fail(x->run, &err);
+    }
+    return gx_ok(x->run);
+}
+
+/* Lines k .. of p's group. */
+static void do_group(const groups *g, int64_t k, line_pass *p, gx_team_fn fn)
+{
+    gx_run *run = p->x->run;
+    gx_err err = {.code = GX_OK};
+    int64_t i0 = g->axis == 0 ? 0 : k, j0 = g->axis == 0 ? k : 0;
+    const gx_type *t = &p->from;
+    if (gx_mat_read(run, g->A, g->reader, i0, j0, t->rows, t->cols, t->dtype, g->a,
+                    gx_max(1, t->rows), &err) == GX_OK) {
+        run_lines(p, fn);
+    }
+    if (g->C != NULL && err.code == GX_OK && gx_ok(run) && p->to.rows > 0 && p->to.cols > 0) {
+        gx_sink_write(g->C, i0, j0, p->to.rows, p->to.cols, g->c, p->to.rows, &err);
+    }
+    gx_run_fail(run, &err);
+}
+
+/* false: it is in memory, or fits there. */
+static bool by_groups(gx_exec *x, const gx_node *node, gx_lines lines, gx_team_fn fn)
+{
+    bool is_reduced = fn == reduce_piece;
+    gx_mat space;
+    groups g = {.axis = node->whole[0]};
+    if (g.axis < 0 || lines.count == 0 || lines.length == 0 || gx_input_at_hand(x, node, 0) ||
+        gx_input_fits(x, node, 0)) {
+        return false;
+    }
+    g.A = gx_input_mat(x, node, 0, &space);
+    if (g.A != NULL && open_groups(x, node, lines, is_reduced, &g)) {
+        size_t number = gx_number_bytes(node->type.dtype);
+        gx_type first = type_of(&lines.type, g.axis, g.lines);
+        gx_lines some = gx_lines_of(&first, g.axis);
+        line_pass p = {.c = g.c};
+        bool is_begun = begin_lines(x, node, some, gx_lines_at_once(&some), g.a, &p);
+        for (int64_t k = 0; k < lines.count && is_begun && gx_ok(x->run); k += g.lines) {
+            int64_t n = gx_min(g.lines, lines.count - k);
+            p.from = type_of(&lines.type, g.axis, n);
+            p.to = type_of(&node->type, g.axis, n);
+            p.lines = gx_lines_of(&p.from, g.axis);
+            p.c = is_reduced ? (char *)g.c + (size_t)k * number : g.c;
+            do_group(&g, k, &p, fn);
+        }
+    }
+    gx_reader_close(g.reader);
+    return true;
 }
 
 void gx_lower_reduce(gx_exec *x, const gx_node *node)
@@ -396,14 +492,18 @@ void gx_lower_reduce(gx_exec *x, const gx_node *node)
         reduce_whole(x, node);
         return;
     }
-    by_lines(x, node, lines_of(x, node), reduce_piece);
+    if (!by_groups(x, node, lines_of(x, node), reduce_piece)) {
+        by_lines(x, node, lines_of(x, node), reduce_piece);
+    }
 }
 
 void gx_lower_along(gx_exec *x, const gx_node *node)
 {
     gx_lines lines = lines_of(x, node);
     lines.count = lines.length > 0 ? lines.count : 0; // however many empty ones
-    by_lines(x, node, lines, along_piece);
+    if (!by_groups(x, node, lines, along_piece)) {
+        by_lines(x, node, lines, along_piece);
+    }
 }
 
 void gx_lower_norm(gx_exec *x, const gx_node *node)

@@ -300,6 +300,24 @@ gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_byte
     return val == NULL ? NULL : end;
 }
 
+gx_sink *gx_result_strips(gx_exec *x, const gx_node *node, int64_t axis, size_t bytes,
+                          int64_t *lines)
+{
+    const int64_t TILE = 1 << 20;           // elements
+    const size_t BESIDE = (size_t)64 << 10; // a reader, and what works on lines
+    const gx_type *t = &node->type;
+    const gx_sink *store = gx_result_store(x, node, 0);
+    int64_t count = axis == 0 ? t->cols : t->rows, length = axis == 0 ? t->rows : t->cols;
+    int64_t fits = (int64_t)(gx_mem_available(x->run->ctx->mem) / 4 / (bytes + 1));
+    int64_t tile = store == NULL ? 0 : axis == 0 ? store->tile_cols : store->tile_rows;
+    bool is_wide = tile > 0 && fits >= tile;
+    *lines = gx_max(1, gx_min(is_wide ? fits / tile * tile : fits, count));
+    int64_t along = gx_max(1, gx_min(length, TILE / *lines));
+    int64_t rows = axis == 0 ? along : *lines, cols = axis == 0 ? *lines : along;
+    return gx_result_sink(x, node, 0, 2 * bytes * (size_t)*lines + BESIDE,
+                          is_wide ? store->tile_rows : rows, is_wide ? store->tile_cols : cols);
+}
+
 gx_sink *gx_result_made(gx_exec *x, const gx_node *node)
 {
     gx_run *run = x->run;

@@ -122,6 +122,14 @@ void *gx_result(gx_exec *x, const gx_node *node, int k);
 gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_bytes,
                         int64_t tile_rows, int64_t tile_cols);
 
+/*
+** A sink for result 0 that is written in strips of *lines whole columns (axis 0) or rows, from the
+** first to the last, of which each takes so many bytes of memory: of whole tiles of where it is
+** stored, if memory holds them; else of its own.
+*/
+gx_sink *gx_result_strips(gx_exec *x, const gx_node *node, int64_t axis, size_t bytes,
+                          int64_t *lines);
+
 /* Where the program stores result k, whatever its tiles; NULL: it does not. */
 const gx_sink *gx_result_store(const gx_exec *x, const gx_node *node, int k);
 

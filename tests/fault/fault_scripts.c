@@ -254,6 +254,10 @@ const fault_script fault_scripts[] = {
     {"fourier-spilled",
      HELPERS "SELECT gx_randn(160, 160, 'V', '{\"seed\":1}'), gx_config('memory_limit', 260000);",
      "SELECT gx_eval('norm(fft2(V))'), gx_eval('F := rfft2(V)')"},
+    {"strips",
+     HELPERS "SELECT gx_randn(160, 160, 'V', '{\"seed\":1}'), gx_config('memory_limit', 380000);",
+     "SELECT gx_eval('V1 := sort(V, 1); V2 := roll(V, 3, 1); V3 := reshape(V, 80, 320); "
+     "V4 := abs(fft(V))'), gx_eval('sum(median(V, 0)) + sum(diag(V))')"},
     {"constraints",
      HELPERS "SELECT gx_cast(gx_eval('floor(random(3000, 8, 1) * 2000000000)'), 'm31', 'V');",
      "SELECT gx_constraints('V', 'a = row[0] * next[1]; a ** 3 - row[2]; next[7]', '[1,2]', 'P'), "

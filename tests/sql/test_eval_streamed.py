@@ -5,6 +5,8 @@ Plan:
   result is written, C and D are read once; the same bits as with memory for all of it, where those are promised; gx_plan says so;
 - what may come after a product: other shapes, dtypes, functions of it alone, A @ A.T, transposed factors, its square, loops;
 - a driver's result that does not fit goes to where it is stored, once; a later failure takes it back;
+- what is done line by line (sort, cumsum, softmax, median ...), or moves elements (roll, flip, reshape, steps ...), and the parts of complex
+  matrices: in strips of columns or rows, the same bits as in memory;
 - rows and columns by number: they alone are read, of a stored matrix and of an intermediate that was spilled;
 - on the stand-in device, a product with what comes after it runs there by blocks; each of its calls fails once.
 """
@@ -174,6 +176,42 @@ def test_by_the_reference_and_the_same_bits(large):
     settings(db, deterministic="off", backend="reference")
     ev(db, text)
     assert close(stored(db, "R"), (m["N"] @ m["M"] + m["C"]) * m["D"])
+
+
+Z = "hstack(Z, Z, Z, Z)"  # 6 MB
+BY_STRIPS = [f"{op}(A, {axis})" for op in ("sort", "argsort", "cumsum", "cumprod", "diff", "softmax", "flip", "median") for axis in (0, 1)]
+BY_STRIPS += [f"quantile(A, 0.3, {axis})" for axis in (0, 1)] + [f"cumsum({Z}, {axis})" for axis in (0, 1)]
+BY_STRIPS += ["flip(A)", "roll(A, 5, 0)", "roll(A, -7, 1)", "roll(A, 730, 1)", "fftshift(A)", "tril(A, -3)", "triu(A, 2)", "repeat(A, 2, 0)", "repeat(A, 2, 1)",
+              "tile(A, 2, 1)", "tile(A, 1, 3)", "A[:, ::2]", "A[::-1, :]", "A[::3, 700::-5]", "A[5:5, ::2]", "diag(A)", "diag(A @ B)", "median(A @ B, 1)"]
+BY_STRIPS += [f"reshape(A, {rows}, {SIDE * SIDE // rows})" for rows in (181, 362, 1448, SIDE * SIDE)] + [f"reshape({Z}, 520, 724)"]
+BY_STRIPS += [f"{part}({Z})" for part in ("real", "imag", "abs", "angle")] + [f"roll({Z}, 3, 1)", "real(fft(A)) * 2", "abs(fft2(A))", "sort(F, 1)", "triu(F)"]
+
+
+@pytest.mark.parametrize("text", BY_STRIPS)
+def test_by_strips(large, text):
+    """As in memory, bit for bit, also where the program returns it."""
+    db, _ = large
+    want = stored(db, text)
+    before, size = stat(db, "bytes_written")[0], want.nbytes
+    ev(db, f"R := {text}")
+    written = stat(db, "bytes_written")[0] - before
+    got = stored(db, "R")
+    assert close(got, want) if "@" in text else np.array_equal(got, want)
+    if "Z" not in text and "@" not in text and "fft" not in text:
+        assert written <= 2 * size + 2 * TILE  # strips narrower than tiles: once beside its place
+    if size <= LIMIT // 8 and "@" not in text:
+        assert np.array_equal(to_numpy(ev(db, text)), want)
+    if text in ("sort(A, 0)", "sort(A, 1)", "roll(A, 5, 0)", "triu(A, 2)", "reshape(A, 362, 1448)"):
+        names = {"sort(A, 0)": np.sort(large[1]["A"], 0), "sort(A, 1)": np.sort(large[1]["A"], 1), "roll(A, 5, 0)": np.roll(large[1]["A"], 5, 0),
+                 "triu(A, 2)": np.triu(large[1]["A"], 2), "reshape(A, 362, 1448)": large[1]["A"].reshape(362, 1448)}
+        assert np.array_equal(want, names[text])
+
+
+def test_a_line_too_long(large):
+    """A row of the result that does not fit is said, and nothing is left of it."""
+    db, _ = large
+    assert "memory_limit" in error(db, f"SELECT gx_eval('R2 := reshape(A, 1, {SIDE * SIDE})')")
+    assert q(db, "SELECT count(*) FROM gx_meta WHERE name = 'R2'") == 0
 
 
 def test_the_value_is_stored_by_the_caller(large):
