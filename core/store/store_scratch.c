@@ -75,7 +75,9 @@ gx_code gx_scratch_open(gx_store *store, gx_meta *meta, bool *is_open, gx_err *e
     GX_TRY(gx_mem_calloc(store->mem, sizeof(gx_scratch), "an intermediate", &memory, err));
     meta->scratch = memory;
     meta->scratch->store = store;
-    meta->scratch->room = (gx_meta_tile_bytes(meta, 0) + BLOCK - 1) / BLOCK * BLOCK;
+    if (gx_meta_tiles(meta) > 0) {
+        meta->scratch->room = (gx_meta_tile_bytes(meta, 0) + BLOCK - 1) / BLOCK * BLOCK;
+    }
     *is_open = may_have_file(store);
     for (int k = 0; k < FILES; k++) {
         int descriptor = *is_open ? open_unnamed(store) : -1;

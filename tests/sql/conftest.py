@@ -92,6 +92,12 @@ def q(db, sql, *params):
     return rows[0][0]
 
 
+def temp_is_empty(db):
+    """No intermediate is left in the temp database, where they lie that have no file of their own."""
+    tables = {r[0] for r in db.execute("SELECT name FROM temp.sqlite_master")}
+    return "gx_tile" not in tables or q(db, "SELECT count(*) FROM temp.gx_tile") == 0
+
+
 def error(db, sql, *params):
     """The text of the error that the statement must raise."""
     try:

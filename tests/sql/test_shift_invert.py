@@ -18,7 +18,7 @@ import time
 import numpy as np
 import pytest
 
-from conftest import error, from_numpy, q, to_numpy
+from conftest import error, from_numpy, q, temp_is_empty, to_numpy
 
 NUMPY = {"f64": np.float64, "f32": np.float32, "c128": np.complex128, "c64": np.complex64}
 TOL = {"f64": 1e-9, "f32": 1e-3, "c128": 1e-9, "c64": 1e-3}
@@ -42,11 +42,6 @@ def eig(db, name="A", **options):
     rows = db.execute("SELECT value, imag, residual, vector FROM gx_eig(?, ?)", (name, json.dumps(options))).fetchall()
     values = np.array([r[0] + 1j * r[1] for r in rows])
     return values, np.array([r[2] for r in rows]), np.hstack([to_numpy(r[3]) for r in rows])
-
-
-def temp_is_empty(db):
-    tables = {r[0] for r in db.execute("SELECT name FROM temp.sqlite_master")}
-    return "gx_tile" not in tables or q(db, "SELECT count(*) FROM temp.gx_tile") == 0
 
 
 def random(rng, n, dtype, is_hermitian):

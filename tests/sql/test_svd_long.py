@@ -12,7 +12,7 @@ import threading
 import numpy as np
 import pytest
 
-from conftest import error, from_numpy, q, to_numpy
+from conftest import error, from_numpy, q, temp_is_empty, to_numpy
 
 NUMPY = {"f64": np.float64, "f32": np.float32, "c128": np.complex128, "c64": np.complex64}
 
@@ -36,11 +36,6 @@ def random(m, n, dtype):
     if dtype.startswith("c"):
         x = x + 1j * rng.standard_normal((m, n))
     return (x @ np.diag(np.logspace(0, -3, n))).astype(NUMPY[dtype])
-
-
-def temp_is_empty(db):
-    tables = {r[0] for r in db.execute("SELECT name FROM temp.sqlite_master")}
-    return "gx_tile" not in tables or q(db, "SELECT count(*) FROM temp.gx_tile") == 0
 
 
 @pytest.mark.parametrize("dtype", list(NUMPY))
