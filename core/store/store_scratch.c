@@ -38,18 +38,19 @@ struct gx_scratch {
 };
 
 /* May temporary data go to a file that the VFS knows nothing of? */
-static bool may_have_file(gx_store *store)
+static gx_code ask_whether(gx_store *store, bool *may_have_file, gx_err *err)
 {
     char text[64];
     sqlite3_vfs *vfs = NULL;
     bool is_plain =
         sqlite3_file_control(store->db, "main", SQLITE_FCNTL_VFS_POINTER, &vfs) == SQLITE_OK &&
         gx_vfs_is_plain(vfs);
-    int wanted =
-        gx_store_pragma(store->db, "main", "temp_store", text, NULL) == GX_OK ? atoi(text) : 2;
+    GX_TRY(gx_store_pragma(store->db, "main", "temp_store", text, err));
+    int wanted = atoi(text);
     bool in_memory = sqlite3_compileoption_used("TEMP_STORE=3") ||
                      (sqlite3_compileoption_used("TEMP_STORE=2") && wanted != 1) || wanted == 2;
-    return is_plain && !in_memory;
+    *may_have_file = is_plain && !in_memory;
+    return GX_OK;
 }
 
 /* A file, which has no name any more; -1: there is none. */
@@ -72,13 +73,13 @@ gx_code gx_scratch_open(gx_store *store, gx_meta *meta, bool *is_open, gx_err *e
 {
     static atomic_llong made; // no id of these is a table's, or comes again in the process
     void *memory;
+    GX_TRY(ask_whether(store, is_open, err)); // a failure may have ended the transaction
     GX_TRY(gx_mem_calloc(store->mem, sizeof(gx_scratch), "an intermediate", &memory, err));
     meta->scratch = memory;
     meta->scratch->store = store;
     if (gx_meta_tiles(meta) > 0) {
         meta->scratch->room = (gx_meta_tile_bytes(meta, 0) + BLOCK - 1) / BLOCK * BLOCK;
     }
-    *is_open = may_have_file(store);
     for (int k = 0; k < FILES; k++) {
         int descriptor = *is_open ? open_unnamed(store) : -1;
         meta->scratch->descriptor[k] = descriptor;
