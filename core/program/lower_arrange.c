@@ -250,7 +250,7 @@ static void reshape_strips(gx_exec *x, moving *m, const gx_mat *A)
     gx_err err = {.code = GX_OK};
     m->a = a;
     m->c = gx_temp(x, row * (size_t)height);
-    for (int64_t i = 0; i < t->rows && gx_run_fail(x->run, &err) == GX_OK; i += height) {
+    for (int64_t i = 0; i < t->rows && gx_run_poll(x->run) == GX_OK; i += height) {
         m->rows = gx_min(height, t->rows - i);
         int64_t first = i * t->cols / whole.cols;
         int64_t end = gx_ceil_div((i + m->rows) * t->cols, whole.cols);
@@ -261,7 +261,7 @@ static void reshape_strips(gx_exec *x, moving *m, const gx_mat *A)
             move_columns(m, 0, t->cols);
             gx_sink_write(C, i, 0, m->rows, t->cols, m->c, m->rows, &err);
         }
-        gx_run_poll(x->run);
+        gx_run_fail(x->run, &err);
     }
     gx_reader_close(reader);
 }
@@ -293,7 +293,7 @@ static bool by_strips(gx_exec *x, const gx_node *node, columns_fn make)
     m.c = gx_temp(x, out * (size_t)cols + 1);
     gx_reader *reader = reader_for(x, A);
     gx_err err = {.code = GX_OK};
-    for (int64_t j = 0; j < t->cols && gx_run_fail(x->run, &err) == GX_OK; j += cols) {
+    for (int64_t j = 0; j < t->cols && gx_ok(x->run); j += cols) {
         int64_t end = gx_min(t->cols, j + cols);
         m.begin = j;
         for (int64_t k = j; k < end && gx_run_poll(x->run) == GX_OK;) {
@@ -301,6 +301,7 @@ static bool by_strips(gx_exec *x, const gx_node *node, columns_fn make)
         }
         if (gx_ok(x->run)) {
             gx_sink_write(C, 0, j, t->rows, end - j, m.c, t->rows, &err);
+            gx_run_fail(x->run, &err);
         }
     }
     gx_reader_close(reader);
