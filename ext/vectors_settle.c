@@ -275,7 +275,7 @@ static gx_code settle_rows(gx_run *run, gx_vec_table *t, void *arg, gx_err *err)
 ** neighbours of the last inner page of an index are changed when that is full, some 60 000 rows
 ** later: they are looked at, which makes them the youngest.
 */
-static void hold_pages(gx_vec_table *t, int64_t height, char before[64])
+static gx_code hold_pages(gx_vec_table *t, int64_t height, char before[64], gx_err *err)
 {
     gx_err ignored = {.code = GX_OK};
     gx_store *store = t->ctx->store;
@@ -285,21 +285,21 @@ static void hold_pages(gx_vec_table *t, int64_t height, char before[64])
     if (gx_store_pragma(t->db, t->schema, "journal_mode", told, &ignored) != GX_OK ||
         strcmp(told, "wal") != 0 || bytes > gx_mem_available(t->ctx->mem) / 4 ||
         gx_store_pragma(t->db, t->schema, "cache_spill", before, &ignored) != GX_OK) {
-        return;
+        return GX_OK;
     }
     int64_t pages = (int64_t)(bytes / gx_store_page_bytes(store, t->schema));
     if (strtoll(before, NULL, 10) == 0 || strtoll(before, NULL, 10) >= pages) {
         before[0] = '\0'; // it never writes early, or has as much room
-        return;
+        return GX_OK;
     }
     snprintf(pragma, sizeof pragma, "cache_spill = %" PRId64, pages);
     (void)gx_store_pragma(t->db, t->schema, pragma, told, &ignored);
     for (int64_t pos = height - 1; pos >= 0 && pos > height - HELD_ROWS; pos -= HELD_STEP) {
         int64_t id = 0;
-        if (gx_vec_count(t, GX_VECTORS_AT, pos, &id, &ignored) == GX_OK) {
-            (void)gx_vec_count(t, GX_VECTORS_ROW, id, &id, &ignored);
-        }
+        GX_TRY(gx_vec_count(t, GX_VECTORS_AT, pos, &id, err));
+        GX_TRY(gx_vec_count(t, GX_VECTORS_ROW, id, &id, err));
     }
+    return GX_OK;
 }
 
 /* As it was: 1, which is what a cache of `before` pages tells as well, or that number. */
@@ -354,7 +354,7 @@ gx_code gx_vec_settle(gx_vec_table *t, gx_err *err)
     if (code == GX_OK && r.count > 0) {
         code = gx_mem_alloc(mem, (size_t)r.count * sizeof *r.pos, "positions", &r.pos, err);
         if (code == GX_OK && batch.count > 0) {
-            hold_pages(t, r.at, before);
+            code = hold_pages(t, r.at, before, err);
         }
         code = code == GX_OK ? gx_vec_store(t, settle_rows, &r, err) : code;
         release_pages(t, before);
