@@ -8,6 +8,7 @@
 #include "vectors.h"
 
 #include "../core/base/copy.h"
+#include "../core/run/call.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -137,13 +138,11 @@ static gx_code read_strip(build *b, int64_t i0, gx_err *err)
         return gx_fail(err, code, "%s", failed.text);
     }
     GX_TRY(find_alive(b, i0, m, err));
-    gx_team *team = b->count > TURNED ? gx_run_team(b->run) : NULL;
     turning t = {b, i0, m};
-    for (int64_t k = 0; k < b->count && team == NULL; k += TURNED) {
-        turn_piece(&t, k / TURNED, 0, err);
-    }
-    return team == NULL ? GX_OK
-                        : gx_team_run(team, gx_ceil_div(b->count, TURNED), turn_piece, &t, err);
+    double work = (double)b->count * (double)d;
+    return gx_run_pieces(b->run, work, gx_ceil_div(b->count, TURNED), turn_piece, &t) == GX_OK
+               ? GX_OK
+               : gx_fail(err, b->run->err.code, "%s", b->run->err.text);
 }
 
 static gx_code each_strip(build *b, gx_code (*fn)(build *, gx_err *), gx_err *err)

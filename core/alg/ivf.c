@@ -303,7 +303,7 @@ static gx_code assign_piece(void *arg, int64_t piece, int member, gx_err *err)
     return code;
 }
 
-/* Each member of the team some rows after the other.  false: that is not the way. */
+/* Some rows after the other, by the team.  false: that is not the way. */
 static bool assign_here(gx_run *run, const gx_mat *Q, const gx_mat *C, gx_metric metric,
                         int32_t *list)
 {
@@ -311,19 +311,15 @@ static bool assign_here(gx_run *run, const gx_mat *Q, const gx_mat *C, gx_metric
     double flops = 2 * (double)Q->rows * (double)C->rows * (double)C->cols;
     size_t device_bytes;
     int64_t pieces = gx_ceil_div(Q->rows, ASSIGN_ROWS);
-    gx_err err = {.code = GX_OK};
     if (pieces < 2 || gx_place_candidate(run, flops, GX_F32, &device_bytes) != NULL ||
         gx_run_device(run, &x.backend, &x.dev) != GX_OK) {
         return false;
     }
-    gx_team *team = gx_run_team(run);
     size_t each = room_of(&x, ASSIGN_ROWS).end;
-    if (team == NULL ||
-        (size_t)gx_team_threads(team) * each > gx_mem_available(run->ctx->mem) / 2) {
+    if ((size_t)gx_run_members(run, flops) * each > gx_mem_available(run->ctx->mem) / 2) {
         return false;
     }
-    gx_team_run(team, pieces, assign_piece, &x, &err);
-    gx_run_fail(run, &err);
+    gx_run_pieces(run, flops, pieces, assign_piece, &x);
     return !atomic_load(&x.is_odd) || !gx_ok(run);
 }
 
@@ -375,19 +371,15 @@ static gx_code code_piece(void *arg, int64_t piece, int member, gx_err *err)
 gx_code gx_ivf_code(gx_run *run, const gx_mat *Q, int64_t i0, int64_t m, const gx_row_facts *facts,
                     int8_t *codes, gx_err *err)
 {
+    const double LOOKS = 8; // at each number: it is scaled, rounded, summed up and moved
     coding c = {run, Q, i0, m, gx_min(m, CODE_ROWS), facts, codes};
     int64_t pieces = m == 0 ? 0 : gx_ceil_div(m, c.rows);
     size_t each = gx_quantize_bytes(c.rows, Q->cols) + (size_t)(c.rows * Q->cols);
-    gx_team *team = pieces > 1 ? gx_run_team(run) : NULL;
-    bool fits = (size_t)gx_team_threads(team) * each <= gx_mem_available(run->ctx->mem) / 2;
-    if (team != NULL && fits) {
-        return gx_team_run(team, pieces, code_piece, &c, err);
-    }
-    gx_code code = GX_OK;
-    for (int64_t piece = 0; piece < pieces && code == GX_OK; piece++) {
-        code = code_piece(&c, piece, 0, err);
-    }
-    return code;
+    double work = LOOKS * (double)m * (double)Q->cols;
+    bool fits = (size_t)gx_run_members(run, work) * each <= gx_mem_available(run->ctx->mem) / 2;
+    return gx_run_pieces(run, fits ? work : 0, pieces, code_piece, &c) == GX_OK
+               ? GX_OK
+               : gx_fail(err, run->err.code, "%s", run->err.text);
 }
 
 // Searching ---------------------------------------------------------------------------------------

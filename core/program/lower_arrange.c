@@ -225,18 +225,6 @@ static int64_t move_some(gx_exec *x, moving *m, const gx_mat *A, gx_reader *read
     return next;
 }
 
-/* A reader for A where it is stored. */
-static gx_reader *reader_for(gx_exec *x, const gx_mat *A)
-{
-    gx_reader *reader = NULL;
-    gx_err err = {.code = GX_OK};
-    if (gx_ok(x->run) && gx_mat_base_stored(A) != NULL) {
-        gx_reader_own(x->run->ctx->store, &reader, &err);
-        gx_run_fail(x->run, &err);
-    }
-    return reader;
-}
-
 /* RESHAPE: strips of rows, which are the same numbers as some rows of the operand. */
 static void reshape_strips(gx_exec *x, moving *m, const gx_mat *A)
 {
@@ -246,7 +234,7 @@ static void reshape_strips(gx_exec *x, moving *m, const gx_mat *A)
     int64_t height;
     gx_sink *C = gx_result_strips(x, m->node, 1, 2 * row, &height);
     void *a = gx_temp(x, row * (size_t)height + 2 * (size_t)whole.cols * m->element);
-    gx_reader *reader = reader_for(x, A);
+    gx_reader *reader = gx_source_reader(x, A);
     gx_err err = {.code = GX_OK};
     m->a = a;
     m->c = gx_temp(x, row * (size_t)height);
@@ -286,12 +274,12 @@ static bool by_strips(gx_exec *x, const gx_node *node, columns_fn make)
         return true;
     }
     size_t in = (size_t)m.from.rows * m.element, out = (size_t)t->rows * m.element;
-    int64_t cols, most;
+    int64_t cols;
     gx_sink *C = gx_result_strips(x, node, 0, in + out, &cols);
-    void *a = gx_temp(x, in * (size_t)(most = gx_max(1, gx_min(cols, m.from.cols))) + 1);
-    m.a = a;
+    int64_t most = gx_max(1, gx_min(cols, m.from.cols));
+    m.a = gx_temp(x, in * (size_t)most + 1);
     m.c = gx_temp(x, out * (size_t)cols + 1);
-    gx_reader *reader = reader_for(x, A);
+    gx_reader *reader = gx_source_reader(x, A);
     gx_err err = {.code = GX_OK};
     for (int64_t j = 0; j < t->cols && gx_ok(x->run); j += cols) {
         int64_t end = gx_min(t->cols, j + cols);
@@ -379,7 +367,7 @@ static bool diagonal_of(gx_exec *x, const gx_node *node)
     const gx_mat *A = gx_input_mat(x, node, 0, &space);
     size_t element = gx_number_bytes(t->dtype);
     char *c = gx_result(x, node, 0), *square = gx_temp(x, SQUARE * SQUARE * element);
-    gx_reader *reader = reader_for(x, A);
+    gx_reader *reader = gx_source_reader(x, A);
     gx_err err = {.code = GX_OK};
     for (int64_t k = 0; k < t->rows && gx_run_poll(x->run) == GX_OK; k += SQUARE) {
         int64_t n = gx_min(SQUARE, t->rows - k);
@@ -470,11 +458,8 @@ static void take_columns(const void *arg, int64_t j, int64_t end)
 static void take_from_source(gx_exec *x, const taking *t, const gx_mat *A)
 {
     gx_err err = {0};
-    gx_reader *reader = NULL;
-    if (gx_mat_base_stored(A) != NULL) {
-        gx_reader_own(x->run->ctx->store, &reader, &err);
-    }
-    for (int64_t q = 0, length; q < t->count && err.code == GX_OK; q += length) {
+    gx_reader *reader = gx_source_reader(x, A);
+    for (int64_t q = 0, length; q < t->count && err.code == GX_OK && gx_ok(x->run); q += length) {
         length = run_of(t, q);
         int64_t i = t->is_rows ? t->line[q] : 0, m = t->is_rows ? length : A->rows;
         int64_t j = t->is_rows ? 0 : t->line[q], n = t->is_rows ? A->cols : length;

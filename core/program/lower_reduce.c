@@ -249,7 +249,6 @@ typedef struct strips {
 static bool open_strips(gx_exec *x, const gx_node *node, const gx_mat *A, strips *s)
 {
     const gx_mem *mem = x->run->ctx->mem;
-    gx_err err = {.code = GX_OK};
     *s = (strips){.x = x, .node = node, .A = A, .parts = gx_number_is_complex(A->number) ? 2 : 1};
     double row_bytes = (double)A->cols * (double)s->parts * sizeof *s->data;
     double rows = (double)gx_mem_available(mem) / 4 / row_bytes;
@@ -264,10 +263,7 @@ static bool open_strips(gx_exec *x, const gx_node *node, const gx_mat *A, strips
     s->data = gx_temp(x, gx_lines_bytes(&rows_of_strip, s->height));
     s->line = gx_temp(x, gx_lines_bytes(&rows_of_strip, s->most));
     s->i = -s->height;
-    if (s->line != NULL && gx_mat_base_stored(A) != NULL) {
-        gx_reader_own(x->run->ctx->store, &s->reader, &err);
-        gx_run_fail(x->run, &err);
-    }
+    s->reader = gx_source_reader(x, A);
     return gx_ok(x->run);
 }
 
@@ -415,6 +411,7 @@ static gx_type type_of(const gx_type *whole, int64_t axis, int64_t n)
     return t;
 }
 
+/* Room for a group, and where lines go.  false: failed. */
 static bool open_groups(gx_exec *x, const gx_node *node, gx_lines lines, bool is_reduced, groups *g)
 {
     gx_type from = type_of(&lines.type, g->axis, 1), to = type_of(&node->type, g->axis, 1);
@@ -428,11 +425,7 @@ static bool open_groups(gx_exec *x, const gx_node *node, gx_lines lines, bool is
     }
     g->a = gx_temp(x, in * (size_t)g->lines + 1);
     g->c = is_reduced ? gx_result(x, node, 0) : gx_temp(x, out * (size_t)g->lines + 1);
-    if (gx_ok(x->run) && gx_mat_base_stored(g->A) != NULL) {
-        gx_err err = {.code = GX_OK};
-        gx_reader_own(x->run->ctx->store, &g->reader, &err);
-        gx_run_fail(x->run, &err);
-    }
+    g->reader = gx_source_reader(x, g->A);
     return gx_ok(x->run);
 }
 

@@ -100,6 +100,17 @@ bool gx_is_deterministic(const gx_exec *x)
     return x->run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
 }
 
+gx_reader *gx_source_reader(gx_exec *x, const gx_mat *A)
+{
+    gx_reader *reader = NULL;
+    gx_err err = {.code = GX_OK};
+    if (gx_ok(x->run) && gx_mat_base_stored(A) != NULL) {
+        gx_reader_own(x->run->ctx->store, &reader, &err);
+        gx_run_fail(x->run, &err);
+    }
+    return reader;
+}
+
 const gx_mat *gx_val_mat(gx_exec *x, gx_val *val, const char *label, gx_mat *space)
 {
     if (gx_val_is_there(val) && val->mat == NULL) {

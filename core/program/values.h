@@ -150,6 +150,9 @@ const void *gx_input_data(gx_exec *x, const gx_node *node, int k, gx_number dtyp
 /* Input k as a source; space is the caller's and may be what is returned. */
 const gx_mat *gx_input_mat(gx_exec *x, const gx_node *node, int k, gx_mat *space);
 
+/* A reader of A's by this thread, where A is stored; closed by the caller; else NULL. */
+gx_reader *gx_source_reader(gx_exec *x, const gx_mat *A);
+
 /* The setting: the same bits for every number of threads and memory limit. */
 bool gx_is_deterministic(const gx_exec *x);
 

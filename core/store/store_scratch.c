@@ -73,7 +73,7 @@ gx_code gx_scratch_open(gx_store *store, gx_meta *meta, bool *is_open, gx_err *e
 {
     static atomic_llong made; // no id of these is a table's, or comes again in the process
     void *memory;
-    GX_TRY(ask_whether(store, is_open, err)); // a failure may have ended the transaction
+    GX_TRY(ask_whether(store, is_open, err));
     GX_TRY(gx_mem_calloc(store->mem, sizeof(gx_scratch), "an intermediate", &memory, err));
     meta->scratch = memory;
     meta->scratch->store = store;
