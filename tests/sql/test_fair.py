@@ -25,6 +25,15 @@ def connection():
 def to_device(db):
     q(db, "SELECT gx_config('backend', 'cuda')")
     return db
+def known():  # what is small is not left to the rates of a machine that has much else to do
+    db = connection()
+    q(db, "SELECT gx_config('profile', 'on')")
+    return to_device(db)
+def know_rates():
+    first = known()
+    q(first, "SELECT gx_matmul('[[2]]', '[[3]]')")
+    first.close()
+    know_devices()
 db = connection()
 q(db, "SELECT gx_config('tile_bytes', 32768)")
 for name, rows, cols in (('A', 512, 64), ('B', 64, 640), ('L', 512, 512), ('S', 8, 8)):
@@ -60,14 +69,7 @@ def run(tmp_path, body, **env):
 def test_small_beside_large(tmp_path):
     """The large product has eight kernels of 20 ms each, which all wait in its queue when nobody else is there."""
     alone, deep, is_right, came, counts = run(tmp_path, """
-def known():  # what is small is not left to the rates of a machine that has much else to do
-    db = connection()
-    q(db, "SELECT gx_config('profile', 'on')")
-    return to_device(db)
-first = known()
-q(first, "SELECT gx_matmul('[[2]]', '[[3]]')")
-first.close()
-know_devices()
+know_rates()
 large, small = known(), known()
 for one in (large, small):
     q(one, "SELECT gx_config('deterministic', 'on')")
@@ -124,11 +126,12 @@ q(db, "SELECT gx_randn(5, 32, 'Q')")
 near = knn(db, 'Q', 'E', 4)
 program = "SELECT gx_eval('sum(exp(L*0.01)@L)')"
 total = q(db, program)
+know_rates()
 kinds = [lambda one: is_right(one, 'LL'), lambda one: knn(one, 'Q', 'E', 4) == near,
          lambda one: abs(q(one, program) - total) < 1e-9 * abs(total), lambda one: is_right(one, 'SS')]
 right = []
 def work(k):
-    one = to_device(connection())
+    one = known()
     for _ in range(4):
         right.append(bool(kinds[k](one)))
     calls.append(stats(one)['device_calls'])
