@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Vector tables beside sqlite-vec: `bench/vectors.py [--rows N] [--cols D] [--rounds R] [--old SO]`.
+"""Vector tables beside sqlite-vec: `bench/vectors.py [--rows N] [--cols D] [--rounds R] [--old SO]`, `--bits N [--cols D]`.
 
 A bulk INSERT ... SELECT into an empty table, in both journals, from a table of BLOBs and from a SELECT that makes them; then searches for one query
 with conditions that leave ever fewer rows, beside the search without.  Processor seconds are of the process; --old: another gx.so, in turn.
+
+--bits: N rows of D bits, in turn with sqlite-vec: one INSERT of all, and the ten nearest of a row by hamming.
 """
 import argparse
 import array
@@ -54,11 +56,36 @@ def insert(folder, who, journal, sql, values, rows, cols):
     return took
 
 
+def bits(folder, gx, rows, cols, rounds):
+    """Each round asks both; the first is left out of the medians."""
+    rng, out = random.Random(2), {}
+    data = [rng.randbytes(cols // 8) for _ in range(rows)]
+    for who, table, value in ((gx, "gx_vectors", "?"), ("sqlite-vec", "vec0", "vec_bit(?)")):
+        db = connect(folder / f"{table}.db", who)
+        db.execute("PRAGMA journal_mode = wal")
+        db.execute(f"CREATE VIRTUAL TABLE v USING {table}(e bit[{cols}])")
+        db.execute("BEGIN")
+        wall, processor, _ = timed(lambda: db.executemany(f"INSERT INTO v(rowid, e) VALUES (?, {value})", enumerate(data, 1)))
+        db.execute("COMMIT")
+        print(f"INSERT bits {table:12}{rows / wall:9.0f} rows/s, {rows / processor:9.0f} a processor second", flush=True)
+        out[table] = db, f"SELECT distance FROM v WHERE e MATCH {value} AND k = 10", []
+    for r in range(rounds + 1):
+        query, far = data[rng.randrange(rows)], set()
+        for db, sql, took in out.values():
+            took.append(timed(lambda: db.execute(sql, (query,)).fetchall()))
+            far.add(str([int(d) for d, in took[-1][2]]))
+        assert len(far) == 1  # ties apart
+    for table, (_, _, took) in out.items():
+        wall, processor = (statistics.median(t[k] for t in took[1:]) * 1e3 for k in (0, 1))
+        print(f"search bits {table:12}{wall:7.1f} ms, processor {processor:7.1f}", flush=True)
+
+
 def main():
     a = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     for name, default in (("rows", 1000000), ("cols", 384), ("rounds", 5)):
         a.add_argument(f"--{name}", type=int, default=default)
     a.add_argument("--old")
+    a.add_argument("--bits", type=int)
     a.add_argument("--journals", default="wal,delete")
     a.add_argument("--folder")
     a = a.parse_args()
@@ -67,6 +94,8 @@ def main():
     pool = array.array("f", [rng.gauss(0, 1) for _ in range(POOL)]).tobytes()
     with tempfile.TemporaryDirectory(dir=a.folder) as folder:
         folder = pathlib.Path(folder)
+        if a.bits:
+            return bits(folder, gx, a.bits, a.cols, a.rounds)
         s = connect(folder / "source.db", gx)
         s.execute("CREATE TABLE note(id INTEGER PRIMARY KEY, e BLOB)")
         s.execute("BEGIN")

@@ -110,9 +110,9 @@ static void info(gx_fn *fn)
     if (A.is_sparse) {
         bytes = gx_sparse_stored_bytes(&A);
     } else {
-        int64_t cols = gx_mat_codes(&A) != NULL ? A.meta.cols : A.cols;
-        gx_dtype_matrix_bytes(A.rows, cols, gx_mat_codes(&A) != NULL ? A.meta.dtype : A.dtype,
-                              &bytes);
+        bool is_made = gx_mat_codes(&A) != NULL || gx_mat_bits(&A) != NULL;
+        gx_dtype_matrix_bytes(A.rows, is_made ? A.meta.cols : A.cols,
+                              is_made ? A.meta.dtype : A.dtype, &bytes);
     }
     gx_text text;
     gx_text_begin(&text, &fn->run);
@@ -133,6 +133,9 @@ static void info(gx_fn *fn)
     }
     if (gx_mat_codes(&A) != NULL) {
         put_quantized(fn, &text, &A);
+        put_stored(&text, &A.meta);
+    } else if (gx_mat_bits(&A) != NULL) {
+        gx_text_puts(&text, ",\"format\":\"bits\"");
         put_stored(&text, &A.meta);
     } else if (is_composite) {
         gx_text_printf(&text, ",\"format\":\"composite\",\"parts\":%" PRId64, A.leaves);

@@ -31,7 +31,8 @@ static bool find(gx_fn *fn, const char **name, gx_meta *meta)
     if ((*name)[0] == '[') {
         return gx_fn_fail(fn, "A is a JSON literal: only a stored matrix can be changed");
     }
-    return gx_fn_check(fn, gx_store_find_all(fn->ctx->store, *name, meta, &fn->err));
+    return gx_fn_check(fn, gx_store_find_all(fn->ctx->store, *name, meta, &fn->err)) &&
+           (!gx_meta_is_bits(meta) || gx_fn_check(fn, gx_store_refuse_made(meta, &fn->err)));
 }
 
 static void result(gx_fn *fn, const char *name, gx_code code)

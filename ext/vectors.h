@@ -39,11 +39,11 @@ enum {
 typedef struct gx_vec_column {
     const char *name;             /* lent by the declaration               */
     char matrix[GX_NAME_MAX + 1]; /* of the settled rows, without a schema */
-    gx_dtype dtype;               /* of its elements                       */
-    bool is_bit;                  /* bool there, eight of them a byte in a BLOB */
-    int64_t dims;
-    int metric;   /* gx_measures[]                         */
-    size_t bytes; /* of a vector as a BLOB                 */
+    gx_dtype dtype;               /* of its elements; of bits: of bytes    */
+    bool is_bit;                  /* eight of them a byte                  */
+    int64_t dims, cells;          /* numbers of a vector; elements of dtype, fewer of bits */
+    int metric;                   /* gx_measures[]                         */
+    size_t bytes;                 /* of a vector as a BLOB                 */
 } gx_vec_column;
 
 /* What an index is to be like; 0: as gx thinks best. */
@@ -285,11 +285,6 @@ gx_code gx_vec_take(gx_vec_table *t, const gx_vec_column *column, sqlite3_value 
 /* The same as dims doubles: a query. */
 gx_code gx_vec_take_query(gx_vec_table *t, const gx_vec_column *column, sqlite3_value *value,
                           double *query, gx_err *err);
-
-/* count BLOBs to dims elements each, and back.  They are the same but for bits. */
-void gx_vec_unpack(const gx_vec_column *column, const void *blobs, int64_t count, void *elements);
-void gx_vec_pack(const gx_vec_column *column, const void *elements, int64_t count, void *blobs);
-size_t gx_vec_row_bytes(const gx_vec_column *column); /* of a row's elements */
 
 // Searching (vectors_search.c) --------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ static const struct {
 } vector_types[] = {
     {"f32", GX_DTYPE_F32, false}, {"float", GX_DTYPE_F32, false}, {"float32", GX_DTYPE_F32, false},
     {"f64", GX_DTYPE_F64, false}, {"f16", GX_DTYPE_F16, false},   {"bf16", GX_DTYPE_BF16, false},
-    {"i8", GX_DTYPE_I8, false},   {"int8", GX_DTYPE_I8, false},   {"bit", GX_DTYPE_BOOL, true},
+    {"i8", GX_DTYPE_I8, false},   {"int8", GX_DTYPE_I8, false},   {"bit", GX_DTYPE_I8, true},
 };
 
 typedef struct parser {
@@ -125,8 +125,8 @@ static bool take_dims(parser *p, gx_vec_column *column)
         return fail(p, "bits come by eight: the number in [] must be a multiple of 8");
     }
     column->dims = dims;
-    column->bytes =
-        column->is_bit ? (size_t)dims / 8 : (size_t)dims * gx_dtype_bytes(column->dtype);
+    column->cells = column->is_bit ? dims / 8 : dims;
+    column->bytes = (size_t)column->cells * gx_dtype_bytes(column->dtype);
     advance(p);
     return true;
 }

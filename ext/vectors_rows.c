@@ -70,14 +70,16 @@ gx_code gx_vec_matrix(gx_vec_table *t, int vector, gx_mat *E, gx_err *err)
     gx_vec_full_name(t, column->matrix, full);
     GX_TRY(gx_store_lookup(t->ctx->store, full, &meta, &found, err));
     if (!found) {
-        gx_mat_value(E, column->matrix, gx_dtype_number(column->dtype), 0, column->dims, "", 1);
+        gx_mat_value(E, column->matrix, gx_dtype_number(column->dtype), 0, column->cells, "", 1);
         return GX_OK;
     }
-    if (meta.is_sparse || gx_meta_is_made(&meta) || meta.cols != column->dims ||
+    bool is_one = column->is_bit ? meta.properties == GX_PROP_BITS : !gx_meta_is_made(&meta);
+    if (meta.is_sparse || meta.is_composite || !is_one || meta.cols != column->cells ||
         meta.dtype != column->dtype) {
         return gx_fail(err, GX_CORRUPT,
                        "matrix %s is not one of %" PRId64 " columns of %s, which %s settles in",
-                       column->matrix, column->dims, gx_dtype_name(column->dtype), column->name);
+                       column->matrix, column->dims,
+                       column->is_bit ? "packed bits" : gx_dtype_name(column->dtype), column->name);
     }
     gx_mat_stored(E, &meta);
     return GX_OK;
@@ -208,7 +210,7 @@ static size_t lay_out_fresh(const gx_vec_table *t, gx_vec_fresh *fresh, char *bl
     fresh->ids = block == NULL ? fresh->ids : (int64_t *)(void *)block;
     for (int c = 0; c < t->shape.vectors; c++) {
         fresh->data[c] = block == NULL ? fresh->data[c] : block + used;
-        used += gx_whole_lines((size_t)fresh->count * gx_vec_row_bytes(&t->shape.vector[c]));
+        used += gx_whole_lines((size_t)fresh->count * t->shape.vector[c].bytes);
     }
     return gx_round_up(used, GX_VEC_KEPT_BYTES);
 }
@@ -235,8 +237,7 @@ static bool gather_fresh(gx_vec_table *t)
     lay_out_fresh(t, &whole, whole.block);
     memcpy(whole.ids, fresh->ids, (size_t)fresh->count * sizeof *fresh->ids);
     for (int c = 0; c < t->shape.vectors; c++) {
-        memcpy(whole.data[c], fresh->data[c],
-               (size_t)fresh->count * gx_vec_row_bytes(&t->shape.vector[c]));
+        memcpy(whole.data[c], fresh->data[c], (size_t)fresh->count * t->shape.vector[c].bytes);
     }
     gx_vec_fresh_clear(fresh, mem);
     *fresh = whole;
@@ -279,8 +280,8 @@ static gx_code grow_fresh(gx_vec_table *t, gx_vec_fresh *fresh, int64_t *capacit
     int64_t wanted = gx_max(FIRST_ROWS, 2 * *capacity);
     GX_TRY(gx_mem_realloc(mem, (size_t)wanted * sizeof *fresh->ids, "new rows", &fresh->ids, err));
     for (int c = 0; c < t->shape.vectors; c++) {
-        GX_TRY(gx_mem_realloc(mem, (size_t)wanted * gx_vec_row_bytes(&t->shape.vector[c]),
-                              "new rows", &fresh->data[c], err));
+        GX_TRY(gx_mem_realloc(mem, (size_t)wanted * t->shape.vector[c].bytes, "new rows",
+                              &fresh->data[c], err));
     }
     *capacity = wanted;
     return GX_OK;
@@ -299,8 +300,7 @@ static gx_code take_fresh(gx_vec_table *t, gx_vec_fresh *fresh, sqlite3_stmt *st
                            "%s_new has %d bytes for %s of row %" PRId64 ", expected %zu", t->name,
                            bytes, column->name, fresh->ids[fresh->count], column->bytes);
         }
-        gx_vec_unpack(column, blob, 1,
-                      fresh->data[c] + (size_t)fresh->count * gx_vec_row_bytes(column));
+        memcpy(fresh->data[c] + (size_t)fresh->count * column->bytes, blob, column->bytes);
     }
     fresh->count++;
     return GX_OK;
@@ -370,7 +370,7 @@ static gx_code fill(gx_vec_table *t, const gx_vec_column *column, const gx_mat *
 {
     gx_run run;
     gx_reader *reader;
-    size_t size = gx_dtype_bytes(column->dtype), row = gx_vec_row_bytes(column);
+    size_t size = gx_dtype_bytes(column->dtype);
     gx_run_begin(&run, t->ctx, "gx_vectors");
     gx_code code = gx_reader_own(t->ctx->store, &reader, err);
     if (code == GX_OK) {
@@ -379,15 +379,11 @@ static gx_code fill(gx_vec_table *t, const gx_vec_column *column, const gx_mat *
         gx_reader_close(reader);
     }
     gx_run_end(&run);
-    char *by_rows = elements + (size_t)count * row;
     for (int64_t i = 0; i < count && code == GX_OK; i++) {
-        for (int64_t j = 0; j < column->dims; j++) {
-            memcpy(by_rows + (size_t)i * row + (size_t)j * size,
+        for (int64_t j = 0; j < column->cells; j++) {
+            memcpy(blobs + (size_t)i * column->bytes + (size_t)j * size,
                    elements + (size_t)(j * count + i) * size, size);
         }
-    }
-    if (code == GX_OK) {
-        gx_vec_pack(column, by_rows, count, blobs);
     }
     return code;
 }
@@ -405,7 +401,7 @@ gx_code gx_vec_window_read(gx_vec_table *t, gx_vec_window *window, int vector, i
                        "%s_row has position %" PRId64 ", but %s has %" PRId64 " rows", t->name, pos,
                        column->matrix, E.rows);
     }
-    size_t row = gx_vec_row_bytes(column);
+    size_t row = column->bytes;
     int64_t first = window->of[vector].first, count = window->of[vector].count;
     bool is_same =
         window->of[vector].id == E.meta.id && window->of[vector].generation == E.meta.generation;
@@ -416,10 +412,10 @@ gx_code gx_vec_window_read(gx_vec_table *t, gx_vec_window *window, int vector, i
         window->of[vector].count = 0;
         if (count > window->of[vector].capacity) {
             window->of[vector].capacity = 0;
-            GX_TRY(gx_mem_realloc(mem, 2 * (size_t)count * row, "rows",
-                                  &window->of[vector].elements, err));
-            GX_TRY(gx_mem_realloc(mem, (size_t)count * column->bytes, "rows",
-                                  &window->of[vector].blobs, err));
+            GX_TRY(gx_mem_realloc(mem, (size_t)count * row, "rows", &window->of[vector].elements,
+                                  err));
+            GX_TRY(
+                gx_mem_realloc(mem, (size_t)count * row, "rows", &window->of[vector].blobs, err));
             window->of[vector].capacity = count;
         }
         GX_TRY(fill(t, column, &E, pos, count, window->of[vector].elements,

@@ -27,6 +27,7 @@
 #include "vectors.h"
 
 #include "../core/base/best.h"
+#include "../core/mat/quantized.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -326,7 +327,12 @@ static bool neighbours_ahead(search *s, int which, const gx_knn_args *given, gx_
 static bool neighbours(search *s, const gx_mat *E, bool is_fresh, const chosen *c, int64_t asked,
                        gx_neighbours *found)
 {
-    gx_mat C;
+    gx_mat C, numbers;
+    gx_leaf leaf;
+    if (s->column->is_bit) {
+        gx_mat_of_bits(&numbers, &leaf, E);
+        E = &numbers;
+    }
     gx_knn_args args = {.Q = &s->Q,
                         .E = E,
                         .metric = s->measure.metric,
@@ -543,9 +549,10 @@ static bool search_fresh(search *s)
     if (is_filtered(s) && !open_test(s, GX_VECTORS_IS_ROW)) {
         return false;
     }
-    int64_t dims = s->column->dims, n = fresh->count, asked = n, before = s->hits->count;
-    gx_mat_array(&base, s->t->name, s->column->dtype, dims, n, fresh->data[s->wish->vector], dims);
-    gx_mat_view(&E, &base, GX_TRANS, 0, 0, n, dims);
+    int64_t cells = s->column->cells, n = fresh->count, asked = n, before = s->hits->count;
+    gx_mat_array(&base, s->t->name, s->column->dtype, cells, n, fresh->data[s->wish->vector],
+                 cells);
+    gx_mat_view(&E, &base, GX_TRANS, 0, 0, n, cells);
     gx_neighbours found = {0};
     if (!is_filtered(s) && s->wish->low == -(double)INFINITY) {
         asked = gx_min(n, gx_min(s->wish->k, n) + least_more(s, 0));
@@ -688,7 +695,8 @@ static bool merge_lists(gx_fn *fn, const gx_neighbours *a, const gx_neighbours *
 static bool search_both(gx_fn *fn, gx_vec_table *t, int vector, const gx_knn_args *given,
                         uint64_t **bits, gx_neighbours list[2])
 {
-    gx_mat E, base, fresh;
+    gx_mat E, base, fresh, numbers;
+    gx_leaf leaf;
     gx_knn_args args = *given;
     const gx_vec_column *column = &t->shape.vector[vector];
     if (!gx_fn_check(fn, gx_vec_matrix(t, vector, &E, &fn->err)) ||
@@ -697,16 +705,24 @@ static bool search_both(gx_fn *fn, gx_vec_table *t, int vector, const gx_knn_arg
         return false;
     }
     args.E = &E;
+    if (column->is_bit) {
+        gx_mat_of_bits(&numbers, &leaf, &E);
+        args.E = &numbers;
+    }
     args.rows = *bits;
     if (E.rows > 0 &&
         (gx_knn_run(&fn->run, &args, &list[0]) != GX_OK || !name_rows(fn, t, NULL, &list[0]))) {
         return false;
     }
     int64_t n = t->fresh.count;
-    gx_mat_array(&base, t->name, column->dtype, column->dims, gx_max(n, 1), t->fresh.data[vector],
-                 column->dims);
-    gx_mat_view(&fresh, &base, GX_TRANS, 0, 0, n, column->dims);
+    gx_mat_array(&base, t->name, column->dtype, column->cells, gx_max(n, 1), t->fresh.data[vector],
+                 column->cells);
+    gx_mat_view(&fresh, &base, GX_TRANS, 0, 0, n, column->cells);
     args.E = &fresh;
+    if (column->is_bit) {
+        gx_mat_of_bits(&numbers, &leaf, &fresh);
+        args.E = &numbers;
+    }
     args.rows = NULL;
     return n == 0 || (gx_knn_run(&fn->run, &args, &list[1]) == GX_OK &&
                       name_rows(fn, t, t->fresh.ids, &list[1]));

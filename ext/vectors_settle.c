@@ -48,7 +48,7 @@ static gx_code full_count(gx_vec_table *t, int64_t height, int64_t *full, gx_err
     for (int c = 0; c < t->shape.vectors; c++) {
         const gx_vec_column *column = &t->shape.vector[c];
         int64_t tile, width;
-        GX_TRY(gx_tile_shape(MANY, column->dims, column->dtype,
+        GX_TRY(gx_tile_shape(MANY, column->cells, column->dtype,
                              gx_store_max_tile_bytes(t->ctx->store), &tile, &width, err));
         int64_t left = tile - height % tile;
         left += left < tile / LEAST_ROWS_PARTS ? tile : 0;
@@ -142,9 +142,10 @@ static gx_code find_places(gx_vec_table *t, int64_t tile_rows, int64_t height, r
 static void rows_of(const gx_vec_column *column, const rows *r, int64_t vector, int64_t first,
                     int64_t n, gx_mat *base, gx_mat *out)
 {
-    const char *data = r->data[vector] + (size_t)first * gx_vec_row_bytes(column);
-    gx_mat_array(base, column->name, column->dtype, column->dims, gx_max(n, 1), data, column->dims);
-    gx_mat_view(out, base, GX_TRANS, 0, 0, n, column->dims);
+    const char *data = r->data[vector] + (size_t)first * column->bytes;
+    gx_mat_array(base, column->name, column->dtype, column->cells, gx_max(n, 1), data,
+                 column->cells);
+    gx_mat_view(out, base, GX_TRANS, 0, 0, n, column->cells);
 }
 
 /* The first rows of all. */
@@ -155,7 +156,8 @@ static gx_code make_matrix(gx_run *run, gx_vec_table *t, const gx_vec_column *co
     snprintf(name, sizeof name, "%.255s.%.255s", t->schema, column->matrix);
     gx_dest dest = {.name = name, .has_dtype = true, .dtype = column->dtype};
     gx_sink sink;
-    gx_sink_begin(run, &dest, part->rows, part->cols, part->number, 0, 0, 0, &sink);
+    gx_sink_begin(run, &dest, part->rows, part->cols, part->number,
+                  column->is_bit ? GX_PROP_BITS : 0, 0, 0, &sink);
     gx_copy_to_sink(run, part, &sink);
     gx_code code = gx_sink_end(&sink);
     return code == GX_OK ? GX_OK : gx_fail(err, code, "%s", run->err.text);
@@ -221,7 +223,7 @@ static void skip_rows(const gx_vec_table *t, rows *r)
     r->count -= r->entered;
     r->ids += r->entered;
     for (int c = 0; c < t->shape.vectors; c++) {
-        r->data[c] += (size_t)r->entered * gx_vec_row_bytes(&t->shape.vector[c]);
+        r->data[c] += (size_t)r->entered * t->shape.vector[c].bytes;
     }
 }
 
@@ -317,16 +319,6 @@ static void release_pages(gx_vec_table *t, const char before[64])
     (void)gx_store_pragma(t->db, t->schema, pragma, told, &ignored);
 }
 
-/* All that waits is in the batch, and its elements are its BLOBs. */
-static bool is_all_in_batch(const gx_vec_table *t)
-{
-    bool is = t->batch.count > 0 && t->batch.first == 1;
-    for (int c = 0; c < t->shape.vectors; c++) {
-        is = is && !t->shape.vector[c].is_bit;
-    }
-    return is;
-}
-
 gx_code gx_vec_settle(gx_vec_table *t, gx_err *err)
 {
     rows r = {.count = 0};
@@ -336,7 +328,7 @@ gx_code gx_vec_settle(gx_vec_table *t, gx_err *err)
     gx_code code = GX_OK;
     int64_t entered = 0;
     char before[64] = "";
-    if (is_all_in_batch(t)) {
+    if (t->batch.count > 0 && t->batch.first == 1) { // all that waits
         batch = gx_vec_take_batch(t);
         r.count = batch.count;
         r.ids = batch.ids;

@@ -11,38 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-size_t gx_vec_row_bytes(const gx_vec_column *column)
-{
-    return (size_t)column->dims * gx_dtype_bytes(column->dtype);
-}
-
-void gx_vec_unpack(const gx_vec_column *column, const void *blobs, int64_t count, void *elements)
-{
-    const unsigned char *from = blobs;
-    unsigned char *to = elements;
-    if (!column->is_bit) {
-        memcpy(to, from, (size_t)count * column->bytes);
-        return;
-    }
-    for (int64_t k = 0; k < count * column->dims; k++) {
-        to[k] = from[k / 8] >> k % 8 & 1;
-    }
-}
-
-void gx_vec_pack(const gx_vec_column *column, const void *elements, int64_t count, void *blobs)
-{
-    const unsigned char *from = elements;
-    unsigned char *to = blobs;
-    if (!column->is_bit) {
-        memcpy(to, from, (size_t)count * column->bytes);
-        return;
-    }
-    memset(to, 0, (size_t)count * column->bytes);
-    for (int64_t k = 0; k < count * column->dims; k++) {
-        to[k / 8] = (unsigned char)(to[k / 8] | (from[k] != 0) << k % 8);
-    }
-}
-
 /* No NaN and no Inf: they have no place in an order. */
 static gx_code check_finite(const gx_vec_column *column, const double *number, gx_err *err)
 {
@@ -144,6 +112,15 @@ static gx_code check_own(const gx_vec_column *column, const void *blob, gx_err *
     return GX_OK;
 }
 
+/* Zeros and ones, eight a byte. */
+static void pack(const gx_vec_column *column, const double *numbers, char *bytes)
+{
+    memset(bytes, 0, column->bytes);
+    for (int64_t k = 0; k < column->dims; k++) {
+        bytes[k / 8] = (char)(bytes[k / 8] | (numbers[k] != 0) << k % 8);
+    }
+}
+
 gx_code gx_vec_take(gx_vec_table *t, const gx_vec_column *column, sqlite3_value *value, char **made,
                     const char **blob, gx_err *err)
 {
@@ -157,16 +134,14 @@ gx_code gx_vec_take(gx_vec_table *t, const gx_vec_column *column, sqlite3_value 
     *blob = *made;
     GX_TRY(take_numbers(t, column, value, &numbers, err));
     const gx_narrowing to = {.dtype = column->dtype};
-    void *elements = NULL;
-    gx_code code = gx_mem_alloc(t->ctx->mem, gx_vec_row_bytes(column), "vector", &elements, err);
-    if (code == GX_OK) {
-        code = gx_narrow_to(GX_F64, numbers, 1, &to, elements, 1, 1, column->dims, err);
+    gx_code code = GX_OK;
+    if (column->is_bit) {
+        pack(column, numbers, *made);
+    } else {
+        code = gx_narrow_to(GX_F64, numbers, 1, &to, *made, 1, 1, column->dims, err);
+        // a double may be beyond the type's range
+        code = code == GX_OK ? check_own(column, *made, err) : code;
     }
-    if (code == GX_OK) {
-        gx_vec_pack(column, elements, 1, *made);
-        code = check_own(column, *made, err); // a double may be beyond the type's range
-    }
-    gx_mem_free(t->ctx->mem, elements);
     gx_mem_free(t->ctx->mem, numbers);
     return code;
 }
@@ -175,16 +150,19 @@ gx_code gx_vec_take_query(gx_vec_table *t, const gx_vec_column *column, sqlite3_
                           double *query, gx_err *err)
 {
     if (is_own(column, value)) {
-        void *elements = NULL;
-        GX_TRY(gx_mem_alloc(t->ctx->mem, gx_vec_row_bytes(column), "query", &elements, err));
-        const void *data = sqlite3_value_blob(value);
-        gx_code code = data == NULL ? gx_fail_nomem(err, column->bytes, "query") : GX_OK;
-        if (code == GX_OK) {
-            gx_vec_unpack(column, data, 1, elements);
-            code = widen(column, elements, query, err);
+        const unsigned char *data = sqlite3_value_blob(value);
+        if (data == NULL) {
+            return gx_fail_nomem(err, column->bytes, "query");
         }
-        gx_mem_free(t->ctx->mem, elements);
-        return code == GX_OK ? check_finite(column, query, err) : code;
+        for (int64_t k = 0; column->is_bit && k < column->dims; k++) {
+            query[k] = data[k / 8] >> k % 8 & 1;
+        }
+        if (column->is_bit) {
+            return GX_OK;
+        }
+        memcpy((char *)(query + column->dims) - column->bytes, data, column->bytes);
+        GX_TRY(gx_widen_in_place(column->dtype, GX_F64, query, column->dims, err));
+        return check_finite(column, query, err);
     }
     double *numbers;
     GX_TRY(take_numbers(t, column, value, &numbers, err));

@@ -466,7 +466,7 @@ static gx_cell cell_of(gx_ctx *ctx, const gx_meta *row, int which)
     case COL_COLS:
         return gx_cell_int(gx_meta_shown_cols(row));
     case COL_DTYPE:
-        return gx_cell_text(gx_dtype_name(row->dtype), -1);
+        return gx_cell_text(gx_dtype_name(gx_meta_is_bits(row) ? GX_DTYPE_BOOL : row->dtype), -1);
     case COL_TILE_ROWS:
         return gx_cell_int(row->tile_rows);
     case COL_TILE_COLS:
@@ -480,6 +480,7 @@ static gx_cell cell_of(gx_ctx *ctx, const gx_meta *row, int which)
         return gx_cell_text(row->is_sparse               ? "sparse"
                             : row->is_composite          ? "composite"
                             : gx_meta_code_bits(row) > 0 ? "quantized"
+                            : gx_meta_is_bits(row)       ? "bits"
                                                          : "dense",
                             -1);
     default:

@@ -43,6 +43,7 @@ const gx_backend gx_backend_cpu = {
     .close = gx_host_close,
     .info = cpu_info,
     .kernel = {GX_CPU_KERNELS(GX_KERNEL_ROW) GX_CPU_REAL_KERNELS(GX_REAL_ROW)
-                   GX_KERNELS_OF_FIELD(GX_FIELD_ROW, cpu)[GX_WHOLE][GX_F32] = gx_cpu_whole_f32},
+                   GX_KERNELS_OF_FIELD(GX_FIELD_ROW, cpu)[GX_WHOLE][GX_F32] = gx_cpu_whole_f32,
+               [GX_HAMMING][GX_F32] = gx_cpu_hamming_f32},
     .workspace = gx_cpu_workspace,
 };

@@ -100,6 +100,7 @@ GX_CPU_KERNELS(GX_KERNEL_DECLARE)
 GX_CPU_REAL_KERNELS(GX_REAL_DECLARE)
 GX_KERNELS_OF_FIELD(GX_FIELD_DECLARE, cpu)
 GX_SLOT_PROTOTYPE(gx_cpu_whole, f32);
+GX_SLOT_PROTOTYPE(gx_cpu_hamming, f32);
 
 /* Hands out `bytes` of work to *ptr, a pointer; with no work, adds up. */
 static inline size_t gx_take(char *work, size_t used, size_t bytes, void *ptr)

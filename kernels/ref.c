@@ -571,7 +571,7 @@ const gx_backend gx_backend_ref = {
     .info = gx_host_info,
     .kernel = {GX_REF_KERNELS(GX_KERNEL_ROW) GX_REF_REAL_KERNELS(GX_REAL_ROW)
                    GX_KERNELS_OF_FIELD(GX_FIELD_ROW, ref)[GX_WHOLE][GX_F32] = gx_ref_whole_f32,
-               [GX_ONE_HOT][GX_F64] = gx_ref_one_hot_f64,
+               [GX_HAMMING][GX_F32] = gx_ref_hamming_f32, [GX_ONE_HOT][GX_F64] = gx_ref_one_hot_f64,
                [GX_GRID][GX_F64] = gx_ref_grid_f64},
     .workspace = gx_ref_workspace,
 };

@@ -1,5 +1,5 @@
 /*
-** The reference backend: products of whole numbers, term by term.
+** The reference backend: products of whole numbers, term by term, and bits that differ, one by one.
 */
 #include "ref.h"
 
@@ -18,3 +18,18 @@ GX_LOOP(whole)
     return GX_OK;
 }
 GX_SLOT_DEFINE(, gx_ref_whole, f32, GX_F32, whole)
+
+GX_LOOP(hamming)
+{
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->m; i++) {
+            for (int64_t l = 0; l < p->k * 8; l++) {
+                int a = ((const uint8_t *)p->a)[l / 8 * p->lda + i] >> l % 8 & 1;
+                int b = ((const uint8_t *)p->b)[j * p->ldb + l / 8] >> l % 8 & 1;
+                ((int32_t *)p->c)[j * p->ldc + i] += a != b;
+            }
+        }
+    }
+    return GX_OK;
+}
+GX_SLOT_DEFINE(, gx_ref_hamming, f32, GX_F32, hamming)

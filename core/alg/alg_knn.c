@@ -86,11 +86,18 @@ static size_t given_bytes(const gx_knn_search *s, int64_t m, int64_t n)
     return s->plan.is_few ? gx_whole_lines((size_t)(m * (n + 1)) * gx_number_bytes(s->dtype)) : 0;
 }
 
-/* A thread's: the strip, the floors, what is given, the kernel's or, before that, a block. */
+static size_t floor_bytes(int64_t n)
+{
+    return gx_whole_lines((size_t)n * sizeof(double));
+}
+
+/* A thread's: the floors; the strip, what is given, the kernel's or, before that, a block; bits. */
 static size_t work_bytes(const gx_knn_search *s, int64_t m, int64_t n)
 {
-    return strip_bytes(s, m) + gx_whole_lines((size_t)n * sizeof(double)) + given_bytes(s, m, n) +
-           gx_max(block_bytes(s), kernel_bytes(s, m, n));
+    return floor_bytes(n) + (s->args->is_binary
+                                 ? gx_knn_bits_bytes(s, m)
+                                 : strip_bytes(s, m) + given_bytes(s, m, n) +
+                                       gx_max(block_bytes(s), kernel_bytes(s, m, n)));
 }
 
 /* A strip's lists. */
@@ -137,7 +144,7 @@ static bool choose_mutual(gx_knn_search *s, int64_t queries)
 {
     gx_knn_plan *plan = &s->plan;
     *plan = (gx_knn_plan){.batch = queries, .batches = 1};
-    plan->is_mutual = gx_knn_is_mutual(s);
+    plan->is_mutual = !s->args->is_binary && gx_knn_is_mutual(s);
     plan->strip = plan->is_mutual ? gx_knn_mutual_height(s) : 0;
     plan->is_mutual = plan->is_mutual && fits(s, (int)s->run->ctx->config.number[GX_SET_THREADS],
                                               plan->strip, queries);
@@ -254,48 +261,6 @@ static gx_code multiply_elements(const gx_knn_search *s, elements a, int64_t m, 
     return GX_OK;
 }
 
-/* Which of the rows of a column are neither 0 nor 1: ORed to refused. */
-static void look_at_column(gx_number dtype, const void *column, int64_t rows, uint8_t *refused)
-{
-    const double *wide = column;
-    const float *narrow = column;
-    for (int64_t i = 0; i < rows && dtype == GX_F64; i++) {
-        refused[i] |= (wide[i] != 0) & (wide[i] != 1);
-    }
-    for (int64_t i = 0; i < rows && dtype != GX_F64; i++) {
-        refused[i] |= (narrow[i] != 0) & (narrow[i] != 1);
-    }
-}
-
-/* The first row that has others than 0 and 1 is marked. */
-static gx_code look_for_bits(gx_knn_search *s, gx_knn_strip at, elements a, gx_err *err)
-{
-    enum { ROWS = 512 };
-    const gx_dtype kept = kept_as(s);
-    const bool is_number = gx_dtype_is_number(kept);
-    gx_number dtype = is_number ? gx_dtype_number(kept) : s->dtype;
-    for (int64_t i = 0; i < at.m && kept != GX_DTYPE_BOOL; i += ROWS) { // a bool is one of them
-        int64_t rows = gx_min(ROWS, at.m - i);
-        uint8_t refused[ROWS] = {0};
-        double numbers[ROWS];
-        for (int64_t l = 0; l < s->args->E->cols; l++) {
-            const void *column = gx_dtype_at(a.at, kept, a.ld, i, l);
-            if (!is_number) {
-                GX_TRY(gx_widen(kept, column, a.ld, dtype, numbers, rows, rows, 1, err));
-                column = numbers;
-            }
-            look_at_column(dtype, column, rows, refused);
-        }
-        for (int64_t k = 0; k < rows; k++) {
-            if (refused[k] != 0 && gx_knn_has_listed(s, (gx_knn_strip){at.i0 + i + k, 1})) {
-                gx_knn_mark(s, at.i0 + i + k);
-                return GX_OK;
-            }
-        }
-    }
-    return GX_OK;
-}
-
 /* *strip: at memory, or where it lies. */
 static gx_code read_strip(gx_knn_search *s, gx_knn_strip at, gx_pass_thread *thread, void *memory,
                           elements *strip, void *given, void *work, gx_err *err)
@@ -323,7 +288,7 @@ static gx_code read_strip(gx_knn_search *s, gx_knn_strip at, gx_pass_thread *thr
             GX_TRY(multiply_elements(s, part, at.m, j, w, given, work, err));
         }
     }
-    return s->args->is_binary ? look_for_bits(s, at, *strip, err) : GX_OK;
+    return GX_OK;
 }
 
 /* The lists of queries j0 .. j0 + n - 1. */
@@ -371,18 +336,23 @@ static gx_code look_at_strip(void *arg, int64_t unit, gx_pass_thread *thread, vo
     gx_knn_strip at = gx_knn_strip_of(s, unit);
     int64_t n = s->batch.n;
     elements strip;
-    char *floor = (char *)work + strip_bytes(s, s->plan.strip);
-    char *given = floor + gx_whole_lines((size_t)n * sizeof(double));
+    char *floor = work, *memory = floor + floor_bytes(n);
+    char *given = memory + strip_bytes(s, s->plan.strip);
     char *own = given + given_bytes(s, s->plan.strip, n);
     if (at.m == 0 || gx_knn_is_marked(s) || !gx_knn_has_listed(s, at)) {
         int64_t entries = n * gx_min(s->out->count, at.m);
         gx_best_begin(part, (int64_t *)part + entries, entries, false);
         return GX_OK;
     }
-    GX_TRY(read_strip(s, at, thread, work, &strip, given, own, err));
+    if (!s->args->is_binary) {
+        GX_TRY(read_strip(s, at, thread, memory, &strip, given, own, err));
+    }
     pthread_mutex_lock(&s->lock);
     memcpy(floor, s->root, (size_t)n * sizeof(double));
     pthread_mutex_unlock(&s->lock);
+    if (s->args->is_binary) {
+        return gx_knn_look_at_bits(s, at, thread, (double *)(void *)floor, memory, part, err);
+    }
     int64_t most = queries_of_call(s);
     for (int64_t j = 0; j < n && gx_ok(s->run) && !gx_knn_is_marked(s); j += most) {
         GX_TRY(pick(s, at, j, gx_min(most, n - j), strip, (double *)(void *)floor, given, own, part,
@@ -423,13 +393,15 @@ static gx_code fold_strip(void *arg, int64_t unit, void *part, gx_err *err)
 
 static void pass_over(gx_knn_search *s)
 {
-    const gx_mat *E = s->args->E;
-    double numbers = (double)E->rows * (double)E->cols;
+    const bool is_binary = s->args->is_binary;
+    const gx_mat *E = is_binary ? gx_knn_bits_source(s) : s->args->E;
+    double numbers = (double)E->rows * (double)E->cols, n = (double)s->batch.n;
     gx_pass pass = {.sources = &E,
                     .source_count = 1,
                     .units = gx_knn_strips(s),
-                    .bytes = numbers * (double)gx_number_bytes(E->number),
-                    .flops = 2 * numbers * (double)s->batch.n,
+                    .bytes = numbers * (double)(is_binary ? gx_dtype_bytes(E->dtype)
+                                                          : gx_number_bytes(E->number)),
+                    .flops = is_binary ? numbers * n / 16 : 2 * numbers * n,
                     .work_bytes = work_bytes(s, s->plan.strip, s->batch.n),
                     .part_bytes = part_bytes(s, s->plan.strip, s->batch.n),
                     .work = look_at_strip,
@@ -439,10 +411,14 @@ static void pass_over(gx_knn_search *s)
     for (int64_t j = 0; j < s->batch.n && s->root != NULL; j++) {
         s->root[j] = -(double)INFINITY;
     }
-    gx_pass_run(s->run, &pass);
+    if (!is_binary || gx_knn_pack_queries(s)) {
+        gx_pass_run(s->run, &pass);
+    }
     gx_stats_add(&s->run->ctx->stats, GX_STAT_KERNELS, pass.units);
     gx_stats_add(&s->run->ctx->stats, GX_STAT_FLOPS, (int64_t)pass.flops);
     gx_mem_free(s->run->ctx->mem, s->root);
+    gx_mem_free(s->run->ctx->mem, s->packed);
+    s->packed = NULL;
 }
 
 bool gx_knn_make_lists(gx_run *run, gx_neighbours *out)

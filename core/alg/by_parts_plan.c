@@ -31,6 +31,7 @@ static void add_leaf(const gx_leaf *l, double cols, gx_parts_cost *cost)
         break;
     case GX_LEAF_MATRIX:
     case GX_LEAF_CODES:
+    case GX_LEAF_BITS:
         add_product(&l->base, cols, cost);
         break;
     case GX_LEAF_TOEPLITZ:
@@ -65,14 +66,14 @@ static void describe(const gx_leaf *leaf, int64_t leaves, gx_parts_cost *cost)
         [GX_LEAF_DIAGONAL] = "diagonal",   [GX_LEAF_TOEPLITZ] = "Toeplitz",
         [GX_LEAF_CIRCULANT] = "circulant", [GX_LEAF_PERMUTATION] = "permutation",
         [GX_LEAF_PRODUCT] = "product",     [GX_LEAF_KRON] = "Kronecker",
-        [GX_LEAF_CODES] = "quantized",
+        [GX_LEAF_CODES] = "quantized",     [GX_LEAF_BITS] = "bits",
     };
-    int64_t count[GX_LEAF_CODES + 1] = {0};
+    int64_t count[GX_LEAF_BITS + 1] = {0};
     size_t used = 0, room = sizeof cost->detail;
     for (int64_t k = 0; k < leaves; k++) {
         count[leaf[k].kind]++;
     }
-    for (int k = 0; k <= GX_LEAF_CODES && used < room; k++) {
+    for (int k = 0; k <= GX_LEAF_BITS && used < room; k++) {
         if (count[k] > 0) {
             used += (size_t)snprintf(cost->detail + used, room - used, "%s%lld %s",
                                      used == 0 ? "" : ", ", (long long)count[k], words[k]);

@@ -1,6 +1,6 @@
 /*
-** Shared by alg_knn.c, knn_listed.c, knn_mutual.c, knn_device.c and knn_room.c: a batch of queries,
-** and the strips of E.
+** Shared by alg_knn.c, knn_bits.c, knn_listed.c, knn_mutual.c, knn_device.c and knn_room.c: a batch
+** of queries, and the strips of E.
 */
 #ifndef GX_KNN_INT_H
 #define GX_KNN_INT_H
@@ -36,6 +36,7 @@ typedef struct gx_knn_search {
     gx_neighbours *out;
     int64_t most;            /* entries of a list that a strip gives                  */
     double *root;            /* n: the worst merit of each list                       */
+    uint8_t *packed;         /* is_binary: n x bytes of the queries' bits             */
     const uint64_t *listed;  /* the batch's candidates (nearest.h); NULL: all rows    */
     uint64_t *bits;          /* made for it; NULL: listed are args->rows              */
     int64_t listed_words;    /* of a query; 0: all have the same candidates           */
@@ -51,7 +52,7 @@ bool gx_knn_make_lists(gx_run *run, gx_neighbours *out);
 /* Is the mean taken off rows and queries? */
 static inline bool gx_knn_is_shifted(const gx_knn_search *s)
 {
-    return s->args->metric == GX_METRIC_SQUARED && !s->plan.is_few;
+    return s->args->metric == GX_METRIC_SQUARED && !s->plan.is_few && !s->args->is_binary;
 }
 
 /* Rows i0 .. i0 + m - 1 of E: a unit of the pass.  m may be 0. */
@@ -103,6 +104,17 @@ bool gx_knn_listed(gx_knn_search *s);
 
 /* Whether a row of the strip is a candidate; without s->listed all are. */
 bool gx_knn_has_listed(const gx_knn_search *s, gx_knn_strip strip);
+
+/*
+** Zeros and ones as bits: what is read of E; what a thread takes for strips of m rows; s->packed of
+** the batch, which the caller frees, false: no memory; the lists of all queries of the batch in a
+** strip, the best first, as pick() of alg_knn.c gives them.
+*/
+const gx_mat *gx_knn_bits_source(const gx_knn_search *s);
+size_t gx_knn_bits_bytes(const gx_knn_search *s, int64_t m);
+bool gx_knn_pack_queries(gx_knn_search *s);
+gx_code gx_knn_look_at_bits(gx_knn_search *s, gx_knn_strip strip, gx_pass_thread *thread,
+                            const double *floor, char *work, double *part, gx_err *err);
 
 /*
 ** The queries of the batch where they are E itself, all of it: whether they are, how many rows a

@@ -143,6 +143,8 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_number dtype, const gx_args *args
         return (add + mul) * m * (double)args->sparse->entries;
     case GX_WHOLE:
         return 2 * m * n * k;
+    case GX_HAMMING: // some ten instructions for a vector of bytes
+        return m * n * k / 2;
     case GX_APART:
         return 3 * m * n * k;
     case GX_MERIT:

@@ -23,7 +23,7 @@
 #include "nearest.h"
 #include "types.h"
 
-#define GX_BACKEND_ABI 21
+#define GX_BACKEND_ABI 22
 
 struct gx_random; /* random.h */
 
@@ -84,6 +84,8 @@ typedef enum gx_kernel_id {
     GX_WHOLE, /* GX_F32's slot alone: c += a b of whole numbers, exactly; a m x k of `from`, I8 or
                      U8, b k x n of int16_t, c m x n of int32_t, which holds whatever sums of
                      products there are on the way.  A device need not have it                   */
+    GX_HAMMING, /* GX_F32's slot alone: c += how many bits of a_ik and b_kj differ, of all k; a, b
+                     of bytes, c m x n of int32_t.  A device need not have it                    */
 
     GX_SPMM, /* c += alpha b op(sparse)       op(sparse) k x n, a panel (csr.h) of the same dtype;
                      b m x k; transa is op.  Columns of b and c are what an entry touches, so that
@@ -219,7 +221,7 @@ typedef enum gx_kernel_id {
 #define GX_KERNELS_OF_SOME(KERNEL, backend)                                                        \
     KERNEL(backend, PAIR, pair) KERNEL(backend, APART, apart) KERNEL(backend, MERIT, merit)        \
     KERNEL(backend, NEAREST, nearest) KERNEL(backend, MUTUAL, mutual)                              \
-    KERNEL(backend, WHOLE, whole) KERNEL(backend, SYEV, syev)                                      \
+    KERNEL(backend, WHOLE, whole) KERNEL(backend, HAMMING, hamming) KERNEL(backend, SYEV, syev)    \
     KERNEL(backend, GEEV, geev) KERNEL(backend, GEES, gees) KERNEL(backend, TREXC, trexc)          \
     KERNEL(backend, GESDD, gesdd) KERNEL(backend, GGES, gges) KERNEL(backend, GEHRD, gehrd)        \
     KERNEL(backend, TRSYL, trsyl) KERNEL(backend, SYTRF, sytrf) KERNEL(backend, GEBAL, gebal)      \

@@ -65,10 +65,12 @@ enum {
     GX_PROP_QR = 1 << 8, /* a QR factorisation, reflectors below the diagonal and R, with tau */
     GX_PROP_FACTOR = GX_PROP_LU | GX_PROP_QR,
 
-    /* The elements are codes of another matrix's: gx_meta_code_bits() of store.h.  Two bits behind
-       it say of how many bits a code is, three how many codes of a row's last byte are none. */
+    /* The elements are codes of another matrix's, or packed bits: gx_meta_code_bits() and
+       gx_meta_is_bits() of store.h.  Two bits behind it say which, three how many codes of a row's
+       last byte are none. */
     GX_PROP_QUANTIZED = 1 << 9,
     GX_PROP_CODES_AT = 10,
+    GX_PROP_BITS = GX_PROP_QUANTIZED | 3 << GX_PROP_CODES_AT,
     GX_PROP_UNUSED_AT = 12
 };
 

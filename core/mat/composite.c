@@ -141,13 +141,15 @@ static gx_code read_composite(gx_run *run, const gx_mat *mat, gx_reader *reader,
                               int64_t j0, int64_t m, int64_t n, gx_number dtype, void *dst,
                               int64_t ld, gx_err *err);
 
-/* A quantised matrix as a source of what its codes stand for: of one leaf, its own. */
+/* A quantised matrix, or one of packed bits, as a source of what its codes stand for: of one leaf,
+   its own. */
 static gx_code open_codes(gx_mem *mem, const gx_meta *meta, gx_mat *out, gx_err *err)
 {
     const place whole = {.factor = {1, 0}};
     gx_leaf *leaf;
     GX_TRY(gx_mem_alloc(mem, sizeof *leaf, "codes", &leaf, err));
-    *leaf = leaf_at(&whole, GX_LEAF_CODES, meta->rows, gx_meta_shown_cols(meta));
+    *leaf = leaf_at(&whole, gx_meta_is_bits(meta) ? GX_LEAF_BITS : GX_LEAF_CODES, meta->rows,
+                    gx_meta_shown_cols(meta));
     leaf->offset = gx_meta_code_bits(meta);
     gx_mat_stored(&leaf->base, meta);
     gx_mat_stored(out, meta);
@@ -155,7 +157,7 @@ static gx_code open_codes(gx_mem *mem, const gx_meta *meta, gx_mat *out, gx_err 
     out->read = read_composite;
     out->is_whole = true;
     out->cols = out->tile_cols = leaf->cols;
-    out->dtype = GX_DTYPE_F32;
+    out->dtype = gx_meta_is_bits(meta) ? GX_DTYPE_BOOL : GX_DTYPE_F32;
     out->properties = 0;
     out->leaf = out->owned = leaf;
     out->leaves = 1;
@@ -169,7 +171,7 @@ static gx_code add_stored(opening *o, leaves *l, const gx_meta *meta, const plac
     }
     gx_leaf leaf = leaf_at(at, GX_LEAF_MATRIX, meta->rows, gx_meta_shown_cols(meta));
     gx_mat_stored(&leaf.base, meta);
-    if (gx_meta_code_bits(meta) != 0) {
+    if (gx_meta_is_made(meta)) {
         GX_TRY(open_codes(o->mem, meta, &leaf.base, err));
         o->total++;
     }
@@ -433,7 +435,7 @@ gx_code gx_mat_open(gx_store *store, gx_mem *mem, const gx_meta *meta, gx_mat *o
     gx_layout layout;
     gx_mat_stored(out, meta);
     if (!meta->is_composite) {
-        return gx_meta_code_bits(meta) == 0 ? GX_OK : open_codes(mem, meta, out, err);
+        return gx_meta_is_made(meta) ? open_codes(mem, meta, out, err) : GX_OK;
     }
     GX_TRY(gx_layout_load(store, mem, meta, &layout, err));
     part p = {meta, layout.term, place_in(&whole, layout.term, 0, 0, false)};
@@ -449,6 +451,21 @@ void gx_mat_composite(gx_mat *mat, const char *label, gx_number number, int64_t 
     gx_mat_generated(mat, label, number, rows, cols, NULL, NULL);
     mat->kind = GX_MAT_COMPOSITE;
     mat->read = read_composite;
+}
+
+void gx_mat_of_bits(gx_mat *mat, gx_leaf *leaf, const gx_mat *base)
+{
+    *leaf = (gx_leaf){.kind = GX_LEAF_BITS,
+                      .rows = base->rows,
+                      .cols = 8 * base->cols,
+                      .factor = {1, 0},
+                      .base = *base};
+    gx_mat_composite(mat, base->label, GX_F32, leaf->rows, leaf->cols);
+    mat->tile_rows = base->tile_rows;
+    mat->dtype = GX_DTYPE_BOOL;
+    mat->is_whole = true;
+    mat->leaf = leaf;
+    mat->leaves = 1;
 }
 
 bool gx_mat_is_structured(const gx_mat *mat)

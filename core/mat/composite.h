@@ -92,7 +92,8 @@ typedef enum gx_leaf_kind {
     GX_LEAF_PERMUTATION, /* base, a vector of places                                       */
     GX_LEAF_PRODUCT,     /* base times second                                               */
     GX_LEAF_KRON,        /* the Kronecker product of base and second                        */
-    GX_LEAF_CODES        /* of base, codes of `offset` bits: quantized.h                    */
+    GX_LEAF_CODES,       /* of base, codes of `offset` bits: quantized.h                    */
+    GX_LEAF_BITS         /* of base, bytes of eight columns each: quantized.h               */
 } gx_leaf_kind;
 
 /* What lies somewhere in an opened composite. */
@@ -116,6 +117,9 @@ gx_code gx_mat_open(gx_store *store, gx_mem *mem, const gx_meta *meta, gx_mat *o
 
 /* One that is not stored; leaf and leaves are the caller's to set, and to keep. */
 void gx_mat_composite(gx_mat *mat, const char *label, gx_number number, int64_t rows, int64_t cols);
+
+/* The zeros and ones that are eight a byte of base, any matrix of bytes; `leaf` is the caller's. */
+void gx_mat_of_bits(gx_mat *mat, gx_leaf *leaf, const gx_mat *base);
 
 /*
 ** A composite that is no blocks alone: reading its elements makes them, and products are made of

@@ -170,3 +170,63 @@ gx_code gx_codes_read(gx_run *run, const gx_leaf *codes, gx_reader *reader, int6
     gx_mem_free(NULL, facts);
     return code;
 }
+
+// Packed bits -------------------------------------------------------------------------------------
+
+const gx_leaf *gx_mat_bits(const gx_mat *mat)
+{
+    bool is_one = mat->kind == GX_MAT_COMPOSITE && mat->is_whole && mat->leaves == 1 &&
+                  mat->leaf->kind == GX_LEAF_BITS;
+    return is_one ? mat->leaf : NULL;
+}
+
+/* Bit `at` of m bytes, or of as many numbers that bytes came as. */
+static void put_bits(gx_number dtype, const int8_t *bytes, const float *numbers, int at, int64_t m,
+                     void *to)
+{
+    for (int64_t i = 0; i < m; i++) {
+        int byte = bytes != NULL ? bytes[i] : (int)numbers[i];
+        int bit = byte >> at & 1;
+        if (dtype == GX_F32) {
+            ((float *)to)[i] = (float)bit;
+        } else {
+            gx_number_put(dtype, to, i, (gx_scalar){bit, 0});
+        }
+    }
+}
+
+/* m x w bytes from row i0 and byte b on, and their bits of columns j0 .. j0 + n - 1. */
+static gx_code read_some_bits(gx_run *run, const gx_leaf *bits, gx_reader *reader, int64_t i0,
+                              int64_t b, int64_t m, int64_t w, int64_t j0, int64_t n,
+                              gx_number dtype, void *dst, int64_t ld, void *room, gx_err *err)
+{
+    const bool is_narrow = gx_mat_narrow(&bits->base, GX_F32) == GX_DTYPE_I8;
+    const gx_dtype as = is_narrow ? GX_DTYPE_I8 : GX_DTYPE_F32;
+    GX_TRY(gx_mat_read_as(run, &bits->base, reader, i0, b, m, w, as, room, m, err));
+    for (int64_t j = gx_max(j0, 8 * b); j < gx_min(j0 + n, 8 * (b + w)); j++) {
+        int64_t at = (j / 8 - b) * m;
+        put_bits(dtype, is_narrow ? (int8_t *)room + at : NULL, (float *)room + at, (int)(j % 8), m,
+                 gx_at(dst, dtype, ld, 0, j - j0));
+    }
+    return GX_OK;
+}
+
+gx_code gx_bits_read(gx_run *run, const gx_leaf *bits, gx_reader *reader, int64_t i0, int64_t j0,
+                     int64_t m, int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err)
+{
+    const int64_t HIGHEST = PIECE / (int64_t)sizeof(float);
+    const int64_t high = gx_min(m, HIGHEST), wide = HIGHEST / gx_max(1, high);
+    const int64_t end = n > 0 ? (j0 + n - 1) / 8 + 1 : 0;
+    void *room;
+    GX_TRY(gx_mem_alloc(NULL, (size_t)PIECE, "bits", &room, err));
+    gx_code code = GX_OK;
+    for (int64_t i = 0; i < m && code == GX_OK; i += high) {
+        for (int64_t b = j0 / 8; b < end && code == GX_OK; b += wide) {
+            code = read_some_bits(run, bits, reader, i0 + i, b, gx_min(high, m - i),
+                                  gx_min(wide, end - b), j0, n, dtype, gx_at(dst, dtype, ld, i, 0),
+                                  ld, room, err);
+        }
+    }
+    gx_mem_free(NULL, room);
+    return code;
+}

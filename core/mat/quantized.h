@@ -23,6 +23,10 @@
 **       24     40  zero
 **
 ** Opened (gx_mat_open()) it is a composite of one leaf, GX_LEAF_CODES, which is read through.
+**
+** Packed bits are zeros and ones, eight columns a byte, the first in the lowest bit: a matrix of
+** bytes (i8) with the properties GX_PROP_BITS, and nothing else.  They stand for no other matrix.
+** Opened they are a leaf GX_LEAF_BITS.
 */
 #ifndef GX_QUANTIZED_H
 #define GX_QUANTIZED_H
@@ -72,8 +76,16 @@ gx_code gx_row_facts_of(const gx_leaf *codes, int64_t i0, int64_t m, const uint8
 /* Code number `within` of each of m bytes. */
 void gx_codes_unpack(int bits, int within, const uint8_t *bytes, int64_t m, int8_t *codes);
 
+/*
+** A matrix of packed bits, as gx_mat_open() or gx_mat_of_bits() gives it, all of it: its leaf; else
+** NULL.
+*/
+const gx_leaf *gx_mat_bits(const gx_mat *mat);
+
 /* Elements as gx_leaf_read() gives them. */
 gx_code gx_codes_read(gx_run *run, const gx_leaf *codes, gx_reader *reader, int64_t i0, int64_t j0,
                       int64_t m, int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err);
+gx_code gx_bits_read(gx_run *run, const gx_leaf *bits, gx_reader *reader, int64_t i0, int64_t j0,
+                     int64_t m, int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err);
 
 #endif

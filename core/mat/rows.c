@@ -324,7 +324,8 @@ static gx_code touch(change *c, gx_err *err)
     char *names = NULL;
     bool is_shorter = side_of(&c->to, c->axis) < side_of(&c->from, c->axis);
     GX_TRY(is_shorter ? names_left(c, &names, err) : GX_OK);
-    gx_code code = gx_store_touch(c->store, &c->to, 0, err);
+    uint32_t kept = gx_meta_is_bits(&c->to) ? GX_PROP_BITS : 0;
+    gx_code code = gx_store_touch(c->store, &c->to, kept, err);
     if (code == GX_OK && names != NULL) {
         code = gx_store_write_labels(c->store, &c->to, c->axis, names, strlen(names), err);
     }
@@ -389,7 +390,7 @@ static gx_code refuse(const gx_meta *meta, gx_err *err)
     if ((meta->properties & GX_PROP_FACTOR) != 0) {
         return gx_aux_refuse(meta->name, meta->properties, err);
     }
-    return meta->is_sparse || gx_meta_is_made(meta)
+    return meta->is_sparse || (gx_meta_is_made(meta) && !gx_meta_is_bits(meta))
                ? gx_fail(err, GX_ARG, "%s is %s: rows of a dense matrix alone are changed in place",
                          meta->name,
                          meta->is_sparse      ? "sparse"

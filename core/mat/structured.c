@@ -301,8 +301,9 @@ static gx_code read_piece(const reading *r, gx_err *err)
 gx_code gx_leaf_read(gx_run *run, const gx_leaf *leaf, gx_reader *reader, int64_t i0, int64_t j0,
                      int64_t m, int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err)
 {
-    if (leaf->kind == GX_LEAF_CODES) {
-        return gx_codes_read(run, leaf, reader, i0, j0, m, n, dtype, dst, ld, err);
+    if (leaf->kind == GX_LEAF_CODES || leaf->kind == GX_LEAF_BITS) {
+        return (leaf->kind == GX_LEAF_CODES ? gx_codes_read : gx_bits_read)(
+            run, leaf, reader, i0, j0, m, n, dtype, dst, ld, err);
     }
     const reading all = {run, leaf, reader, i0, j0, m, n, dtype, dst, ld};
     for (int64_t j = 0; j < n; j += PIECE) {

@@ -38,7 +38,7 @@ typedef struct gx_store gx_store;
 
 enum {
     GX_NAME_MAX = 255,    /* bytes of a matrix name or schema name, without NUL */
-    GX_FORMAT_VERSION = 6 /* gx_state 'format'; newer ones are refused in words */
+    GX_FORMAT_VERSION = 7 /* gx_state 'format'; newer ones are refused in words */
 };
 
 /*
@@ -88,6 +88,8 @@ static inline gx_number gx_meta_number(const gx_meta *meta)
 ** A quantised matrix (mat/quantized.h) is stored as bytes: of each row GX_ROW_FACTS bytes about it,
 ** and behind these its codes.  Bits of a code, 8, 4 or 1, and 0 of a matrix that is not quantised;
 ** the columns of the matrix that the codes stand for, -1: there can be none of these.
+**
+** One of packed bits is stored as bytes alone, eight columns each, the first in the lowest bit.
 */
 enum { GX_ROW_FACTS = 12 };
 
@@ -98,9 +100,17 @@ static inline int gx_meta_code_bits(const gx_meta *meta)
     return is_it ? bits[meta->properties >> GX_PROP_CODES_AT & 3] : 0;
 }
 
+static inline bool gx_meta_is_bits(const gx_meta *meta)
+{
+    return (meta->properties & GX_PROP_BITS) == GX_PROP_BITS;
+}
+
 static inline int64_t gx_meta_shown_cols(const gx_meta *meta)
 {
     int bits = gx_meta_code_bits(meta);
+    if (gx_meta_is_bits(meta)) {
+        return meta->cols <= INT64_MAX / 8 ? 8 * meta->cols : -1;
+    }
     int64_t codes = meta->cols - GX_ROW_FACTS, unused = meta->properties >> GX_PROP_UNUSED_AT & 7;
     return bits == 0                         ? meta->cols
            : codes < 1 || unused >= 8 / bits ? -1

@@ -361,7 +361,8 @@ static gx_code settle_tiles(gx_store *store, gx_schema *schema, gx_meta *meta, g
         GX_TRY(raise_format(store, schema, GX_FORMAT_COMPOSITE, err));
     }
     if ((meta->properties & GX_PROP_QUANTIZED) != 0) {
-        GX_TRY(raise_format(store, schema, GX_FORMAT_QUANTIZED, err));
+        GX_TRY(raise_format(store, schema,
+                            gx_meta_is_bits(meta) ? GX_FORMAT_BITS : GX_FORMAT_QUANTIZED, err));
     }
     return meta->tile_rows != 0 && meta->tile_cols != 0
                ? GX_OK

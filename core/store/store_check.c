@@ -122,7 +122,8 @@ static gx_code check_aux(gx_store *store, const gx_meta *meta, const char *label
     if (code == GX_OK && (meta->is_sparse || meta->is_composite)) { // a directory; what opens it
     } else if (code == GX_OK && (meta->properties & GX_PROP_FACTOR) != 0) {
         code = gx_aux_check(meta, label, aux == NULL ? "" : aux, bytes, &damage);
-    } else if (code == GX_OK && aux != NULL && meta->properties < 2 * (uint32_t)GX_PROP_QR) {
+    } else if (code == GX_OK && aux != NULL &&
+               (gx_meta_is_bits(meta) || meta->properties < 2 * (uint32_t)GX_PROP_QR)) {
         code = gx_fail(&damage, GX_CORRUPT, "%s has auxiliary data but is no factorisation", label);
     }
     gx_mem_free(store->mem, aux);

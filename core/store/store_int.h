@@ -70,12 +70,14 @@ enum { GX_META_COLUMN_COUNT = 9 };
 
 enum { GX_META_DOWN_AT = 32 }; /* bits from here on: gx_meta.down_tiles */
 
-/* Of a schema that has had a sparse matrix, a composite, a quantised one, one with down_tiles. */
+/* Of a schema that has had a sparse matrix, a composite, a quantised one, one with down_tiles, one
+   of packed bits. */
 enum {
     GX_FORMAT_SPARSE = 3,
     GX_FORMAT_COMPOSITE = 4,
     GX_FORMAT_QUANTIZED = 5,
-    GX_FORMAT_GROWN = 6
+    GX_FORMAT_GROWN = 6,
+    GX_FORMAT_BITS = 7
 };
 
 enum { GX_SEEN_MAX = 16 }; /* matrices of one call that gx_store_begin() can look at again */

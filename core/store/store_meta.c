@@ -83,15 +83,14 @@ static gx_code check_tiles(const gx_meta *meta, const char *label, gx_err *err)
 {
     size_t bytes;
     int64_t tiles;
-    bool is_whole = meta->tile_rows == gx_max(meta->rows, 1) &&
-                    meta->tile_cols == gx_max(meta->cols, 1);
+    bool is_whole =
+        meta->tile_rows == gx_max(meta->rows, 1) && meta->tile_cols == gx_max(meta->cols, 1);
     if (meta->tile_rows > gx_max(meta->rows, 1) || meta->tile_cols > gx_max(meta->cols, 1) ||
         (meta->is_sparse && !is_whole)) {
-        return gx_fail(err, GX_CORRUPT,
-                       "catalog row of %s: tiles of %lldx%lld in a %smatrix of %lldx%lld", label,
-                       (long long)meta->tile_rows, (long long)meta->tile_cols,
-                       meta->is_sparse ? "sparse " : "", (long long)meta->rows,
-                       (long long)meta->cols);
+        return gx_fail(
+            err, GX_CORRUPT, "catalog row of %s: tiles of %lldx%lld in a %smatrix of %lldx%lld",
+            label, (long long)meta->tile_rows, (long long)meta->tile_cols,
+            meta->is_sparse ? "sparse " : "", (long long)meta->rows, (long long)meta->cols);
     }
     if (!meta->is_sparse &&
         (!gx_dtype_matrix_bytes(meta->tile_rows, meta->tile_cols, meta->dtype, &bytes) ||
@@ -129,9 +128,11 @@ static gx_code check_shape(const gx_meta *meta, const char *label, gx_err *err)
                        gx_dtype_name(meta->dtype));
     }
     bool is_quantised = (meta->properties & GX_PROP_QUANTIZED) != 0;
-    if (is_quantised && (gx_meta_code_bits(meta) == 0 || gx_meta_shown_cols(meta) < 1 ||
-                         meta->dtype != GX_DTYPE_I8 || meta->is_sparse || meta->is_composite ||
-                         (meta->properties & (GX_PROP_QUANTIZED - 1)) != 0)) {
+    bool is_bits = meta->properties == GX_PROP_BITS;
+    if (is_quantised &&
+        ((gx_meta_code_bits(meta) == 0 && !is_bits) || gx_meta_shown_cols(meta) < 1 ||
+         meta->dtype != GX_DTYPE_I8 || meta->is_sparse || meta->is_composite ||
+         (meta->properties & (GX_PROP_QUANTIZED - 1)) != 0)) {
         return gx_fail(err, GX_CORRUPT,
                        "catalog row of %s: %lldx%lld %s with properties %lu are no codes", label,
                        (long long)meta->rows, (long long)meta->cols, gx_dtype_name(meta->dtype),

@@ -102,8 +102,7 @@ gx_code gx_store_missing(gx_store *store, const char *name, gx_err *err)
     if (gx_near_is_misspelt(s.distance, strlen(name))) {
         snprintf(hint, sizeof hint, ": did you mean '%.128s'?", s.best);
     } else if (is_table(store, name)) {
-        snprintf(hint, sizeof hint,
-                 "; it is a table: gx_from_table makes a matrix of its columns");
+        snprintf(hint, sizeof hint, "; it is a table: gx_from_table makes a matrix of its columns");
     } else if (is_file_name(name)) {
         snprintf(hint, sizeof hint, "; gx_import makes a matrix of a file");
     } else if (is_list_of_numbers(name)) {
@@ -127,6 +126,13 @@ gx_code gx_store_refuse_made(const gx_meta *meta, gx_err *err)
 {
     char label[GX_LABEL_MAX];
     gx_meta_label(meta, label);
+    if (gx_meta_is_bits(meta)) {
+        return gx_fail(
+            err, GX_ARG,
+            "%s is packed bits, which its table of vectors writes: gx_copy('%s', 'name') "
+            "makes a matrix of its own",
+            label, meta->name);
+    }
     if (!meta->is_composite) {
         return gx_fail(err, GX_ARG,
                        "%s is quantised, and its elements are those of another matrix, rounded: "

@@ -83,7 +83,7 @@ def test_format(db):
     for scope in ((), ("process",), ("connection",)):
         text = q(db, f"SELECT gx_metrics({', '.join('?' * len(scope))})", *scope)
         samples = parse(text)
-        assert samples[("gx_build_info", "version", q(db, "SELECT gx_version()"), "sqlite", q(db, "SELECT sqlite_version()"), "format", "6")] == 1
+        assert samples[("gx_build_info", "version", q(db, "SELECT gx_version()"), "sqlite", q(db, "SELECT sqlite_version()"), "format", "7")] == 1
         parser = pytest.importorskip("prometheus_client.parser")
         read = {}
         for family in parser.text_string_to_metric_families(text):

@@ -369,6 +369,9 @@ def test_forged_tables_are_refused_in_words(db):
         db.execute("UPDATE gx_meta SET properties = ? WHERE name = 'Q'", (properties ^ bits,))
         if properties ^ bits == properties | 1 << 10:  # ten codes of four bits, where E has five numbers
             assert "is not made of E" in error(db, search)
+        elif bits == 3 << 10:  # packed bits, which stand for nothing else
+            assert "is not a quantised matrix" in error(db, search)
+            assert "has auxiliary data" in error(db, "SELECT gx_check()")
         else:
             assert "catalog row of Q" in error(db, "SELECT gx_norm('Q')")
             assert "catalog row of Q" in error(db, search)

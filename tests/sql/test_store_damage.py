@@ -203,8 +203,8 @@ def test_check_of_nothing(db):
 # 4. ------------------------------------------------------------------------------------------------
 
 def test_a_newer_format(db):
-    db.execute("UPDATE gx_state SET value = 7 WHERE key = 'format'")
-    text = "matrices of main are in format 7 of a newer gx; this one knows formats up to 6"
+    db.execute("UPDATE gx_state SET value = 8 WHERE key = 'format'")
+    text = "matrices of main are in format 8 of a newer gx; this one knows formats up to 7"
     for sql in ["SELECT gx_copy('A')", "SELECT gx_store('C', 1)", "SELECT gx_drop('A')", "SELECT gx_exists('A')",
                 "SELECT gx_check('A')", "SELECT gx_check()"]:
         assert error(db, sql).endswith(": " + text)

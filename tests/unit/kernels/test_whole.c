@@ -1,5 +1,5 @@
 /*
-** GX_WHOLE of the CPU backend beside the reference, which is plain loops.
+** GX_WHOLE and GX_HAMMING of the CPU backend beside the reference, which is plain loops.
 **
 ** Plan, for I8 and U8: shapes around blocks of rows, steps of columns, batches of queries, one
 ** query and few; leading dimensions that are larger; sums that c held before; the largest numbers,
@@ -13,7 +13,8 @@ typedef struct shape {
     int64_t m, n, k;
 } shape;
 
-static void same(gx_dtype from, shape s, int most)
+/* most: all numbers of b are it, if it is not 0.  HAMMING takes half of them, as bytes. */
+static void same_of(gx_kernel_id kernel, gx_dtype from, shape s, int most)
 {
     int64_t lda = s.m + PAD, ldb = s.k + PAD, ldc = s.m + PAD;
     uint8_t *a = test_malloc((size_t)(lda * s.k + 1));
@@ -40,7 +41,7 @@ static void same(gx_dtype from, shape s, int most)
         args.c = c[way];
         args.ldc = ldc;
         args.from = from;
-        assert_int_equal(backend->kernel[GX_WHOLE][GX_F32](NULL, NULL, &args, &err), GX_OK);
+        assert_int_equal(backend->kernel[kernel][GX_F32](NULL, NULL, &args, &err), GX_OK);
     }
     for (int64_t e = 0; e < ldc * s.n + 1; e++) {
         if (c[0][e] != c[1][e]) {
@@ -56,9 +57,15 @@ static void same(gx_dtype from, shape s, int most)
     test_free(c[1]);
 }
 
+static void same(gx_dtype from, shape s, int most)
+{
+    same_of(GX_WHOLE, from, s, most);
+}
+
 static void as_the_reference(void **state)
 {
-    const int64_t rows[] = {0, 1, 15, 16, 17, 33, 70}, queries[] = {1, 2, 3, 16, 127, 129, 260};
+    const int64_t rows[] = {0, 1, 15, 16, 17, 33, 70, 600},
+                  queries[] = {1, 2, 3, 16, 127, 129, 260};
     const int64_t numbers[] = {0, 1, 7, 8, 9, 24, 31, 32, 70};
     (void)state;
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
@@ -66,6 +73,7 @@ static void as_the_reference(void **state)
             for (size_t l = 0; l < sizeof numbers / sizeof *numbers; l++) {
                 same(GX_DTYPE_I8, (shape){rows[r], queries[q], numbers[l]}, 0);
                 same(GX_DTYPE_U8, (shape){rows[r], queries[q], numbers[l]}, 0);
+                same_of(GX_HAMMING, GX_DTYPE_U8, (shape){rows[r], queries[q], numbers[l]}, 0);
             }
         }
     }
@@ -79,6 +87,8 @@ static void the_largest(void **state)
     same(GX_DTYPE_I8, (shape){20, 3, 500}, -32768);
     same(GX_DTYPE_I8, (shape){40, 30, 500}, 32767);
     same(GX_DTYPE_I8, (shape){70, 1, 500}, -32768);
+    same_of(GX_HAMMING, GX_DTYPE_U8, (shape){600, 3, 8200}, 0);
+    same_of(GX_HAMMING, GX_DTYPE_U8, (shape){600, 3, 62}, -1);
 }
 
 static void slots(void **state)
@@ -86,7 +96,9 @@ static void slots(void **state)
     (void)state;
     for (int d = 0; d < GX_NUMBER_COUNT; d++) {
         assert_int_equal(gx_backend_cpu.kernel[GX_WHOLE][d] != NULL, d == GX_F32);
+        assert_int_equal(gx_backend_cpu.kernel[GX_HAMMING][d] != NULL, d == GX_F32);
         assert_int_equal(gx_backend_ref.kernel[GX_WHOLE][d] != NULL, d == GX_F32);
+        assert_int_equal(gx_backend_ref.kernel[GX_HAMMING][d] != NULL, d == GX_F32);
     }
 }
 
