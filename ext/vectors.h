@@ -7,6 +7,7 @@
 **   vectors_rows.c     matrices, NAME_new, vectors of rows, for the other files
 **   vectors_search.c   the nearest rows of a query: filters, matrices, rows that have not settled
 **   vectors_ahead.c    the queries of a join, some at a time
+**   vectors_kinds.c    their conditions, which may differ
 **   vectors_name.c     tables by their names: in the place of a matrix, gx_settle
 **   vectors_value.c    a vector as a value, and as the elements that are stored
 **   vectors_write.c    INSERT, UPDATE, DELETE, transactions
@@ -315,27 +316,56 @@ typedef struct gx_vec_wish {
     bool is_above, is_below; /* these themselves are not in it     */
 } gx_vec_wish;
 
+/* Values, some at a time, as words of bytes; which have numbers in the order of their coming. */
+typedef struct gx_vec_words {
+    char *bytes;
+    int64_t used, room;
+    int64_t count, *start; /* words; where they begin, and the next one does */
+    uint64_t *hash;
+    int32_t *slot; /* numbers by hash; -1: none */
+    int64_t slots;
+} gx_vec_words;
+
+/* Rows that have the same values in some columns: of the matrices, then of NAME_new. */
+typedef struct gx_vec_kinds {
+    bool is_known;
+    gx_vec_words words; /* a kind's values */
+    int64_t rows[2];    /* of the matrices, of NAME_new                   */
+    int64_t *id;        /* rowid of a row of each kind                    */
+    int64_t *first;     /* where each kind's rows begin in row, and the end */
+    int32_t *row;
+} gx_vec_kinds;
+
 /*
 ** The queries that a cursor is expected to bring next, with the one at hand, and their lists once
 ** a search has made them: of the matrix, and of the rows that have not settled.
 */
 typedef struct gx_vec_ahead {
-    int64_t searches, size; /* of the cursor; how many are to be read next time               */
-    char *source;           /* SQL: rows of the column that they come from                    */
-    int64_t last;           /* rowid of the last one that was read                            */
-    bool is_off;            /* it does not pay                                                */
-    bool is_stopped;        /* an interrupt came while it was looked for: the call's          */
-    int vector;             /* below: of these and that state of the table                    */
+    int64_t searches, size;     /* of the cursor; how many are to be read next time               */
+    char *source;               /* SQL: rows of the columns that they come from                   */
+    int from[GX_VEC_TERMS_MAX]; /* which of them has a term's values; 0: none, it has its own   */
+    int64_t last;               /* rowid of the last one that was read                            */
+    bool is_off;                /* it does not pay                                                */
+    bool is_stopped;            /* an interrupt came while it was looked for: the call's          */
+    bool is_unmasked; /* terms of other queries are not known: they are asked about near rows */
+    int vector;       /* below: of these and that state of the table                    */
     int64_t k, changes, writes;
     int64_t count, at, used; /* queries; the one at hand; how many came                       */
     double *query;           /* dims of each                                                  */
     int64_t asked[2];
     gx_neighbours list[2];
+    bool is_masked;     /* each has its own terms, and the lists have rows that these let through */
+    gx_vec_kinds kinds; /* of the terms' columns                                         */
+    gx_vec_words groups;   /* the values of all terms                                       */
+    int32_t *group;        /* of each query                                                 */
+    sqlite3_value **value; /* of each group, those that the other table has               */
+    int64_t values;
+    uint64_t *bits[2]; /* words[] for each query                                        */
+    int64_t words[2];
 } gx_vec_ahead;
 
 /* Is the query among those of `ahead`, as number `at`?  Others are read where that may pay. */
-bool gx_vec_look_ahead(gx_vec_table *t, gx_vec_ahead *ahead, int vector, const double *query,
-                       int64_t k);
+bool gx_vec_look_ahead(gx_vec_table *t, gx_vec_ahead *ahead, const gx_vec_wish *wish);
 void gx_vec_ahead_drop(gx_vec_ahead *ahead, gx_mem *mem); /* the queries and their lists       */
 void gx_vec_ahead_clear(gx_vec_ahead *ahead, gx_mem *mem);
 
@@ -349,6 +379,29 @@ bool gx_vec_search(gx_fn *fn, gx_vec_table *t, const gx_vec_wish *wish, gx_vec_a
 bool gx_vec_search_all(gx_fn *fn, gx_vec_table *t, int vector, const gx_knn_args *args,
                        gx_neighbours *out);
 void gx_vec_hits_clear(gx_vec_hits *hits, gx_mem *mem);
+
+/* The rows of NAME_new behind a slot as of now: t->fresh. */
+gx_code gx_vec_know_fresh(gx_vec_table *t, int64_t after, gx_err *err);
+
+// Conditions of several queries (vectors_kinds.c) -------------------------------------------------
+
+/* More of a word; its end.  *number: of the word, -1: there is none such, and none is added. */
+gx_code gx_vec_put_value(gx_vec_words *w, gx_mem *mem, sqlite3_value *value, gx_err *err);
+gx_code gx_vec_put_term(gx_vec_words *w, gx_mem *mem, const gx_vectors_term *term, gx_err *err);
+gx_code gx_vec_end_word(gx_vec_words *w, gx_mem *mem, bool adds, int64_t *number, gx_err *err);
+void gx_vec_words_clear(gx_vec_words *w, gx_mem *mem);
+
+/* Kinds by the columns of the terms; not is_known: there are too many.  Cleared by the caller. */
+gx_code gx_vec_find_kinds(gx_vec_table *t, const gx_vectors_term *terms, int count,
+                          gx_vec_kinds *kinds, gx_err *err);
+void gx_vec_kinds_clear(gx_vec_kinds *kinds, gx_mem *mem);
+
+/* The rows that each query of `ahead` is left with: a->bits. */
+gx_code gx_vec_make_masks(gx_vec_table *t, gx_vec_ahead *a, const gx_vec_wish *wish, gx_err *err);
+
+/* These in args, or as lists, C of *list, which is the caller's to free. */
+gx_code gx_vec_mask(gx_vec_table *t, const gx_vec_ahead *a, int which, gx_knn_args *args, gx_mat *C,
+                    double **list, gx_err *err);
 
 // Writing (vectors_write.c) -----------------------------------------------------------------------
 

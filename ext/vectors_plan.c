@@ -93,7 +93,8 @@ static void take_term(plan *p, int c)
         p->is_whole = false;
         return;
     }
-    collation = column < 0 || collation == NULL ? "" : collation;
+    bool is_told = x->op != SQLITE_INDEX_CONSTRAINT_NE && x->op != SQLITE_INDEX_CONSTRAINT_ISNOT;
+    collation = column < 0 || collation == NULL || !is_told ? "" : collation; // the column's own
     if (can_list && x->op == SQLITE_INDEX_CONSTRAINT_EQ && sqlite3_vtab_in(p->info, c, -1)) {
         sqlite3_vtab_in(p->info, c, 1);
         sqlite3_str_appendf(p->text, "i %d %s;", column, collation);

@@ -298,15 +298,20 @@ static bool neighbours_ahead(search *s, int which, const gx_knn_args *given, gx_
 {
     gx_vec_ahead *a = s->ahead;
     gx_neighbours *all = &a->list[which];
-    gx_mat base, Q;
+    gx_mat base, Q, C;
     gx_knn_args args = *given;
     if (all->mem == NULL) {
+        double *list = NULL;
         gx_mat_value(&base, "queries", GX_F64, s->column->dims, a->count, a->query,
                      s->column->dims);
         gx_mat_view(&Q, &base, GX_TRANS, 0, 0, a->count, s->column->dims);
         args.Q = &Q;
         args.last = a->count;
-        if (gx_knn_run(&s->fn->run, &args, all) != GX_OK) {
+        bool is_good = !a->is_masked || gx_fn_check(s->fn, gx_vec_mask(s->t, a, which, &args, &C,
+                                                                       &list, &s->fn->err));
+        is_good = is_good && gx_knn_run(&s->fn->run, &args, all) == GX_OK;
+        gx_mem_free(s->t->ctx->mem, list);
+        if (!is_good) {
             gx_neighbours_clear(all);
             return false;
         }
@@ -375,6 +380,33 @@ static bool take_list(search *s, const gx_neighbours *found, const int64_t *ids)
         last = s->hits->count - before == wish->k ? distance : last;
     }
     return false;
+}
+
+/*
+** The same of queries ahead whose rows are known: these are what the lists are of.  false: not all
+** that are wanted, and equal ones, are in the list.
+*/
+static bool take_masked(search *s, const gx_mat *E, const int64_t *ids)
+{
+    gx_neighbours found = {0};
+    int64_t before = s->hits->count,
+            asked = gx_min(E->rows, gx_min(s->wish->k, E->rows) + LEAST_AHEAD);
+    if (!neighbours(s, E, ids != NULL, NULL, asked, &found)) {
+        return false;
+    }
+    bool is_enough = take_list(s, &found, ids);
+    bool is_all = asked == E->rows || found.count < asked || found.index[asked - 1] == INT64_MAX;
+    bool is_done = gx_ok(&s->fn->run) && (is_enough || is_all);
+    s->hits->is_complete = s->hits->is_complete && (!is_done || !is_enough);
+    s->hits->count = is_done ? s->hits->count : before;
+    return is_done;
+}
+
+/* The lists have not been of use for this query. */
+static void leave_ahead(search *s)
+{
+    s->ahead->used--;
+    s->ahead = NULL;
 }
 
 static int64_t least_more(const search *s, int64_t dead)
@@ -477,12 +509,22 @@ static bool search_settled(search *s)
         !open_test(s, GX_VECTORS_IS_AT)) {
         return false;
     }
+    if (s->ahead != NULL && s->ahead->is_masked) {
+        if (take_masked(s, &E, NULL) || !gx_ok(&s->fn->run)) {
+            return gx_ok(&s->fn->run);
+        }
+        leave_ahead(s);
+    }
     if (is_filtered(s) && !gx_fn_check(s->fn, recall_chosen(s, E.rows, &c))) {
         clear_chosen(s, &c);
         return false;
     }
-    int64_t asked = first_asked(s, E.rows, dead, c.block != NULL, &must_choose);
-    int64_t before = s->hits->count;
+    bool is_listed = is_filtered(s) && s->ahead != NULL && s->ahead->list[0].mem != NULL;
+    int64_t asked = is_listed ? s->ahead->asked[0] : 0, before = s->hits->count;
+    must_choose = false;
+    if (!is_listed) {
+        asked = first_asked(s, E.rows, dead, c.block != NULL, &must_choose);
+    }
     while (!is_done && gx_ok(&s->fn->run)) {
         gx_neighbours found = {0};
         if (must_choose && c.bits == NULL && !choose(s, E.rows, &c)) {
@@ -497,6 +539,9 @@ static bool search_settled(search *s)
         gx_neighbours_clear(&found);
         s->hits->is_complete = s->hits->is_complete && !is_done;
         is_done = is_done || asked >= all;
+        if (!is_done && is_filtered(s) && s->ahead != NULL) {
+            leave_ahead(s);
+        }
         bool is_first = c.bits == NULL && (is_filtered(s) || dead > 0);
         must_choose = must_choose || is_first;
         asked = is_first ? gx_min(s->wish->k, E.rows) + LEAST_ASKED
@@ -508,8 +553,7 @@ static bool search_settled(search *s)
 
 // Rows that have not settled ----------------------------------------------------------------------
 
-/* The rows of NAME_new behind a slot as of now. */
-static gx_code know_fresh(gx_vec_table *t, int64_t after, gx_err *err)
+gx_code gx_vec_know_fresh(gx_vec_table *t, int64_t after, gx_err *err)
 {
     gx_vec_fresh *fresh = &t->fresh;
     int64_t version, changes;
@@ -535,7 +579,8 @@ static bool search_fresh(search *s)
 {
     gx_vec_fresh *fresh = &s->t->fresh;
     gx_mat base, E;
-    if (!gx_fn_check(s->fn, know_fresh(s->t, s->entered, &s->fn->err)) || fresh->count == 0) {
+    if (!gx_fn_check(s->fn, gx_vec_know_fresh(s->t, s->entered, &s->fn->err)) ||
+        fresh->count == 0) {
         return gx_ok(&s->fn->run);
     }
     sqlite3_finalize(s->test);
@@ -547,6 +592,12 @@ static bool search_fresh(search *s)
     gx_mat_array(&base, s->t->name, s->column->dtype, dims, n, fresh->data[s->wish->vector], dims);
     gx_mat_view(&E, &base, GX_TRANS, 0, 0, n, dims);
     gx_neighbours found = {0};
+    if (s->ahead != NULL && s->ahead->is_masked) {
+        if (take_masked(s, &E, fresh->ids) || !gx_ok(&s->fn->run)) {
+            return gx_ok(&s->fn->run);
+        }
+    }
+    s->ahead = is_filtered(s) ? NULL : s->ahead;
     if (!is_filtered(s) && s->wish->low == -(double)INFINITY) {
         asked = gx_min(n, gx_min(s->wish->k, n) + least_more(s, 0));
     }
@@ -578,9 +629,7 @@ bool gx_vec_search(gx_fn *fn, gx_vec_table *t, const gx_vec_wish *wish, gx_vec_a
     gx_mat_view(&s.Q, &s.base, GX_TRANS, 0, 0, 1, s.column->dims);
     bool is_done = false, is_good = search_index(&s, &is_done);
     if (is_good && !is_done) {
-        bool is_ahead =
-            wish->count == 0 && gx_vec_look_ahead(t, ahead, wish->vector, wish->query, wish->k);
-        s.ahead = is_ahead ? ahead : NULL;
+        s.ahead = gx_vec_look_ahead(t, ahead, wish) ? ahead : NULL;
         is_good = gx_fn_check(fn, ahead->is_stopped ? gx_fail(&fn->err, GX_INTERRUPT, "interrupted")
                                                     : GX_OK) &&
                   search_settled(&s);
@@ -692,7 +741,7 @@ static bool search_both(gx_fn *fn, gx_vec_table *t, int vector, const gx_knn_arg
     gx_knn_args args = *given;
     const gx_vec_column *column = &t->shape.vector[vector];
     if (!gx_fn_check(fn, gx_vec_matrix(t, vector, &E, &fn->err)) ||
-        !gx_fn_check(fn, know_fresh(t, 0, &fn->err)) ||
+        !gx_fn_check(fn, gx_vec_know_fresh(t, 0, &fn->err)) ||
         !gx_fn_check(fn, gx_vec_alive(&fn->run, t, E.rows, bits, &fn->err))) {
         return false;
     }

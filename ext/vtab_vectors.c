@@ -369,12 +369,12 @@ static bool take_values(gx_fn *fn, sqlite3_value *set, const char **list)
     return *list != NULL;
 }
 
-static bool take_condition(gx_fn *fn, cursor *c, const char *entry, sqlite3_value *value)
+static bool take_condition(gx_fn *fn, cursor *c, const char *entry, int place, sqlite3_value *value)
 {
     char collation[64] = "";
     int op = SQLITE_INDEX_CONSTRAINT_EQ, column = -1;
     gx_vectors_term *term = &c->term[c->wish.count];
-    *term = (gx_vectors_term){.column = -1};
+    *term = (gx_vectors_term){.column = -1, .place = place};
     bool is_list = entry[0] == 'i';
     int read = is_list ? sscanf(entry, "i %d %63[^;]", &column, collation)
                        : sscanf(entry, "t %d %d %63[^;]", &op, &column, collation);
@@ -440,6 +440,7 @@ static bool take_count(gx_fn *fn, const char *label, sqlite3_value *value, int64
 /* What the plan's entries and their values say. */
 static bool take_plan(gx_fn *fn, cursor *c, const char *entry, sqlite3_value **argv)
 {
+    sqlite3_value **first = argv;
     for (; *entry != '\0'; entry = strchr(entry, ';') + 1, argv++) {
         int number = 0;
         (void)sscanf(entry + 1, "%d", &number);
@@ -464,7 +465,7 @@ static bool take_plan(gx_fn *fn, cursor *c, const char *entry, sqlite3_value **a
             is_good = take_bound(fn, c, number, *argv);
             break;
         default:
-            is_good = take_condition(fn, c, entry, *argv);
+            is_good = take_condition(fn, c, entry, (int)(argv - first), *argv);
         }
         if (!is_good) {
             return false;
