@@ -6,6 +6,7 @@
 **   vectors_plan.c     plans
 **   vectors_rows.c     matrices, NAME_new, vectors of rows, for the other files
 **   vectors_search.c   the nearest rows of a query: filters, matrices, rows that have not settled
+**   vectors_explain.c  how a search would be made
 **   vectors_ahead.c    the queries of a join, some at a time
 **   vectors_kinds.c    their conditions, which may differ
 **   vectors_name.c     tables by their names: in the place of a matrix, gx_settle
@@ -31,9 +32,10 @@
 
 /* Columns of the table: a key, the user's, and three or four hidden ones. */
 enum {
-    GX_VEC_COLUMNS_MAX = 60, /* of the user's */
-    GX_VEC_VECTORS_MAX = 8,  /* of these      */
-    GX_VEC_KEY = 0,          /* "rowid", or the column that is the key */
+    GX_VEC_COLUMNS_MAX = 60,  /* of the user's */
+    GX_VEC_VECTORS_MAX = 8,   /* of these      */
+    GX_VEC_PLAN_COLUMNS = 58, /* with more of the user's SQLite does not say that gx_plan is used */
+    GX_VEC_KEY = 0,           /* "rowid", or the column that is the key */
 };
 
 /* A vector column. */
@@ -58,6 +60,7 @@ typedef struct gx_vec_shape {
     bool has_index;          /* CREATE says that it is to have one */
     gx_vec_index_wish index; /* and which                          */
     bool has_probe;          /* the hidden column probe: no column of the user's is called so */
+    bool has_plan;           /* the same of the hidden column gx_plan */
     char *text;              /* all names and types; owned                                    */
     const char *key;         /* what column 0 is called                                       */
     bool is_text_key;        /* it is TEXT, and column 0 of the tables' columns; else the rowid */
@@ -88,6 +91,11 @@ static inline int gx_vec_k(const gx_vec_shape *s)
 static inline int gx_vec_probe(const gx_vec_shape *s)
 {
     return s->has_probe ? s->columns + 4 : -2;
+}
+
+static inline int gx_vec_plan(const gx_vec_shape *s)
+{
+    return s->has_plan ? s->columns + 4 + s->has_probe : -2;
 }
 
 /*
@@ -251,8 +259,13 @@ void gx_vec_window_clear(gx_vec_window *window, gx_mem *mem);
 
 // Plans (vectors_plan.c) --------------------------------------------------------------------------
 
-/* idxNum; conditions that xFilter takes */
-enum { GX_VEC_PLAN_MATCH = 1, GX_VEC_PLAN_BY_ROWID = 2, GX_VEC_PLAN_FALLING = 4 };
+/* idxNum, ASKED: gx_plan is wanted, and no search; conditions that xFilter takes */
+enum {
+    GX_VEC_PLAN_MATCH = 1,
+    GX_VEC_PLAN_BY_ROWID = 2,
+    GX_VEC_PLAN_FALLING = 4,
+    GX_VEC_PLAN_ASKED = 8
+};
 enum { GX_VEC_TERMS_MAX = 64 };
 
 int gx_vec_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info);
@@ -305,6 +318,41 @@ typedef struct gx_vec_hits {
     bool is_complete; /* there are no more                                           */
 } gx_vec_hits;
 
+/* The head of NAME_list, as it is stored: the table's own where it has been checked. */
+typedef struct gx_vec_index {
+    int64_t magic;
+    int64_t vector, metric, dims, lists;
+    int64_t probe;   /* lists that a search looks at                           */
+    int64_t round;   /* how often rows have been entered                       */
+    int64_t entries; /* of all lists, those included whose rows are gone       */
+    int64_t panels;  /* of all lists                                           */
+    int64_t trained; /* rows that there were when centres were made            */
+    int64_t wished_lists, wished_probe;
+    double wished_recall;
+    double recall; /* that was measured when it was made                     */
+    int64_t slot;  /* rows of NAME_new up to this slot are in the index, too */
+    int64_t state; /* another number after each change of NAME_list or NAME_full */
+} gx_vec_index;
+
+/* What becomes of conditions: asked about neighbours; a list, or bits, of the rows that are left. */
+typedef enum gx_vec_way {
+    GX_VEC_UNFILTERED,
+    GX_VEC_ASKED_LATE,
+    GX_VEC_LIST,
+    GX_VEC_BITS
+} gx_vec_way;
+
+/* How a search would be made. */
+typedef struct gx_vec_plan_facts {
+    const gx_vec_index *index; /* NULL: without the index */
+    gx_vec_index found;        /* it                      */
+    gx_vec_way way;
+    int64_t dead, fresh; /* rows of the matrix that are nobody's; rows that are not in it */
+    int64_t asked;       /* neighbours               */
+    int64_t left;        /* rows that conditions leave */
+    bool is_estimated;   /* by a sample of the rows    */
+} gx_vec_plan_facts;
+
 typedef struct gx_vec_wish {
     int vector;
     const double *query; /* dims */
@@ -314,6 +362,7 @@ typedef struct gx_vec_wish {
     int64_t probe;           /* lists of the index; 0: search without it; -1: as many as it says */
     double low, high;        /* of the distance                    */
     bool is_above, is_below; /* these themselves are not in it     */
+    gx_vec_plan_facts *plan; /* to be filled, and no search is made; NULL: a search */
 } gx_vec_wish;
 
 /* Values, some at a time, as words of bytes; which have numbers in the order of their coming. */
@@ -403,6 +452,11 @@ gx_code gx_vec_make_masks(gx_vec_table *t, gx_vec_ahead *a, const gx_vec_wish *w
 gx_code gx_vec_mask(gx_vec_table *t, const gx_vec_ahead *a, int which, gx_knn_args *args, gx_mat *C,
                     double **list, gx_err *err);
 
+// Plans of searches (vectors_explain.c) -----------------------------------------------------------
+
+/* How that search would be made, as JSON: sqlite3_free(). */
+bool gx_vec_explain(gx_fn *fn, gx_vec_table *t, const gx_vec_wish *wish, char **text);
+
 // Writing (vectors_write.c) -----------------------------------------------------------------------
 
 int gx_vec_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqlite3_int64 *rowid);
@@ -430,22 +484,6 @@ gx_code gx_vec_settle_full(gx_vec_table *t, gx_err *err);
 gx_code gx_vec_settle_all(gx_vec_table *t, gx_err *err);
 
 // The index (vectors_index.c, vectors_lists.c) ----------------------------------------------------
-
-/* The head of NAME_list, as it is stored: the table's own where it has been checked. */
-typedef struct gx_vec_index {
-    int64_t magic;
-    int64_t vector, metric, dims, lists;
-    int64_t probe;   /* lists that a search looks at                           */
-    int64_t round;   /* how often rows have been entered                       */
-    int64_t entries; /* of all lists, those included whose rows are gone       */
-    int64_t panels;  /* of all lists                                           */
-    int64_t trained; /* rows that there were when centres were made            */
-    int64_t wished_lists, wished_probe;
-    double wished_recall;
-    double recall; /* that was measured when it was made                     */
-    int64_t slot;  /* rows of NAME_new up to this slot are in the index, too */
-    int64_t state; /* another number after each change of NAME_list or NAME_full */
-} gx_vec_index;
 
 /* The row of NAME_list that has panel `part` of a list, from 1 on; list -1: of the centres. */
 static inline int64_t gx_vec_list_key(int64_t list, int64_t part)

@@ -125,7 +125,9 @@ static void plan_match(plan *p)
 {
     sqlite3_index_info *info = p->info;
     bool is_ordered = is_by_distance(p);
-    info->idxNum = GX_VEC_PLAN_MATCH;
+    int asked = gx_vec_plan(p->shape);
+    bool is_asked = asked > 0 && (info->colUsed >> asked & 1) != 0;
+    info->idxNum = GX_VEC_PLAN_MATCH | (is_asked ? GX_VEC_PLAN_ASKED : 0);
     info->orderByConsumed = is_ordered && info->nOrderBy > 0;
     info->estimatedCost = p->is_one ? MATCH_ONE_COST : MATCH_COST;
     info->estimatedRows = 10;

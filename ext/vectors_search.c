@@ -56,6 +56,7 @@ typedef struct search {
     gx_vec_hits *hits;
     sqlite3_stmt *test;  /* of a row: whether conditions let it through */
     gx_vec_ahead *ahead; /* queries that are searched for with this one; NULL: none           */
+    double share;        /* of the rows that conditions let through; -1: not known             */
     int64_t entered;     /* rows of NAME_new up to this slot have been searched with the index */
 } search;
 
@@ -424,6 +425,7 @@ static int64_t first_asked(search *s, int64_t rows, int64_t dead, bool is_chosen
     if (is_filtered(s)) {
         int64_t count = 1, passed = rows < SMALL || is_chosen ? 0 : sample(s, rows, &count);
         *must_choose = passed < LEAST_SAMPLED;
+        s->share = rows < SMALL || is_chosen ? -1 : (double)gx_max(1, passed) / (double)count;
         share = (double)passed / (double)count; // there may be fewer, and fewer that are near
         share = fmax(share - sqrt(share / (double)count), 1e-9);
         more = 2 + 2 * (int64_t)(sqrt((double)k) / share);
@@ -476,6 +478,12 @@ static bool search_index(search *s, bool *is_done)
     }
     gx_vec_probing p = {.index = &index, .query = wish->query, .k = wish->k, .passes = passes};
     p.probe = gx_min(index.lists, wish->probe > 0 ? wish->probe : index.probe);
+    if (wish->plan != NULL) {
+        *wish->plan = (gx_vec_plan_facts){.found = index, .index = &wish->plan->found};
+        wish->plan->found.probe = p.probe;
+        wish->plan->way = is_filtered(s) ? GX_VEC_ASKED_LATE : GX_VEC_UNFILTERED;
+        return true;
+    }
     p.arg = s;
     p.is_filtered = is_filtered(s);
     p.merit = gx_run_alloc(&s->fn->run, (size_t)p.k * sizeof *p.merit, "neighbours");
@@ -493,6 +501,25 @@ static bool search_index(search *s, bool *is_done)
     gx_mem_free(mem, p.merit);
     gx_mem_free(mem, p.id);
     return is_good;
+}
+
+/* What the search of the matrix would be, as far as it is known without asking about all rows. */
+static bool plan_settled(search *s, int64_t rows, int64_t asked, bool must_choose, chosen *c)
+{
+    gx_vec_plan_facts *plan = s->wish->plan;
+    if (must_choose && (c->block != NULL || s->share < 0) && is_filtered(s)) {
+        if (!choose(s, rows, c)) {
+            return false;
+        }
+        plan->left = c->count;
+    } else {
+        plan->is_estimated = is_filtered(s);
+        plan->left = is_filtered(s) ? (int64_t)(s->share * (double)rows) : rows;
+    }
+    plan->asked = gx_min(asked, rows);
+    plan->way = !must_choose ? (is_filtered(s) ? GX_VEC_ASKED_LATE : GX_VEC_UNFILTERED)
+                             : (plan->left > rows / FEW ? GX_VEC_BITS : GX_VEC_LIST);
+    return true;
 }
 
 /* The hits of the matrix. */
@@ -524,6 +551,9 @@ static bool search_settled(search *s)
     must_choose = false;
     if (!is_listed) {
         asked = first_asked(s, E.rows, dead, c.block != NULL, &must_choose);
+    }
+    if (s->wish->plan != NULL) {
+        is_done = plan_settled(s, E.rows, asked, must_choose, &c);
     }
     while (!is_done && gx_ok(&s->fn->run)) {
         gx_neighbours found = {0};
@@ -629,12 +659,14 @@ bool gx_vec_search(gx_fn *fn, gx_vec_table *t, const gx_vec_wish *wish, gx_vec_a
     gx_mat_view(&s.Q, &s.base, GX_TRANS, 0, 0, 1, s.column->dims);
     bool is_done = false, is_good = search_index(&s, &is_done);
     if (is_good && !is_done) {
-        s.ahead = gx_vec_look_ahead(t, ahead, wish) ? ahead : NULL;
-        is_good = gx_fn_check(fn, ahead->is_stopped ? gx_fail(&fn->err, GX_INTERRUPT, "interrupted")
-                                                    : GX_OK) &&
-                  search_settled(&s);
+        bool is_ahead = ahead != NULL && gx_vec_look_ahead(t, ahead, wish);
+        s.ahead = is_ahead ? ahead : NULL;
+        bool is_stopped = ahead != NULL && ahead->is_stopped;
+        is_good =
+            gx_fn_check(fn, is_stopped ? gx_fail(&fn->err, GX_INTERRUPT, "interrupted") : GX_OK) &&
+            search_settled(&s);
     }
-    is_good = is_good && search_fresh(&s);
+    is_good = is_good && (wish->plan != NULL || search_fresh(&s));
     sqlite3_finalize(s.test);
     if (is_good && hits->count > 0) {
         qsort(hits->hit, (size_t)hits->count, sizeof *hits->hit, compare_hits);

@@ -5,6 +5,7 @@ Plan:
 - the other table in other orders, with conditions, with values that are no vectors
 - what is written between two rows of the join
 - conditions with values of the other table: against every row, one by one; NULL, of other types, that leave nothing, that are no column's; changes, savepoints
+- gx_plan of a search is what the search then does, and makes none
 - the same conditions again, after each kind of change; values and collations that their text does not tell apart
 - each page of a bulk INSERT is written to the log once; PRAGMA cache_spill stays as it was
 """
@@ -191,6 +192,55 @@ def test_conditions_about_near_rows(db):
     got = db.execute("SELECT q.id, t.rowid FROM q CROSS JOIN t ON t.x MATCH q.e AND t.k = 2 AND t.rowid > 100 * q.id - 50 + abs(0)").fetchall()
     assert got == [(i, 100 * i + d) for i in range(100) for d in ((0, 1) if i == 0 else (0, -1))]
     assert int(db.execute(AHEAD).fetchone()[0].split()[1]) >= 64
+
+
+def test_plan_of_a_search(db):
+    """gx_plan says what becomes of conditions, and what is read; nothing is searched for."""
+    db.execute("CREATE VIRTUAL TABLE t USING gx_vectors(x f32[2], n INTEGER, w TEXT)")
+    db.execute("INSERT INTO t(x, n, w) SELECT '[0,1]', 0, '' WHERE 0")
+    rows = db.execute("SELECT json_extract(gx_plan, '$.rows', '$.bytes_read', '$.neighbours'), t.rowid, distance, w FROM t WHERE x MATCH '[0,1]' AND k = 3").fetchall()
+    assert rows == [("[0,0,0]", None, None, None)]
+    db.execute("WITH RECURSIVE i(k) AS (SELECT 0 UNION ALL SELECT k + 1 FROM i WHERE k < 39999) INSERT INTO t(rowid, x, n, w) SELECT k, '[' || k || ',0]', k, k % 40 FROM i")
+    db.execute("SELECT gx_settle('t')").fetchall()
+
+    def plan(where):
+        db.execute("SELECT gx_stats_reset()").fetchall()
+        (text,), = db.execute(f"SELECT gx_plan FROM t WHERE x MATCH '[0,1]' AND k = 3 {where}")
+        assert not db.execute("SELECT 1 FROM gx_stats WHERE name = 'note' AND meaning LIKE 'vectors%'").fetchall()
+        p = json.loads(text)
+        db.execute(f"SELECT t.rowid FROM t WHERE x MATCH '[0,1]' AND k = 3 {where}").fetchall()
+        left = [int(m.split()[3]) for (m,) in db.execute("SELECT meaning FROM gx_stats WHERE name = 'note' AND meaning LIKE 'vectors: conditions leave%'")]
+        assert p["driver"] == "flat" and bool(left) == (p["filter"] in ("list", "bits"))
+        return p, left
+
+    p, _ = plan("")
+    assert (p["rows"], p["bytes_read"], p["flops"], p["filter"], p["dead"], p["waiting"]) == (40000, 40000 * 8, 40000 * 4, None, 0, 0) and p["seconds"] > 0
+    p, _ = plan("AND w > '2'")
+    assert p["filter"] == "neighbours" and 23000 < p["left"] < 31000 and p["estimated"] and 3 < p["neighbours"] < 99
+    p, left = plan("AND w = '7' AND n > 0")
+    assert p["filter"] == "bits" and 500 < p["left"] < 1500 and p["estimated"] and left == [1000]
+    (text,), = db.execute("SELECT gx_plan FROM t WHERE x MATCH '[0,1]' AND k = 3 AND w = '7' AND n > 0")
+    assert json.loads(text)["left"] == 1000 and not json.loads(text)["estimated"]  # the search has counted them
+    p, left = plan("AND n < 5")
+    assert p["filter"] == "list" and p["left"] < 100 and p["bytes_read"] <= 40000 * 8 and left == [5]
+    db.execute("DELETE FROM t WHERE n % 2")
+    db.execute("INSERT INTO t(x) VALUES ('[1,1]')")
+    p, _ = plan("")
+    assert (p["dead"], p["waiting"]) == (20000, 1) and p["neighbours"] > 6
+    # A row for each query of a join; beside anything else; as a value that is set, or a column of the user's.
+    assert db.execute("SELECT count(gx_plan), count(distance) FROM (VALUES ('[1,2]'), ('[3,4]')) q JOIN t ON t.x MATCH q.column1 AND t.k = 2").fetchone() == (2, 0)
+    assert db.execute("SELECT gx_plan FROM t LIMIT 1").fetchone() == (None,)
+    with pytest.raises(sqlite3.Error, match="numbers, but 2 are declared"):
+        db.execute("SELECT gx_plan FROM t WHERE x MATCH '[1]' AND k = 2").fetchall()
+    with pytest.raises(sqlite3.Error, match="gx_plan are a search's"):
+        db.execute("INSERT INTO t(x, gx_plan) VALUES ('[1,1]', 'x')")
+    db.execute("CREATE VIRTUAL TABLE u USING gx_vectors(x f32[2], gx_plan TEXT)")
+    db.execute("INSERT INTO u(x, gx_plan) VALUES ('[1,1]', 'mine')")
+    assert db.execute("SELECT gx_plan, distance FROM u WHERE x MATCH '[1,1]' AND k = 1").fetchall() == [("mine", 0.0)]
+    wide = ", ".join(f"c{k}" for k in range(59))
+    db.execute(f"CREATE VIRTUAL TABLE many USING gx_vectors(x f32[2], {wide})")
+    with pytest.raises(sqlite3.Error, match="no such column"):
+        db.execute("SELECT gx_plan FROM many")
 
 
 def one_nearest(X, i):
