@@ -297,9 +297,15 @@ void gx_vec_kinds_clear(gx_vec_kinds *kinds, gx_mem *mem)
 
 // Masks -------------------------------------------------------------------------------------------
 
+/* Where there is one group its bits are all queries'. */
+static int64_t step_of(const gx_vec_ahead *a, int which)
+{
+    return a->groups.count == 1 ? 0 : a->words[which];
+}
+
 static uint64_t *mask_of(const gx_vec_ahead *a, int which, int64_t query)
 {
-    return a->bits[which] + query * a->words[which];
+    return a->bits[which] + query * step_of(a, which);
 }
 
 /* Rows of a kind are let through for a query. */
@@ -361,8 +367,9 @@ gx_code gx_vec_make_masks(gx_vec_table *t, gx_vec_ahead *a, const gx_vec_wish *w
     void *memory;
     for (int which = 0; which < 2; which++) {
         a->words[which] = gx_ceil_div(a->kinds.rows[which], 64);
-        GX_TRY(gx_mem_calloc(mem, (size_t)(a->count * a->words[which] + 1) * sizeof(uint64_t),
-                             "candidates", &memory, err));
+        int64_t words = a->words[which] + (a->count - 1) * step_of(a, which);
+        GX_TRY(
+            gx_mem_calloc(mem, (size_t)(words + 1) * sizeof(uint64_t), "candidates", &memory, err));
         a->bits[which] = memory;
     }
     GX_TRY(
@@ -372,7 +379,7 @@ gx_code gx_vec_make_masks(gx_vec_table *t, gx_vec_ahead *a, const gx_vec_wish *w
         leader[a->group[q]] = q;
     }
     gx_code code = ask_groups(t, a, wish, leader, err);
-    for (int64_t q = 0; q < a->count && code == GX_OK; q++) {
+    for (int64_t q = 0; q < a->count && a->groups.count > 1 && code == GX_OK; q++) {
         for (int which = 0; which < 2 && leader[a->group[q]] != q; which++) {
             memcpy(mask_of(a, which, q), mask_of(a, which, leader[a->group[q]]),
                    (size_t)a->words[which] * sizeof(uint64_t));
@@ -401,7 +408,7 @@ gx_code gx_vec_mask(gx_vec_table *t, const gx_vec_ahead *a, int which, gx_knn_ar
     }
     *list = NULL;
     args->rows = a->bits[which];
-    args->row_words = words;
+    args->row_words = step_of(a, which);
     if (most > args->E->rows / FEW) {
         return GX_OK;
     }

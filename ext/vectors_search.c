@@ -35,6 +35,7 @@
 
 enum {
     LEAST_ASKED = 64,  /* more than are wanted: those at the end may be equal                  */
+    AHEAD_MOST = 1024, /* of queries that are searched for together: more than are wanted      */
     LEAST_AHEAD = 6,   /* the same of many queries, to whose time a longer list adds           */
     GROWTH = 8,        /* times as many are asked for next                                     */
     SAMPLE = 1024,     /* positions, at most                                                   */
@@ -551,6 +552,11 @@ static bool search_settled(search *s)
     must_choose = false;
     if (!is_listed) {
         asked = first_asked(s, E.rows, dead, c.block != NULL, &must_choose);
+        if (is_filtered(s) && s->ahead != NULL) { // others' conditions may leave fewer
+            bool is_alone = must_choose || asked > gx_min(E.rows, AHEAD_MOST + s->wish->k) / 2;
+            s->ahead = is_alone ? NULL : s->ahead;
+            asked = is_alone ? asked : 2 * asked;
+        }
     }
     if (s->wish->plan != NULL) {
         is_done = plan_settled(s, E.rows, asked, must_choose, &c);
@@ -677,32 +683,6 @@ bool gx_vec_search(gx_fn *fn, gx_vec_table *t, const gx_vec_wish *wish, gx_vec_a
 }
 
 // Many queries ------------------------------------------------------------------------------------
-
-gx_code gx_vec_alive(gx_run *run, gx_vec_table *t, int64_t rows, uint64_t **bits, gx_err *err)
-{
-    int64_t dead;
-    sqlite3_stmt *stmt;
-    bool is_row;
-    *bits = NULL;
-    GX_TRY(gx_vec_count_dead(t, &dead, err));
-    if (dead == 0) {
-        return GX_OK;
-    }
-    size_t words = (size_t)gx_ceil_div(rows, 64);
-    GX_TRY(gx_mem_alloc(run->ctx->mem, gx_max(1, words) * sizeof **bits, "candidates", bits, err));
-    memset(*bits, 0xff, words * sizeof **bits);
-    GX_TRY(gx_vectors_stmt(t->rows, GX_VECTORS_DEAD_IN, &stmt, err));
-    sqlite3_bind_int64(stmt, 1, 0);
-    sqlite3_bind_int64(stmt, 2, rows - 1);
-    gx_code code = gx_vectors_step(t->rows, stmt, &is_row, err);
-    while (code == GX_OK && is_row) {
-        int64_t pos = sqlite3_column_int64(stmt, 0);
-        (*bits)[pos / 64] &= ~((uint64_t)1 << pos % 64);
-        code = gx_vectors_step(t->rows, stmt, &is_row, err);
-    }
-    sqlite3_reset(stmt);
-    return code;
-}
 
 /* Numbers of rows become ids; entries that have none go behind the others. */
 static bool name_rows(gx_fn *fn, gx_vec_table *t, const int64_t *ids, gx_neighbours *found)
