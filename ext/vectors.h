@@ -231,7 +231,10 @@ gx_code gx_vec_read_fresh(gx_vec_table *t, int64_t after, int64_t entered, gx_ve
 void gx_vec_fresh_clear(gx_vec_fresh *fresh, gx_mem *mem);
 void gx_vec_forget_fresh(gx_vec_table *t); /* the table's, if there is no cursor: it stands by */
 bool gx_vec_recall_fresh(gx_vec_table *t); /* whether it is there again, or still         */
+gx_code gx_vec_know_fresh(gx_vec_table *t, int64_t after, gx_err *err); /* as of now: it */
 gx_code gx_vec_count_dead(gx_vec_table *t, int64_t *dead, gx_err *err);
+/* Bits of the rows of the matrices that are alive, the run's to free; NULL: all are. */
+gx_code gx_vec_alive(gx_run *run, gx_vec_table *t, int64_t rows, uint64_t **bits, gx_err *err);
 /* The one number of a statement of one number, or none; NULL is 0. */
 gx_code gx_vec_count(gx_vec_table *t, gx_vectors_sql which, int64_t of, int64_t *count,
                      gx_err *err);
@@ -334,7 +337,7 @@ typedef struct gx_vec_index {
     int64_t state; /* another number after each change of NAME_list or NAME_full */
 } gx_vec_index;
 
-/* What becomes of conditions: asked about neighbours; a list, or bits, of the rows that are left. */
+/* What becomes of conditions: asked about neighbours; a list, or bits, of the rows left. */
 typedef enum gx_vec_way {
     GX_VEC_UNFILTERED,
     GX_VEC_ASKED_LATE,
@@ -396,8 +399,8 @@ typedef struct gx_vec_ahead {
     int64_t last;               /* rowid of the last one that was read                            */
     bool is_off;                /* it does not pay                                                */
     bool is_stopped;            /* an interrupt came while it was looked for: the call's          */
-    bool is_unmasked; /* terms of other queries are not known: they are asked about near rows */
-    int vector;       /* below: of these and that state of the table                    */
+    bool is_unmasked;           /* others' terms are not known: they are asked about near rows */
+    int vector;                 /* below: of these and that state of the table                    */
     int64_t k, changes, writes;
     int64_t count, at, used; /* queries; the one at hand; how many came                       */
     double *query;           /* dims of each                                                  */
@@ -428,9 +431,6 @@ bool gx_vec_search(gx_fn *fn, gx_vec_table *t, const gx_vec_wish *wish, gx_vec_a
 bool gx_vec_search_all(gx_fn *fn, gx_vec_table *t, int vector, const gx_knn_args *args,
                        gx_neighbours *out);
 void gx_vec_hits_clear(gx_vec_hits *hits, gx_mem *mem);
-
-/* The rows of NAME_new behind a slot as of now: t->fresh. */
-gx_code gx_vec_know_fresh(gx_vec_table *t, int64_t after, gx_err *err);
 
 // Conditions of several queries (vectors_kinds.c) -------------------------------------------------
 
@@ -587,8 +587,5 @@ gx_code gx_vec_write_centres(gx_vec_table *t, const gx_vec_index *index, const v
 /* Centres as a matrix: C, whose numbers are the caller's to free. */
 gx_code gx_vec_centre_matrix(gx_vec_table *t, const gx_vec_index *index, float **numbers, gx_mat *C,
                              gx_err *err);
-
-/* Bits of the rows of the matrices that are alive, the run's to free; NULL: all are. */
-gx_code gx_vec_alive(gx_run *run, gx_vec_table *t, int64_t rows, uint64_t **bits, gx_err *err);
 
 #endif

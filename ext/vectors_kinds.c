@@ -8,10 +8,10 @@
 ** that have the same ones are a group; which rows each group is left with is told to one search for
 ** all of them, as bits for each query, or, where they are few, as lists.
 **
-** To ask each group's conditions about each row would take a walk over all rows for each group.  But
-** the conditions look at a few columns, and rows that have the same values there, to the byte, are
-** of one kind: one walk says which kind each row is, and the conditions are asked about one row of
-** each kind, by SQLite, in one statement for all groups.
+** To ask each group's conditions about each row would take a walk over all rows for each group.
+** But the conditions look at a few columns, and rows that have the same values there, to the byte,
+** are of one kind: one walk says which kind each row is, and the conditions are asked about one row
+** of each kind, by SQLite, in one statement for all groups.
 **
 ** Memory: 8 bytes a row, the values of each kind once, a bit for each row and query.
 */

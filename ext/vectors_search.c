@@ -589,28 +589,6 @@ static bool search_settled(search *s)
 
 // Rows that have not settled ----------------------------------------------------------------------
 
-gx_code gx_vec_know_fresh(gx_vec_table *t, int64_t after, gx_err *err)
-{
-    gx_vec_fresh *fresh = &t->fresh;
-    int64_t version, changes;
-    bool is_settled;
-    GX_TRY(gx_vec_state(t, &version, &changes, &is_settled, err));
-    bool is_same = fresh->version == version && fresh->changes == changes && fresh->after == after;
-    if (is_settled && fresh->is_known && is_same && gx_vec_recall_fresh(t)) {
-        return GX_OK;
-    }
-    gx_vec_fresh_clear(fresh, t->ctx->mem);
-    gx_code code = gx_vec_read_fresh(t, after, 0, fresh, err);
-    if (code != GX_OK) {
-        gx_vec_fresh_clear(fresh, t->ctx->mem);
-        return code;
-    }
-    fresh->is_known = is_settled;
-    fresh->version = version;
-    fresh->changes = changes;
-    return GX_OK;
-}
-
 static bool search_fresh(search *s)
 {
     gx_vec_fresh *fresh = &s->t->fresh;

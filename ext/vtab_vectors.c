@@ -8,7 +8,7 @@
 ** are SQLite's own; vectors are brought when they are asked for.  With MATCH the rows are hits
 ** (vectors_search.c), by distance, and what WHERE says is known to the search: as many come as are
 ** wanted, if so many there are.  Without k and LIMIT they come as long as they are asked for.
-** Where the hidden column gx_plan is used there is one row, which says how the search would be made.
+** Where the hidden column gx_plan is used there is one row: how the search would be made.
 **
 ** The table reaches its own shadow tables and matrices alone, all of its own database, and so views
 ** and triggers may use it (SQLITE_VTAB_INNOCUOUS), as they may FTS5 and R*Tree tables.
