@@ -8,6 +8,7 @@
 #include "gx_ext.h"
 #include "spectra.h"
 
+#include "../core/alg/knn.h"
 #include "../core/alg/plan.h"
 
 /* One row of the table. */
@@ -48,6 +49,7 @@ struct expression {
     gx_eig_options eig_options; /* eig */
     gx_eig_args eig;
     gx_mat mats[2];             /* what eig.B and eig.start point to */
+    const gx_knn_args *search;  /* knn: a search as it is to be made; NULL: Q and E by cosine */
     gx_svd_options svd_options; /* svd */
     gx_svd_args svd;
 };
@@ -60,5 +62,8 @@ void gx_topk_predict(gx_run *run, const gx_mat *A, int64_t k, gx_cost *cost, gx_
 
 /* The candidates, the chosen one first; returns how many.  A failure is the run's. */
 int gx_plan_expression(gx_run *run, expression *e, plan_row row[2]);
+
+/* The same of a search for neighbours that `function` makes. */
+int gx_plan_search(gx_run *run, const char *function, const gx_knn_args *args, plan_row row[2]);
 
 #endif

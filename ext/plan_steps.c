@@ -12,7 +12,6 @@
 #include "../core/alg/by_parts.h"
 #include "../core/alg/dense.h"
 #include "../core/alg/factoring.h"
-#include "../core/alg/knn.h"
 #include "../core/alg/narrow.h"
 #include "../core/alg/spmm.h"
 #include "../core/device/fleet.h"
@@ -578,6 +577,7 @@ static void plan_knn(gx_run *run, expression *e, plan_row *row)
     gx_knn_args args = {.Q = &e->a.mat, .E = &e->b.mat, .metric = GX_METRIC_COSINE, .k = e->k};
     gx_knn_plan plan = {0};
     args.last = args.Q->rows;
+    args = e->search != NULL ? *e->search : args;
     gx_knn_foresee(run, &args, &plan, &row->cost, &row->terms);
     tell(row, plan.is_few ? "pairs" : "gemm", plan.strip, args.E->cols);
     if (plan.is_mutual) {
@@ -656,4 +656,13 @@ int gx_plan_expression(gx_run *run, expression *e, plan_row row[2])
         row[1] = host;
     }
     return has_room ? 2 : 1;
+}
+
+int gx_plan_search(gx_run *run, const char *function, const gx_knn_args *args, plan_row row[2])
+{
+    plan_rule rule = *gx_plan_rule("knn");
+    rule.function = function;
+    expression e = {.rule = &rule, .search = args, .k = args->k};
+    e.b.name = args->E->label;
+    return gx_plan_expression(run, &e, row);
 }

@@ -6,7 +6,9 @@
 **   vectors_plan.c     plans
 **   vectors_rows.c     matrices, NAME_new, vectors of rows, for the other files
 **   vectors_search.c   the nearest rows of a query: filters, matrices, rows that have not settled
+**   vectors_explain.c  how a search would be made
 **   vectors_ahead.c    the queries of a join, some at a time
+**   vectors_kinds.c    their conditions, which may differ
 **   vectors_name.c     tables by their names: in the place of a matrix, gx_settle
 **   vectors_value.c    a vector as a value, and as the elements that are stored
 **   vectors_write.c    INSERT, UPDATE, DELETE, transactions
@@ -30,9 +32,10 @@
 
 /* Columns of the table: a key, the user's, and three or four hidden ones. */
 enum {
-    GX_VEC_COLUMNS_MAX = 60, /* of the user's */
-    GX_VEC_VECTORS_MAX = 8,  /* of these      */
-    GX_VEC_KEY = 0,          /* "rowid", or the column that is the key */
+    GX_VEC_COLUMNS_MAX = 60,  /* of the user's */
+    GX_VEC_VECTORS_MAX = 8,   /* of these      */
+    GX_VEC_PLAN_COLUMNS = 58, /* with more of the user's SQLite does not say that gx_plan is used */
+    GX_VEC_KEY = 0,           /* "rowid", or the column that is the key */
 };
 
 /* A vector column. */
@@ -57,6 +60,7 @@ typedef struct gx_vec_shape {
     bool has_index;          /* CREATE says that it is to have one */
     gx_vec_index_wish index; /* and which                          */
     bool has_probe;          /* the hidden column probe: no column of the user's is called so */
+    bool has_plan;           /* the same of the hidden column gx_plan */
     char *text;              /* all names and types; owned                                    */
     const char *key;         /* what column 0 is called                                       */
     bool is_text_key;        /* it is TEXT, and column 0 of the tables' columns; else the rowid */
@@ -87,6 +91,11 @@ static inline int gx_vec_k(const gx_vec_shape *s)
 static inline int gx_vec_probe(const gx_vec_shape *s)
 {
     return s->has_probe ? s->columns + 4 : -2;
+}
+
+static inline int gx_vec_plan(const gx_vec_shape *s)
+{
+    return s->has_plan ? s->columns + 4 + s->has_probe : -2;
 }
 
 /*
@@ -222,7 +231,10 @@ gx_code gx_vec_read_fresh(gx_vec_table *t, int64_t after, int64_t entered, gx_ve
 void gx_vec_fresh_clear(gx_vec_fresh *fresh, gx_mem *mem);
 void gx_vec_forget_fresh(gx_vec_table *t); /* the table's, if there is no cursor: it stands by */
 bool gx_vec_recall_fresh(gx_vec_table *t); /* whether it is there again, or still         */
+gx_code gx_vec_know_fresh(gx_vec_table *t, int64_t after, gx_err *err); /* as of now: it */
 gx_code gx_vec_count_dead(gx_vec_table *t, int64_t *dead, gx_err *err);
+/* Bits of the rows of the matrices that are alive, the run's to free; NULL: all are. */
+gx_code gx_vec_alive(gx_run *run, gx_vec_table *t, int64_t rows, uint64_t **bits, gx_err *err);
 /* The one number of a statement of one number, or none; NULL is 0. */
 gx_code gx_vec_count(gx_vec_table *t, gx_vectors_sql which, int64_t of, int64_t *count,
                      gx_err *err);
@@ -250,8 +262,13 @@ void gx_vec_window_clear(gx_vec_window *window, gx_mem *mem);
 
 // Plans (vectors_plan.c) --------------------------------------------------------------------------
 
-/* idxNum; conditions that xFilter takes */
-enum { GX_VEC_PLAN_MATCH = 1, GX_VEC_PLAN_BY_ROWID = 2, GX_VEC_PLAN_FALLING = 4 };
+/* idxNum, ASKED: gx_plan is wanted, and no search; conditions that xFilter takes */
+enum {
+    GX_VEC_PLAN_MATCH = 1,
+    GX_VEC_PLAN_BY_ROWID = 2,
+    GX_VEC_PLAN_FALLING = 4,
+    GX_VEC_PLAN_ASKED = 8
+};
 enum { GX_VEC_TERMS_MAX = 64 };
 
 int gx_vec_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info);
@@ -299,6 +316,41 @@ typedef struct gx_vec_hits {
     bool is_complete; /* there are no more                                           */
 } gx_vec_hits;
 
+/* The head of NAME_list, as it is stored: the table's own where it has been checked. */
+typedef struct gx_vec_index {
+    int64_t magic;
+    int64_t vector, metric, dims, lists;
+    int64_t probe;   /* lists that a search looks at                           */
+    int64_t round;   /* how often rows have been entered                       */
+    int64_t entries; /* of all lists, those included whose rows are gone       */
+    int64_t panels;  /* of all lists                                           */
+    int64_t trained; /* rows that there were when centres were made            */
+    int64_t wished_lists, wished_probe;
+    double wished_recall;
+    double recall; /* that was measured when it was made                     */
+    int64_t slot;  /* rows of NAME_new up to this slot are in the index, too */
+    int64_t state; /* another number after each change of NAME_list or NAME_full */
+} gx_vec_index;
+
+/* What becomes of conditions: asked about neighbours; a list, or bits, of the rows left. */
+typedef enum gx_vec_way {
+    GX_VEC_UNFILTERED,
+    GX_VEC_ASKED_LATE,
+    GX_VEC_LIST,
+    GX_VEC_BITS
+} gx_vec_way;
+
+/* How a search would be made. */
+typedef struct gx_vec_plan_facts {
+    const gx_vec_index *index; /* NULL: without the index */
+    gx_vec_index found;        /* it                      */
+    gx_vec_way way;
+    int64_t dead, fresh; /* rows of the matrix that are nobody's; rows that are not in it */
+    int64_t asked;       /* neighbours               */
+    int64_t left;        /* rows that conditions leave */
+    bool is_estimated;   /* by a sample of the rows    */
+} gx_vec_plan_facts;
+
 typedef struct gx_vec_wish {
     int vector;
     const double *query; /* dims */
@@ -308,29 +360,59 @@ typedef struct gx_vec_wish {
     int64_t probe;           /* lists of the index; 0: search without it; -1: as many as it says */
     double low, high;        /* of the distance                    */
     bool is_above, is_below; /* these themselves are not in it     */
+    gx_vec_plan_facts *plan; /* to be filled, and no search is made; NULL: a search */
 } gx_vec_wish;
+
+/* Values, some at a time, as words of bytes; which have numbers in the order of their coming. */
+typedef struct gx_vec_words {
+    char *bytes;
+    int64_t used, room;
+    int64_t count, *start; /* words; where they begin, and the next one does */
+    uint64_t *hash;
+    int32_t *slot; /* numbers by hash; -1: none */
+    int64_t slots;
+} gx_vec_words;
+
+/* Rows that have the same values in some columns: of the matrices, then of NAME_new. */
+typedef struct gx_vec_kinds {
+    bool is_known;
+    gx_vec_words words; /* a kind's values */
+    int64_t rows[2];    /* of the matrices, of NAME_new                   */
+    int64_t *id;        /* rowid of a row of each kind                    */
+    int64_t *first;     /* where each kind's rows begin in row, and the end */
+    int32_t *row;
+} gx_vec_kinds;
 
 /*
 ** The queries that a cursor is expected to bring next, with the one at hand, and their lists once
 ** a search has made them: of the matrix, and of the rows that have not settled.
 */
 typedef struct gx_vec_ahead {
-    int64_t searches, size; /* of the cursor; how many are to be read next time               */
-    char *source;           /* SQL: rows of the column that they come from                    */
-    int64_t last;           /* rowid of the last one that was read                            */
-    bool is_off;            /* it does not pay                                                */
-    bool is_stopped;        /* an interrupt came while it was looked for: the call's          */
-    int vector;             /* below: of these and that state of the table                    */
+    int64_t searches, size;     /* of the cursor; how many are to be read next time               */
+    char *source;               /* SQL: rows of the columns that they come from                   */
+    int from[GX_VEC_TERMS_MAX]; /* which of them has a term's values; 0: none, it has its own   */
+    int64_t last;               /* rowid of the last one that was read                            */
+    bool is_off;                /* it does not pay                                                */
+    bool is_stopped;            /* an interrupt came while it was looked for: the call's          */
+    bool is_unmasked;           /* others' terms are not known: they are asked about near rows */
+    int vector;                 /* below: of these and that state of the table                    */
     int64_t k, changes, writes;
     int64_t count, at, used; /* queries; the one at hand; how many came                       */
     double *query;           /* dims of each                                                  */
     int64_t asked[2];
     gx_neighbours list[2];
+    bool is_masked;     /* each has its own terms, and the lists have rows that these let through */
+    gx_vec_kinds kinds; /* of the terms' columns                                         */
+    gx_vec_words groups;   /* the values of all terms                                       */
+    int32_t *group;        /* of each query                                                 */
+    sqlite3_value **value; /* of each group, those that the other table has               */
+    int64_t values;
+    uint64_t *bits[2]; /* words[] for each query                                        */
+    int64_t words[2];
 } gx_vec_ahead;
 
 /* Is the query among those of `ahead`, as number `at`?  Others are read where that may pay. */
-bool gx_vec_look_ahead(gx_vec_table *t, gx_vec_ahead *ahead, int vector, const double *query,
-                       int64_t k);
+bool gx_vec_look_ahead(gx_vec_table *t, gx_vec_ahead *ahead, const gx_vec_wish *wish);
 void gx_vec_ahead_drop(gx_vec_ahead *ahead, gx_mem *mem); /* the queries and their lists       */
 void gx_vec_ahead_clear(gx_vec_ahead *ahead, gx_mem *mem);
 
@@ -344,6 +426,31 @@ bool gx_vec_search(gx_fn *fn, gx_vec_table *t, const gx_vec_wish *wish, gx_vec_a
 bool gx_vec_search_all(gx_fn *fn, gx_vec_table *t, int vector, const gx_knn_args *args,
                        gx_neighbours *out);
 void gx_vec_hits_clear(gx_vec_hits *hits, gx_mem *mem);
+
+// Conditions of several queries (vectors_kinds.c) -------------------------------------------------
+
+/* More of a word; its end.  *number: of the word, -1: there is none such, and none is added. */
+gx_code gx_vec_put_value(gx_vec_words *w, gx_mem *mem, sqlite3_value *value, gx_err *err);
+gx_code gx_vec_put_term(gx_vec_words *w, gx_mem *mem, const gx_vectors_term *term, gx_err *err);
+gx_code gx_vec_end_word(gx_vec_words *w, gx_mem *mem, bool adds, int64_t *number, gx_err *err);
+void gx_vec_words_clear(gx_vec_words *w, gx_mem *mem);
+
+/* Kinds by the columns of the terms; not is_known: there are too many.  Cleared by the caller. */
+gx_code gx_vec_find_kinds(gx_vec_table *t, const gx_vectors_term *terms, int count,
+                          gx_vec_kinds *kinds, gx_err *err);
+void gx_vec_kinds_clear(gx_vec_kinds *kinds, gx_mem *mem);
+
+/* The rows that each query of `ahead` is left with: a->bits. */
+gx_code gx_vec_make_masks(gx_vec_table *t, gx_vec_ahead *a, const gx_vec_wish *wish, gx_err *err);
+
+/* These in args, or as lists, C of *list, which is the caller's to free. */
+gx_code gx_vec_mask(gx_vec_table *t, const gx_vec_ahead *a, int which, gx_knn_args *args, gx_mat *C,
+                    double **list, gx_err *err);
+
+// Plans of searches (vectors_explain.c) -----------------------------------------------------------
+
+/* How that search would be made, as JSON: sqlite3_free(). */
+bool gx_vec_explain(gx_fn *fn, gx_vec_table *t, const gx_vec_wish *wish, char **text);
 
 // Writing (vectors_write.c) -----------------------------------------------------------------------
 
@@ -372,22 +479,6 @@ gx_code gx_vec_settle_full(gx_vec_table *t, gx_err *err);
 gx_code gx_vec_settle_all(gx_vec_table *t, gx_err *err);
 
 // The index (vectors_index.c, vectors_lists.c) ----------------------------------------------------
-
-/* The head of NAME_list, as it is stored: the table's own where it has been checked. */
-typedef struct gx_vec_index {
-    int64_t magic;
-    int64_t vector, metric, dims, lists;
-    int64_t probe;   /* lists that a search looks at                           */
-    int64_t round;   /* how often rows have been entered                       */
-    int64_t entries; /* of all lists, those included whose rows are gone       */
-    int64_t panels;  /* of all lists                                           */
-    int64_t trained; /* rows that there were when centres were made            */
-    int64_t wished_lists, wished_probe;
-    double wished_recall;
-    double recall; /* that was measured when it was made                     */
-    int64_t slot;  /* rows of NAME_new up to this slot are in the index, too */
-    int64_t state; /* another number after each change of NAME_list or NAME_full */
-} gx_vec_index;
 
 /* The row of NAME_list that has panel `part` of a list, from 1 on; list -1: of the centres. */
 static inline int64_t gx_vec_list_key(int64_t list, int64_t part)
@@ -491,8 +582,5 @@ gx_code gx_vec_write_centres(gx_vec_table *t, const gx_vec_index *index, const v
 /* Centres as a matrix: C, whose numbers are the caller's to free. */
 gx_code gx_vec_centre_matrix(gx_vec_table *t, const gx_vec_index *index, float **numbers, gx_mat *C,
                              gx_err *err);
-
-/* Bits of the rows of the matrices that are alive, the run's to free; NULL: all are. */
-gx_code gx_vec_alive(gx_run *run, gx_vec_table *t, int64_t rows, uint64_t **bits, gx_err *err);
 
 #endif

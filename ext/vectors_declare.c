@@ -394,8 +394,10 @@ static bool finish(parser *p, const char *table)
     }
     p->text = table;
     shape->has_probe = true;
+    shape->has_plan = shape->columns < GX_VEC_PLAN_COLUMNS;
     for (int c = 0; c < shape->columns; c++) { // a table of an earlier gx may have one
         shape->has_probe &= sqlite3_stricmp(shape->column[c].name, "probe") != 0;
+        shape->has_plan &= sqlite3_stricmp(shape->column[c].name, "gx_plan") != 0;
     }
     return shape->vectors > 0 || fail(p, "there is no vector column, as embedding f32[384] is one");
 }
@@ -444,7 +446,8 @@ char *gx_vec_declaration(const gx_vec_shape *shape)
         sqlite3_str_appendf(out, ", \"%w\" %s", shape->column[c].name,
                             is_vector ? "" : shape->type[shape->column[c].plain]);
     }
-    sqlite3_str_appendf(out, ", distance REAL HIDDEN, score REAL HIDDEN, k INTEGER HIDDEN%s)",
-                        shape->has_probe ? ", probe INTEGER HIDDEN" : "");
+    sqlite3_str_appendf(out, ", distance REAL HIDDEN, score REAL HIDDEN, k INTEGER HIDDEN%s%s)",
+                        shape->has_probe ? ", probe INTEGER HIDDEN" : "",
+                        shape->has_plan ? ", gx_plan TEXT HIDDEN" : "");
     return sqlite3_str_finish(out);
 }

@@ -93,7 +93,8 @@ static void take_term(plan *p, int c)
         p->is_whole = false;
         return;
     }
-    collation = column < 0 || collation == NULL ? "" : collation;
+    bool is_told = x->op != SQLITE_INDEX_CONSTRAINT_NE && x->op != SQLITE_INDEX_CONSTRAINT_ISNOT;
+    collation = column < 0 || collation == NULL || !is_told ? "" : collation; // the column's own
     if (can_list && x->op == SQLITE_INDEX_CONSTRAINT_EQ && sqlite3_vtab_in(p->info, c, -1)) {
         sqlite3_vtab_in(p->info, c, 1);
         sqlite3_str_appendf(p->text, "i %d %s;", column, collation);
@@ -124,7 +125,9 @@ static void plan_match(plan *p)
 {
     sqlite3_index_info *info = p->info;
     bool is_ordered = is_by_distance(p);
-    info->idxNum = GX_VEC_PLAN_MATCH;
+    int asked = gx_vec_plan(p->shape);
+    bool is_asked = asked > 0 && (info->colUsed >> asked & 1) != 0;
+    info->idxNum = GX_VEC_PLAN_MATCH | (is_asked ? GX_VEC_PLAN_ASKED : 0);
     info->orderByConsumed = is_ordered && info->nOrderBy > 0;
     info->estimatedCost = p->is_one ? MATCH_ONE_COST : MATCH_COST;
     info->estimatedRows = 10;

@@ -428,3 +428,51 @@ gx_code gx_vec_window_read(gx_vec_table *t, gx_vec_window *window, int vector, i
     *blob = window->of[vector].blobs + (size_t)(pos - first) * column->bytes;
     return GX_OK;
 }
+
+gx_code gx_vec_alive(gx_run *run, gx_vec_table *t, int64_t rows, uint64_t **bits, gx_err *err)
+{
+    int64_t dead;
+    sqlite3_stmt *stmt;
+    bool is_row;
+    *bits = NULL;
+    GX_TRY(gx_vec_count_dead(t, &dead, err));
+    if (dead == 0) {
+        return GX_OK;
+    }
+    size_t words = (size_t)gx_ceil_div(rows, 64);
+    GX_TRY(gx_mem_alloc(run->ctx->mem, gx_max(1, words) * sizeof **bits, "candidates", bits, err));
+    memset(*bits, 0xff, words * sizeof **bits);
+    GX_TRY(gx_vectors_stmt(t->rows, GX_VECTORS_DEAD_IN, &stmt, err));
+    sqlite3_bind_int64(stmt, 1, 0);
+    sqlite3_bind_int64(stmt, 2, rows - 1);
+    gx_code code = gx_vectors_step(t->rows, stmt, &is_row, err);
+    while (code == GX_OK && is_row) {
+        int64_t pos = sqlite3_column_int64(stmt, 0);
+        (*bits)[pos / 64] &= ~((uint64_t)1 << pos % 64);
+        code = gx_vectors_step(t->rows, stmt, &is_row, err);
+    }
+    sqlite3_reset(stmt);
+    return code;
+}
+
+gx_code gx_vec_know_fresh(gx_vec_table *t, int64_t after, gx_err *err)
+{
+    gx_vec_fresh *fresh = &t->fresh;
+    int64_t version, changes;
+    bool is_settled;
+    GX_TRY(gx_vec_state(t, &version, &changes, &is_settled, err));
+    bool is_same = fresh->version == version && fresh->changes == changes && fresh->after == after;
+    if (is_settled && fresh->is_known && is_same && gx_vec_recall_fresh(t)) {
+        return GX_OK;
+    }
+    gx_vec_fresh_clear(fresh, t->ctx->mem);
+    gx_code code = gx_vec_read_fresh(t, after, 0, fresh, err);
+    if (code != GX_OK) {
+        gx_vec_fresh_clear(fresh, t->ctx->mem);
+        return code;
+    }
+    fresh->is_known = is_settled;
+    fresh->version = version;
+    fresh->changes = changes;
+    return GX_OK;
+}

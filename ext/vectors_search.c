@@ -36,6 +36,7 @@
 
 enum {
     LEAST_ASKED = 64,  /* more than are wanted: those at the end may be equal                  */
+    AHEAD_MOST = 1024, /* of queries that are searched for together: more than are wanted      */
     LEAST_AHEAD = 6,   /* the same of many queries, to whose time a longer list adds           */
     GROWTH = 8,        /* times as many are asked for next                                     */
     SAMPLE = 1024,     /* positions, at most                                                   */
@@ -57,6 +58,7 @@ typedef struct search {
     gx_vec_hits *hits;
     sqlite3_stmt *test;  /* of a row: whether conditions let it through */
     gx_vec_ahead *ahead; /* queries that are searched for with this one; NULL: none           */
+    double share;        /* of the rows that conditions let through; -1: not known             */
     int64_t entered;     /* rows of NAME_new up to this slot have been searched with the index */
 } search;
 
@@ -299,15 +301,20 @@ static bool neighbours_ahead(search *s, int which, const gx_knn_args *given, gx_
 {
     gx_vec_ahead *a = s->ahead;
     gx_neighbours *all = &a->list[which];
-    gx_mat base, Q;
+    gx_mat base, Q, C;
     gx_knn_args args = *given;
     if (all->mem == NULL) {
+        double *list = NULL;
         gx_mat_value(&base, "queries", GX_F64, s->column->dims, a->count, a->query,
                      s->column->dims);
         gx_mat_view(&Q, &base, GX_TRANS, 0, 0, a->count, s->column->dims);
         args.Q = &Q;
         args.last = a->count;
-        if (gx_knn_run(&s->fn->run, &args, all) != GX_OK) {
+        bool is_good = !a->is_masked || gx_fn_check(s->fn, gx_vec_mask(s->t, a, which, &args, &C,
+                                                                       &list, &s->fn->err));
+        is_good = is_good && gx_knn_run(&s->fn->run, &args, all) == GX_OK;
+        gx_mem_free(s->t->ctx->mem, list);
+        if (!is_good) {
             gx_neighbours_clear(all);
             return false;
         }
@@ -383,6 +390,33 @@ static bool take_list(search *s, const gx_neighbours *found, const int64_t *ids)
     return false;
 }
 
+/*
+** The same of queries ahead whose rows are known: these are what the lists are of.  false: not all
+** that are wanted, and equal ones, are in the list.
+*/
+static bool take_masked(search *s, const gx_mat *E, const int64_t *ids)
+{
+    gx_neighbours found = {0};
+    int64_t before = s->hits->count,
+            asked = gx_min(E->rows, gx_min(s->wish->k, E->rows) + LEAST_AHEAD);
+    if (!neighbours(s, E, ids != NULL, NULL, asked, &found)) {
+        return false;
+    }
+    bool is_enough = take_list(s, &found, ids);
+    bool is_all = asked == E->rows || found.count < asked || found.index[asked - 1] == INT64_MAX;
+    bool is_done = gx_ok(&s->fn->run) && (is_enough || is_all);
+    s->hits->is_complete = s->hits->is_complete && (!is_done || !is_enough);
+    s->hits->count = is_done ? s->hits->count : before;
+    return is_done;
+}
+
+/* The lists have not been of use for this query. */
+static void leave_ahead(search *s)
+{
+    s->ahead->used--;
+    s->ahead = NULL;
+}
+
 static int64_t least_more(const search *s, int64_t dead)
 {
     return s->ahead != NULL && dead == 0 ? LEAST_AHEAD : LEAST_ASKED;
@@ -398,6 +432,7 @@ static int64_t first_asked(search *s, int64_t rows, int64_t dead, bool is_chosen
     if (is_filtered(s)) {
         int64_t count = 1, passed = rows < SMALL || is_chosen ? 0 : sample(s, rows, &count);
         *must_choose = passed < LEAST_SAMPLED;
+        s->share = rows < SMALL || is_chosen ? -1 : (double)gx_max(1, passed) / (double)count;
         share = (double)passed / (double)count; // there may be fewer, and fewer that are near
         share = fmax(share - sqrt(share / (double)count), 1e-9);
         more = 2 + 2 * (int64_t)(sqrt((double)k) / share);
@@ -450,6 +485,12 @@ static bool search_index(search *s, bool *is_done)
     }
     gx_vec_probing p = {.index = &index, .query = wish->query, .k = wish->k, .passes = passes};
     p.probe = gx_min(index.lists, wish->probe > 0 ? wish->probe : index.probe);
+    if (wish->plan != NULL) {
+        *wish->plan = (gx_vec_plan_facts){.found = index, .index = &wish->plan->found};
+        wish->plan->found.probe = p.probe;
+        wish->plan->way = is_filtered(s) ? GX_VEC_ASKED_LATE : GX_VEC_UNFILTERED;
+        return true;
+    }
     p.arg = s;
     p.is_filtered = is_filtered(s);
     p.merit = gx_run_alloc(&s->fn->run, (size_t)p.k * sizeof *p.merit, "neighbours");
@@ -469,6 +510,25 @@ static bool search_index(search *s, bool *is_done)
     return is_good;
 }
 
+/* What the search of the matrix would be, as far as it is known without asking about all rows. */
+static bool plan_settled(search *s, int64_t rows, int64_t asked, bool must_choose, chosen *c)
+{
+    gx_vec_plan_facts *plan = s->wish->plan;
+    if (must_choose && (c->block != NULL || s->share < 0) && is_filtered(s)) {
+        if (!choose(s, rows, c)) {
+            return false;
+        }
+        plan->left = c->count;
+    } else {
+        plan->is_estimated = is_filtered(s);
+        plan->left = is_filtered(s) ? (int64_t)(s->share * (double)rows) : rows;
+    }
+    plan->asked = gx_min(asked, rows);
+    plan->way = !must_choose ? (is_filtered(s) ? GX_VEC_ASKED_LATE : GX_VEC_UNFILTERED)
+                             : (plan->left > rows / FEW ? GX_VEC_BITS : GX_VEC_LIST);
+    return true;
+}
+
 /* The hits of the matrix. */
 static bool search_settled(search *s)
 {
@@ -483,12 +543,30 @@ static bool search_settled(search *s)
         !open_test(s, GX_VECTORS_IS_AT)) {
         return false;
     }
+    if (s->ahead != NULL && s->ahead->is_masked) {
+        if (take_masked(s, &E, NULL) || !gx_ok(&s->fn->run)) {
+            return gx_ok(&s->fn->run);
+        }
+        leave_ahead(s);
+    }
     if (is_filtered(s) && !gx_fn_check(s->fn, recall_chosen(s, E.rows, &c))) {
         clear_chosen(s, &c);
         return false;
     }
-    int64_t asked = first_asked(s, E.rows, dead, c.block != NULL, &must_choose);
-    int64_t before = s->hits->count;
+    bool is_listed = is_filtered(s) && s->ahead != NULL && s->ahead->list[0].mem != NULL;
+    int64_t asked = is_listed ? s->ahead->asked[0] : 0, before = s->hits->count;
+    must_choose = false;
+    if (!is_listed) {
+        asked = first_asked(s, E.rows, dead, c.block != NULL, &must_choose);
+        if (is_filtered(s) && s->ahead != NULL) { // others' conditions may leave fewer
+            bool is_alone = must_choose || asked > gx_min(E.rows, AHEAD_MOST + s->wish->k) / 2;
+            s->ahead = is_alone ? NULL : s->ahead;
+            asked = is_alone ? asked : 2 * asked;
+        }
+    }
+    if (s->wish->plan != NULL) {
+        is_done = plan_settled(s, E.rows, asked, must_choose, &c);
+    }
     while (!is_done && gx_ok(&s->fn->run)) {
         gx_neighbours found = {0};
         if (must_choose && c.bits == NULL && !choose(s, E.rows, &c)) {
@@ -503,6 +581,9 @@ static bool search_settled(search *s)
         gx_neighbours_clear(&found);
         s->hits->is_complete = s->hits->is_complete && !is_done;
         is_done = is_done || asked >= all;
+        if (!is_done && is_filtered(s) && s->ahead != NULL) {
+            leave_ahead(s);
+        }
         bool is_first = c.bits == NULL && (is_filtered(s) || dead > 0);
         must_choose = must_choose || is_first;
         asked = is_first ? gx_min(s->wish->k, E.rows) + LEAST_ASKED
@@ -514,34 +595,12 @@ static bool search_settled(search *s)
 
 // Rows that have not settled ----------------------------------------------------------------------
 
-/* The rows of NAME_new behind a slot as of now. */
-static gx_code know_fresh(gx_vec_table *t, int64_t after, gx_err *err)
-{
-    gx_vec_fresh *fresh = &t->fresh;
-    int64_t version, changes;
-    bool is_settled;
-    GX_TRY(gx_vec_state(t, &version, &changes, &is_settled, err));
-    bool is_same = fresh->version == version && fresh->changes == changes && fresh->after == after;
-    if (is_settled && fresh->is_known && is_same && gx_vec_recall_fresh(t)) {
-        return GX_OK;
-    }
-    gx_vec_fresh_clear(fresh, t->ctx->mem);
-    gx_code code = gx_vec_read_fresh(t, after, 0, fresh, err);
-    if (code != GX_OK) {
-        gx_vec_fresh_clear(fresh, t->ctx->mem);
-        return code;
-    }
-    fresh->is_known = is_settled;
-    fresh->version = version;
-    fresh->changes = changes;
-    return GX_OK;
-}
-
 static bool search_fresh(search *s)
 {
     gx_vec_fresh *fresh = &s->t->fresh;
     gx_mat base, E;
-    if (!gx_fn_check(s->fn, know_fresh(s->t, s->entered, &s->fn->err)) || fresh->count == 0) {
+    if (!gx_fn_check(s->fn, gx_vec_know_fresh(s->t, s->entered, &s->fn->err)) ||
+        fresh->count == 0) {
         return gx_ok(&s->fn->run);
     }
     sqlite3_finalize(s->test);
@@ -554,6 +613,12 @@ static bool search_fresh(search *s)
                  cells);
     gx_mat_view(&E, &base, GX_TRANS, 0, 0, n, cells);
     gx_neighbours found = {0};
+    if (s->ahead != NULL && s->ahead->is_masked) {
+        if (take_masked(s, &E, fresh->ids) || !gx_ok(&s->fn->run)) {
+            return gx_ok(&s->fn->run);
+        }
+    }
+    s->ahead = is_filtered(s) ? NULL : s->ahead;
     if (!is_filtered(s) && s->wish->low == -(double)INFINITY) {
         asked = gx_min(n, gx_min(s->wish->k, n) + least_more(s, 0));
     }
@@ -585,14 +650,14 @@ bool gx_vec_search(gx_fn *fn, gx_vec_table *t, const gx_vec_wish *wish, gx_vec_a
     gx_mat_view(&s.Q, &s.base, GX_TRANS, 0, 0, 1, s.column->dims);
     bool is_done = false, is_good = search_index(&s, &is_done);
     if (is_good && !is_done) {
-        bool is_ahead =
-            wish->count == 0 && gx_vec_look_ahead(t, ahead, wish->vector, wish->query, wish->k);
+        bool is_ahead = ahead != NULL && gx_vec_look_ahead(t, ahead, wish);
         s.ahead = is_ahead ? ahead : NULL;
-        is_good = gx_fn_check(fn, ahead->is_stopped ? gx_fail(&fn->err, GX_INTERRUPT, "interrupted")
-                                                    : GX_OK) &&
-                  search_settled(&s);
+        bool is_stopped = ahead != NULL && ahead->is_stopped;
+        is_good =
+            gx_fn_check(fn, is_stopped ? gx_fail(&fn->err, GX_INTERRUPT, "interrupted") : GX_OK) &&
+            search_settled(&s);
     }
-    is_good = is_good && search_fresh(&s);
+    is_good = is_good && (wish->plan != NULL || search_fresh(&s));
     sqlite3_finalize(s.test);
     if (is_good && hits->count > 0) {
         qsort(hits->hit, (size_t)hits->count, sizeof *hits->hit, compare_hits);
@@ -603,32 +668,6 @@ bool gx_vec_search(gx_fn *fn, gx_vec_table *t, const gx_vec_wish *wish, gx_vec_a
 }
 
 // Many queries ------------------------------------------------------------------------------------
-
-gx_code gx_vec_alive(gx_run *run, gx_vec_table *t, int64_t rows, uint64_t **bits, gx_err *err)
-{
-    int64_t dead;
-    sqlite3_stmt *stmt;
-    bool is_row;
-    *bits = NULL;
-    GX_TRY(gx_vec_count_dead(t, &dead, err));
-    if (dead == 0) {
-        return GX_OK;
-    }
-    size_t words = (size_t)gx_ceil_div(rows, 64);
-    GX_TRY(gx_mem_alloc(run->ctx->mem, gx_max(1, words) * sizeof **bits, "candidates", bits, err));
-    memset(*bits, 0xff, words * sizeof **bits);
-    GX_TRY(gx_vectors_stmt(t->rows, GX_VECTORS_DEAD_IN, &stmt, err));
-    sqlite3_bind_int64(stmt, 1, 0);
-    sqlite3_bind_int64(stmt, 2, rows - 1);
-    gx_code code = gx_vectors_step(t->rows, stmt, &is_row, err);
-    while (code == GX_OK && is_row) {
-        int64_t pos = sqlite3_column_int64(stmt, 0);
-        (*bits)[pos / 64] &= ~((uint64_t)1 << pos % 64);
-        code = gx_vectors_step(t->rows, stmt, &is_row, err);
-    }
-    sqlite3_reset(stmt);
-    return code;
-}
 
 /* Numbers of rows become ids; entries that have none go behind the others. */
 static bool name_rows(gx_fn *fn, gx_vec_table *t, const int64_t *ids, gx_neighbours *found)
@@ -700,7 +739,7 @@ static bool search_both(gx_fn *fn, gx_vec_table *t, int vector, const gx_knn_arg
     gx_knn_args args = *given;
     const gx_vec_column *column = &t->shape.vector[vector];
     if (!gx_fn_check(fn, gx_vec_matrix(t, vector, &E, &fn->err)) ||
-        !gx_fn_check(fn, know_fresh(t, 0, &fn->err)) ||
+        !gx_fn_check(fn, gx_vec_know_fresh(t, 0, &fn->err)) ||
         !gx_fn_check(fn, gx_vec_alive(&fn->run, t, E.rows, bits, &fn->err))) {
         return false;
     }

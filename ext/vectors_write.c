@@ -460,13 +460,14 @@ static gx_code write_change(change *ch, gx_err *err)
     if (command != NULL) {
         return make_index(t, command, err);
     }
-    int last = gx_vec_k(shape) + shape->has_probe;
+    int last = gx_vec_k(shape) + shape->has_probe + shape->has_plan;
     for (int c = gx_vec_distance(shape); !ch->is_delete && c <= last; c++) {
         bool is_set = ch->is_insert ? sqlite3_value_type(value_of(ch, c)) != SQLITE_NULL
                                     : !sqlite3_value_nochange(value_of(ch, c));
         if (is_set) {
-            return gx_fail(err, GX_ARG,
-                           "distance, score, k and probe are a search's and cannot be set");
+            return gx_fail(
+                err, GX_ARG,
+                "distance, score, k, probe and gx_plan are a search's and cannot be set");
         }
     }
     return ch->is_delete   ? delete_row(t, ch->id, err)

@@ -8,6 +8,7 @@
 ** are SQLite's own; vectors are brought when they are asked for.  With MATCH the rows are hits
 ** (vectors_search.c), by distance, and what WHERE says is known to the search: as many come as are
 ** wanted, if so many there are.  Without k and LIMIT they come as long as they are asked for.
+** Where the hidden column gx_plan is used there is one row: how the search would be made.
 **
 ** The table reaches its own shadow tables and matrices alone, all of its own database, and so views
 ** and triggers may use it (SQLITE_VTAB_INNOCUOUS), as they may FTS5 and R*Tree tables.
@@ -35,6 +36,7 @@ typedef struct cursor {
     bool is_at_row;    /* it stands on that row                                      */
     gx_vec_hits hits;
     int64_t at;     /* of hits                                                    */
+    char *plan;     /* gx_plan; NULL: a search                                    */
     bool is_stream; /* more are searched for when hits end                        */
     double *query;
     gx_vec_wish wish;
@@ -299,6 +301,8 @@ static void clear(cursor *c)
     gx_vec_hits_clear(&c->hits, mem);
     gx_mem_free(mem, c->query);
     c->query = NULL;
+    sqlite3_free(c->plan);
+    c->plan = NULL;
     for (int k = 0; k < c->wish.count; k++) {
         sqlite3_value_free(c->term[k].value);
         sqlite3_free((char *)(uintptr_t)c->term[k].list);
@@ -369,12 +373,12 @@ static bool take_values(gx_fn *fn, sqlite3_value *set, const char **list)
     return *list != NULL;
 }
 
-static bool take_condition(gx_fn *fn, cursor *c, const char *entry, sqlite3_value *value)
+static bool take_condition(gx_fn *fn, cursor *c, const char *entry, int place, sqlite3_value *value)
 {
     char collation[64] = "";
     int op = SQLITE_INDEX_CONSTRAINT_EQ, column = -1;
     gx_vectors_term *term = &c->term[c->wish.count];
-    *term = (gx_vectors_term){.column = -1};
+    *term = (gx_vectors_term){.column = -1, .place = place};
     bool is_list = entry[0] == 'i';
     int read = is_list ? sscanf(entry, "i %d %63[^;]", &column, collation)
                        : sscanf(entry, "t %d %d %63[^;]", &op, &column, collation);
@@ -440,6 +444,7 @@ static bool take_count(gx_fn *fn, const char *label, sqlite3_value *value, int64
 /* What the plan's entries and their values say. */
 static bool take_plan(gx_fn *fn, cursor *c, const char *entry, sqlite3_value **argv)
 {
+    sqlite3_value **first = argv;
     for (; *entry != '\0'; entry = strchr(entry, ';') + 1, argv++) {
         int number = 0;
         (void)sscanf(entry + 1, "%d", &number);
@@ -464,7 +469,7 @@ static bool take_plan(gx_fn *fn, cursor *c, const char *entry, sqlite3_value **a
             is_good = take_bound(fn, c, number, *argv);
             break;
         default:
-            is_good = take_condition(fn, c, entry, *argv);
+            is_good = take_condition(fn, c, entry, (int)(argv - first), *argv);
         }
         if (!is_good) {
             return false;
@@ -503,7 +508,8 @@ static bool start(gx_fn *fn, cursor *c, int number, const char *text, sqlite3_va
         c->is_stream = c->wish.k < 0;
         c->wish.k = c->is_stream ? FIRST_STREAM : c->wish.k;
         c->wish.probe = c->is_stream ? 0 : c->wish.probe; // a search for more finds the same first
-        return search(fn, c);
+        return (number & GX_VEC_PLAN_ASKED) != 0 ? gx_vec_explain(fn, t, &c->wish, &c->plan)
+                                                 : search(fn, c);
     }
     gx_vectors_want want = (number & GX_VEC_PLAN_FALLING) != 0    ? GX_VECTORS_FALLING
                            : (number & GX_VEC_PLAN_BY_ROWID) != 0 ? GX_VECTORS_ALL
@@ -557,7 +563,8 @@ static int next(sqlite3_vtab_cursor *base)
     c->is_at_row = false;
     c->at++;
     c->is_done = c->at >= c->hits.count;
-    bool is_more = c->is_done && c->is_stream && !c->hits.is_complete && c->at == c->wish.k;
+    bool is_more =
+        c->is_done && c->is_stream && c->plan == NULL && !c->hits.is_complete && c->at == c->wish.k;
     return is_more ? search_on(c) : SQLITE_OK;
 }
 
@@ -569,7 +576,9 @@ static int is_at_end(sqlite3_vtab_cursor *base)
 static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
 {
     cursor *c = (cursor *)(void *)base;
-    *out = c->is_match ? c->hits.hit[c->at].id : sqlite3_column_int64(c->row, 0);
+    *out = c->plan != NULL ? 0
+           : c->is_match   ? c->hits.hit[c->at].id
+                           : sqlite3_column_int64(c->row, 0);
     return SQLITE_OK;
 }
 
@@ -625,6 +634,12 @@ static gx_code put_column(cursor *c, sqlite3_context *sql, int number, gx_err *e
 {
     enum { FIRST = 2 }; /* rowid, pos */
     const gx_vec_shape *shape = &table_of(c)->shape;
+    if (c->plan != NULL) { // the one row has nothing else
+        if (number == gx_vec_plan(shape)) {
+            sqlite3_result_text(sql, c->plan, -1, SQLITE_TRANSIENT);
+        }
+        return GX_OK;
+    }
     if (number > shape->columns) {
         if (c->is_match && number == gx_vec_distance(shape)) {
             sqlite3_result_double(sql, c->hits.hit[c->at].distance);

@@ -521,7 +521,8 @@ static void search_here(gx_knn_search *s)
             } else if (s->plan.is_mutual) {
                 gx_knn_mutual(s);
             } else {
-                s->listed = args->rows;
+                s->listed = args->rows == NULL ? NULL : args->rows + j * args->row_words;
+                s->listed_words = args->row_words;
                 pass_over(s);
             }
         }

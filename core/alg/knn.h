@@ -9,11 +9,12 @@
 #include "../mat/sparse.h"
 
 typedef struct gx_knn_args {
-    const gx_mat *Q, *E; /* rows; Q may be E                                             */
-    const gx_mat *C;     /* which rows are looked at: a row for each query of Q, numbers of E's
+    const gx_mat *Q, *E;  /* rows; Q may be E                                             */
+    const gx_mat *C;      /* which rows are looked at: a row for each query of Q, numbers of E's
                             rows, -1 for none; NULL: all                                 */
-    const uint64_t *rows; /* which rows are looked at by all queries: bit i % 64 of word i / 64 is
+    const uint64_t *rows; /* which rows are looked at by the queries: bit i % 64 of word i / 64 is
                              row i's; others may hold NaN.  NULL: all.  Without C             */
+    int64_t row_words;    /* query j's begin at rows + j * row_words; 0: all have the same ones  */
     gx_metric metric;
     bool is_binary;      /* only zeros and ones are taken                                */
     bool excludes_self;  /* row i of E is not for query i                                */

@@ -413,7 +413,30 @@ static char *ask_name(sqlite3 *db, char *sql_text, int number, bool *is_stopped)
     return name;
 }
 
-char *gx_vectors_source(sqlite3 *db, int schema, int root, int column, bool *is_stopped)
+/* The columns of `all`, a statement that has all of them, by their numbers. */
+static char *put_source(sqlite3_stmt *all, const char *of, const char *table, const int *columns,
+                        int count)
+{
+    sqlite3_str *out = sqlite3_str_new(NULL);
+    sqlite3_str_appendall(out, "SELECT rowid");
+    bool are_there = true;
+    for (int k = 0; k < count && are_there; k++) {
+        are_there = columns[k] < sqlite3_column_count(all);
+        const char *name = !are_there       ? ""
+                           : columns[k] < 0 ? "rowid"
+                                            : sqlite3_column_name(all, columns[k]);
+        sqlite3_str_appendf(out, ", \"%w\"", name);
+    }
+    sqlite3_str_appendf(out, " FROM %s.%s WHERE rowid > ?1 ORDER BY rowid", of, table);
+    char *text = sqlite3_str_finish(out);
+    if (!are_there) {
+        sqlite3_free(text);
+    }
+    return are_there ? text : NULL;
+}
+
+char *gx_vectors_source(sqlite3 *db, int schema, int root, const int *columns, int count,
+                        bool *is_stopped)
 {
     char *text = NULL, *table = NULL;
     char *of =
@@ -428,10 +451,8 @@ char *gx_vectors_source(sqlite3 *db, int schema, int root, int column, bool *is_
     }
     char *any = table == NULL ? NULL : sqlite3_mprintf("SELECT * FROM %s.%s LIMIT 0", of, table);
     sqlite3_stmt *all = NULL;
-    if (any != NULL && sqlite3_prepare_v2(db, any, -1, &all, NULL) == SQLITE_OK &&
-        column < sqlite3_column_count(all)) {
-        text = sqlite3_mprintf("SELECT rowid, \"%w\" FROM %s.%s WHERE rowid > ?1 ORDER BY rowid",
-                               sqlite3_column_name(all, column), of, table);
+    if (any != NULL && sqlite3_prepare_v2(db, any, -1, &all, NULL) == SQLITE_OK) {
+        text = put_source(all, of, table, columns, count);
     }
     sqlite3_finalize(all);
     sqlite3_free(any);
@@ -477,10 +498,12 @@ bool gx_vectors_takes(int op)
     return operator_of(op) != NULL;
 }
 
+/* varies: those that are compared with columns c0, c1 ... of g; NULL: none. */
 static void put_terms(sqlite3_str *out, const gx_vectors_shape *shape, const gx_vectors_term *terms,
-                      int count)
+                      int count, const bool *varies)
 {
     enum { FIRST = 2 };
+    int varying = 0;
     for (int k = 0; k < count; k++) {
         const gx_vectors_term *t = &terms[k];
         sqlite3_str_appendf(out, " AND r.\"%w\"",
@@ -488,7 +511,9 @@ static void put_terms(sqlite3_str *out, const gx_vectors_shape *shape, const gx_
         if (t->collation != NULL) {
             sqlite3_str_appendf(out, " COLLATE \"%w\"", t->collation);
         }
-        if (t->list != NULL) {
+        if (varies != NULL && varies[k]) {
+            sqlite3_str_appendf(out, " %s g.c%d", operator_of(t->op), varying++);
+        } else if (t->list != NULL) {
             sqlite3_str_appendf(out, " IN (SELECT value FROM json_each(?%d))", k + FIRST);
         } else {
             sqlite3_str_appendf(out, " %s ?%d", operator_of(t->op), k + FIRST);
@@ -496,16 +521,13 @@ static void put_terms(sqlite3_str *out, const gx_vectors_shape *shape, const gx_
     }
 }
 
-static gx_code bind(gx_vectors *v, sqlite3_stmt *stmt, const gx_vectors_term *terms, int count,
+static gx_code bind(gx_vectors *v, sqlite3_stmt *stmt, int k, const gx_vectors_term *term,
                     gx_err *err)
 {
     enum { FIRST = 2 };
-    int rc = SQLITE_OK;
-    for (int k = 0; k < count && rc == SQLITE_OK; k++) {
-        rc = terms[k].list != NULL
-                 ? sqlite3_bind_text(stmt, k + FIRST, terms[k].list, -1, SQLITE_TRANSIENT)
-                 : sqlite3_bind_value(stmt, k + FIRST, terms[k].value);
-    }
+    int rc = term->list != NULL
+                 ? sqlite3_bind_text(stmt, k + FIRST, term->list, -1, SQLITE_TRANSIENT)
+                 : sqlite3_bind_value(stmt, k + FIRST, term->value);
     return rc == SQLITE_OK ? GX_OK : failed(v, rc, err);
 }
 
@@ -530,10 +552,87 @@ gx_code gx_vectors_select(gx_vectors *v, gx_vectors_want want, const gx_vectors_
     };
     sqlite3_str *out = sqlite3_str_new(v->db);
     put_sql(out, v->shape, head[want]);
-    put_terms(out, v->shape, terms, count);
+    put_terms(out, v->shape, terms, count, NULL);
     sqlite3_str_appendall(out, tail[want] == NULL ? "" : tail[want]);
     GX_TRY(prepare(v, sqlite3_str_finish(out), 0, stmt, err));
-    gx_code code = bind(v, *stmt, terms, count, err);
+    gx_code code = GX_OK;
+    for (int k = 0; k < count && code == GX_OK; k++) {
+        code = bind(v, *stmt, k, &terms[k], err);
+    }
+    if (code != GX_OK) {
+        sqlite3_finalize(*stmt);
+        *stmt = NULL;
+    }
+    return code;
+}
+
+gx_code gx_vectors_columns(gx_vectors *v, const gx_vectors_term *terms, int count,
+                           sqlite3_stmt **stmt, gx_err *err)
+{
+    sqlite3_str *out = sqlite3_str_new(v->db);
+    put_sql(out, v->shape, "SELECT r.rowid, r.gx_pos");
+    for (int k = 0; k < count; k++) {
+        sqlite3_str_appendf(out, ", r.\"%w\"", v->shape->column[terms[k].column]);
+    }
+    put_sql(out, v->shape, " FROM @row r");
+    return prepare(v, sqlite3_str_finish(out), 0, stmt, err);
+}
+
+/*
+** The groups are g, the rows r, which SQLite indexes for itself: a subquery with a LIMIT stays one,
+** and its columns compare as those of the table do.
+*/
+static void put_groups(sqlite3_str *out, const gx_vectors_shape *shape,
+                       const gx_vectors_term *terms, int count, const bool *varies, int64_t groups)
+{
+    int varying = 0;
+    sqlite3_str_appendall(out, "WITH g(id");
+    for (int k = 0; k < count; k++) {
+        if (varies[k]) {
+            sqlite3_str_appendf(out, ", c%d", varying++);
+        }
+    }
+    sqlite3_str_appendall(out, ") AS (VALUES");
+    for (int64_t g = 0, number = 2 + count; g < groups; g++) {
+        sqlite3_str_appendf(out, "%s(%lld", g == 0 ? "" : ",", (long long)g);
+        for (int c = 0; c < varying; c++) {
+            sqlite3_str_appendf(out, ",?%lld", (long long)number++);
+        }
+        sqlite3_str_appendall(out, ")");
+    }
+    sqlite3_str_appendall(out, ") SELECT g.id, r.gx_number FROM g CROSS JOIN "
+                               "(SELECT j.key AS gx_number");
+    for (int k = 0; k < count; k++) {
+        bool is_first = true;
+        for (int e = 0; e < k; e++) {
+            is_first = is_first && terms[e].column != terms[k].column;
+        }
+        if (is_first) {
+            sqlite3_str_appendf(out, ", x.\"%w\"", shape->column[terms[k].column]);
+        }
+    }
+    put_sql(out, shape, " FROM json_each(?1) j CROSS JOIN @row x ON x.rowid = j.value "
+                        "LIMIT -1) r WHERE 1");
+    put_terms(out, shape, terms, count, varies);
+}
+
+gx_code gx_vectors_groups(gx_vectors *v, const gx_vectors_term *terms, int count,
+                          const bool *varies, const char *rowids, sqlite3_value *const *values,
+                          int64_t groups, sqlite3_stmt **stmt, gx_err *err)
+{
+    sqlite3_str *out = sqlite3_str_new(v->db);
+    put_groups(out, v->shape, terms, count, varies, groups);
+    GX_TRY(prepare(v, sqlite3_str_finish(out), 0, stmt, err));
+    gx_code code = GX_OK;
+    int rc = sqlite3_bind_text(*stmt, 1, rowids, -1, SQLITE_STATIC);
+    for (int k = 0; k < count && rc == SQLITE_OK && code == GX_OK; k++) {
+        code = varies[k] ? GX_OK : bind(v, *stmt, k, &terms[k], err);
+    }
+    int end = sqlite3_bind_parameter_count(*stmt);
+    for (int at = 2 + count; at <= end && rc == SQLITE_OK; at++) {
+        rc = sqlite3_bind_value(*stmt, at, values[at - 2 - count]);
+    }
+    code = code == GX_OK && rc != SQLITE_OK ? failed(v, rc, err) : code;
     if (code != GX_OK) {
         sqlite3_finalize(*stmt);
         *stmt = NULL;

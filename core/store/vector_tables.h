@@ -72,6 +72,7 @@ typedef struct gx_vectors_term {
     const char *collation; /* by which SQLite would compare; NULL: none           */
     const char *list;      /* IN: a list as JSON; NULL: compare with value        */
     struct sqlite3_value *value;
+    int place; /* of the values that the table's plan has asked for; nothing to these functions */
 } gx_vectors_term;
 
 /*
@@ -95,10 +96,11 @@ gx_code gx_vectors_use(struct sqlite3 *db, const char *schema, const char *name,
                        struct sqlite3_stmt **use, gx_err *err);
 
 /*
-** Rows of an ordinary table's column behind a rowid, as SQL: sqlite3_free(); NULL: there are none.
-** The table by the number of its schema and its root page, the column by its number.
+** Rows of an ordinary table's columns behind a rowid, as SQL: sqlite3_free(); NULL: there are none.
+** The table by the number of its schema and its root page, columns by their numbers, -1 its rowid.
 */
-char *gx_vectors_source(struct sqlite3 *db, int schema, int root, int column, bool *is_stopped);
+char *gx_vectors_source(struct sqlite3 *db, int schema, int root, const int *columns, int count,
+                        bool *is_stopped);
 
 /* Whether a term of that op can be; it need not be compared again by SQLite then. */
 bool gx_vectors_takes(int op);
@@ -140,6 +142,20 @@ typedef enum gx_vectors_want {
 
 gx_code gx_vectors_select(gx_vectors *v, gx_vectors_want want, const gx_vectors_term *terms,
                           int count, struct sqlite3_stmt **stmt, gx_err *err);
+
+/* rowid, pos and the columns of the terms of all rows. */
+gx_code gx_vectors_columns(gx_vectors *v, const gx_vectors_term *terms, int count,
+                           struct sqlite3_stmt **stmt, gx_err *err);
+
+/*
+** (group, number) of those of some rows, whose rowids are a list as JSON, that the terms let
+** through where the values of the terms that vary are those of a group: one of each term in turn,
+** group after group.
+*/
+gx_code gx_vectors_groups(gx_vectors *v, const gx_vectors_term *terms, int count,
+                          const bool *varies, const char *rowids,
+                          struct sqlite3_value *const *values, int64_t groups,
+                          struct sqlite3_stmt **stmt, gx_err *err);
 
 /*
 ** PRAGMA integrity_check: what is wrong with the tables, beside a matrix of that many rows and an

@@ -678,6 +678,12 @@ const fault_script fault_scripts[] = {
      VECTORS "CREATE TABLE q AS SELECT i, gx_to_bytes(row, 'f32') AS e"
              " FROM gx_rows(gx_ones(9, 4));",
      "SELECT sum(q.i * v.rowid), sum(v.distance) FROM q CROSS JOIN v ON v.x MATCH q.e AND v.k = 2"},
+    {"vectors-join-filtered",
+     VECTORS "CREATE TABLE q AS SELECT i, gx_to_bytes(row, 'f32') AS e, char(97 + i % 4) AS tag"
+             " FROM gx_rows(gx_ones(9, 4));",
+     "SELECT sum(q.i * v.rowid), sum(v.distance) FROM q CROSS JOIN v ON v.x MATCH q.e AND v.k = 2"
+     " AND v.tag = q.tag AND v.tag <> 'z';"
+     "SELECT count(gx_plan) FROM q CROSS JOIN v ON v.x MATCH q.e AND v.k = 2 AND v.tag = q.tag"},
     {"vectors-index", VECTORS,
      "BEGIN; SELECT gx_index('v.x', '{\"lists\":4,\"probe\":2}');"
      "SELECT sum(rowid), sum(distance) FROM v WHERE x MATCH '[1,2,3,4]' AND k = 3 AND tag = 'a';"

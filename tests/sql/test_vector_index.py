@@ -7,6 +7,7 @@ Plan:
 - options, declarations, what is refused; probe; gx_settle makes and renews the index
 - transactions, another connection's commits, VACUUM, dump, backup, rename, drop
 - little memory; rows that have no codes
+- gx_plan: which lists, or why none
 - forged lists and heads: words, never a crash; what the tables must say of one another
 """
 import json
@@ -139,7 +140,7 @@ def test_ways_to_ask(tmp_path):
     assert looked_at(db)[1] == 3
     with pytest.raises(sqlite3.Error, match="probe must not be negative"):
         ask(db, x, "AND probe = -1")
-    with pytest.raises(sqlite3.Error, match="distance, score, k and probe are a search's"):
+    with pytest.raises(sqlite3.Error, match="distance, score, k, probe and gx_plan are a search's"):
         db.execute("INSERT INTO v(x, probe) VALUES (?, 3)", (x.tobytes(),))
     for id, distance in want:  # k, a zero query, a query past all bounds
         assert q(db, "SELECT distance FROM v WHERE x MATCH ? AND k = 1 AND rowid = ?", x.tobytes(), id) == distance
@@ -519,3 +520,21 @@ def test_panels_at_random(tmp_path):
             assert "gx_vectors: v: " in str(problem)
         db.execute("ROLLBACK TO a")
         db.execute("RELEASE a")
+
+
+def test_plan_of_a_search(tmp_path):
+    """gx_plan says which lists a search would look at, and when it would look at none."""
+    db, _ = make(tmp_path / "a.db", index='{"lists":40,"probe":7}')[:2]
+
+    def plan(where, values=("[" + ",".join("1" * 16) + "]",)):
+        (text,), = db.execute(f"SELECT gx_plan FROM v WHERE x MATCH ? AND {where}", values)
+        return json.loads(text)
+
+    assert {k: plan("k = 3")[k] for k in ("driver", "lists", "probe", "rows", "filter", "waiting")} == {
+        "driver": "index", "lists": 40, "probe": 7, "rows": 4000, "filter": None, "waiting": 0}
+    assert plan("k = 3 AND tag = 2")["filter"] == "neighbours" and plan("k = 3 AND probe = 40")["probe"] == 40
+    assert plan("k = 3")["bytes_read"] < plan("k = 3 AND probe = 40")["bytes_read"] < plan("k = 3 AND probe = 0")["bytes_read"]
+    for where in ("k = 3 AND probe = 0", "k = 3000", "k = 3 AND distance > 1", "distance < 9"):
+        assert plan(where)["driver"] == "flat"
+    db.execute("INSERT INTO v(x) VALUES (?)", ("[" + ",".join("1" * 16) + "]",))
+    assert plan("k = 3")["waiting"] == 1

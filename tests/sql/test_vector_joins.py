@@ -4,6 +4,8 @@ Plan:
 - the same rows as by a search for each, with rows that have not settled, dead ones and many that are equally far; how many were searched for at once
 - the other table in other orders, with conditions, with values that are no vectors
 - what is written between two rows of the join
+- conditions with values of the other table: against every row, one by one; NULL, of other types, that leave nothing, that are no column's; changes, savepoints
+- gx_plan of a search is what the search then does, and makes none
 - the same conditions again, after each kind of change; values and collations that their text does not tell apart
 - each page of a bulk INSERT is written to the log once; PRAGMA cache_spill stays as it was
 """
@@ -88,6 +90,157 @@ def test_a_join_sees_what_changes(db):
     assert [rows.fetchone() for _ in range(6)] == [(i, i) for i in range(25, 31)]
     db.execute("RELEASE s")
     assert len(rows.fetchall()) == 69
+
+
+CONDITIONS = [
+    ("t.w = q.w", True), ("t.n = q.n", True), ("t.w IS q.w AND t.n = q.n", True), ("t.n > q.n AND t.n <> 2", True), ("t.w LIKE q.w AND t.w >= 'a'", True),
+    ("t.n = q.u", True), ("t.w = +q.u", False), ("t.n IN (1, 2) AND t.w = q.w", True), ("t.n = 1", True), ("t.n = 77", True), ("t.n = q.id % 3", True),
+    ("t.w = q.w AND t.distance < 3.5", True), ("t.w IS NOT q.w", True), ("t.w <> q.w", True), ("t.n = q.id", True), ("t.n = lower(q.w)", False), ("t.rowid > q.id", False)]
+
+
+def filtered(db, at=4):
+    """Rows of t, with metadata of all types, beside queries; 5 or 50 values of the columns, NULLs."""
+    G = np.random.default_rng(at)
+    values = [None, "a", "A", "b", "2", 1, 2, 2.0, 2.5, b"a"]
+    db.execute("SELECT gx_config('tile_bytes', 8192)")
+    db.execute("CREATE VIRTUAL TABLE t USING gx_vectors(x f32[8], w TEXT COLLATE NOCASE, n)")
+    X = G.integers(-2, 3, (1500, 8)).astype("<f4")  # many are equally far
+    insert = [(i, blob(x), values[G.integers(10)], values[G.integers(10)]) for i, x in enumerate(X)]
+    db.executemany("INSERT INTO t(rowid, x, w, n) VALUES (?, ?, ?, ?)", insert)
+    db.execute("DELETE FROM t WHERE rowid % 5 = 3")
+    db.executemany("INSERT INTO t(rowid, x, w, n) VALUES (?, ?, ?, ?)", [(5000 + i, blob(x), values[i % 10], values[i // 10]) for i, x in enumerate(X[:60])])
+    assert db.execute("SELECT count(*) FROM t_new").fetchone()[0] > 0 and db.execute("SELECT count(*) FROM t_dead").fetchone()[0] > 0
+    db.execute("CREATE TABLE q(id INTEGER PRIMARY KEY, e, w TEXT, n, u)")
+    db.executemany("INSERT INTO q VALUES (?, ?, ?, ?, ?)", [(i, blob(x), values[G.integers(10)], values[G.integers(10)], values[G.integers(10)])
+                                                            for i, x in enumerate(G.integers(-2, 3, (150, 8)).astype("<f4"))])
+
+
+def compare(db, conditions, least=0, k=6):
+    """The join is what all rows by their distances are, of which the same conditions leave some, and SQLite compares; how many came of one search."""
+    # as a plain table with the same columns, of the same affinity and collation
+    db.execute("CREATE TEMP TABLE plain(id INTEGER PRIMARY KEY, x, w TEXT COLLATE NOCASE, n)")
+    db.execute("INSERT INTO plain SELECT rowid, x, w, n FROM t")
+    P = {id: np.frombuffer(x, "<f4").astype("f8") for id, x in db.execute("SELECT id, x FROM plain")}
+    Q = {id: np.frombuffer(e, "<f4").astype("f8") for id, e in db.execute("SELECT id, e FROM q")}
+    db.execute("SELECT gx_stats_reset()").fetchall()
+    got = db.execute(f"SELECT q.id, t.rowid, t.distance FROM q CROSS JOIN t ON t.x MATCH q.e AND t.k = {k} AND {conditions}").fetchall()
+    many = max((int(note.split()[1]) for (note,) in db.execute(AHEAD)), default=0)
+    far = [float(x) for x in ["inf", "3.5"]]["distance" in conditions]
+    plain = conditions.replace(" AND t.distance < 3.5", "").replace("t.rowid", "t.id")
+    near = {id: [] for id in Q}
+    for id, row in db.execute(f"SELECT q.id, t.id FROM q JOIN plain t ON {plain}"):
+        near[id].append((((P[row] - Q[id]) ** 2).sum() ** 0.5, row))
+    want = [(id, row, d) for id in Q for d, row in sorted(n for n in near[id] if n[0] < far)[:k]]
+    db.execute("DROP TABLE plain")
+    assert [r[:2] for r in got] == [r[:2] for r in want] and np.allclose([r[2] for r in got], [r[2] for r in want]), conditions
+    assert many >= least, (conditions, many)
+
+
+@pytest.mark.parametrize("conditions, is_one", CONDITIONS)
+def test_conditions_that_differ_by_query(db, conditions, is_one):
+    """Queries that are read ahead bring values of conditions with them; what each is left with is what SQLite says of every row."""
+    filtered(db)
+    expression = "%" in conditions
+    compare(db, conditions, 0 if expression or not is_one else 85)
+
+
+def test_conditions_that_differ_after_changes(db):
+    """The same joins in a transaction, between its changes, and after they are undone."""
+    filtered(db, 5)
+    both = "t.w = q.w", "t.n > q.n AND t.w IS q.w"
+    for where in both:
+        compare(db, where, 85)
+    db.execute("BEGIN")
+    db.execute("UPDATE t SET w = 'b' WHERE rowid % 7 = 1")
+    for where in both:
+        compare(db, where, 85)
+    db.execute("SAVEPOINT s")
+    db.execute("DELETE FROM t WHERE rowid % 2")
+    db.execute("INSERT INTO t(x, w, n) SELECT e, 'A', 2 FROM q")
+    for where in both:
+        compare(db, where, 85)
+    db.execute("ROLLBACK TO s")
+    for where in both:
+        compare(db, where, 85)
+    db.execute("ROLLBACK")
+    for where in both:
+        compare(db, where, 85)
+    # Changes between two rows of a join.
+    one = {id: [(id, *r) for r in db.execute("SELECT rowid FROM t WHERE x MATCH ? AND k = 3 AND w = ?", (e, w))] for id, e, w in db.execute("SELECT id, e, w FROM q").fetchall()}
+    rows = db.execute("SELECT q.id, t.rowid FROM q CROSS JOIN t ON t.x MATCH q.e AND t.k = 3 AND t.w = q.w")
+    got = [rows.fetchone() for _ in range(60)]
+    db.execute("UPDATE t SET w = NULL WHERE w = 'b'")
+    last = got[-1][0]
+    got = [r for r in got + rows.fetchall() if r[0] != last]
+    for id, e, w in db.execute("SELECT id, e, w FROM q").fetchall():
+        after = [(id, *r) for r in db.execute("SELECT rowid FROM t WHERE x MATCH ? AND k = 3 AND w = ?", (e, w))]
+        assert id == last or [r for r in got if r[0] == id] == (one[id] if id < last else after), id
+    assert any(w == "b" and id > last for id, w in db.execute("SELECT id, w FROM q"))
+
+
+def test_conditions_about_near_rows(db):
+    """What an expression brings is not known ahead: where many rows are let through it is asked about the nearest, and about more where these are too few."""
+    db.execute("CREATE VIRTUAL TABLE t USING gx_vectors(x f32[2], n)")
+    db.execute("WITH RECURSIVE i(k) AS (SELECT 0 UNION ALL SELECT k + 1 FROM i WHERE k < 29999) INSERT INTO t(rowid, x, n) SELECT k, '[' || k || ',0]', k % 30000 FROM i")
+    db.execute("SELECT gx_settle('t')").fetchall()
+    db.execute("CREATE TABLE q(id INTEGER PRIMARY KEY, e, n)")
+    db.executemany("INSERT INTO q VALUES (?, ?, ?)", [(i, f"[{i * 100},0.25]", 14000 if i < 90 else 29998) for i in range(100)])
+    db.execute("SELECT gx_stats_reset()").fetchall()
+    got = db.execute("SELECT q.id, t.rowid FROM q CROSS JOIN t ON t.x MATCH q.e AND t.k = 2 AND t.n > abs(q.n)").fetchall()
+    near = [sorted(range(14001 if i < 90 else 29999, 30000), key=lambda k: (abs(k - 100 * i), k))[:2] for i in range(100)]
+    assert got == [(i, k) for i in range(100) for k in near[i]]
+    got = db.execute("SELECT q.id, t.rowid FROM q CROSS JOIN t ON t.x MATCH q.e AND t.k = 2 AND t.rowid > 100 * q.id - 50 + abs(0)").fetchall()
+    assert got == [(i, 100 * i + d) for i in range(100) for d in ((0, 1) if i == 0 else (0, -1))]
+    assert int(db.execute(AHEAD).fetchone()[0].split()[1]) >= 64
+
+
+def test_plan_of_a_search(db):
+    """gx_plan says what becomes of conditions, and what is read; nothing is searched for."""
+    db.execute("CREATE VIRTUAL TABLE t USING gx_vectors(x f32[2], n INTEGER, w TEXT)")
+    db.execute("INSERT INTO t(x, n, w) SELECT '[0,1]', 0, '' WHERE 0")
+    rows = db.execute("SELECT json_extract(gx_plan, '$.rows', '$.bytes_read', '$.neighbours'), t.rowid, distance, w FROM t WHERE x MATCH '[0,1]' AND k = 3").fetchall()
+    assert rows == [("[0,0,0]", None, None, None)]
+    db.execute("WITH RECURSIVE i(k) AS (SELECT 0 UNION ALL SELECT k + 1 FROM i WHERE k < 39999) INSERT INTO t(rowid, x, n, w) SELECT k, '[' || k || ',0]', k, k % 40 FROM i")
+    db.execute("SELECT gx_settle('t')").fetchall()
+
+    def plan(where):
+        db.execute("SELECT gx_stats_reset()").fetchall()
+        (text,), = db.execute(f"SELECT gx_plan FROM t WHERE x MATCH '[0,1]' AND k = 3 {where}")
+        assert not db.execute("SELECT 1 FROM gx_stats WHERE name = 'note' AND meaning LIKE 'vectors%'").fetchall()
+        p = json.loads(text)
+        db.execute(f"SELECT t.rowid FROM t WHERE x MATCH '[0,1]' AND k = 3 {where}").fetchall()
+        left = [int(m.split()[3]) for (m,) in db.execute("SELECT meaning FROM gx_stats WHERE name = 'note' AND meaning LIKE 'vectors: conditions leave%'")]
+        assert p["driver"] == "flat" and bool(left) == (p["filter"] in ("list", "bits"))
+        return p, left
+
+    p, _ = plan("")
+    assert (p["rows"], p["bytes_read"], p["flops"], p["filter"], p["dead"], p["waiting"]) == (40000, 40000 * 8, 40000 * 4, None, 0, 0) and p["seconds"] > 0
+    p, _ = plan("AND w > '2'")
+    assert p["filter"] == "neighbours" and 16000 < p["left"] <= 40000 and p["estimated"] and 3 < p["neighbours"] < 99
+    p, left = plan("AND w = '7' AND n > 0")
+    assert p["filter"] == "bits" and 500 < p["left"] < 1500 and p["estimated"] and left == [1000]
+    (text,), = db.execute("SELECT gx_plan FROM t WHERE x MATCH '[0,1]' AND k = 3 AND w = '7' AND n > 0")
+    assert json.loads(text)["left"] == 1000 and not json.loads(text)["estimated"]  # the search has counted them
+    p, left = plan("AND n < 5")
+    assert p["filter"] == "list" and p["left"] < 100 and p["bytes_read"] <= 40000 * 8 and left == [5]
+    db.execute("DELETE FROM t WHERE n % 2")
+    db.execute("INSERT INTO t(x) VALUES ('[1,1]')")
+    p, _ = plan("")
+    assert (p["dead"], p["waiting"]) == (20000, 1) and p["neighbours"] > 6
+    # A row for each query of a join; beside anything else; as a value that is set, or a column of the user's.
+    assert db.execute("SELECT count(gx_plan), count(distance) FROM (VALUES ('[1,2]'), ('[3,4]')) q JOIN t ON t.x MATCH q.column1 AND t.k = 2").fetchone() == (2, 0)
+    assert db.execute("SELECT gx_plan FROM t LIMIT 1").fetchone() == (None,)
+    with pytest.raises(sqlite3.Error, match="numbers, but 2 are declared"):
+        db.execute("SELECT gx_plan FROM t WHERE x MATCH '[1]' AND k = 2").fetchall()
+    with pytest.raises(sqlite3.Error, match="gx_plan are a search's"):
+        db.execute("INSERT INTO t(x, gx_plan) VALUES ('[1,1]', 'x')")
+    db.execute("CREATE VIRTUAL TABLE u USING gx_vectors(x f32[2], gx_plan TEXT)")
+    db.execute("INSERT INTO u(x, gx_plan) VALUES ('[1,1]', 'mine')")
+    assert db.execute("SELECT gx_plan, distance FROM u WHERE x MATCH '[1,1]' AND k = 1").fetchall() == [("mine", 0.0)]
+    wide = ", ".join(f"c{k}" for k in range(59))
+    db.execute(f"CREATE VIRTUAL TABLE many USING gx_vectors(x f32[2], {wide})")
+    with pytest.raises(sqlite3.Error, match="no such column"):
+        db.execute("SELECT gx_plan FROM many")
 
 
 def one_nearest(X, i):
