@@ -9,8 +9,6 @@
 #include "agg_fn.h"
 
 #include <inttypes.h>
-#include <math.h>
-#include <string.h>
 
 typedef struct vec_options {
     gx_dtype dtype; /* of raw elements */

@@ -7,7 +7,6 @@
 #include "../core/base/decimal.h"
 
 #include <cjson/cJSON.h>
-#include <string.h>
 
 // What a part is ----------------------------------------------------------------------------------
 

@@ -9,8 +9,6 @@
 
 #include "../core/spectra/equation.h"
 
-#include <string.h>
-
 typedef struct equation_options {
     bool is_discrete;
 } equation_options;

@@ -21,7 +21,6 @@
 #include "../core/spectra/decomp.h"
 
 #include <stdio.h>
-#include <string.h>
 
 // Parts -------------------------------------------------------------------------------------------
 

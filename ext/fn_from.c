@@ -10,7 +10,6 @@
 #include "../core/mat/assembly.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 // Raw elements in BLOBs ---------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@
 #include "../core/base/names.h"
 
 #include <cjson/cJSON.h>
-#include <string.h>
 
 static const char *const sides[2] = {"rows", "columns"};
 

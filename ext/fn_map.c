@@ -10,9 +10,6 @@
 #include "../core/alg/alg.h"
 #include "../core/alg/sparse_alg.h"
 
-#include <math.h>
-#include <string.h>
-
 /* The operands of a function, and what it makes of them. */
 typedef struct operands {
     int count;

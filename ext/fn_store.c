@@ -10,7 +10,6 @@
 #include "../core/mat/sparse.h"
 
 #include <stdio.h>
-#include <string.h>
 
 // Copies ------------------------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { NAME_BYTES = 64, SCOPE_PROCESS = 0 };
 

@@ -32,7 +32,6 @@
 #include "../core/mat/sparse.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum {
     COL_NAME = 0,

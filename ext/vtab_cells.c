@@ -29,8 +29,6 @@
 
 #include "../core/base/names.h"
 
-#include <string.h>
-
 typedef struct cells_cursor {
     sqlite3_vtab_cursor base; /* must be first */
     gx_scan scan;

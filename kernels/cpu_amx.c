@@ -39,7 +39,6 @@
 #include "cpu.h"
 
 #include <cblas.h>
-#include <string.h>
 
 #ifdef GX_HAS_AMX
 #include <immintrin.h>

@@ -18,8 +18,6 @@
 */
 #include "cpu_lapack.h"
 
-#include <string.h>
-
 enum { NB = GX_LAPACK_BLOCK };
 
 static const gx_kernel herk[] = GX_SLOTS(gx_cpu_herk);

@@ -30,8 +30,6 @@
 
 #include "../core/base/copy.h"
 
-#include <string.h>
-
 /* Bytes: long enough for the memory to stream, short enough for a square of f32 to be 16 KiB. */
 enum { RUN = 256 };
 

@@ -21,7 +21,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 // Folders -----------------------------------------------------------------------------------------
 

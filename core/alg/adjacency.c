@@ -17,8 +17,6 @@
 #include "spmm_device.h"
 
 #include <float.h>
-#include <math.h>
-#include <string.h>
 
 static gx_code check(gx_run *run, const gx_mat *G)
 {

@@ -20,8 +20,6 @@
 #include "../mat/simple.h"
 
 #include <inttypes.h>
-#include <math.h>
-#include <string.h>
 
 /* Columns of A and B that are read together. */
 enum { CHUNK = 256 };

@@ -43,8 +43,6 @@
 #include "dense.h"
 #include "probe.h"
 
-#include <math.h>
-
 // The program -------------------------------------------------------------------------------------
 
 typedef struct lu {

@@ -44,9 +44,6 @@
 
 #include "small_r.h"
 
-#include <math.h>
-#include <string.h>
-
 /* Columns, at most: wider ones are worth a team. */
 enum { MOST_COLUMNS = 400 };
 

@@ -4,7 +4,6 @@
 #include "by_parts_int.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 void gx_square_free(const gx_task *t, gx_square *S)
 {

@@ -12,9 +12,6 @@
 #include "by_parts_int.h"
 #include "dense.h"
 
-#include <math.h>
-#include <string.h>
-
 static const double MOST_CONDITION = 1e4;
 
 /*

@@ -13,8 +13,6 @@
 #include "system.h"
 
 #include <float.h>
-#include <math.h>
-#include <string.h>
 
 static void solve(const gx_task *t, const gx_square *S);
 

@@ -19,8 +19,6 @@
 #include "../run/call.h"
 
 #include <inttypes.h>
-#include <math.h>
-#include <string.h>
 
 enum { PIECE_WEIGHT = 1 << 16 /* rows and entries of a piece */ };
 

@@ -23,9 +23,6 @@
 #include "plan.h"
 #include "probe.h"
 
-#include <math.h>
-#include <string.h>
-
 typedef struct slower {
     double host, device;
 } slower;

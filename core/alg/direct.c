@@ -35,9 +35,7 @@
 #include "csr_matrix.h"
 
 #include <dlfcn.h>
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 // Libraries ---------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@
 
 #include "../exec/pass.h"
 #include "../exec/predict.h"
-#include "alg.h"
 #include "alg_qr.h"
 
 /*

@@ -21,7 +21,6 @@
 ** changed does not depend on the group.
 */
 #include "alg_lu.h"
-#include "plan.h"
 
 enum {
     WIDTH = 512,      /* gemm's full rate, and one panel is 5 % of the flops at n = 8192 */

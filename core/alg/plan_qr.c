@@ -19,8 +19,6 @@
 #include "alg_qr.h"
 #include "plan.h"
 
-#include <string.h>
-
 /* Panels reach the full rate of products from here. */
 enum { WIDTH = 512 };
 

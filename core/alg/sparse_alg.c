@@ -11,7 +11,6 @@
 #include "../run/call.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* By a real number part by part, as the reference has it. */
 static gx_scalar scaled(gx_scalar s, gx_scalar x)

@@ -16,8 +16,6 @@
 */
 #include "sparse_device.h"
 
-#include <math.h>
-
 // Sizes -------------------------------------------------------------------------------------------
 
 /* S on the device, or one panel. */

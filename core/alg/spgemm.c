@@ -10,7 +10,6 @@
 #include "sparse_alg.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* B in memory. */
 typedef struct whole {

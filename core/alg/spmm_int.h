@@ -7,8 +7,6 @@
 
 #include "spmm.h"
 
-#include <pthread.h>
-
 enum { GX_SPMM_LANES_MOST = 64 };
 
 /* One round: lines of the result. */

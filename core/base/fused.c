@@ -8,9 +8,6 @@
 */
 #include "fused.h"
 
-#include <math.h>
-#include <string.h>
-
 enum { UNWANTED = 255 };
 
 // Writing it down ---------------------------------------------------------------------------------

@@ -37,8 +37,6 @@
 #include "random_tables.h"
 
 #include <float.h>
-#include <math.h>
-#include <string.h>
 
 #ifdef __clang__
 #pragma STDC FP_CONTRACT OFF

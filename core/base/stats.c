@@ -19,7 +19,6 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #define INFO(ID, name, unit, meaning) {#name, unit, meaning},

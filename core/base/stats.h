@@ -9,7 +9,6 @@
 
 #include "err.h"
 #include "events.h"
-#include "types.h"
 
 #include <stdatomic.h>
 

@@ -4,7 +4,6 @@
 #include "types.h"
 
 #include <stdio.h>
-#include <string.h>
 
 const char *gx_number_name(gx_number dtype)
 {

@@ -12,8 +12,6 @@
 
 #include "../base/copy.h"
 
-#include <string.h>
-
 // Failing -----------------------------------------------------------------------------------------
 
 void gx_device_give_up(gx_run *run, gx_accel *accel, const gx_err *err)

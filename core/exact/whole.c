@@ -9,7 +9,6 @@
 #include "whole.h"
 
 #include <stdio.h>
-#include <string.h>
 
 void gx_whole_begin(gx_whole *x, gx_mem *mem)
 {

@@ -44,7 +44,6 @@
 #include "exec_device.h"
 
 #include <assert.h>
-#include <string.h>
 
 // Making it ready ---------------------------------------------------------------------------------
 

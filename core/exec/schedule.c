@@ -40,7 +40,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { NEVER = INT32_MAX };
 

@@ -11,8 +11,6 @@
 */
 #include "fft_int.h"
 
-#include <string.h>
-
 #ifdef REAL
 
 #define FORCED static inline __attribute__((always_inline))

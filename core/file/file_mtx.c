@@ -38,9 +38,6 @@
 #include "../mat/assembly.h"
 #include "file_int.h"
 
-#include <math.h>
-#include <string.h>
-
 typedef enum field { REAL, COMPLEX, INTEGER, PATTERN } field;
 typedef enum symmetry { GENERAL, SYMMETRIC, SKEW, HERMITIAN } symmetry;
 

@@ -17,8 +17,6 @@
 */
 #include "file_int.h"
 
-#include <string.h>
-
 enum {
     END_BYTES = 22, /* of the directory's end, without its comment     */
     COMMENT_MOST = 65535,

@@ -11,7 +11,6 @@
 #ifndef GX_GRID_H
 #define GX_GRID_H
 
-#include "../base/grids.h"
 #include "../mat/mat.h"
 
 /*

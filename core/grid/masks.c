@@ -3,9 +3,6 @@
 */
 #include "grid_int.h"
 
-#include <math.h>
-#include <string.h>
-
 // Boxes -------------------------------------------------------------------------------------------
 
 gx_grid_window gx_grid_window_of(const int32_t *m, int64_t rows, int64_t cols)

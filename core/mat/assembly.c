@@ -7,7 +7,6 @@
 #include "assembly.h"
 
 #include <assert.h>
-#include <string.h>
 
 // Sorted runs -------------------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@
 #include "sparse.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { BOUNCE_BYTES = 1 << 20 };
 

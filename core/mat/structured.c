@@ -10,8 +10,6 @@
 #include "quantized.h"
 
 #include <inttypes.h>
-#include <math.h>
-#include <string.h>
 
 /* Sides of what is computed at once, and of the inner side of a product. */
 enum { PIECE = 512, CHUNK = 64 };

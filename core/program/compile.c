@@ -10,11 +10,8 @@
 
 #include "../mat/composite.h"
 #include "../mat/sparse.h"
-#include "ops.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 // Names -------------------------------------------------------------------------------------------
 

@@ -8,11 +8,7 @@
 */
 #include "compile.h"
 
-#include "ops.h"
 #include "shape.h"
-
-#include <math.h>
-#include <string.h>
 
 enum { CHAIN_MOST = 24 };
 

@@ -4,8 +4,6 @@
 */
 #include "compile.h"
 
-#include <string.h>
-
 void gx_compile_at(gx_compiler *c, const gx_item *item)
 {
     if (c->within == 0) {

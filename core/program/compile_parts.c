@@ -8,11 +8,7 @@
 */
 #include "compile.h"
 
-#include "../base/convert.h"
-#include "ops.h"
 #include "shape.h"
-
-#include <string.h>
 
 // Subscripts --------------------------------------------------------------------------------------
 

@@ -20,8 +20,6 @@
 #include "compile.h"
 #include "shape.h"
 
-#include <string.h>
-
 typedef enum numbers { ANY, REAL, COMPLEX } numbers;
 
 typedef struct definition {

@@ -11,7 +11,6 @@
 #include "../exec/load.h"
 
 #include <assert.h>
-#include <string.h>
 
 enum { STAGE_BYTES = 256 << 10, SMALL_MOST = 32 << 10 };
 

@@ -4,7 +4,6 @@
 #ifndef GX_ESTIMATE_H
 #define GX_ESTIMATE_H
 
-#include "../run/profile.h"
 #include "graph.h"
 
 typedef struct gx_rates {

@@ -12,7 +12,6 @@
 %include {
 #include "syntax.h"
 #include <assert.h>
-#include <stdbool.h>
 #define YYNOERRORRECOVERY 1
 #define gx_grammar_ENGINEALWAYSONSTACK 1
 }

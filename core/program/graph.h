@@ -10,8 +10,6 @@
 #ifndef GX_GRAPH_H
 #define GX_GRAPH_H
 
-#include "../base/map.h"
-#include "../base/mem.h"
 #include "../run/run.h"
 #include "syntax.h"
 

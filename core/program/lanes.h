@@ -4,7 +4,6 @@
 #ifndef GX_LANES_H
 #define GX_LANES_H
 
-#include "../device/fleet.h"
 #include "values.h"
 
 /*

@@ -8,11 +8,7 @@
 */
 #include "lines.h"
 
-#include "../base/convert.h"
 #include "order.h"
-
-#include <math.h>
-#include <string.h>
 
 enum {
     SQUARE = 32,      /* rows of what is turned at once ...                        */

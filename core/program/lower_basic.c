@@ -5,12 +5,9 @@
 #include "../mat/simple.h"
 #include "../run/call.h"
 #include "lower.h"
-#include "values.h"
 #include "views.h"
 
 #include "../alg/alg.h"
-
-#include <string.h>
 
 void gx_lower_number(gx_exec *x, const gx_node *node)
 {

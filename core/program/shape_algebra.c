@@ -12,7 +12,6 @@
 #include "shape.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static gx_type strong(const gx_graph *g, gx_ref ref)
 {

@@ -4,8 +4,6 @@
 */
 #include "shape.h"
 
-#include <math.h>
-
 static gx_type vector_type(const gx_graph *g, gx_ref ref)
 {
     gx_type type = g->node[ref].type;

@@ -15,9 +15,6 @@
 #include "../alg/factoring.h"
 #include "krylov_svd.h"
 
-#include <math.h>
-#include <string.h>
-
 typedef struct inverse {
     gx_oper op; /* must be first */
     gx_factor factor;

@@ -6,7 +6,6 @@
 */
 #include "../alg/narrow.h"
 #include "../alg/plan.h"
-#include "alg_pca.h"
 #include "plan_spectrum.h"
 
 static double bytes_of(const gx_mat *A)

@@ -6,7 +6,6 @@
 #define GX_PLAN_SPECTRUM_H
 
 #include "../exec/predict.h"
-#include "alg_eig.h"
 #include "alg_pca.h"
 #include "krylov.h"
 

@@ -10,9 +10,6 @@
 #include "../run/call.h"
 #include "spectrum_int.h"
 
-#include <math.h>
-#include <string.h>
-
 // Eigenvalues -------------------------------------------------------------------------------------
 
 void gx_eig_clear(gx_eig_result *result)

@@ -13,9 +13,7 @@
 
 #include "small_triangle.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 // The BLOB ----------------------------------------------------------------------------------------
 

@@ -9,8 +9,6 @@
 */
 #include "tests.h"
 
-#include <math.h>
-
 enum { EXACT_RANKS = 50, EXACT_SMALLER = 8, EXACT_U = 1 << 22 }; // the first two: SciPy's
 
 // U -----------------------------------------------------------------------------------------------

@@ -43,7 +43,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 SQLITE_EXTENSION_INIT3
 

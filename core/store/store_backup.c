@@ -22,7 +22,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 SQLITE_EXTENSION_INIT3

@@ -17,7 +17,6 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <string.h>
 
 SQLITE_EXTENSION_INIT3
 

@@ -12,7 +12,6 @@
 #include "store_int.h"
 
 #include <stdio.h>
-#include <string.h>
 
 SQLITE_EXTENSION_INIT3
 

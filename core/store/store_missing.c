@@ -13,7 +13,6 @@
 #include "store_int.h"
 
 #include <stdio.h>
-#include <string.h>
 
 SQLITE_EXTENSION_INIT3
 

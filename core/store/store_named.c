@@ -23,7 +23,6 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <string.h>
 
 SQLITE_EXTENSION_INIT3
 

@@ -47,7 +47,6 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 SQLITE_EXTENSION_INIT3
 

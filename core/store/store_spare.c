@@ -18,7 +18,6 @@
 #include "store_int.h"
 
 #include <stdio.h>
-#include <string.h>
 
 SQLITE_EXTENSION_INIT3
 

@@ -17,7 +17,6 @@
 
 #include "store_int.h"
 
-#include <string.h>
 #include <sys/stat.h>
 
 SQLITE_EXTENSION_INIT3

@@ -14,11 +14,9 @@
 */
 #include <sqlite3ext.h>
 
-#include "store_int.h"
 #include "volume_int.h"
 
 #include <assert.h>
-#include <string.h>
 
 SQLITE_EXTENSION_INIT3
 

@@ -23,7 +23,6 @@
 #include "store.h"
 
 #include <fcntl.h>
-#include <string.h>
 #include <sys/stat.h>
 
 SQLITE_EXTENSION_INIT3
