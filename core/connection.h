@@ -1,8 +1,7 @@
 /*
 ** What a connection has, made and freed as a whole.
 */
-#ifndef GX_CONNECTION_H
-#define GX_CONNECTION_H
+#pragma once
 
 #include "run/run.h"
 
@@ -19,5 +18,3 @@ gx_code gx_ctx_configure(gx_ctx *ctx, gx_setting setting, const char *value, gx_
 
 /* SQL text sets it, where gx_config_allow() says that it may. */
 gx_code gx_ctx_configure_by_sql(gx_ctx *ctx, gx_setting setting, const char *value, gx_err *err);
-
-#endif

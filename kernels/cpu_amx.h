@@ -2,8 +2,7 @@
 ** Products of f32 matrices by bf16 tile products (Intel's AMX): see cpu_amx.c, and cpu_amx_way.c
 ** for whether there is such a thing.
 */
-#ifndef GX_CPU_AMX_H
-#define GX_CPU_AMX_H
+#pragma once
 
 #include "../core/base/backend.h"
 
@@ -33,5 +32,3 @@ bool gx_cpu_amx_takes(const gx_args *args);
 */
 gx_code gx_cpu_amx_gemm(gx_amx_way way, const gx_args *args, bool is_triangle, bool *is_unfit,
                         gx_err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /*
 ** Rows of f32 beside queries, of whose products only what may matter is kept: see cpu_packed.c.
 */
-#ifndef GX_CPU_PACKED_H
-#define GX_CPU_PACKED_H
+#pragma once
 
 #include "foretell.h"
 
@@ -37,5 +36,3 @@ typedef struct gx_packed {
 } gx_packed;
 
 void gx_cpu_packed_look(const gx_packed *p);
-
-#endif

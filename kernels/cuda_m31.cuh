@@ -1,8 +1,7 @@
 /*
 ** Device code: sums, differences and products modulo 2^31 - 1, as field.h of the core has them.
 */
-#ifndef GX_CUDA_M31_CUH
-#define GX_CUDA_M31_CUH
+#pragma once
 
 #include "cuda_kernels.h"
 
@@ -35,5 +34,3 @@ __device__ inline uint32_t power(uint32_t a, uint32_t exponent)
     }
     return result;
 }
-
-#endif

@@ -2,8 +2,7 @@
 ** Device code: what neighbours keep of a row, however it is multiplied (cuda_nearest.cu,
 ** cuda_near_pieces.cu).
 */
-#ifndef GX_CUDA_NEAR_CUH
-#define GX_CUDA_NEAR_CUH
+#pragma once
 
 #include "cuda_kernels.h"
 
@@ -44,5 +43,3 @@ __device__ inline void keep_longest(const gx_cuda_near &p, double square)
                   (unsigned long long)__double_as_longlong(square));
     }
 }
-
-#endif

@@ -2,8 +2,7 @@
 ** The operations on grids that move cells, look at masks or match, and a grid's way from a matrix
 ** to its result: see grid_team.h.
 */
-#ifndef GX_GRID_OPS_H
-#define GX_GRID_OPS_H
+#pragma once
 
 #include "grid_team.h"
 
@@ -448,5 +447,3 @@ TEAM void work_on_place(const team_call *p, int64_t k, team_room *room, int32_t 
     work_on_grid(&t);
     MEET();
 }
-
-#endif

@@ -13,8 +13,7 @@
 **
 ** What each operation gives is core/grid's; the tests hold both against each other.
 */
-#ifndef GX_GRID_TEAM_H
-#define GX_GRID_TEAM_H
+#pragma once
 
 #include "../core/base/backend.h"
 
@@ -452,5 +451,3 @@ TEAM_CALL void flood(const team_grid *t)
         put_cell(t, k, is_filled ? (int32_t)n[2] : t->g[k]);
     }
 }
-
-#endif

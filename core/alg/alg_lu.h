@@ -11,8 +11,7 @@
 **
 ** or, for an intermediate, gx_alg_lu_scratch() and gx_sink_source().
 */
-#ifndef GX_ALG_LU_H
-#define GX_ALG_LU_H
+#pragma once
 
 #include "plan.h"
 
@@ -140,5 +139,3 @@ gx_code gx_alg_determinant(gx_run *run, const gx_mat *A, const gx_aux *aux, gx_d
 ** GX_NUMERIC "A is singular (pivot 17 is exactly zero)", "... (A[7,7] = 0)".
 */
 gx_code gx_alg_inverse(gx_run *run, const gx_mat *A, const gx_aux *aux, gx_sink *C);
-
-#endif

@@ -7,8 +7,7 @@
 ** permutation moves, an identity adds, zeros cost nothing; a stored part is multiplied where it is
 ** best multiplied, on the device that keeps it.
 */
-#ifndef GX_BY_PARTS_H
-#define GX_BY_PARTS_H
+#pragma once
 
 #include "../mat/composite.h"
 #include "alg_lu.h"
@@ -165,5 +164,3 @@ void *gx_parts_vector(const gx_parts *p, const gx_mat *v, gx_number dtype);
 
 /* The leaf as the transpose or the conjugate of its composite has it. */
 gx_leaf gx_parts_leaf(const gx_leaf *leaf, bool is_turned, bool is_conjugated);
-
-#endif

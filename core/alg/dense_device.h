@@ -1,8 +1,7 @@
 /*
 ** Spectra on a device: one kernel call of the backend on a matrix in host memory.
 */
-#ifndef GX_DENSE_DEVICE_H
-#define GX_DENSE_DEVICE_H
+#pragma once
 
 #include "../mat/mat.h"
 
@@ -22,5 +21,3 @@ double gx_dense_spectrum_seconds(gx_run *run, gx_kernel_id kernel, gx_number dty
 
 /* ||error|| / (n eps scale) of the results of such a call; about 1 where they are right. */
 double gx_dense_ratio(gx_run *run, gx_kernel_id kernel, gx_number dtype, const gx_args *args);
-
-#endif

@@ -6,8 +6,7 @@
 **     gx_factor_solve(&F, GX_NO_TRANS, &B, &X);    any number of times
 **     gx_factor_clear(&F);                         on every path; leaves nothing behind
 */
-#ifndef GX_FACTORING_H
-#define GX_FACTORING_H
+#pragma once
 
 #include "../device/devcall.h"
 #include "alg.h"
@@ -130,5 +129,3 @@ gx_code gx_alg_solve(gx_run *run, const gx_solve_args *args, gx_sink *X);
 ** factor.
 */
 gx_code gx_alg_inverse_norm(gx_factor *factor, bool is_infinity, double *norm);
-
-#endif

@@ -2,8 +2,7 @@
 ** A heap of nodes by their keys, each at most once: the least comes first.  A node whose key falls
 ** rises in it.
 */
-#ifndef GX_NODE_HEAP_H
-#define GX_NODE_HEAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,5 +63,3 @@ static inline int64_t gx_heap_take(gx_node_heap *h)
     h->place[first] = GX_HEAP_TAKEN;
     return first;
 }
-
-#endif

@@ -13,8 +13,7 @@
 **
 ** Results are sources: gx_sink_source() of a sink that has not been ended yet.
 */
-#ifndef GX_PROBE_H
-#define GX_PROBE_H
+#pragma once
 
 #include "alg.h"
 
@@ -52,5 +51,3 @@ typedef enum gx_probe_part {
 } gx_probe_part;
 gx_code gx_probe_solve(gx_run *run, const gx_mat *A, gx_probe_part part, gx_trans trans,
                        const gx_mat *X, const gx_mat *B);
-
-#endif

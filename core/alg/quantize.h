@@ -1,8 +1,7 @@
 /*
 ** Quantised matrices made (core/mat/quantized.h says what they are).
 */
-#ifndef GX_QUANTIZE_H
-#define GX_QUANTIZE_H
+#pragma once
 
 #include "../mat/quantized.h"
 
@@ -25,5 +24,3 @@ gx_code gx_quantize_rows(const gx_mat *A, int64_t i0, int64_t m, void *work,
                          const gx_row_facts *facts, int8_t *codes, gx_err *err);
 size_t gx_quantize_bytes(int64_t m, int64_t cols);
 double *gx_quantize_rows_at(void *work, int64_t m);
-
-#endif

@@ -1,8 +1,7 @@
 /*
 ** Rows beside rows: norms of lines, normalised matrices, matrices of distances, clusters.
 */
-#ifndef GX_SIMILAR_H
-#define GX_SIMILAR_H
+#pragma once
 
 #include "../mat/mat.h"
 
@@ -67,5 +66,3 @@ typedef struct gx_kmeans_args {
 ** of) the rows, then Lloyd's passes.  The same bits for every budget and number of threads.
 */
 gx_code gx_alg_kmeans(gx_run *run, const gx_kmeans_args *args, gx_sink *C);
-
-#endif

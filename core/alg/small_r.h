@@ -7,8 +7,7 @@
 **     gx_small_r_solve(&r, GX_NO_TRANS, x, p, &rest);   any number of times
 **     gx_small_r_clear(&r);
 */
-#ifndef GX_SMALL_R_H
-#define GX_SMALL_R_H
+#pragma once
 
 #include "../mat/mat.h"
 
@@ -52,5 +51,3 @@ void gx_small_r_clear(gx_small_r *r);
 
 /* sqrt(a^2 + b^2) is hypot(); the Frobenius norm of a block in memory. */
 double gx_small_norm(gx_number dtype, const void *x, int64_t ld, int64_t m, int64_t n);
-
-#endif

@@ -4,8 +4,7 @@
 ** An entry is a number and its index.  Larger is better; of equals the one with the smaller index;
 ** NaN is worst of all.  Which are the best so does not depend on the order of looking.
 */
-#ifndef GX_BEST_H
-#define GX_BEST_H
+#pragma once
 
 #include <math.h>
 #include <stdbool.h>
@@ -91,5 +90,3 @@ static inline void gx_best_merge(double *value, int64_t *index, const double *va
         index[at] = is_second ? index2[b--] : index[a--];
     }
 }
-
-#endif

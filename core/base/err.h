@@ -6,8 +6,7 @@
 ** function's name in front and maps the code to SQLITE_*.  No allocation, no globals, no
 ** thread-locals.
 */
-#ifndef GX_ERR_H
-#define GX_ERR_H
+#pragma once
 
 #include <stddef.h>
 
@@ -68,5 +67,3 @@ gx_code gx_fail_nomem(gx_err *err, unsigned long long bytes, const char *what);
             return gx_try_code_;                                                                   \
         }                                                                                          \
     } while (0)
-
-#endif

@@ -5,8 +5,7 @@
 ** Elements are canonical: 0 .. p - 1.  Arguments of any 32 bits give an element, too, but for
 ** those of gx_field_add() and gx_field_sub().
 */
-#ifndef GX_FIELD_H
-#define GX_FIELD_H
+#pragma once
 
 #include "map.h"
 
@@ -121,5 +120,3 @@ static inline int gx_field_divides_by(gx_map_kind kind)
 }
 
 #define GX_FIELD_ZERO_TEXT "a division by zero modulo 2^31 - 1"
-
-#endif

@@ -5,8 +5,7 @@
 ** All functions read a few small files of /proc and /sys, allocate nothing, and never fail: what
 ** cannot be read is not a limit.  Any thread.
 */
-#ifndef GX_MACHINE_H
-#define GX_MACHINE_H
+#pragma once
 
 #include "types.h"
 
@@ -24,5 +23,3 @@ int gx_machine_cpus(void);
 ** tell.
 */
 void gx_machine_cpu_name(char *text, size_t bytes);
-
-#endif

@@ -8,8 +8,7 @@
 ** Large blocks that are freed stay warm for the next one, in one pool of the process that gives way
 ** to whatever is asked for: mem.c says how.
 */
-#ifndef GX_MEM_H
-#define GX_MEM_H
+#pragma once
 
 #include "err.h"
 #include "types.h"
@@ -90,5 +89,3 @@ void gx_spare_free(void *p);
 /* What a machine can give: physical memory and what is free now, in bytes. */
 size_t gx_mem_physical(void);
 size_t gx_mem_physical_free(void);
-
-#endif

@@ -1,8 +1,7 @@
 /*
 ** A signal that ends a statement, for languages whose signal handlers wait until C code returns.
 */
-#ifndef GX_SIGNAL_H
-#define GX_SIGNAL_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -22,5 +21,3 @@ bool gx_signal_watch(const gx_signal_watched *watched);
 
 /* Whether the statement that calls this is to end, once for each signal.  Any thread; cheap. */
 bool gx_signal_ends_statement(void);
-
-#endif

@@ -1,8 +1,7 @@
 /*
 ** How far one spelling is from another, for "did you mean".
 */
-#ifndef GX_NEAR_H
-#define GX_NEAR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,6 +23,4 @@ bool gx_near_is_misspelt(int distance, size_t written_bytes);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -4,8 +4,7 @@
 ** A fallback is never silent: gx_stats_note() keeps the latest reason of each kind and counts it,
 ** and gx_stats_tell() makes an event of it too (events.h).
 */
-#ifndef GX_STATS_H
-#define GX_STATS_H
+#pragma once
 
 #include "err.h"
 #include "events.h"
@@ -225,5 +224,3 @@ void gx_stats_reset(gx_stats *stats);
 
 /* Nanoseconds of a monotonic clock. */
 int64_t gx_now_ns(void);
-
-#endif

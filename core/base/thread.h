@@ -1,8 +1,7 @@
 /*
 ** Threads of gx in somebody else's process.
 */
-#ifndef GX_THREAD_H
-#define GX_THREAD_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -16,5 +15,3 @@ bool gx_thread_start(pthread_t *thread, void *(*start)(void *), void *arg);
 
 /* So many nanoseconds from now, below a second, by that clock: what pthread's timed waits take. */
 struct timespec gx_deadline(clockid_t clock, long ns);
-
-#endif

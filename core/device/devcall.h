@@ -10,8 +10,7 @@
 **         is_done = gx_devcall_end(&on, code, &err);
 **     }
 */
-#ifndef GX_DEVCALL_H
-#define GX_DEVCALL_H
+#pragma once
 
 #include "device_copy.h"
 #include "fleet.h"
@@ -109,5 +108,3 @@ void gx_devcalls_end(gx_devcalls *calls, gx_err *err);
 bool gx_devcalls_go_on(const gx_devcalls *calls, const gx_err *err, uint64_t *avoided);
 bool gx_device_goes_on(gx_run *run, gx_fleet *fleet, int culprit, const gx_err *err,
                        uint64_t *avoided);
-
-#endif

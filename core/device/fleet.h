@@ -1,8 +1,7 @@
 /*
 ** Several devices for one program: which, what each may take, and how they reach each other.
 */
-#ifndef GX_FLEET_H
-#define GX_FLEET_H
+#pragma once
 
 #include "accel.h"
 
@@ -39,5 +38,3 @@ void gx_fleet_avoid(gx_fleet *fleet, uint64_t avoided);
 */
 bool gx_fleet_goes_on(gx_ctx *ctx, gx_fleet *fleet, int culprit, const gx_err *err,
                       uint64_t *avoided);
-
-#endif

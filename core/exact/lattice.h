@@ -1,8 +1,7 @@
 /*
 ** Lattices: the nearest points of rows, E8, and the golden ratio in whole numbers.
 */
-#ifndef GX_LATTICE_H
-#define GX_LATTICE_H
+#pragma once
 
 #include "../mat/mat.h"
 
@@ -41,5 +40,3 @@ bool gx_golden_floor(int64_t n, int64_t *result);
 
 /* (a + b phi)(c + d phi) of pairs; false: 64 bits do not hold it. */
 bool gx_golden_times(const int64_t a[2], const int64_t b[2], int64_t result[2]);
-
-#endif

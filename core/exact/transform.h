@@ -1,8 +1,7 @@
 /*
 ** Circle transforms of columns (core/base/circle.h): coefficients to values and back.
 */
-#ifndef GX_TRANSFORM_H
-#define GX_TRANSFORM_H
+#pragma once
 
 #include "../base/circle.h"
 #include "../mat/mat.h"
@@ -38,5 +37,3 @@ void gx_circle_tiles(int log, int64_t *tile_rows, int64_t *tile_cols);
 ** the upper layers in strips, the lower ones in blocks, with an intermediate between them.
 */
 gx_code gx_alg_circle(gx_run *run, const gx_circle_args *args, gx_sink *C);
-
-#endif

@@ -4,8 +4,7 @@
 ** Words of 32 bits, the lowest first, and a sign.  As much as determinants and fractions need:
 ** sums and products with one word, remainders, the greatest common divisor, decimal text.
 */
-#ifndef GX_WHOLE_H
-#define GX_WHOLE_H
+#pragma once
 
 #include "../base/mem.h"
 
@@ -51,5 +50,3 @@ bool gx_whole_fits(const gx_whole *x, int64_t *value);
 
 /* Decimal digits, NUL behind them: *text is the caller's, of x->mem. */
 gx_code gx_whole_text(const gx_whole *x, char **text, gx_err *err);
-
-#endif

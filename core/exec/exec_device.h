@@ -2,8 +2,7 @@
 ** Inside running a program on a device: exec_device.c makes it ready and puts it away,
 ** exec_queue.c runs it, exec_read.c reads what goes up, exec_deliver.c writes what comes down.
 */
-#ifndef GX_EXEC_DEVICE_H
-#define GX_EXEC_DEVICE_H
+#pragma once
 
 #include "exec_int.h"
 
@@ -201,5 +200,3 @@ void gx_xd_report(gx_xd *x, int32_t t, int64_t info);
 
 /* Run the schedule: everything is enqueued and written, or the run or the device has failed. */
 void gx_xd_run(gx_xd *x);
-
-#endif

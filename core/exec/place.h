@@ -1,8 +1,7 @@
 /*
 ** Where a program runs: on the host or on the connection's device, and running it there.
 */
-#ifndef GX_PLACE_H
-#define GX_PLACE_H
+#pragma once
 
 #include "../device/pool.h"
 #include "predict.h"
@@ -121,5 +120,3 @@ gx_code gx_place_run(gx_run *run, double flops, gx_number dtype, gx_place_build 
 */
 bool gx_place_on_device(gx_run *run, double flops, gx_number dtype, gx_place_build build, void *arg,
                         const gx_terms *host);
-
-#endif

@@ -11,8 +11,7 @@
 **
 ** Sticky: after a failure every function does nothing and the run holds the error.
 */
-#ifndef GX_PROG_H
-#define GX_PROG_H
+#pragma once
 
 #include "../mat/mat.h"
 
@@ -195,5 +194,3 @@ double gx_prog_flops(const gx_prog *prog);
 
 /* The first operand's dtype. */
 gx_number gx_prog_dtype(const gx_prog *prog);
-
-#endif

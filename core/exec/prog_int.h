@@ -2,8 +2,7 @@
 ** Inside a program: shared by prog.c (writing it down), schedule.c (who is where when) and exec.c
 ** (running it).
 */
-#ifndef GX_PROG_INT_H
-#define GX_PROG_INT_H
+#pragma once
 
 #include "prog.h"
 
@@ -246,5 +245,3 @@ static inline gx_number gx_step_dtype(const gx_prog *prog, const gx_step *st)
 */
 void gx_step_args(gx_prog *prog, const gx_step *st, char *base, void *const *place,
                   gx_args *args);
-
-#endif

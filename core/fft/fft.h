@@ -2,8 +2,7 @@
 ** Fourier, cosine and sine transforms of the columns or rows of a matrix, with NumPy's and SciPy's
 ** definitions.
 */
-#ifndef GX_FFT_H
-#define GX_FFT_H
+#pragma once
 
 #include "../mat/mat.h"
 
@@ -56,5 +55,3 @@ void gx_fft_tiles(gx_run *run, const gx_fft_args *args, const gx_mat *A, const g
 ** GX_BUDGET where it does not hold one line.
 */
 gx_code gx_alg_fft(gx_run *run, const gx_fft_args *args, const gx_mat *A, gx_sink *C);
-
-#endif

@@ -1,8 +1,7 @@
 /*
 ** Rows and fields of text with delimiters: what file_csv_field.c offers to file_csv.c.
 */
-#ifndef GX_FILE_CSV_H
-#define GX_FILE_CSV_H
+#pragma once
 
 #include "file_int.h"
 
@@ -70,5 +69,3 @@ bool gx_csv_is_name(const gx_csv_field *f);
 /* The failure for a field that is no number, with what can be done about it. */
 gx_code gx_csv_bad_field(const gx_csv *c, const gx_csv_field *f, int64_t column, int64_t line,
                          gx_err *err);
-
-#endif

@@ -12,8 +12,7 @@
 ** gx_input, matrices go to a gx_import_target, so that the tests run them on memory.  file.c joins
 ** them to the store.
 */
-#ifndef GX_FILE_INT_H
-#define GX_FILE_INT_H
+#pragma once
 
 #include "file.h"
 
@@ -325,5 +324,3 @@ gx_code gx_export_npy(gx_export *ex);
 gx_code gx_export_npz(gx_export *ex);
 gx_code gx_export_mtx(gx_export *ex);
 gx_code gx_export_csv(gx_export *ex);
-
-#endif

@@ -3,8 +3,7 @@
 **
 ** In here a grid is an array of 32-bit colours by columns, without gaps.
 */
-#ifndef GX_GRID_INT_H
-#define GX_GRID_INT_H
+#pragma once
 
 #include "../exec/pass.h"
 #include "grid.h"
@@ -201,5 +200,3 @@ gx_code gx_grid_labelled(gx_grid_piece *p, gx_err *err);
 #define GX_GRID_DECLARE(NAME) gx_code gx_grid_##NAME(gx_grid_piece *p, gx_err *err);
 GX_GRID_KERNELS(GX_GRID_DECLARE)
 #undef GX_GRID_DECLARE
-
-#endif

@@ -10,8 +10,7 @@
 ** One call has the block at a time: another operand of the same name, or a statement inside of a
 ** statement, reads for itself.
 */
-#ifndef GX_KEPT_H
-#define GX_KEPT_H
+#pragma once
 
 #include "mat.h"
 
@@ -42,5 +41,3 @@ const void *gx_kept_there(gx_kept *kept, int64_t tile, size_t offset, size_t byt
 
 /* All of it is there: nobody has to read. */
 bool gx_kept_is_whole(const gx_kept *kept);
-
-#endif

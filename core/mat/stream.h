@@ -7,8 +7,7 @@
 ** gx_stats, and the caller does the reading through its own connection.  Helpers never outlive the
 ** SQL call.
 */
-#ifndef GX_STREAM_H
-#define GX_STREAM_H
+#pragma once
 
 #include "mat.h"
 
@@ -57,5 +56,3 @@ gx_reader *gx_helper_reader(const gx_helper *helper, const gx_mat *source);
 
 /* Wait for a change, under its lock, but not so long that an interrupt goes unnoticed. */
 void gx_stream_wait(pthread_cond_t *changed, pthread_mutex_t *lock);
-
-#endif

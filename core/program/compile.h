@@ -1,8 +1,7 @@
 /*
 ** From the tree to the graph: names, calls, subscripts, loops.
 */
-#ifndef GX_COMPILE_H
-#define GX_COMPILE_H
+#pragma once
 
 #include "ops.h"
 
@@ -76,5 +75,3 @@ gx_ref gx_compile_defined(gx_compiler *c, const gx_op *op, const gx_ref *in, int
 
 gx_ref gx_variable_find(const gx_compiler *c, const char *name);
 void gx_variable_bind(gx_compiler *c, const char *name, gx_ref ref);
-
-#endif

@@ -6,8 +6,7 @@
 ** that nodes run on now; a value knows the lane of its copy.  A failure of a device is x->fault and
 ** stops the run with GX_DEVICE: the program is then to be run again without it.
 */
-#ifndef GX_DEVICE_MEMORY_H
-#define GX_DEVICE_MEMORY_H
+#pragma once
 
 #include "values.h"
 
@@ -54,5 +53,3 @@ bool gx_device_wait_all(gx_exec *x);
 
 /* Before values are released and after the last node. */
 void gx_device_end(gx_exec *x);
-
-#endif

@@ -3,8 +3,7 @@
 ** operands and results of the node that is enqueued, on the lane x->on.  All are no-ops in a run
 ** that has failed, and give NULL or false.
 */
-#ifndef GX_DEVICE_NODE_H
-#define GX_DEVICE_NODE_H
+#pragma once
 
 #include "values.h"
 
@@ -23,5 +22,3 @@ const void *gx_node_input(gx_exec *x, const gx_node *node, int k, gx_number dtyp
 
 /* A buffer for the result, which becomes it. */
 void *gx_node_result(gx_exec *x, const gx_node *node);
-
-#endif

@@ -1,8 +1,7 @@
 /*
 ** What a program takes on the host and on a device, from rates: where it runs is decided by it.
 */
-#ifndef GX_ESTIMATE_H
-#define GX_ESTIMATE_H
+#pragma once
 
 #include "graph.h"
 
@@ -27,5 +26,3 @@ void gx_estimate_graph(const gx_graph *g, const gx_rates *rates, const bool *is_
 
 /* Seconds of one node on the device, all rounds of a loop, without copies. */
 double gx_estimate_node(const gx_graph *g, const gx_node *node, const gx_rates *rates);
-
-#endif

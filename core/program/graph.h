@@ -7,8 +7,7 @@
 ** of those around it.  A block has parameters (GX_OP_PARAM), which a loop gives a value in each
 ** round, and results.
 */
-#ifndef GX_GRAPH_H
-#define GX_GRAPH_H
+#pragma once
 
 #include "../run/run.h"
 #include "syntax.h"
@@ -217,5 +216,3 @@ void gx_graph_fuse(gx_graph *g);
 
 /* What a node is called in messages: a name, else "what". */
 const char *gx_graph_label(const gx_graph *g, gx_ref ref, const char *what);
-
-#endif

@@ -1,8 +1,7 @@
 /*
 ** Parts of a program that have nothing to do with each other, on devices of their own.
 */
-#ifndef GX_LANES_H
-#define GX_LANES_H
+#pragma once
 
 #include "values.h"
 
@@ -21,5 +20,3 @@ void gx_lanes_open(gx_exec *x, const gx_fleet *fleet);
 
 /* May the value go after the node that uses it last, in the order of the text? */
 bool gx_lanes_may_drop(const gx_exec *x, const gx_node *node, gx_ref value);
-
-#endif

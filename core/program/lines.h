@@ -2,8 +2,7 @@
 ** Lines of a matrix, its columns, its rows or all of it row by row, as doubles: what is computed of
 ** one, and along one.  A complex line has (re, im) pairs.
 */
-#ifndef GX_LINES_H
-#define GX_LINES_H
+#pragma once
 
 #include "ops.h"
 
@@ -92,5 +91,3 @@ gx_scalar gx_line_reduce(gx_run *run, gx_op_id op, const double *line, int64_t l
 /* CUMSUM, CUMPROD, DIFF, SORT, ARGSORT, SOFTMAX, in place. */
 void gx_line_along(gx_run *run, gx_op_id op, double *line, int64_t length, bool is_complex,
                    void *work);
-
-#endif

@@ -3,8 +3,7 @@
 **
 ** It reads the node's inputs and puts its results (values.h); a failure is the run's.
 */
-#ifndef GX_LOWER_H
-#define GX_LOWER_H
+#pragma once
 
 #include "../fft/fft.h"
 #include "ops.h"
@@ -30,5 +29,3 @@ gx_fft_args gx_fft_args_of(const gx_node *node);
 
 /* solve, inverse, det, rank and lu of m31.  false: the node is of other numbers. */
 bool gx_lower_exact(struct gx_exec *x, const gx_node *node);
-
-#endif

@@ -1,8 +1,7 @@
 /*
 ** Nodes of a program on the connection's device.
 */
-#ifndef GX_ON_DEVICE_H
-#define GX_ON_DEVICE_H
+#pragma once
 
 #include "values.h"
 
@@ -23,5 +22,3 @@ bool gx_on_device_repeats(const gx_exec *x, const gx_node *node);
 
 /* Run the node there; false: it is the host's turn (or the run has failed). */
 bool gx_on_device_run(gx_exec *x, const gx_node *node);
-
-#endif

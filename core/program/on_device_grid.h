@@ -1,8 +1,7 @@
 /*
 ** Operations on grids on a device (GX_GRID of core/base/backend.h).
 */
-#ifndef GX_ON_DEVICE_GRID_H
-#define GX_ON_DEVICE_GRID_H
+#pragma once
 
 #include "values.h"
 
@@ -19,5 +18,3 @@ bool gx_on_device_knows_grids(const gx_graph *g, const gx_node *node);
 bool gx_on_device_fits_grids(gx_exec *x, const gx_node *node);
 
 void gx_on_device_grid(gx_exec *x, const gx_node *node);
-
-#endif

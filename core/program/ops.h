@@ -9,8 +9,7 @@
 ** SAFE in the place of OP: with operands that check lets pass it fails for want of memory alone.
 ** name NULL: not for programs.  least, most: arguments.  check: see shape.h; run: see values.h.
 */
-#ifndef GX_OPS_H
-#define GX_OPS_H
+#pragma once
 
 #include "../grid/grid.h"
 #include "graph.h"
@@ -253,5 +252,3 @@ bool gx_map_find(const char *name, gx_map_kind *kind);
 
 /* The function or operation that may have been meant; NULL. */
 const char *gx_op_near(const char *name);
-
-#endif

@@ -1,8 +1,7 @@
 /*
 ** A prepared program: inside.
 */
-#ifndef GX_PREPARED_H
-#define GX_PREPARED_H
+#pragma once
 
 #include "graph.h"
 
@@ -13,5 +12,3 @@ struct gx_program {
     bool is_plain;
     int users; /* calls that run it now                       */
 };
-
-#endif

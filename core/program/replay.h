@@ -1,8 +1,7 @@
 /*
 ** Rounds of a loop that a device is given whole.
 */
-#ifndef GX_REPLAY_H
-#define GX_REPLAY_H
+#pragma once
 
 #include "values.h"
 
@@ -18,5 +17,3 @@ enum { GX_REPLAY_AFTER = 2 };
 */
 int64_t gx_replay_rounds(gx_exec *x, const gx_node *loop, gx_val **now, int64_t left,
                          gx_round round);
-
-#endif

@@ -6,8 +6,7 @@
 ** are matrices: sizes, axes and kinds are known before the program runs and are no operands.
 ** `in` has count entries, as many as the row of the table allows.
 */
-#ifndef GX_SHAPE_H
-#define GX_SHAPE_H
+#pragma once
 
 #include "ops.h"
 
@@ -59,5 +58,3 @@ gx_ref gx_as_column(gx_graph *g, gx_ref ref); /* a row, transposed */
     gx_ref gx_check_##NAME(gx_graph *g, gx_node *node, const gx_ref *in, int count);
 GX_CHECKS(GX_CHECK_DECLARE)
 #undef GX_CHECK_DECLARE
-
-#endif

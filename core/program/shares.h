@@ -2,8 +2,7 @@
 ** Columns, or rows, of a program's matrices on several devices, where each is worked on alone:
 ** those of Fourier transforms and of elementwise functions before and after them.
 */
-#ifndef GX_SHARES_H
-#define GX_SHARES_H
+#pragma once
 
 #include "values.h"
 
@@ -22,5 +21,3 @@ void gx_shares_choose(gx_exec *x);
 ** nothing has been done.
 */
 bool gx_shares_run(gx_exec *x, gx_ref ref);
-
-#endif

@@ -4,8 +4,7 @@
 ** A tree belongs to its gx_syntax and is freed with it.  Everything in it has the line and the
 ** column (from 1, in characters) where it begins; what fails later says so with gx_syntax_fail().
 */
-#ifndef GX_SYNTAX_H
-#define GX_SYNTAX_H
+#pragma once
 
 #include "../base/mem.h"
 
@@ -112,5 +111,3 @@ typedef struct gx_scanner {
 
 /* The next token; kind 0 at the end, -1 where no token begins: *why says why. */
 gx_token gx_scan(gx_scanner *scanner, const char **why);
-
-#endif

@@ -7,8 +7,7 @@
 ** What several devices have (shares.h) is a value that holds their shares, each a value of its own.
 ** All are sticky: in a run that has failed they give NULL.
 */
-#ifndef GX_VALUES_H
-#define GX_VALUES_H
+#pragma once
 
 #include "../device/devcall.h"
 #include "../exec/predict.h"
@@ -202,5 +201,3 @@ static inline bool gx_val_is_there(const gx_val *val)
 bool gx_may_overwrite(const gx_exec *x, const gx_node *node, int k);
 void gx_temps_free(gx_exec *x);
 void gx_spares_free(gx_exec *x);
-
-#endif

@@ -1,8 +1,7 @@
 /*
 ** Blocks, transposes and slices of stored operands, and what they tell, as sources, not as copies.
 */
-#ifndef GX_VIEWS_H
-#define GX_VIEWS_H
+#pragma once
 
 #include "values.h"
 
@@ -12,5 +11,3 @@
 ** fit in memory, or is used once by what needs no elements.  false: it has to be made.
 */
 bool gx_lower_as_view(gx_exec *x, const gx_node *node);
-
-#endif

@@ -1,8 +1,7 @@
 /*
 ** One kernel call on buffers in memory: the one way from everything above to the host's kernels.
 */
-#ifndef GX_CALL_H
-#define GX_CALL_H
+#pragma once
 
 #include "run.h"
 
@@ -41,5 +40,3 @@ gx_code gx_run_pieces(gx_run *run, double work, int64_t pieces, gx_team_fn fn, v
 
 /* How many members they are shared by: for memory of each one's own. */
 int gx_run_members(gx_run *run, double work);
-
-#endif

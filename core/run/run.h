@@ -5,8 +5,7 @@
 ** of threads once one is wanted.  Drivers and executors are sticky: they do nothing once the run
 ** has failed.
 */
-#ifndef GX_RUN_H
-#define GX_RUN_H
+#pragma once
 
 #include "../base/config.h"
 #include "../base/ledger.h"
@@ -174,5 +173,3 @@ int64_t gx_run_threads_worth(double seconds);
 
 /* The host's kernels, the CPU's or the reference's; opens the backend at first use. */
 gx_code gx_run_device(gx_run *run, const gx_backend **backend, gx_dev **dev);
-
-#endif

@@ -2,8 +2,7 @@
 ** Inside gx_team_call(), lowest first: team_cut.c cuts one kernel call into pieces; team_solve.c,
 ** then team_qr.c break the call of a factorisation down into such calls; team_call.c chooses.
 */
-#ifndef GX_TEAM_INT_H
-#define GX_TEAM_INT_H
+#pragma once
 
 #include "team.h"
 
@@ -47,5 +46,3 @@ gx_code gx_job_reflectors(const gx_job *job, gx_kernel_id kernel, const gx_args 
 ** backend leaves to LAPACK.
 */
 const gx_backend *gx_team_backend(const gx_backend *backend, gx_kernel_id kernel, gx_number dtype);
-
-#endif

@@ -24,8 +24,7 @@
 ** A part is column-major, its leading dimension max(1, rows).  Memory: A, the parts, and LAPACK's
 ** work space.
 */
-#ifndef GX_DECOMP_H
-#define GX_DECOMP_H
+#pragma once
 
 #include "../mat/mat.h"
 
@@ -77,5 +76,3 @@ typedef struct gx_decomp {
 */
 gx_code gx_alg_decompose(gx_run *run, const gx_decomp_args *args, gx_decomp *result);
 void gx_decomp_clear(gx_decomp *result);
-
-#endif

@@ -3,8 +3,7 @@
 ** (triangular matrices), funm_expm.c (exponential, whole powers) and funm_device.c (these on a
 ** device) share.
 */
-#ifndef GX_FUNM_MATRIX_H
-#define GX_FUNM_MATRIX_H
+#pragma once
 
 #include "../device/devcall.h"
 #include "funm.h"
@@ -87,5 +86,3 @@ void gx_funm_root_of_triangle(const gx_funm_work *w, gx_scalar *t);
 void gx_funm_log_of_triangle(const gx_funm_work *w, gx_scalar *t);
 void gx_funm_sign_of_triangle(const gx_funm_work *w, gx_scalar *t);
 void gx_funm_power_of_triangle(const gx_funm_work *w, gx_scalar *t, double p);
-
-#endif

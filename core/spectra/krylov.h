@@ -2,8 +2,7 @@
 ** Krylov methods: inside.  Operators, orthonormal blocks, and small projected problems, shared by
 ** krylov_eig.c (block Krylov-Schur) and krylov_svd.c (block Golub-Kahan-Lanczos, randomized).
 */
-#ifndef GX_KRYLOV_H
-#define GX_KRYLOV_H
+#pragma once
 
 #include "../mat/mat.h"
 
@@ -226,5 +225,3 @@ gx_code gx_kry_rotate(gx_run *run, gx_number dtype, void *V, int64_t n, int64_t 
                       int64_t ldw, int64_t p);
 
 double gx_kry_norm(gx_number dtype, const void *x, int64_t n);
-
-#endif

@@ -3,8 +3,7 @@
 **
 ** Both work on an operator (krylov.h): a stored matrix, one centred where it is read, an inverse.
 */
-#ifndef GX_KRYLOV_SVD_H
-#define GX_KRYLOV_SVD_H
+#pragma once
 
 #include "spectrum_int.h"
 #include "krylov.h"
@@ -67,5 +66,3 @@ gx_code gx_svd_give_vectors(gx_run *run, gx_svd_result *result, int64_t b, const
 
 /* residuals[i] = the larger of ||A v - sigma u|| and ||A^H u - sigma v||, in two passes. */
 gx_code gx_svd_find_residuals(gx_oper *op, const gx_mat *A, gx_svd_result *result);
-
-#endif

@@ -1,8 +1,7 @@
 /*
 ** Private to core/stat: passes over the rows of a regression (lm.c, lm_pass.c, lm_finish.c).
 */
-#ifndef GX_LM_INT_H
-#define GX_LM_INT_H
+#pragma once
 
 #include "lm.h"
 
@@ -59,5 +58,3 @@ gx_code gx_lm_room(gx_lm *lm, gx_err *err);
 
 /* Is each response one that the family can have?  GX_ARG in words. */
 gx_code gx_lm_response(gx_family family, const double *y, int64_t count, gx_err *err);
-
-#endif

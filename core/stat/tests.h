@@ -9,8 +9,7 @@
 ** are facts of the data, and a query over many groups goes on.  What no p-value could be true of
 ** fails: numbers past a double's range, wrong totals.
 */
-#ifndef GX_TESTS_H
-#define GX_TESTS_H
+#pragma once
 
 #include "dist.h"
 #include "sample.h"
@@ -88,5 +87,3 @@ void gx_test_order(const gx_sample *s, int64_t order[2]);
 /* P(D > d) of Kolmogorov's two-sided statistic of n numbers, and of the one-sided one. */
 gx_code gx_kolmogorov_sf(const gx_sample *s, int64_t n, double d, double *p, gx_err *err);
 double gx_smirnov_sf(int64_t n, double d);
-
-#endif

@@ -1,8 +1,7 @@
 /*
 ** The triangle of matrices of any size.
 */
-#ifndef GX_TRIANGLE_OF_H
-#define GX_TRIANGLE_OF_H
+#pragma once
 
 #include "../mat/mat.h"
 
@@ -13,5 +12,3 @@
 */
 gx_code gx_triangle_of(gx_run *run, const gx_mat *X, const gx_mat *Y, bool has_ones, double **r,
                        int64_t *cols);
-
-#endif

@@ -3,8 +3,7 @@
 **
 ** Of core/store alone.  Include <sqlite3ext.h> first.
 */
-#ifndef GX_CHAIN_INT_H
-#define GX_CHAIN_INT_H
+#pragma once
 
 #include "store_int.h"
 #include "vfs_int.h"
@@ -54,5 +53,3 @@ gx_chain *gx_chain_find(gx_chains *chains, struct sqlite3_blob *blob, int64_t ro
 void gx_chain_ahead(gx_chains *chains, gx_chain *chain, const gx_columns *columns,
                     int64_t behind);
 bool gx_chain_read(gx_chains *chains, gx_chain *chain, const gx_columns *columns);
-
-#endif

@@ -21,8 +21,7 @@
 ** Matrix ids and generations are never used twice in one database file, so (id, generation) names
 ** one state of one matrix for ever.
 */
-#ifndef GX_STORE_H
-#define GX_STORE_H
+#pragma once
 
 #include "../base/csr.h"
 #include "../base/mem.h"
@@ -736,5 +735,3 @@ static inline bool gx_stamp_is_past(uint64_t stamp, uint64_t now)
 ** GX_IO, GX_FULL: the disk refused, and the call must fail, because it may say so only once.
 */
 gx_code gx_store_settle(gx_store *store, const char *schema, gx_err *err);
-
-#endif

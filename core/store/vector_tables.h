@@ -14,8 +14,7 @@
 **
 ** docs/format.md is the contract.  Whoever steps a statement resets it.
 */
-#ifndef GX_VECTOR_TABLES_H
-#define GX_VECTOR_TABLES_H
+#pragma once
 
 #include "store.h"
 
@@ -147,5 +146,3 @@ gx_code gx_vectors_select(gx_vectors *v, gx_vectors_want want, const gx_vectors_
 */
 gx_code gx_vectors_check(gx_vectors *v, int64_t rows, int64_t entered, gx_store_report fn,
                          void *arg, gx_err *err);
-
-#endif

@@ -3,8 +3,7 @@
 **
 ** Of core/store alone.  Include <sqlite3ext.h> first.
 */
-#ifndef GX_VFS_INT_H
-#define GX_VFS_INT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ bool gx_vfs_is_plain(const struct sqlite3_vfs *vfs);
 
 /* The name of ours on this one, or of ours where this is it; NULL: there is none. */
 const char *gx_vfs_over(const struct sqlite3_vfs *vfs);
-
-#endif
