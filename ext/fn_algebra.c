@@ -165,6 +165,15 @@ static void matmul(gx_fn *fn)
 
 static const gx_option transpose_keys[] = {{"conj", GX_OPT_BOOL, 0, 0}, {NULL, GX_OPT_END, 0, 0}};
 
+static uint32_t transposed_properties(uint32_t properties)
+{
+    uint32_t kept = properties & (GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN | GX_PROP_POSITIVE |
+                                  GX_PROP_UNIT | GX_PROP_ORTHOGONAL);
+    kept |= (properties & GX_PROP_LOWER) != 0 ? GX_PROP_UPPER : 0;
+    kept |= (properties & GX_PROP_UPPER) != 0 ? GX_PROP_LOWER : 0;
+    return kept;
+}
+
 static void transpose(gx_fn *fn)
 {
     bool is_conjugated = false;
@@ -174,7 +183,7 @@ static void transpose(gx_fn *fn)
     }
     gx_sink C;
     gx_trans op = trans_of(true, is_conjugated, &A);
-    uint32_t properties = gx_transposed_properties(A.properties);
+    uint32_t properties = transposed_properties(A.properties);
     if (A.is_sparse) {
         gx_sparse_transpose(&fn->run, &A, op, &fn->dest, properties, &C);
     } else {

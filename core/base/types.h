@@ -228,16 +228,6 @@ static inline int64_t gx_ceil_div(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 }
 
-/* Properties of the transposed matrix. */
-static inline uint32_t gx_transposed_properties(uint32_t properties)
-{
-    uint32_t kept = properties & (GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN | GX_PROP_POSITIVE |
-                                  GX_PROP_UNIT | GX_PROP_ORTHOGONAL);
-    kept |= (properties & GX_PROP_LOWER) != 0 ? GX_PROP_UPPER : 0;
-    kept |= (properties & GX_PROP_UPPER) != 0 ? GX_PROP_LOWER : 0;
-    return kept;
-}
-
 /* The smallest divisor of n past 1; n > 1. */
 static inline int64_t gx_least_factor(int64_t n)
 {

@@ -102,6 +102,14 @@ gx_ref gx_check_matmul(gx_graph *g, gx_node *node, const gx_ref *in, int count)
     return gx_graph_add(g, node, of, 2);
 }
 
+static uint32_t transposed_properties(uint32_t properties)
+{
+    uint32_t kept = properties & ~(uint32_t)(GX_PROP_LOWER | GX_PROP_UPPER | GX_PROP_FACTOR);
+    kept |= (properties & GX_PROP_LOWER) != 0 ? GX_PROP_UPPER : 0;
+    kept |= (properties & GX_PROP_UPPER) != 0 ? GX_PROP_LOWER : 0;
+    return kept;
+}
+
 gx_ref gx_check_transpose(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
@@ -123,7 +131,7 @@ gx_ref gx_check_transpose(gx_graph *g, gx_node *node, const gx_ref *in, int coun
     node->type = from->type;
     node->type.rows = from->type.cols;
     node->type.cols = from->type.rows;
-    node->type.properties = gx_transposed_properties(from->type.properties);
+    node->type.properties = transposed_properties(from->type.properties);
     return gx_graph_add(g, node, in, 1);
 }
 
