@@ -1,7 +1,8 @@
 /*
 ** What a connection has, made and freed as a whole.
 */
-#pragma once
+#ifndef GX_CONNECTION_H
+#define GX_CONNECTION_H
 
 #include "run/run.h"
 
@@ -18,3 +19,5 @@ gx_code gx_ctx_configure(gx_ctx *ctx, gx_setting setting, const char *value, gx_
 
 /* SQL text sets it, where gx_config_allow() says that it may. */
 gx_code gx_ctx_configure_by_sql(gx_ctx *ctx, gx_setting setting, const char *value, gx_err *err);
+
+#endif

@@ -1,7 +1,8 @@
 /*
 ** What agg_undo.c does for the aggregates that store matrices (agg.c).
 */
-#pragma once
+#ifndef GX_AGG_H
+#define GX_AGG_H
 
 #include "gx_ext.h"
 
@@ -13,3 +14,5 @@ gx_code gx_agg_undo_note(sqlite3_context *sql, gx_ctx *ctx, gx_agg_undo **undo, 
 
 /* The final function has stored a matrix: the last thing it does. */
 void gx_agg_undo_stored(gx_agg_undo *undo, const char *name, int64_t id);
+
+#endif

@@ -8,7 +8,8 @@
 ** statement fails half-way.  A row is one call: callbacks allocate nothing for a row that
 ** gx_mem_alloc() does not count.
 */
-#pragma once
+#ifndef GX_AGG_FN_H
+#define GX_AGG_FN_H
 
 #include "gx_ext.h"
 
@@ -67,3 +68,5 @@ GX_AGG_FNS(GX_AGG_DECLARE)
 /* A number of a row: false where it is NULL; what is no number, or infinite, fails in words. */
 gx_code gx_agg_real(sqlite3_value *value, const char *label, double *number, bool *is_there,
                     gx_err *err);
+
+#endif

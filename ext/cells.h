@@ -7,7 +7,8 @@
 **   cells_sparse.c the entries of a sparse matrix
 **   cells_write.c  INSERT, UPDATE, DELETE: cells gathered in a batch, written tile by tile
 */
-#pragma once
+#ifndef GX_CELLS_H
+#define GX_CELLS_H
 
 #include "gx_ext.h"
 
@@ -229,3 +230,5 @@ int gx_cells_rollback_to(sqlite3_vtab *vtab, int n);
 
 /* The batch into its tiles; also the store's flush hook (arg: gx_cells_shared). */
 gx_code gx_cells_flush(void *arg, gx_err *err);
+
+#endif

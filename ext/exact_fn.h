@@ -2,7 +2,8 @@
 ** What exact arithmetic adds to functions that have a floating form: the options "mod" and "exact",
 ** and matrices of m31 (fn_exact.c).
 */
-#pragma once
+#ifndef GX_EXACT_FN_H
+#define GX_EXACT_FN_H
 
 #include "gx_ext.h"
 
@@ -51,3 +52,5 @@ void gx_exact_fn_solve(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A, 
 /* op(A) op(B), of the options "mod" and "exact" alone: matrices of m31 go the way of all. */
 void gx_exact_fn_matmul(gx_fn *fn, const gx_exact_options *opt, const gx_mat *A, gx_trans transa,
                         const gx_mat *B, gx_trans transb);
+
+#endif

@@ -23,7 +23,8 @@
 ** functions.c.  Memory that an argument needed belongs to the call (gx_fn_own): a body clears no
 ** operand and frees nothing that it did not allocate itself.
 */
-#pragma once
+#ifndef GX_EXT_H
+#define GX_EXT_H
 
 #include "../core/program/program.h"
 #include "../core/stat/dist.h"
@@ -546,3 +547,5 @@ int gx_register_guard(sqlite3 *db, gx_ctx *ctx);      /* vtab_guard.c           
 int gx_register_cells(sqlite3 *db, gx_ctx *ctx);      /* vtab_cells.c: gx_cells, gx_rows          */
 int gx_register_vectors(sqlite3 *db, gx_ctx *ctx);    /* vtab_vectors.c: gx_vectors               */
 int gx_register_table_fns(sqlite3 *db, gx_ctx *ctx);  /* table_fn.c: gx_eig, gx_topk, ...        */
+
+#endif

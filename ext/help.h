@@ -6,7 +6,8 @@
 ** or a topic (any other heading, the page's own too).  Two functions in one heading are two
 ** entries.
 */
-#pragma once
+#ifndef GX_HELP_H
+#define GX_HELP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,3 +56,5 @@ bool gx_help_is_near(const gx_help_entry *entry, const char *word);
 */
 enum { GX_USAGE_BYTES = 128 };
 const char *gx_help_usage(const char *function, char out[GX_USAGE_BYTES]);
+
+#endif

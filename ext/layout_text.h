@@ -1,7 +1,8 @@
 /*
 ** Layouts of composites as the expressions that gx_lazy takes and shows.
 */
-#pragma once
+#ifndef GX_LAYOUT_TEXT_H
+#define GX_LAYOUT_TEXT_H
 
 #include "../core/mat/composite.h"
 #include "gx_ext.h"
@@ -11,3 +12,5 @@ gx_code gx_layout_read_text(gx_ctx *ctx, const char *text, gx_layout *layout, gx
 
 /* An expression that gives this layout again. */
 void gx_layout_put_text(gx_text *text, const gx_layout *layout);
+
+#endif

@@ -2,7 +2,8 @@
 ** gx_plan: an expression and its candidates, shared by vtab_plan.c (what is asked, the table) and
 ** plan_steps.c (what each operation would do).
 */
-#pragma once
+#ifndef GX_PLAN_ROW_H
+#define GX_PLAN_ROW_H
 
 #include "spectra.h"
 
@@ -58,3 +59,5 @@ void gx_topk_predict(gx_run *run, const gx_mat *A, int64_t k, gx_cost *cost, gx_
 
 /* The candidates, the chosen one first; returns how many.  A failure is the run's. */
 int gx_plan_expression(gx_run *run, expression *e, plan_row row[2]);
+
+#endif

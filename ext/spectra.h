@@ -1,7 +1,8 @@
 /*
 ** The options of gx_eig and gx_svd, shared by the scalar functions and the tables (spectra.c).
 */
-#pragma once
+#ifndef GX_SPECTRA_H
+#define GX_SPECTRA_H
 
 #include "gx_ext.h"
 
@@ -58,3 +59,5 @@ bool gx_svd_args_of(gx_fn *fn, const gx_svd_options *opt, const gx_mat *A, bool 
 
 /* count numbers at x, which has room for them as `from`, become dtype in place (a narrower one). */
 void gx_narrow_in_place(gx_number from, void *x, int64_t count, gx_number dtype);
+
+#endif

@@ -7,7 +7,8 @@
 ** table_fn.c does the rest of the virtual table.  A table that shows a connection to itself has
 ** look in the place of begin.
 */
-#pragma once
+#ifndef GX_TABLE_FN_H
+#define GX_TABLE_FN_H
 
 #include "gx_ext.h"
 
@@ -159,3 +160,5 @@ typedef struct gx_table_fn {
 #define GX_TABLE_DECLARE(name) extern const gx_table_fn gx_table_##name;
 GX_TABLE_FNS(GX_TABLE_DECLARE)
 #undef GX_TABLE_DECLARE
+
+#endif

@@ -2,7 +2,8 @@
 ** Shared by the files of the CPU backend: the slots of its kernel table, and the gate of
 ** OpenBLAS's threads.
 */
-#pragma once
+#ifndef GX_CPU_H
+#define GX_CPU_H
 
 #include "slots.h"
 
@@ -171,3 +172,5 @@ const char *gx_cpu_amx_state(void);
 ** What the BLAS is and was built with, as it says itself: "OpenBLAS 0.3.21 ... Haswell".  Static.
 */
 const char *gx_cpu_blas_config(void);
+
+#endif

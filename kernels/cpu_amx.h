@@ -2,7 +2,8 @@
 ** Products of f32 matrices by bf16 tile products (Intel's AMX): see cpu_amx.c, and cpu_amx_way.c
 ** for whether there is such a thing.
 */
-#pragma once
+#ifndef GX_CPU_AMX_H
+#define GX_CPU_AMX_H
 
 #include "../core/base/backend.h"
 
@@ -32,3 +33,5 @@ bool gx_cpu_amx_takes(const gx_args *args);
 */
 gx_code gx_cpu_amx_gemm(gx_amx_way way, const gx_args *args, bool is_triangle, bool *is_unfit,
                         gx_err *err);
+
+#endif

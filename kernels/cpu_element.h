@@ -5,7 +5,8 @@
 ** are inlined, so every test of them is gone after compiling.  f32 parts are worked on as doubles
 ** and rounded once, when they are put back.
 */
-#pragma once
+#ifndef GX_CPU_ELEMENT_H
+#define GX_CPU_ELEMENT_H
 
 #include "functions.h"
 #include "slots.h"
@@ -46,3 +47,5 @@ GX_INLINE void put_pair(bool is_double, void *x, int64_t i, gx_scalar value)
     put(is_double, x, 2 * i, value.re);
     put(is_double, x, 2 * i + 1, value.im);
 }
+
+#endif

@@ -5,7 +5,8 @@
 ** without allocating.  Their integers have 32 bits: a block with a longer side or leading dimension
 ** has the reference backend do it: slow, but right.
 */
-#pragma once
+#ifndef GX_CPU_LAPACK_H
+#define GX_CPU_LAPACK_H
 
 #include "cpu.h"
 #include "cpu_element.h"
@@ -144,3 +145,5 @@ GX_INLINE gx_code by_reference(gx_kernel_id kernel, gx_number dtype, const gx_ar
 {
     return gx_backend_ref.kernel[kernel][dtype](NULL, NULL, p, err);
 }
+
+#endif

@@ -4,7 +4,8 @@
 ** The sixteen sums are four vectors, which the compiler cuts into what the processor has: each
 ** lane's additions stay what they are.
 */
-#pragma once
+#ifndef GX_CPU_MERIT_H
+#define GX_CPU_MERIT_H
 
 #include "cpu_element.h"
 
@@ -72,3 +73,5 @@ GX_INLINE double gx_merit_of(gx_metric metric, const double *x, double own, cons
     bool is_plain = gx_merit_is_plain(own) && gx_merit_is_plain(other);
     return is_plain ? sum / sqrt(own * other) : gx_merit_scaled(x, y, k);
 }
+
+#endif

@@ -1,7 +1,8 @@
 /*
 ** Rows of f32 beside queries, of whose products only what may matter is kept: see cpu_packed.c.
 */
-#pragma once
+#ifndef GX_CPU_PACKED_H
+#define GX_CPU_PACKED_H
 
 #include "foretell.h"
 
@@ -36,3 +37,5 @@ typedef struct gx_packed {
 } gx_packed;
 
 void gx_cpu_packed_look(const gx_packed *p);
+
+#endif

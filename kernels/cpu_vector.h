@@ -2,7 +2,8 @@
 ** libm's functions of doubles, for loops that the compiler vectorises: gx_v_NAME() is NAME(), and
 ** in a vectorised loop a call for all lanes at once.  See cpu_vector.c.
 */
-#pragma once
+#ifndef GX_CPU_VECTOR_H
+#define GX_CPU_VECTOR_H
 
 #include <math.h>
 
@@ -60,3 +61,5 @@ void gx_vector_open(void);
 
 /* Lane by lane from here on, as where there is no libmvec; or libmvec again.  For tests. */
 void gx_vector_use(int is_libmvec);
+
+#endif

@@ -18,7 +18,8 @@
 **   cuda_fft.c     Fourier transforms by cuFFT
 **   cuda_grid.c    grids
 */
-#pragma once
+#ifndef GX_CUDA_H
+#define GX_CUDA_H
 
 #include "cuda_api.h"
 #include "cuda_kernels.h"
@@ -417,3 +418,5 @@ size_t gx_cuda_qr_bytes(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const
 size_t gx_cuda_fft_bytes(gx_dev *dev, gx_number dtype, const gx_args *args);
 size_t gx_cuda_spectra_bytes(gx_dev *dev, gx_kernel_id kernel, gx_number dtype,
                              const gx_args *args);
+
+#endif

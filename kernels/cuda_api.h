@@ -5,7 +5,8 @@
 ** numbers of CUDA's own enums, which are part of its binary interface.  The types are those of the
 ** 64-bit interfaces of CUDA 12.8 and newer.
 */
-#pragma once
+#ifndef GX_CUDA_API_H
+#define GX_CUDA_API_H
 
 #include "../core/base/err.h"
 #include "../core/base/types.h"
@@ -252,3 +253,5 @@ gx_code gx_cuda_api_open(const char *cuda_path, gx_cuda_api *api, gx_err *err);
 
 /* The NVRTC of the same toolkit, from the same places. */
 void gx_cuda_api_nvrtc(const gx_cuda_api *api, gx_nvrtc *nvrtc);
+
+#endif

@@ -2,7 +2,8 @@
 ** What the device code has in common: elements and functions of them (functions.h), triangles,
 ** and a kernel for each dtype.
 */
-#pragma once
+#ifndef GX_CUDA_ELEMENT_CUH
+#define GX_CUDA_ELEMENT_CUH
 
 #include "cuda_kernels.h"
 
@@ -28,3 +29,5 @@ __device__ inline bool in_triangle(int uplo, int64_t i, int64_t j)
     GX_CUDA_KERNEL(NAME, BODY, c128, double2, CALL)                                                \
     GX_CUDA_KERNEL(NAME, BODY, c64, float2, CALL)
 #define GX_CUDA_KERNELS(NAME, BODY) GX_CUDA_KERNELS_OF(NAME, BODY, gx_cuda_call)
+
+#endif

@@ -57,7 +57,8 @@
 ** (MIN +Inf, MAX -Inf).  Kinds by line: chunks x lines results, a line's own `chunks` apart by
 ** `lines`; one double (ABS) or two (SUM).
 */
-#pragma once
+#ifndef GX_CUDA_KERNELS_H
+#define GX_CUDA_KERNELS_H
 
 #include "../core/base/backend.h"
 #include "cuda_fused.h"
@@ -392,3 +393,5 @@ typedef struct gx_cuda_spmm {
     void *slot;     /* parts x 2 x m of dtype: of the row before, of the row behind */
     int64_t *ended; /* parts: the row whose end alone is in the part; -1: none       */
 } gx_cuda_spmm;
+
+#endif

@@ -1,7 +1,8 @@
 /*
 ** Device code: sums, differences and products modulo 2^31 - 1, as field.h of the core has them.
 */
-#pragma once
+#ifndef GX_CUDA_M31_CUH
+#define GX_CUDA_M31_CUH
 
 #include "cuda_kernels.h"
 
@@ -34,3 +35,5 @@ __device__ inline uint32_t power(uint32_t a, uint32_t exponent)
     }
     return result;
 }
+
+#endif

@@ -6,7 +6,8 @@
 ** saves a multiplication of every sum, unless some number would then have too few bits, or the
 ** scale is so small or large that it times a row's is out of range: then each column has its own.
 */
-#pragma once
+#ifndef GX_CUDA_NARROW_IMAGE_CUH
+#define GX_CUDA_NARROW_IMAGE_CUH
 
 #include "cuda_kernels.h"
 
@@ -179,3 +180,5 @@ extern "C" __global__ void __launch_bounds__(256)
         ((float4 *)(image + X_BYTES))[i] = make_float4(from[0], from[1], from[2], from[3]);
     }
 }
+
+#endif

@@ -2,7 +2,8 @@
 ** Device code: what neighbours keep of a row, however it is multiplied (cuda_nearest.cu,
 ** cuda_near_pieces.cu).
 */
-#pragma once
+#ifndef GX_CUDA_NEAR_CUH
+#define GX_CUDA_NEAR_CUH
 
 #include "cuda_kernels.h"
 
@@ -43,3 +44,5 @@ __device__ inline void keep_longest(const gx_cuda_near &p, double square)
                   (unsigned long long)__double_as_longlong(square));
     }
 }
+
+#endif

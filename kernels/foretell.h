@@ -12,7 +12,8 @@
 **
 ** Where numbers are so large or small that products might overflow or vanish nothing is foretold.
 */
-#pragma once
+#ifndef GX_FORETELL_H
+#define GX_FORETELL_H
 
 #include "../core/base/nearest.h"
 
@@ -115,3 +116,5 @@ GX_FORETELLS bool gx_is_extreme_square(bool is_double, double square)
     double least = is_double ? 0x1p-900 : 0x1p-100;
     return square != 0 && !(square >= least && square <= 1 / least);
 }
+
+#endif

@@ -2,7 +2,8 @@
 ** The operations on grids that move cells, look at masks or match, and a grid's way from a matrix
 ** to its result: see grid_team.h.
 */
-#pragma once
+#ifndef GX_GRID_OPS_H
+#define GX_GRID_OPS_H
 
 #include "grid_team.h"
 
@@ -447,3 +448,5 @@ TEAM void work_on_place(const team_call *p, int64_t k, team_room *room, int32_t 
     work_on_grid(&t);
     MEET();
 }
+
+#endif

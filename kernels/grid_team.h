@@ -13,7 +13,8 @@
 **
 ** What each operation gives is core/grid's; the tests hold both against each other.
 */
-#pragma once
+#ifndef GX_GRID_TEAM_H
+#define GX_GRID_TEAM_H
 
 #include "../core/base/backend.h"
 
@@ -451,3 +452,5 @@ TEAM_CALL void flood(const team_grid *t)
         put_cell(t, k, is_filled ? (int32_t)n[2] : t->g[k]);
     }
 }
+
+#endif

@@ -2,7 +2,8 @@
 ** Shared by the files of the reference backend: elements as complex doubles, and the slots of its
 ** kernel table.  See ref.c.
 */
-#pragma once
+#ifndef GX_REF_H
+#define GX_REF_H
 
 #include "functions.h"
 #include "slots.h"
@@ -58,3 +59,5 @@ GX_SLOT_PROTOTYPE(gx_ref_grid, f64);
 size_t gx_ref_fft_bytes(const gx_args *args); /* of args->work */
 size_t gx_ref_grid_bytes(const gx_args *args);
 size_t gx_ref_workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const gx_args *args);
+
+#endif

@@ -11,7 +11,8 @@
 **     GX_SLOTS_DEFINE(, gx_ref_fill, fill)
 **     ...  [GX_FILL] = GX_SLOTS(gx_ref_fill)
 */
-#pragma once
+#ifndef GX_SLOTS_H
+#define GX_SLOTS_H
 
 #include "../core/base/backend.h"
 
@@ -109,3 +110,5 @@ int gx_host_count(void);
 gx_code gx_host_open(const char *name, int ordinal, gx_dev **dev, gx_err *err);
 void gx_host_close(gx_dev *dev);
 gx_code gx_host_info(gx_dev *dev, gx_dev_info *info, gx_err *err);
+
+#endif

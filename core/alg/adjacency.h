@@ -3,7 +3,8 @@
 ** edge's weight.  G is sparse, square and real; GX_ARG where it is not.  Results are numbers in the
 ** caller's memory.  What fails is the run's.
 */
-#pragma once
+#ifndef GX_ADJACENCY_H
+#define GX_ADJACENCY_H
 
 #include "../mat/sparse.h"
 
@@ -56,3 +57,5 @@ gx_code gx_graph_spread(gx_run *run, const gx_mat *G, const gx_spread_args *args
 */
 bool gx_spread_by_device(gx_run *run, const gx_mat *G, const gx_spread_args *args,
                          const double *pulse, double *activation);
+
+#endif

@@ -4,7 +4,8 @@
 ** Operands are sources (mat.h), results sinks that the caller has begun.  All are sticky: a run
 ** that has failed does nothing.  The caller ends the sink.
 */
-#pragma once
+#ifndef GX_ALG_H
+#define GX_ALG_H
 
 #include "../mat/mat.h"
 
@@ -199,3 +200,5 @@ uint32_t gx_properties_without(uint32_t bits, uint32_t gone, gx_number dtype, in
 ** *holds is false where the shape forbids the property.  NaN has no property.
 */
 gx_code gx_alg_check_property(gx_run *run, const gx_mat *A, uint32_t bits, double tol, bool *holds);
+
+#endif

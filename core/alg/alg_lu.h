@@ -11,7 +11,8 @@
 **
 ** or, for an intermediate, gx_alg_lu_scratch() and gx_sink_source().
 */
-#pragma once
+#ifndef GX_ALG_LU_H
+#define GX_ALG_LU_H
 
 #include "plan.h"
 
@@ -139,3 +140,5 @@ gx_code gx_alg_determinant(gx_run *run, const gx_mat *A, const gx_aux *aux, gx_d
 ** GX_NUMERIC "A is singular (pivot 17 is exactly zero)", "... (A[7,7] = 0)".
 */
 gx_code gx_alg_inverse(gx_run *run, const gx_mat *A, const gx_aux *aux, gx_sink *C);
+
+#endif

@@ -11,7 +11,8 @@
 **
 ** All are sticky; sinks are begun and ended by the caller.
 */
-#pragma once
+#ifndef GX_ALG_QR_H
+#define GX_ALG_QR_H
 
 #include "../exec/prog.h"
 #include "alg.h"
@@ -167,3 +168,5 @@ gx_code gx_alg_rank(gx_run *run, const gx_mat *A, double tol, int64_t *rank);
 /* P = the Moore-Penrose inverse, n x m, with tiles of gx_pinv_tiles().  rcond as above. */
 gx_code gx_alg_pinv(gx_run *run, const gx_mat *A, double rcond, gx_sink *P, int64_t *rank);
 void gx_pinv_tiles(gx_run *run, const gx_mat *A, int64_t *tile_rows, int64_t *tile_cols);
+
+#endif

@@ -2,7 +2,8 @@
 ** Systems with a band matrix: elements more than `lower` below and `upper` above the diagonal are
 ** zero, and are not stored (banded.c).
 */
-#pragma once
+#ifndef GX_BANDED_H
+#define GX_BANDED_H
 
 #include "../mat/mat.h"
 
@@ -22,3 +23,5 @@ typedef struct gx_banded {
 ** singular, with the pivot that is zero.
 */
 gx_code gx_alg_banded_solve(gx_run *run, const gx_banded *A, int64_t cols, void *x);
+
+#endif

@@ -7,7 +7,8 @@
 ** permutation moves, an identity adds, zeros cost nothing; a stored part is multiplied where it is
 ** best multiplied, on the device that keeps it.
 */
-#pragma once
+#ifndef GX_BY_PARTS_H
+#define GX_BY_PARTS_H
 
 #include "../mat/composite.h"
 #include "alg_lu.h"
@@ -157,3 +158,5 @@ void *gx_parts_vector(const gx_parts *p, const gx_mat *v, gx_number dtype);
 
 /* The leaf as the transpose or the conjugate of its composite has it. */
 gx_leaf gx_parts_leaf(const gx_leaf *leaf, bool is_turned, bool is_conjugated);
+
+#endif

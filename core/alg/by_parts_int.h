@@ -2,7 +2,8 @@
 ** Private to core/alg: squares of leaves, as by_parts_solve.c, by_parts_cut.c and by_parts_sums.c
 ** share them.
 */
-#pragma once
+#ifndef GX_BY_PARTS_INT_H
+#define GX_BY_PARTS_INT_H
 
 #include "by_parts.h"
 
@@ -107,3 +108,5 @@ bool gx_solve_kron_shift(const gx_task *t, const gx_square *S);
 
 /* E = A^-1 [B b1];  S = D - C E;  x2 = S^-1 (b2 - C A^-1 b1);  x1 = A^-1 b1 - E x2. */
 void gx_solve_schur(const gx_task *t, const gx_square *S, int64_t cut);
+
+#endif

@@ -5,7 +5,8 @@
 ** in 64 bits, columns in 32.  gx_sparse_held is a source that is read again and again: in memory
 ** where it fits, else where it is.
 */
-#pragma once
+#ifndef GX_CSR_MATRIX_H
+#define GX_CSR_MATRIX_H
 
 #include "../mat/sparse.h"
 
@@ -111,3 +112,5 @@ gx_code gx_direct_make(gx_run *run, gx_direct_kind kind, const gx_csr_matrix *A,
 /* x = A^-1 b, or A^-T b, not conjugated: n x cols of A's dtype, leading dimensions n. */
 gx_code gx_direct_solve(gx_direct *F, bool is_transposed, int64_t cols, const void *b, void *x);
 void gx_direct_clear(gx_direct *F); /* of zeros: a no-op */
+
+#endif

@@ -5,7 +5,8 @@
 ** For what LAPACK does best on all of a matrix, and for the small matrices inside larger
 ** algorithms.  All are sticky: in a run that has failed they do nothing.
 */
-#pragma once
+#ifndef GX_DENSE_H
+#define GX_DENSE_H
 
 #include "../mat/mat.h"
 
@@ -122,3 +123,5 @@ size_t gx_dense_call_bytes(gx_run *run, gx_kernel_id kernel, gx_number dtype, co
 */
 gx_code gx_dense_fits(gx_run *run, size_t bytes, const char *what, const gx_mat *A,
                       const char *advice);
+
+#endif

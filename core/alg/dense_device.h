@@ -1,7 +1,8 @@
 /*
 ** Spectra on a device: one kernel call of the backend on a matrix in host memory.
 */
-#pragma once
+#ifndef GX_DENSE_DEVICE_H
+#define GX_DENSE_DEVICE_H
 
 #include "../mat/mat.h"
 
@@ -21,3 +22,5 @@ double gx_dense_spectrum_seconds(gx_run *run, gx_kernel_id kernel, gx_number dty
 
 /* ||error|| / (n eps scale) of the results of such a call; about 1 where they are right. */
 double gx_dense_ratio(gx_run *run, gx_kernel_id kernel, gx_number dtype, const gx_args *args);
+
+#endif

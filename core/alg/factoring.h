@@ -6,7 +6,8 @@
 **     gx_factor_solve(&F, GX_NO_TRANS, &B, &X);    any number of times
 **     gx_factor_clear(&F);                         on every path; leaves nothing behind
 */
-#pragma once
+#ifndef GX_FACTORING_H
+#define GX_FACTORING_H
 
 #include "../device/devcall.h"
 #include "alg.h"
@@ -129,3 +130,5 @@ gx_code gx_alg_solve(gx_run *run, const gx_solve_args *args, gx_sink *X);
 ** factor.
 */
 gx_code gx_alg_inverse_norm(gx_factor *factor, bool is_infinity, double *norm);
+
+#endif

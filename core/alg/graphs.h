@@ -7,7 +7,8 @@
 ** refuses, in words: NaN and Inf, complex weights, more memory than there is, and, but for
 ** matchings, a G that is not square.  Numbers of nodes count from 0 and are doubles in results.
 */
-#pragma once
+#ifndef GX_GRAPHS_H
+#define GX_GRAPHS_H
 
 #include "csr_matrix.h"
 
@@ -108,3 +109,5 @@ typedef enum gx_matching { GX_MATCH_MOST, GX_MATCH_LEAST_WEIGHT, GX_MATCH_MOST_W
 ** 1987); GX_NUMERIC where there is no such matching.
 */
 gx_code gx_graph_match(gx_run *run, const gx_mat *G, gx_matching how, double *column);
+
+#endif

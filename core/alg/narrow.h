@@ -2,7 +2,8 @@
 ** Products with few columns (or rows), and the triangle of a narrow matrix: the large operand is
 ** streamed, each tile read once.
 */
-#pragma once
+#ifndef GX_NARROW_H
+#define GX_NARROW_H
 
 #include "../exec/pass.h"
 #include "../exec/predict.h"
@@ -72,3 +73,5 @@ void gx_tsqr_foresee(gx_run *run, const gx_mat *A, const gx_mat *B, gx_number dt
 
 /* r: cols x cols elements (rounded up to 64 bytes), R in the upper triangle, zeros below. */
 gx_code gx_stack_run(gx_run *run, const gx_stack *plan, void *r);
+
+#endif

@@ -2,7 +2,8 @@
 ** A heap of nodes by their keys, each at most once: the least comes first.  A node whose key falls
 ** rises in it.
 */
-#pragma once
+#ifndef GX_NODE_HEAP_H
+#define GX_NODE_HEAP_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,3 +64,5 @@ static inline int64_t gx_heap_take(gx_node_heap *h)
     h->place[first] = GX_HEAP_TAKEN;
     return first;
 }
+
+#endif

@@ -4,7 +4,8 @@
 ** Everything that is a choice is made here and nowhere else: block sizes, the part of the result
 ** that stays in memory, lookahead, pieces.  Drivers execute plans; backends decide nothing.
 */
-#pragma once
+#ifndef GX_PLAN_H
+#define GX_PLAN_H
 
 #include "../exec/place.h"
 #include "alg.h"
@@ -121,3 +122,5 @@ void gx_plan_tri(gx_run *run, const gx_mat *A, int64_t lines, gx_number dtype, i
 
 /* Calls of its program, at most. */
 int64_t gx_plan_tri_calls(const gx_tri_plan *plan);
+
+#endif

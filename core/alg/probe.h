@@ -13,7 +13,8 @@
 **
 ** Results are sources: gx_sink_source() of a sink that has not been ended yet.
 */
-#pragma once
+#ifndef GX_PROBE_H
+#define GX_PROBE_H
 
 #include "alg.h"
 
@@ -51,3 +52,5 @@ typedef enum gx_probe_part {
 } gx_probe_part;
 gx_code gx_probe_solve(gx_run *run, const gx_mat *A, gx_probe_part part, gx_trans trans,
                        const gx_mat *X, const gx_mat *B);
+
+#endif

@@ -1,7 +1,8 @@
 /*
 ** Quantised matrices made (core/mat/quantized.h says what they are).
 */
-#pragma once
+#ifndef GX_QUANTIZE_H
+#define GX_QUANTIZE_H
 
 #include "../mat/quantized.h"
 
@@ -24,3 +25,5 @@ gx_code gx_quantize_rows(const gx_mat *A, int64_t i0, int64_t m, void *work,
                          const gx_row_facts *facts, int8_t *codes, gx_err *err);
 size_t gx_quantize_bytes(int64_t m, int64_t cols);
 double *gx_quantize_rows_at(void *work, int64_t m);
+
+#endif

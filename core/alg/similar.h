@@ -1,7 +1,8 @@
 /*
 ** Rows beside rows: norms of lines, normalised matrices, matrices of distances, clusters.
 */
-#pragma once
+#ifndef GX_SIMILAR_H
+#define GX_SIMILAR_H
 
 #include "../mat/mat.h"
 
@@ -66,3 +67,5 @@ typedef struct gx_kmeans_args {
 ** of) the rows, then Lloyd's passes.  The same bits for every budget and number of threads.
 */
 gx_code gx_alg_kmeans(gx_run *run, const gx_kmeans_args *args, gx_sink *C);
+
+#endif

@@ -7,7 +7,8 @@
 **     gx_small_r_solve(&r, GX_NO_TRANS, x, p, &rest);   any number of times
 **     gx_small_r_clear(&r);
 */
-#pragma once
+#ifndef GX_SMALL_R_H
+#define GX_SMALL_R_H
 
 #include "../mat/mat.h"
 
@@ -51,3 +52,5 @@ void gx_small_r_clear(gx_small_r *r);
 
 /* sqrt(a^2 + b^2) is hypot(); the Frobenius norm of a block in memory. */
 double gx_small_norm(gx_number dtype, const void *x, int64_t ld, int64_t m, int64_t n);
+
+#endif

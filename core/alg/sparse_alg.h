@@ -7,7 +7,8 @@
 ** (mat/sparse_out.c); a stored operand is read once, but for gx_alg_spgemm's right one, which has
 ** to be in memory.  The caller's thread does the work, and polls.  What fails is the run's.
 */
-#pragma once
+#ifndef GX_SPARSE_ALG_H
+#define GX_SPARSE_ALG_H
 
 #include "../mat/sparse.h"
 
@@ -52,3 +53,5 @@ gx_code gx_alg_spgemm(gx_run *run, gx_scalar alpha, const gx_mat *A, const gx_ma
 */
 gx_code gx_sparse_extremes(gx_run *run, const gx_mat *A, bool is_max, int64_t axis, double *most,
                            double *place);
+
+#endif

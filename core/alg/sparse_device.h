@@ -14,7 +14,8 @@
 ** Host errors (a read, an interrupt) fail the run; the device's are returned in *err, and the run
 ** is well.
 */
-#pragma once
+#ifndef GX_SPARSE_DEVICE_H
+#define GX_SPARSE_DEVICE_H
 
 #include "../device/devcall.h"
 #include "../exec/place.h"
@@ -100,3 +101,5 @@ gx_code gx_sparse_call(gx_sparse_device *d, const gx_csr *csr, const gx_sparse_p
 */
 gx_code gx_sparse_load(gx_sparse_device *d, const gx_sparse_product *product,
                        const gx_sparse_follow *follow, gx_err *err);
+
+#endif

@@ -14,7 +14,8 @@
 ** With the setting `deterministic`, and for op(S) = S always, the bits depend on neither threads
 ** nor memory; else sums of op(S) = S^T run in an order of chance.
 */
-#pragma once
+#ifndef GX_SPMM_H
+#define GX_SPMM_H
 
 #include "../exec/predict.h"
 #include "../mat/sparse.h"
@@ -53,3 +54,5 @@ typedef struct gx_spmm_plan {
 
 void gx_spmm_foresee(gx_run *run, const gx_spmm_args *args, int64_t m, int64_t n, gx_number dtype,
                      gx_spmm_plan *plan, gx_cost *cost, gx_terms *terms);
+
+#endif

@@ -1,7 +1,8 @@
 /*
 ** Products with a sparse matrix on a device: what spmm.c and who iterates hand over.
 */
-#pragma once
+#ifndef GX_SPMM_DEVICE_H
+#define GX_SPMM_DEVICE_H
 
 #include "../exec/predict.h"
 
@@ -39,3 +40,5 @@ void gx_spmm_foresee_rounds(gx_run *run, const gx_spmm_rounds *rounds, gx_cost *
 bool gx_sparse_apply_by_device(gx_run *run, const gx_mat *S, gx_trans op, gx_number dtype,
                                int64_t count, const void *X, int64_t ldx, void *Y, int64_t ldy,
                                bool is_held);
+
+#endif

@@ -2,7 +2,8 @@
 ** The engine of products with a sparse matrix (spmm.c), for what streams operands and results
 ** through it (spmm_stream.c).
 */
-#pragma once
+#ifndef GX_SPMM_INT_H
+#define GX_SPMM_INT_H
 
 #include "spmm.h"
 
@@ -56,3 +57,5 @@ size_t gx_spmm_thread_bytes(gx_spmm_engine *x);
 
 /* One round: the result of x->m lines, which is overwritten. */
 gx_code gx_spmm_run(gx_spmm_engine *x);
+
+#endif

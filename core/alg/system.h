@@ -2,7 +2,8 @@
 ** Linear systems: op(A) X = B for a sparse A and a dense B, and least squares; by iterative methods
 ** for any A that can be multiplied with a vector.
 */
-#pragma once
+#ifndef GX_SYSTEM_H
+#define GX_SYSTEM_H
 
 #include "csr_matrix.h"
 #include "factoring.h"
@@ -125,3 +126,5 @@ bool gx_iterate_is_symmetric(gx_iterate *it);
 */
 gx_code gx_iterate_solve(gx_iterate *it, const double *b, double *x);
 void gx_iterate_end(gx_iterate *it);
+
+#endif

@@ -10,7 +10,8 @@
 ** A new kernel: enum value here, slot in kernels/ref*.c, row in test_kernels.c; then
 ** kernels/cpu*.c; then CUDA.  See docs/how-to-add-a-kernel.md.
 */
-#pragma once
+#ifndef GX_BACKEND_H
+#define GX_BACKEND_H
 
 #include "constraints.h"
 #include "csr.h"
@@ -428,3 +429,5 @@ const char *gx_kernel_name(gx_kernel_id kernel);
 
 /* Flops of one call, LAPACK's counting (complex multiply-add = 8). */
 double gx_kernel_flops(gx_kernel_id kernel, gx_number dtype, const gx_args *args);
+
+#endif

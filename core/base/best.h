@@ -4,7 +4,8 @@
 ** An entry is a number and its index.  Larger is better; of equals the one with the smaller index;
 ** NaN is worst of all.  Which are the best so does not depend on the order of looking.
 */
-#pragma once
+#ifndef GX_BEST_H
+#define GX_BEST_H
 
 #include <math.h>
 #include <stdbool.h>
@@ -90,3 +91,5 @@ static inline void gx_best_merge(double *value, int64_t *index, const double *va
         index[at] = is_second ? index2[b--] : index[a--];
     }
 }
+
+#endif

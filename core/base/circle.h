@@ -12,7 +12,8 @@
 ** v0 + t v1 and v0 - t v1, t being that of the bits above.  From coefficients to values: from layer
 ** log - 1 down to 0.  Back: up, (v0 + v1, (v0 - v1) / t), and all divided by 2^log at the end.
 */
-#pragma once
+#ifndef GX_CIRCLE_H
+#define GX_CIRCLE_H
 
 #include "field.h"
 
@@ -34,3 +35,5 @@ static inline int64_t gx_circle_layer(int part, int i)
 {
     return ((int64_t)1 << part) - ((int64_t)1 << (part - i));
 }
+
+#endif

@@ -6,7 +6,8 @@
 ** warning in gx_stats and the built-in default stays), else from the table in config.c.  Sizes are
 ** bytes or text such as '64MB', '2GiB'.
 */
-#pragma once
+#ifndef GX_CONFIG_H
+#define GX_CONFIG_H
 
 #include "err.h"
 #include "types.h"
@@ -147,3 +148,5 @@ gx_code gx_config_allow(const gx_config *config, gx_setting setting, const char 
 ** case, a blank before the unit allowed.  false when it is no size, negative, or past 2^63 - 1.
 */
 bool gx_parse_size(const char *text, int64_t *bytes);
+
+#endif

@@ -9,7 +9,8 @@
 ** register; GX_CONSTRAINT_TAKE adds its first value, times a power of the coefficient, to the sum
 ** that the row comes to.
 */
-#pragma once
+#ifndef GX_CONSTRAINTS_H
+#define GX_CONSTRAINTS_H
 
 #include "field.h"
 
@@ -73,3 +74,5 @@ void gx_extension_inverse(int width, const uint32_t *a, uint32_t *c);
 /* The value of a row in plain loops, for the reference.  now, next: row i of a, ld apart. */
 void gx_constraints_row(const gx_constraints *p, const uint32_t *now, int64_t ld,
                         const uint32_t *next, int64_t ldnext, uint32_t sum[GX_CONSTRAINT_WIDTH]);
+
+#endif

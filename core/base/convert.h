@@ -2,7 +2,8 @@
 ** Numbers as other numbers, and the seam between numbers and stored elements: rectangles that are
 ** filled are widened, those that are written are narrowed.
 */
-#pragma once
+#ifndef GX_CONVERT_H
+#define GX_CONVERT_H
 
 #include "dtype.h"
 
@@ -36,3 +37,5 @@ typedef struct gx_narrowing {
 
 gx_code gx_narrow_to(gx_number from, const void *src, int64_t ld_src, const gx_narrowing *to,
                   void *dst, int64_t ld_dst, int64_t m, int64_t n, gx_err *err);
+
+#endif

@@ -3,7 +3,8 @@
 ** or the kernel reads it, and would have to find it in this processor's cache, or what is there now
 ** is worth more.
 */
-#pragma once
+#ifndef GX_COPY_H
+#define GX_COPY_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,3 +25,5 @@ void gx_copy_past_end(void);
 */
 void gx_copy_turned(size_t element, int64_t m, int64_t n, const void *from, int64_t ld_from,
                     void *to, int64_t ld_to);
+
+#endif

@@ -12,7 +12,8 @@
 ** What comes from a file or a caller is looked through (gx_csr_check) before anybody uses it: after
 ** that, every start lies in the entries and every index in the columns.
 */
-#pragma once
+#ifndef GX_CSR_H
+#define GX_CSR_H
 
 #include "dtype.h"
 
@@ -71,3 +72,5 @@ int64_t gx_csr_seek(const gx_csr *csr, int64_t row, int64_t j);
 /* "S is sparse (9x9, 12 entries) and is needed dense here: ..., 648 bytes"; GX_ARG. */
 gx_code gx_csr_refuse(const char *label, int64_t rows, int64_t cols, int64_t entries,
                       gx_number dtype, gx_err *err);
+
+#endif

@@ -4,7 +4,8 @@
 ** Parsing rounds correctly (the nearest double, ties to even); printing gives the fewest digits
 ** that read back as the same number, spelled as Python's repr() does: 0.1, 1.0, 1e-05, 1.5e+300.
 */
-#pragma once
+#ifndef GX_DECIMAL_H
+#define GX_DECIMAL_H
 
 #include "types.h"
 
@@ -52,3 +53,5 @@ int gx_decimal_digits(double value, bool is_f32, char digits[GX_DECIMAL_MAX], in
 
 /* 10^k as 128 bits, rounded up, high word first, for k = GX_POW10_MIN .. GX_POW10_MAX. */
 const uint64_t *gx_decimal_pow10(int64_t k);
+
+#endif

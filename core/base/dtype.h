@@ -6,7 +6,8 @@
 ** themselves.  The compiler refuses one enum where the other belongs: the functions here are the
 ** only ways across.
 */
-#pragma once
+#ifndef GX_DTYPE_H
+#define GX_DTYPE_H
 
 #include "err.h"
 #include "types.h"
@@ -90,3 +91,5 @@ bool gx_dtype_is_sound(gx_dtype dtype, const void *from, int64_t count);
 
 /* "0 to 255": what numbers it holds. */
 const char *gx_dtype_range(gx_dtype dtype);
+
+#endif

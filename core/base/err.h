@@ -6,7 +6,8 @@
 ** function's name in front and maps the code to SQLITE_*.  No allocation, no globals, no
 ** thread-locals.
 */
-#pragma once
+#ifndef GX_ERR_H
+#define GX_ERR_H
 
 #include <stddef.h>
 
@@ -75,3 +76,5 @@ gx_code gx_fail_nomem(gx_err *err, unsigned long long bytes, const char *what);
             return gx_try_code_;                                                                   \
         }                                                                                          \
     } while (0)
+
+#endif

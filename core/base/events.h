@@ -7,7 +7,8 @@
 **
 ** All functions may be called from any thread; none calls anybody while it holds the ring's lock.
 */
-#pragma once
+#ifndef GX_EVENTS_H
+#define GX_EVENTS_H
 
 #include "types.h"
 
@@ -79,3 +80,5 @@ int gx_events_copy(int64_t connection, gx_event *out);
 
 /* The first one of the connection behind that number; false: there is none. */
 bool gx_events_next(int64_t connection, int64_t number, gx_event *out);
+
+#endif

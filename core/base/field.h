@@ -5,7 +5,8 @@
 ** Elements are canonical: 0 .. p - 1.  Arguments of any 32 bits give an element, too, but for
 ** those of gx_field_add() and gx_field_sub().
 */
-#pragma once
+#ifndef GX_FIELD_H
+#define GX_FIELD_H
 
 #include "map.h"
 
@@ -120,3 +121,5 @@ static inline int gx_field_divides_by(gx_map_kind kind)
 }
 
 #define GX_FIELD_ZERO_TEXT "a division by zero modulo 2^31 - 1"
+
+#endif

@@ -5,7 +5,8 @@
 ** things when it is opened and may have no end; to a folder or a socket.  gx reads and writes none
 ** of these, so each is looked at before it is opened, and again when it is open.
 */
-#pragma once
+#ifndef GX_FILES_H
+#define GX_FILES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,3 +43,5 @@ bool gx_newfile_publish(const char *name, const char *path, bool overwrite);
 
 /* Whatever was renamed to path stays after a loss of power, where the folder can be synced. */
 void gx_newfile_sync_folder(const char *path);
+
+#endif

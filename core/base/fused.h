@@ -21,7 +21,8 @@
 **
 ** A gx_fused owns nothing and is copied by assignment.
 */
-#pragma once
+#ifndef GX_FUSED_H
+#define GX_FUSED_H
 
 #include "map.h"
 
@@ -110,3 +111,5 @@ int64_t gx_fold_doubles(gx_fold fold, gx_fold_of of, int64_t m, int64_t n);
 void gx_fold_start(gx_fold fold, int64_t lines, double *acc);
 void gx_fold_add(gx_fold fold, int64_t lines, double *acc, const double *part);
 gx_scalar gx_fold_value(gx_fold fold, const double *line);
+
+#endif

@@ -1,7 +1,8 @@
 /*
 ** What operations on grids there are, and what of them a backend is told: see core/grid/grid.h.
 */
-#pragma once
+#ifndef GX_GRIDS_H
+#define GX_GRIDS_H
 
 #include "types.h"
 
@@ -107,3 +108,5 @@ typedef struct gx_grid_job {
     int64_t *refused;        /* in the device's memory: becomes 1 where a cell is no colour, or of
                                 sizes no label; else it is left alone                       */
 } gx_grid_job;
+
+#endif

@@ -5,7 +5,8 @@
 **
 ** A row stands for calls of one function, on the host or on the device, of about one size.
 */
-#pragma once
+#ifndef GX_LEDGER_H
+#define GX_LEDGER_H
 
 #include "types.h"
 
@@ -52,3 +53,5 @@ void gx_ledger_age(gx_ledger *ledger, const char *label, bool is_device, double 
 /* A search has made so many passes; those of the latest with the key, 0: not known. */
 void gx_ledger_add_passes(gx_ledger *ledger, uint64_t key, int64_t passes);
 int64_t gx_ledger_passes(const gx_ledger *ledger, uint64_t key);
+
+#endif

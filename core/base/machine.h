@@ -5,7 +5,8 @@
 ** All functions read a few small files of /proc and /sys, allocate nothing, and never fail: what
 ** cannot be read is not a limit.  Any thread.
 */
-#pragma once
+#ifndef GX_MACHINE_H
+#define GX_MACHINE_H
 
 #include "types.h"
 
@@ -23,3 +24,5 @@ int gx_machine_cpus(void);
 ** tell.
 */
 void gx_machine_cpu_name(char *text, size_t bytes);
+
+#endif

@@ -16,7 +16,8 @@
 **             result, or of its largest term where terms cancel; of |c| for complex dtypes
 **   bits      the CPU's bits on every backend but the reference (finite, away from the ends)
 */
-#pragma once
+#ifndef GX_MAP_H
+#define GX_MAP_H
 
 #include "err.h"
 #include "types.h"
@@ -139,3 +140,5 @@ static inline bool gx_map_is_truth(gx_map_kind kind)
 {
     return kind >= GX_MAP_ISNAN && kind <= GX_MAP_LOGICAL_NOT;
 }
+
+#endif

@@ -8,7 +8,8 @@
 ** Large blocks that are freed stay warm for the next one, in one pool of the process that gives way
 ** to whatever is asked for: mem.c says how.
 */
-#pragma once
+#ifndef GX_MEM_H
+#define GX_MEM_H
 
 #include "err.h"
 #include "types.h"
@@ -89,3 +90,5 @@ void gx_spare_free(void *p);
 /* What a machine can give: physical memory and what is free now, in bytes. */
 size_t gx_mem_physical(void);
 size_t gx_mem_physical_free(void);
+
+#endif

@@ -6,7 +6,8 @@
 ** without blanks; characters below 32, quotes and backslashes are escaped, all others are as they
 ** are.  A list may be shorter than what it names: the others have no names.
 */
-#pragma once
+#ifndef GX_NAMES_H
+#define GX_NAMES_H
 
 #include "err.h"
 
@@ -31,3 +32,5 @@ size_t gx_names_plain(const char *name, size_t bytes, char *plain);
 
 /* The other way, with quotes, into room for 6 * bytes + 2. */
 size_t gx_names_quote(const char *plain, size_t bytes, char *name);
+
+#endif

@@ -5,7 +5,8 @@
 ** thread or device, in any order, and the matrix is the same.  The formulas that turn its words
 ** into numbers use correctly rounded IEEE operations only: the same bits everywhere.  See random.c.
 */
-#pragma once
+#ifndef GX_RANDOM_H
+#define GX_RANDOM_H
 
 #include "err.h"
 #include "types.h"
@@ -49,3 +50,5 @@ void gx_philox(const uint64_t counter[2], uint64_t key, uint64_t out[2]);
 
 /* The standard normal quantile of p = (word / 2^12 + 1/2) / 2^52, for the tests. */
 double gx_random_normal_of(uint64_t word);
+
+#endif

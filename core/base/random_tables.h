@@ -1,7 +1,8 @@
 /*
 ** The constants of random.c, which says where they are from, for it and for the device code.
 */
-#pragma once
+#ifndef GX_RANDOM_TABLES_H
+#define GX_RANDOM_TABLES_H
 
 #ifdef __CUDACC__
 #define GX_TABLE __constant__ double
@@ -52,3 +53,5 @@ GX_TABLE far_f[8] = {
 enum { SERIES = 12 };
 GX_TABLE series[SERIES] = {1.0 / 3,  1.0 / 5,  1.0 / 7,  1.0 / 9,  1.0 / 11, 1.0 / 13,
                            1.0 / 15, 1.0 / 17, 1.0 / 19, 1.0 / 21, 1.0 / 23, 1.0 / 25};
+
+#endif

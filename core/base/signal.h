@@ -1,7 +1,8 @@
 /*
 ** A signal that ends a statement, for languages whose signal handlers wait until C code returns.
 */
-#pragma once
+#ifndef GX_SIGNAL_H
+#define GX_SIGNAL_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -21,3 +22,5 @@ bool gx_signal_watch(const gx_signal_watched *watched);
 
 /* Whether the statement that calls this is to end, once for each signal.  Any thread; cheap. */
 bool gx_signal_ends_statement(void);
+
+#endif

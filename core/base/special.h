@@ -7,7 +7,8 @@
 ** the deviance is a difference of numbers of the size of the shapes.  Shapes may be any positive
 ** numbers: errors grow with their root.  A call takes some 0.2 to 3 us, an inverse 10 us.
 */
-#pragma once
+#ifndef GX_SPECIAL_H
+#define GX_SPECIAL_H
 
 typedef struct gx_tails {
     long double lower, upper; /* their sum is 1 */
@@ -44,3 +45,5 @@ gx_tails gx_beta_tails(long double a, long double b, long double x, long double 
 long double gx_normal_inverse(gx_tails tails);
 long double gx_gamma_inverse(long double a, gx_tails tails);
 long double gx_beta_inverse(long double a, long double b, gx_tails tails, long double *y);
+
+#endif

@@ -1,7 +1,8 @@
 /*
 ** ASCII letters and digits; how far one spelling is from another, for "did you mean".
 */
-#pragma once
+#ifndef GX_NEAR_H
+#define GX_NEAR_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,4 +34,6 @@ bool gx_near_is_misspelt(int distance, size_t written_bytes);
 
 #ifdef __cplusplus
 }
+#endif
+
 #endif

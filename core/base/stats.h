@@ -4,7 +4,8 @@
 ** A fallback is never silent: gx_stats_note() keeps the latest reason of each kind and counts it,
 ** and gx_stats_tell() makes an event of it too (events.h).
 */
-#pragma once
+#ifndef GX_STATS_H
+#define GX_STATS_H
 
 #include "err.h"
 #include "events.h"
@@ -224,3 +225,5 @@ void gx_stats_reset(gx_stats *stats);
 
 /* Nanoseconds of a monotonic clock. */
 int64_t gx_now_ns(void);
+
+#endif

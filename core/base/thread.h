@@ -1,7 +1,8 @@
 /*
 ** Threads of gx in somebody else's process.
 */
-#pragma once
+#ifndef GX_THREAD_H
+#define GX_THREAD_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -15,3 +16,5 @@ bool gx_thread_start(pthread_t *thread, void *(*start)(void *), void *arg);
 
 /* So many nanoseconds from now, below a second, by that clock: what pthread's timed waits take. */
 struct timespec gx_deadline(clockid_t clock, long ns);
+
+#endif

@@ -6,7 +6,8 @@
 ** and the mirror images for upper triangles and the right.  A pure function of its arguments; both
 ** the team (team_solve.c) and backends use it.
 */
-#pragma once
+#ifndef GX_TRIANGLE_H
+#define GX_TRIANGLE_H
 
 #include "backend.h"
 
@@ -65,3 +66,5 @@ static inline gx_halves gx_halve(gx_kernel_id kernel, gx_number dtype, const gx_
     gx_halves halves = {part[ip], part[iq], off};
     return halves;
 }
+
+#endif

@@ -15,7 +15,8 @@
 ** The length of the BLOB must be exactly what the header says, and a panel is looked through: a
 ** forged one is refused.
 */
-#pragma once
+#ifndef GX_VALUE_H
+#define GX_VALUE_H
 
 #include "csr.h"
 #include "mem.h"
@@ -64,3 +65,5 @@ void *gx_value_buf_move(gx_mem *mem, gx_value_buf *buf, size_t *bytes);
 
 /* The destructor of a blob that was moved out: from any thread, NULL is a no-op. */
 void gx_value_release(void *blob);
+
+#endif

@@ -6,7 +6,8 @@
 ** device it is left out for the connection, and when that was the last one, off: everything is
 ** then computed on the host, and gx_stats and gx_devices say why.
 */
-#pragma once
+#ifndef GX_ACCEL_H
+#define GX_ACCEL_H
 
 #include "device.h"
 #include "turn.h"
@@ -111,3 +112,5 @@ gx_code gx_accel_measure(gx_ctx *ctx, gx_accel *accel, double seconds, size_t li
 
 /* Measure the open device anew, at leisure, and put the figures in force; may switch it off. */
 gx_code gx_accel_remeasure(gx_ctx *ctx, gx_err *err);
+
+#endif

@@ -10,7 +10,8 @@
 **         is_done = gx_devcall_end(&on, code, &err);
 **     }
 */
-#pragma once
+#ifndef GX_DEVCALL_H
+#define GX_DEVCALL_H
 
 #include "device_copy.h"
 #include "fleet.h"
@@ -108,3 +109,5 @@ void gx_devcalls_end(gx_devcalls *calls, gx_err *err);
 bool gx_devcalls_go_on(const gx_devcalls *calls, const gx_err *err, uint64_t *avoided);
 bool gx_device_goes_on(gx_run *run, gx_fleet *fleet, int culprit, const gx_err *err,
                        uint64_t *avoided);
+
+#endif

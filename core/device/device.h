@@ -1,7 +1,8 @@
 /*
 ** Which backend a connection computes with, and the one that is loaded on demand.
 */
-#pragma once
+#ifndef GX_DEVICE_H
+#define GX_DEVICE_H
 
 #include "../run/run.h"
 
@@ -20,3 +21,5 @@ bool gx_device_is_loaded(void);
 
 /* The backend that the setting asks for; GX_DEVICE with the reason where it cannot be had. */
 gx_code gx_device_choose(gx_ctx *ctx, const gx_backend **backend, gx_err *err);
+
+#endif

@@ -5,7 +5,8 @@
 ** Host errors (a read, an interrupt) fail the run; the device's are returned in *err, and the run
 ** is well.  Where either has failed, nothing is under way any more.
 */
-#pragma once
+#ifndef GX_DEVICE_COPY_H
+#define GX_DEVICE_COPY_H
 
 #include "../mat/mat.h"
 #include "accel.h"
@@ -48,3 +49,5 @@ void gx_device_stage(gx_run *run, void *to, size_t to_ld_bytes, const void *from
 ** Everything taken from its pool must have been given back.
 */
 void gx_device_give_up(gx_run *run, gx_accel *accel, const gx_err *err);
+
+#endif

@@ -1,7 +1,8 @@
 /*
 ** Several devices for one program: which, what each may take, and how they reach each other.
 */
-#pragma once
+#ifndef GX_FLEET_H
+#define GX_FLEET_H
 
 #include "accel.h"
 
@@ -38,3 +39,5 @@ void gx_fleet_avoid(gx_fleet *fleet, uint64_t avoided);
 */
 bool gx_fleet_goes_on(gx_ctx *ctx, gx_fleet *fleet, int culprit, const gx_err *err,
                       uint64_t *avoided);
+
+#endif

@@ -6,7 +6,8 @@
 ** in the pool, by size, for the next call of the connection.  Nothing here is thread-safe: the
 ** thread that runs the SQL call owns the pool.
 */
-#pragma once
+#ifndef GX_POOL_H
+#define GX_POOL_H
 
 #include "../base/backend.h"
 #include "../base/mem.h"
@@ -120,3 +121,5 @@ double gx_pool_shares(const gx_pool *pool, const gx_block_key *key);
 ** NULL nothing is kept.  Blocks of earlier states of its file become idle buffers.
 */
 void gx_pool_keep(gx_pool *pool, const gx_block_key *key, void *buffer, size_t bytes);
+
+#endif

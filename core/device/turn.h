@@ -18,7 +18,8 @@
 ** their idle connections have borrowed is evicted for who is short of its share, and for some
 ** seconds those that are busy take no more than theirs.
 */
-#pragma once
+#ifndef GX_TURN_H
+#define GX_TURN_H
 
 #include "../run/run.h"
 #include "pool.h"
@@ -83,3 +84,5 @@ gx_code gx_turn_kernel(gx_run *run, struct gx_accel *accel, gx_kernel_id id, gx_
 /* A record begins and ends (backend.h); it is enqueued when it is the connection's turn. */
 void gx_turn_record(struct gx_accel *accel, bool is_recording);
 gx_code gx_turn_replay(gx_run *run, struct gx_accel *accel, gx_record *record, gx_err *err);
+
+#endif

@@ -6,7 +6,8 @@
 ** enqueues copies from it under the ring's lock, which is over the queues as well.  The device's
 ** first failure is kept: from then on no stage is to be had, and the threads go on without a word.
 */
-#pragma once
+#ifndef GX_UPLOAD_H
+#define GX_UPLOAD_H
 
 #include "accel.h"
 
@@ -58,3 +59,5 @@ void gx_upload_end(gx_upload *u, gx_stage *s, const gx_err *fault);
 ** stages are the pool's.  The first failure: code, which *err is of, the fault, or a late one.
 */
 gx_code gx_upload_close(gx_upload *u, bool kernels_go_on, gx_code code, gx_err *err);
+
+#endif

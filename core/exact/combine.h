@@ -1,7 +1,8 @@
 /*
 ** Constraints of a matrix over m31 (core/base/constraints.h), row by row.
 */
-#pragma once
+#ifndef GX_COMBINE_H
+#define GX_COMBINE_H
 
 #include "../mat/mat.h"
 
@@ -14,3 +15,5 @@ int64_t gx_combine_tile_rows(const gx_run *run, const gx_mat *A, int width);
 ** faster.
 */
 gx_code gx_alg_combine(gx_run *run, const gx_mat *A, const gx_constraints *p, gx_sink *C);
+
+#endif

@@ -4,7 +4,8 @@
 ** All matrices here are in memory, column-major, without gaps.  A call that does not fit
 ** memory_limit is refused.  The run carries the failures.
 */
-#pragma once
+#ifndef GX_EXACT_H
+#define GX_EXACT_H
 
 #include "../mat/mat.h"
 
@@ -97,3 +98,5 @@ bool gx_exact_small_product(gx_run *run, int64_t m, int64_t n, int64_t k, const 
 /* c = a b in 64 bits; GX_TOOBIG names the first element that 64 bits do not hold. */
 gx_code gx_exact_product(gx_run *run, int64_t m, int64_t n, int64_t k, const int64_t *a,
                          const int64_t *b, int64_t *c);
+
+#endif

@@ -1,7 +1,8 @@
 /*
 ** Lattices: the nearest points of rows, E8, and the golden ratio in whole numbers.
 */
-#pragma once
+#ifndef GX_LATTICE_H
+#define GX_LATTICE_H
 
 #include "../mat/mat.h"
 
@@ -40,3 +41,5 @@ bool gx_golden_floor(int64_t n, int64_t *result);
 
 /* (a + b phi)(c + d phi) of pairs; false: 64 bits do not hold it. */
 bool gx_golden_times(const int64_t a[2], const int64_t b[2], int64_t result[2]);
+
+#endif

@@ -1,7 +1,8 @@
 /*
 ** Circle transforms of columns (core/base/circle.h): coefficients to values and back.
 */
-#pragma once
+#ifndef GX_TRANSFORM_H
+#define GX_TRANSFORM_H
 
 #include "../base/circle.h"
 #include "../mat/mat.h"
@@ -37,3 +38,5 @@ void gx_circle_tiles(int log, int64_t *tile_rows, int64_t *tile_cols);
 ** the upper layers in strips, the lower ones in blocks, with an intermediate between them.
 */
 gx_code gx_alg_circle(gx_run *run, const gx_circle_args *args, gx_sink *C);
+
+#endif

@@ -4,7 +4,8 @@
 ** Words of 32 bits, the lowest first, and a sign.  As much as determinants and fractions need:
 ** sums and products with one word, remainders, the greatest common divisor, decimal text.
 */
-#pragma once
+#ifndef GX_WHOLE_H
+#define GX_WHOLE_H
 
 #include "../base/mem.h"
 
@@ -47,3 +48,5 @@ bool gx_whole_fits(const gx_whole *x, int64_t *value);
 
 /* Decimal digits, NUL behind them: *text is the caller's, of x->mem. */
 gx_code gx_whole_text(const gx_whole *x, char **text, gx_err *err);
+
+#endif

@@ -2,7 +2,8 @@
 ** Inside running a program on a device: exec_device.c makes it ready and puts it away,
 ** exec_queue.c runs it, exec_read.c reads what goes up, exec_deliver.c writes what comes down.
 */
-#pragma once
+#ifndef GX_EXEC_DEVICE_H
+#define GX_EXEC_DEVICE_H
 
 #include "exec_int.h"
 
@@ -200,3 +201,5 @@ void gx_xd_report(gx_xd *x, int32_t t, int64_t info);
 
 /* Run the schedule: everything is enqueued and written, or the run or the device has failed. */
 void gx_xd_run(gx_xd *x);
+
+#endif

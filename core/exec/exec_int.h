@@ -2,7 +2,8 @@
 ** Inside the executor: what running a program on the host (exec_host.c) and on a device
 ** (exec_device.c) have in common (exec.c).
 */
-#pragma once
+#ifndef GX_EXEC_INT_H
+#define GX_EXEC_INT_H
 
 #include "../device/fleet.h"
 #include "../mat/stream.h"
@@ -84,3 +85,5 @@ int64_t gx_exec_helpers(const gx_prog *prog, int64_t loads, double bytes);
 /* How many staging buffers there are to be for so many pieces: up; down. */
 int gx_exec_stages_up(const gx_prog *prog, const gx_schedule *plan, int64_t pieces);
 int gx_exec_stages_down(const gx_prog *prog, int64_t pieces);
+
+#endif

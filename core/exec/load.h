@@ -4,7 +4,8 @@
 ** Host errors (a read, an interrupt) fail the run; the device's are returned in *err, and the run
 ** is well.  Where either has failed, nothing is under way any more.
 */
-#pragma once
+#ifndef GX_LOAD_H
+#define GX_LOAD_H
 
 #include "../device/upload.h"
 #include "pass.h"
@@ -79,3 +80,5 @@ void gx_load_cut(gx_load_part *part, const gx_device_part *to, int64_t panel_row
 /* Unit `unit` of the part, from a pass. */
 gx_code gx_load_unit(gx_upload *u, const gx_load_part *part, int64_t unit, gx_pass_thread *thread,
                      gx_err *err);
+
+#endif

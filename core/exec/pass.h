@@ -7,7 +7,8 @@
 ** is a part; parts are folded one at a time, in the order of the units: the same bits whatever the
 ** number of threads.
 */
-#pragma once
+#ifndef GX_PASS_H
+#define GX_PASS_H
 
 #include "../mat/stream.h"
 
@@ -88,3 +89,5 @@ size_t gx_pass_thread_bytes(const gx_pass *pass);
 
 /* How many threads there will be, in the memory that is free now; 0: not even one. */
 int64_t gx_pass_threads(gx_run *run, const gx_pass *pass);
+
+#endif

@@ -1,7 +1,8 @@
 /*
 ** Where a program runs: on the host or on the connection's device, and running it there.
 */
-#pragma once
+#ifndef GX_PLACE_H
+#define GX_PLACE_H
 
 #include "../device/pool.h"
 #include "predict.h"
@@ -120,3 +121,5 @@ gx_code gx_place_run(gx_run *run, double flops, gx_number dtype, gx_place_build 
 */
 bool gx_place_on_device(gx_run *run, double flops, gx_number dtype, gx_place_build build, void *arg,
                         const gx_terms *host);
+
+#endif

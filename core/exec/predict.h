@@ -5,7 +5,8 @@
 ** a model; its rates are those of the hardware profile.  ledger.c keeps what was predicted beside
 ** what happened, call by call, and corrects later predictions by it.
 */
-#pragma once
+#ifndef GX_PREDICT_H
+#define GX_PREDICT_H
 
 #include "prog.h"
 
@@ -75,3 +76,5 @@ double gx_predict_helpers_s(gx_run *run, double bytes);
 
 /* Bytes per second that so many helpers, 0: all of them, read from the database. */
 double gx_predict_read_rate(gx_run *run, int64_t readers);
+
+#endif

@@ -11,7 +11,8 @@
 **
 ** Sticky: after a failure every function does nothing and the run holds the error.
 */
-#pragma once
+#ifndef GX_PROG_H
+#define GX_PROG_H
 
 #include "../mat/mat.h"
 
@@ -194,3 +195,5 @@ double gx_prog_flops(const gx_prog *prog);
 
 /* The first operand's dtype. */
 gx_number gx_prog_dtype(const gx_prog *prog);
+
+#endif

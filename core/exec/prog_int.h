@@ -2,7 +2,8 @@
 ** Inside a program: shared by prog.c (writing it down), schedule.c (who is where when) and exec.c
 ** (running it).
 */
-#pragma once
+#ifndef GX_PROG_INT_H
+#define GX_PROG_INT_H
 
 #include "prog.h"
 
@@ -245,3 +246,5 @@ static inline gx_number gx_step_dtype(const gx_prog *prog, const gx_step *st)
 */
 void gx_step_args(gx_prog *prog, const gx_step *st, char *base, void *const *place,
                   gx_args *args);
+
+#endif

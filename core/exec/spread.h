@@ -2,7 +2,8 @@
 ** Private: which device of several computes which steps of a program, and in what order they are
 ** enqueued.
 */
-#pragma once
+#ifndef GX_SPREAD_H
+#define GX_SPREAD_H
 
 #include "exec_int.h"
 
@@ -16,3 +17,5 @@ bool gx_prog_can_spread(const gx_prog *prog);
 ** no memory for it.
 */
 void gx_prog_spread(gx_prog *prog, const gx_fleet *fleet);
+
+#endif

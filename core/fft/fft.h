@@ -2,7 +2,8 @@
 ** Fourier, cosine and sine transforms of the columns or rows of a matrix, with NumPy's and SciPy's
 ** definitions.
 */
-#pragma once
+#ifndef GX_FFT_H
+#define GX_FFT_H
 
 #include "../mat/mat.h"
 
@@ -55,3 +56,5 @@ void gx_fft_tiles(gx_run *run, const gx_fft_args *args, const gx_mat *A, const g
 ** GX_BUDGET where it does not hold one line.
 */
 gx_code gx_alg_fft(gx_run *run, const gx_fft_args *args, const gx_mat *A, gx_sink *C);
+
+#endif

@@ -10,7 +10,8 @@
 ** The inverse is the transform with real and imaginary parts exchanged on both sides, which a place
 ** says: there are no other twiddles and no other loops.
 */
-#pragma once
+#ifndef GX_FFT_INT_H
+#define GX_FFT_INT_H
 
 #include "../run/call.h"
 
@@ -167,3 +168,5 @@ typedef struct gx_fft_step {
 } gx_fft_step;
 
 gx_code gx_fft_do_step(gx_run *run, const gx_fft_step *step);
+
+#endif

@@ -10,7 +10,8 @@
 ** answers those two by rolling back the caller's transaction, which a full disk under an
 ** exported file is no reason for.
 */
-#pragma once
+#ifndef GX_FILE_H
+#define GX_FILE_H
 
 #include "../mat/mat.h"
 
@@ -68,3 +69,5 @@ typedef struct gx_export_options {
 
 gx_code gx_file_export(gx_run *run, const gx_mat *mat, const char *path, gx_file_format format,
                        const gx_export_options *options);
+
+#endif

@@ -1,7 +1,8 @@
 /*
 ** Rows and fields of text with delimiters: what file_csv_field.c offers to file_csv.c.
 */
-#pragma once
+#ifndef GX_FILE_CSV_H
+#define GX_FILE_CSV_H
 
 #include "file_int.h"
 
@@ -69,3 +70,5 @@ bool gx_csv_is_name(const gx_csv_field *f);
 /* The failure for a field that is no number, with what can be done about it. */
 gx_code gx_csv_bad_field(const gx_csv *c, const gx_csv_field *f, int64_t column, int64_t line,
                          gx_err *err);
+
+#endif

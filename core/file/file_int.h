@@ -12,7 +12,8 @@
 ** gx_input, matrices go to a gx_import_target, so that the tests run them on memory.  file.c joins
 ** them to the store.
 */
-#pragma once
+#ifndef GX_FILE_INT_H
+#define GX_FILE_INT_H
 
 #include "file.h"
 
@@ -321,3 +322,5 @@ gx_code gx_export_npy(gx_export *ex);
 gx_code gx_export_npz(gx_export *ex);
 gx_code gx_export_mtx(gx_export *ex);
 gx_code gx_export_csv(gx_export *ex);
+
+#endif

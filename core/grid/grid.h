@@ -8,7 +8,8 @@
 ** A batch is one matrix of grids that stand one below the other, from column 0 on.  What lies
 ** beside and between them is not looked at, and 0 in results.
 */
-#pragma once
+#ifndef GX_GRID_H
+#define GX_GRID_H
 
 #include "../mat/mat.h"
 
@@ -115,3 +116,5 @@ gx_code gx_grid_box_of(gx_run *run, const gx_mat *M, gx_grid_window *box);
 ** the caller's, of run->ctx->mem; NULL on failure.
 */
 gx_code gx_grid_compressed(gx_run *run, const gx_mat *G, double **x, int64_t *m, int64_t *n);
+
+#endif

@@ -3,7 +3,8 @@
 **
 ** In here a grid is an array of 32-bit colours by columns, without gaps.
 */
-#pragma once
+#ifndef GX_GRID_INT_H
+#define GX_GRID_INT_H
 
 #include "../exec/pass.h"
 #include "grid.h"
@@ -197,3 +198,5 @@ gx_code gx_grid_labelled(gx_grid_piece *p, gx_err *err);
 #define GX_GRID_DECLARE(NAME) gx_code gx_grid_##NAME(gx_grid_piece *p, gx_err *err);
 GX_GRID_KERNELS(GX_GRID_DECLARE)
 #undef GX_GRID_DECLARE
+
+#endif

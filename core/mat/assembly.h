@@ -3,7 +3,8 @@
 ** any time).  Behind that what both have in common on their way: the sorted runs that full buffers
 ** become, and the tiles that are put together from them.
 */
-#pragma once
+#ifndef GX_ASSEMBLY_H
+#define GX_ASSEMBLY_H
 
 #include "../store/spill.h"
 #include "mat.h"
@@ -170,3 +171,5 @@ static inline bool gx_assembly_is_twice(const gx_assembly *a, int64_t k)
 
 /* Set or add one number to element k of the tile. */
 void gx_assembly_put(const gx_assembly *a, int64_t k, gx_scalar value, bool is_sum);
+
+#endif

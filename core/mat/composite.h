@@ -19,7 +19,8 @@
 **                  name (2), operands (4), factor (two binary64), rows, columns, down (or the
 **                  number of the diagonal), across (8 each), the name, zeros to a multiple of 8
 */
-#pragma once
+#ifndef GX_COMPOSITE_H
+#define GX_COMPOSITE_H
 
 #include "mat.h"
 
@@ -143,3 +144,5 @@ gx_code gx_leaf_place(const gx_leaf *leaf, int64_t i, double p, int64_t *place, 
 ** the schema and the id are enough.
 */
 gx_code gx_mat_rename(gx_store *store, gx_mem *mem, gx_meta *meta, const char *name, gx_err *err);
+
+#endif

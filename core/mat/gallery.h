@@ -5,7 +5,8 @@
 ** where it has the matrix.  The catalog is the table in gallery.c; the formulas are in
 ** gallery_forms.c.
 */
-#pragma once
+#ifndef GX_GALLERY_H
+#define GX_GALLERY_H
 
 #include "../base/random.h"
 #include "sparse.h"
@@ -73,3 +74,5 @@ gx_code gx_sparse_random(gx_run *run, const gx_random *random, int64_t rows, int
 /* A family of the gallery that has few entries a row: poisson, tridiag, ...; GX_ARG for others. */
 gx_code gx_sparse_gallery(gx_run *run, const gx_gallery *g, const char *kind, gx_number dtype,
                           const gx_dest *dest, gx_sink *sink);
+
+#endif

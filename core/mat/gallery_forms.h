@@ -1,7 +1,8 @@
 /*
 ** The formulas of the gallery, shared by gallery.c and gallery_forms.c only.
 */
-#pragma once
+#ifndef GX_GALLERY_FORMS_H
+#define GX_GALLERY_FORMS_H
 
 #include "gallery.h"
 
@@ -17,3 +18,5 @@ gx_form gx_form_cauchy, gx_form_chow, gx_form_circul, gx_form_clement, gx_form_f
 
 /* C(n, k): the integer correctly rounded while it is below 2^63, then within n units of 2^-52. */
 double gx_gallery_binomial(int64_t n, int64_t k);
+
+#endif

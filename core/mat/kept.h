@@ -10,7 +10,8 @@
 ** One call has the block at a time: another operand of the same name, or a statement inside of a
 ** statement, reads for itself.
 */
-#pragma once
+#ifndef GX_KEPT_H
+#define GX_KEPT_H
 
 #include "mat.h"
 
@@ -41,3 +42,5 @@ const void *gx_kept_there(gx_kept *kept, int64_t tile, size_t offset, size_t byt
 
 /* All of it is there: nobody has to read. */
 bool gx_kept_is_whole(const gx_kept *kept);
+
+#endif

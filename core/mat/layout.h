@@ -2,7 +2,8 @@
 ** Private to core/mat: layouts of composites (composite.h) as layout.c, composite.c and
 ** composite_store.c share them.
 */
-#pragma once
+#ifndef GX_LAYOUT_H
+#define GX_LAYOUT_H
 
 #include "composite.h"
 
@@ -25,3 +26,5 @@ gx_code gx_layout_open(gx_store *store, gx_mem *mem, const gx_meta *meta, const 
 
 /* What a term is called in messages: the matrix's name, or its kind. */
 const char *gx_term_name(const gx_term *term);
+
+#endif

@@ -5,7 +5,8 @@
 ** matrix, a value in memory, a generator, a slice or transpose of another source.  A sink is a
 ** stored matrix under construction, or a value.  Drivers see only these.
 */
-#pragma once
+#ifndef GX_MAT_H
+#define GX_MAT_H
 
 #include "../base/convert.h"
 #include "../base/value.h"
@@ -334,3 +335,5 @@ void gx_sink_drop(gx_sink *sink); /* leaves nothing; a sink of zeros is a no-op 
 ** transposes.
 */
 gx_code gx_copy_to_sink(gx_run *run, const gx_mat *src, gx_sink *sink);
+
+#endif

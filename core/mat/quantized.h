@@ -24,7 +24,8 @@
 **
 ** Opened (gx_mat_open()) it is a composite of one leaf, GX_LEAF_CODES, which is read through.
 */
-#pragma once
+#ifndef GX_QUANTIZED_H
+#define GX_QUANTIZED_H
 
 #include "composite.h"
 
@@ -74,3 +75,5 @@ void gx_codes_unpack(int bits, int within, const uint8_t *bytes, int64_t m, int8
 /* Elements as gx_leaf_read() gives them. */
 gx_code gx_codes_read(gx_run *run, const gx_leaf *codes, gx_reader *reader, int64_t i0, int64_t j0,
                       int64_t m, int64_t n, gx_number dtype, void *dst, int64_t ld, gx_err *err);
+
+#endif

@@ -19,7 +19,8 @@
 **
 ** Memory: two tiles, a megabyte for conversion, 24 bytes for each row that is listed.
 */
-#pragma once
+#ifndef GX_ROWS_H
+#define GX_ROWS_H
 
 #include "mat.h"
 
@@ -45,3 +46,5 @@ gx_code gx_rows_delete(gx_run *run, gx_meta *meta, int axis, const int64_t *at, 
 /* Row at[k], as numbers, to row k of dst (column-major, ld).  Neighbours are read at once. */
 gx_code gx_rows_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int axis, const int64_t *at,
                      int64_t count, gx_number number, void *dst, int64_t ld, gx_err *err);
+
+#endif

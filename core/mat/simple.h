@@ -2,7 +2,8 @@
 ** Generators of simple matrices: constants, identities, diagonals, ramps.  Each gx_*_generate is a
 ** gx_generate (mat.h) whose arg is the struct above it.
 */
-#pragma once
+#ifndef GX_SIMPLE_H
+#define GX_SIMPLE_H
 
 #include "../run/run.h"
 
@@ -38,3 +39,5 @@ void gx_ramp_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_
 
 /* Elements on diagonal number offset of a rows x cols matrix; 0 when it lies outside. */
 int64_t gx_diagonal_count(int64_t rows, int64_t cols, int64_t offset);
+
+#endif

@@ -8,7 +8,8 @@
 **
 ** What is read from a file has been looked through when it arrives (GX_CORRUPT names the panel).
 */
-#pragma once
+#ifndef GX_SPARSE_H
+#define GX_SPARSE_H
 
 #include "mat.h"
 
@@ -116,3 +117,5 @@ typedef gx_code (*gx_sparse_panel_visit)(void *arg, const gx_csr *panel, int64_t
 gx_code gx_sparse_each_panel(gx_run *run, const gx_mat *A, gx_sparse_panel_visit fn, void *arg);
 typedef gx_code (*gx_sparse_visit)(void *arg, int64_t i, int64_t j, gx_scalar value, gx_err *err);
 gx_code gx_sparse_each(gx_run *run, const gx_mat *A, gx_sparse_visit fn, void *arg);
+
+#endif

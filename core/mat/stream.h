@@ -7,7 +7,8 @@
 ** gx_stats, and the caller does the reading through its own connection.  Helpers never outlive the
 ** SQL call.
 */
-#pragma once
+#ifndef GX_STREAM_H
+#define GX_STREAM_H
 
 #include "mat.h"
 
@@ -56,3 +57,5 @@ gx_reader *gx_helper_reader(const gx_helper *helper, const gx_mat *source);
 
 /* Wait for a change, under its lock, but not so long that an interrupt goes unnoticed. */
 void gx_stream_wait(pthread_cond_t *changed, pthread_mutex_t *lock);
+
+#endif

@@ -1,7 +1,8 @@
 /*
 ** From the tree to the graph: names, calls, subscripts, loops.
 */
-#pragma once
+#ifndef GX_COMPILE_H
+#define GX_COMPILE_H
 
 #include "ops.h"
 
@@ -75,3 +76,5 @@ gx_ref gx_compile_defined(gx_compiler *c, const gx_op *op, const gx_ref *in, int
 
 gx_ref gx_variable_find(const gx_compiler *c, const char *name);
 void gx_variable_bind(gx_compiler *c, const char *name, gx_ref ref);
+
+#endif

@@ -5,7 +5,8 @@
 **     a - row[2]                   a constraint: it is to be 0
 **     next[0] - row[1]             of the next row
 */
-#pragma once
+#ifndef GX_CONSTRAINT_TEXT_H
+#define GX_CONSTRAINT_TEXT_H
 
 #include "../mat/mat.h"
 
@@ -17,3 +18,5 @@
 gx_code gx_constraints_compile(gx_run *run, const char *text, size_t bytes, int64_t columns,
                                int width, const uint32_t *coefficient, gx_constraints *p);
 void gx_constraints_clear(gx_run *run, gx_constraints *p);
+
+#endif

@@ -6,7 +6,8 @@
 ** that nodes run on now; a value knows the lane of its copy.  A failure of a device is x->fault and
 ** stops the run with GX_DEVICE: the program is then to be run again without it.
 */
-#pragma once
+#ifndef GX_DEVICE_MEMORY_H
+#define GX_DEVICE_MEMORY_H
 
 #include "values.h"
 
@@ -53,3 +54,5 @@ bool gx_device_wait_all(gx_exec *x);
 
 /* Before values are released and after the last node. */
 void gx_device_end(gx_exec *x);
+
+#endif

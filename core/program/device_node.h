@@ -3,7 +3,8 @@
 ** operands and results of the node that is enqueued, on the lane x->on.  All are no-ops in a run
 ** that has failed, and give NULL or false.
 */
-#pragma once
+#ifndef GX_DEVICE_NODE_H
+#define GX_DEVICE_NODE_H
 
 #include "values.h"
 
@@ -22,3 +23,5 @@ const void *gx_node_input(gx_exec *x, const gx_node *node, int k, gx_number dtyp
 
 /* A buffer for the result, which becomes it. */
 void *gx_node_result(gx_exec *x, const gx_node *node);
+
+#endif

@@ -1,7 +1,8 @@
 /*
 ** What a program takes on the host and on a device, from rates: where it runs is decided by it.
 */
-#pragma once
+#ifndef GX_ESTIMATE_H
+#define GX_ESTIMATE_H
 
 #include "graph.h"
 
@@ -28,3 +29,5 @@ void gx_estimate_graph(const gx_graph *g, const gx_rates *rates, const bool *is_
 
 /* Seconds of one node on the device, all rounds of a loop, without copies. */
 double gx_estimate_node(const gx_graph *g, const gx_node *node, const gx_rates *rates);
+
+#endif

@@ -1,7 +1,8 @@
 /*
 ** Running a program's graph.
 */
-#pragma once
+#ifndef GX_EXECUTE_H
+#define GX_EXECUTE_H
 
 #include "values.h"
 
@@ -14,3 +15,5 @@
 gx_code gx_exec_begin(gx_exec *x, gx_run *run, const gx_graph *g, gx_mat *operand,
                       int64_t rounds_most, bool may_leave);
 void gx_exec_end(gx_exec *x);
+
+#endif

@@ -7,7 +7,8 @@
 ** of those around it.  A block has parameters (GX_OP_PARAM), which a loop gives a value in each
 ** round, and results.
 */
-#pragma once
+#ifndef GX_GRAPH_H
+#define GX_GRAPH_H
 
 #include "../run/run.h"
 #include "syntax.h"
@@ -213,3 +214,5 @@ void gx_graph_fuse(gx_graph *g);
 
 /* What a node is called in messages: a name, else "what". */
 const char *gx_graph_label(const gx_graph *g, gx_ref ref, const char *what);
+
+#endif

@@ -1,7 +1,8 @@
 /*
 ** Parts of a program that have nothing to do with each other, on devices of their own.
 */
-#pragma once
+#ifndef GX_LANES_H
+#define GX_LANES_H
 
 #include "values.h"
 
@@ -20,3 +21,5 @@ void gx_lanes_open(gx_exec *x, const gx_fleet *fleet);
 
 /* May the value go after the node that uses it last, in the order of the text? */
 bool gx_lanes_may_drop(const gx_exec *x, const gx_node *node, gx_ref value);
+
+#endif

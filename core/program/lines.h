@@ -2,7 +2,8 @@
 ** Lines of a matrix, its columns, its rows or all of it row by row, as doubles: what is computed of
 ** one, and along one.  A complex line has (re, im) pairs.
 */
-#pragma once
+#ifndef GX_LINES_H
+#define GX_LINES_H
 
 #include "ops.h"
 
@@ -91,3 +92,5 @@ gx_scalar gx_line_reduce(gx_run *run, gx_op_id op, const double *line, int64_t l
 /* CUMSUM, CUMPROD, DIFF, SORT, ARGSORT, SOFTMAX, in place. */
 void gx_line_along(gx_run *run, gx_op_id op, double *line, int64_t length, bool is_complex,
                    void *work);
+
+#endif

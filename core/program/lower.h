@@ -3,7 +3,8 @@
 **
 ** It reads the node's inputs and puts its results (values.h); a failure is the run's.
 */
-#pragma once
+#ifndef GX_LOWER_H
+#define GX_LOWER_H
 
 #include "../fft/fft.h"
 #include "ops.h"
@@ -18,3 +19,5 @@ gx_fft_args gx_fft_args_of(const gx_node *node);
 
 /* solve, inverse, det, rank and lu of m31.  false: the node is of other numbers. */
 bool gx_lower_exact(struct gx_exec *x, const gx_node *node);
+
+#endif

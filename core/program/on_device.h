@@ -1,7 +1,8 @@
 /*
 ** Nodes of a program on the connection's device.
 */
-#pragma once
+#ifndef GX_ON_DEVICE_H
+#define GX_ON_DEVICE_H
 
 #include "values.h"
 
@@ -22,3 +23,5 @@ bool gx_on_device_repeats(const gx_exec *x, const gx_node *node);
 
 /* Run the node there; false: it is the host's turn (or the run has failed). */
 bool gx_on_device_run(gx_exec *x, const gx_node *node);
+
+#endif

@@ -1,7 +1,8 @@
 /*
 ** Operations on grids on a device (GX_GRID of core/base/backend.h).
 */
-#pragma once
+#ifndef GX_ON_DEVICE_GRID_H
+#define GX_ON_DEVICE_GRID_H
 
 #include "values.h"
 
@@ -18,3 +19,5 @@ bool gx_on_device_knows_grids(const gx_graph *g, const gx_node *node);
 bool gx_on_device_fits_grids(gx_exec *x, const gx_node *node);
 
 void gx_on_device_grid(gx_exec *x, const gx_node *node);
+
+#endif

@@ -9,7 +9,8 @@
 ** SAFE in the place of OP: with operands that check lets pass it fails for want of memory alone.
 ** name NULL: not for programs.  least, most: arguments.  check: see shape.h; run: see values.h.
 */
-#pragma once
+#ifndef GX_OPS_H
+#define GX_OPS_H
 
 #include "../grid/grid.h"
 #include "graph.h"
@@ -252,3 +253,5 @@ bool gx_map_find(const char *name, gx_map_kind *kind);
 
 /* The function or operation that may have been meant; NULL. */
 const char *gx_op_near(const char *name);
+
+#endif

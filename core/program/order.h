@@ -1,7 +1,8 @@
 /*
 ** The order of a line of doubles: ascending, NaN last, equal ones (0 and -0 are) as they stood.
 */
-#pragma once
+#ifndef GX_ORDER_H
+#define GX_ORDER_H
 
 #include "../run/run.h"
 
@@ -45,3 +46,5 @@ bool gx_few_add(gx_few *set, const double *line, int64_t length);
 
 /* Those of another set. */
 bool gx_few_join(gx_few *set, const gx_few *other);
+
+#endif

@@ -1,7 +1,8 @@
 /*
 ** A prepared program: inside.
 */
-#pragma once
+#ifndef GX_PREPARED_H
+#define GX_PREPARED_H
 
 #include "graph.h"
 
@@ -12,3 +13,5 @@ struct gx_program {
     bool is_plain;
     int users; /* calls that run it now                       */
 };
+
+#endif

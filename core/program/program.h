@@ -8,7 +8,8 @@
 ** Prepared programs are kept by the connection, by their text and the shapes of what they read, and
 ** found again: a program belongs to the connection and is not freed by its user.
 */
-#pragma once
+#ifndef GX_PROGRAM_H
+#define GX_PROGRAM_H
 
 #include "../mat/mat.h"
 
@@ -63,3 +64,5 @@ typedef struct gx_program_step {
 /* fn(arg, step) for each step in order, until it returns false. */
 void gx_program_steps(gx_run *run, const gx_program *program,
                       bool (*fn)(void *arg, const gx_program_step *step), void *arg);
+
+#endif

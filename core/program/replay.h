@@ -1,7 +1,8 @@
 /*
 ** Rounds of a loop that a device is given whole.
 */
-#pragma once
+#ifndef GX_REPLAY_H
+#define GX_REPLAY_H
 
 #include "values.h"
 
@@ -17,3 +18,5 @@ enum { GX_REPLAY_AFTER = 2 };
 */
 int64_t gx_replay_rounds(gx_exec *x, const gx_node *loop, gx_val **now, int64_t left,
                          gx_round round);
+
+#endif

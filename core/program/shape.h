@@ -6,7 +6,8 @@
 ** are matrices: sizes, axes and kinds are known before the program runs and are no operands.
 ** `in` has count entries, as many as the row of the table allows.
 */
-#pragma once
+#ifndef GX_SHAPE_H
+#define GX_SHAPE_H
 
 #include "ops.h"
 
@@ -35,3 +36,5 @@ gx_ref gx_as_column(gx_graph *g, gx_ref ref); /* a row, transposed */
     gx_ref gx_check_##CHECK(gx_graph *g, gx_node *node, const gx_ref *in, int count);
 GX_OPS(GX_CHECK_DECLARE, GX_CHECK_DECLARE)
 #undef GX_CHECK_DECLARE
+
+#endif

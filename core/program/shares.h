@@ -2,7 +2,8 @@
 ** Columns, or rows, of a program's matrices on several devices, where each is worked on alone:
 ** those of Fourier transforms and of elementwise functions before and after them.
 */
-#pragma once
+#ifndef GX_SHARES_H
+#define GX_SHARES_H
 
 #include "values.h"
 
@@ -21,3 +22,5 @@ void gx_shares_choose(gx_exec *x);
 ** nothing has been done.
 */
 bool gx_shares_run(gx_exec *x, gx_ref ref);
+
+#endif

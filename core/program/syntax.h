@@ -4,7 +4,8 @@
 ** A tree belongs to its gx_syntax and is freed with it.  Everything in it has the line and the
 ** column (from 1, in characters) where it begins; what fails later says so with gx_syntax_fail().
 */
-#pragma once
+#ifndef GX_SYNTAX_H
+#define GX_SYNTAX_H
 
 #include "../base/mem.h"
 
@@ -111,3 +112,5 @@ typedef struct gx_scanner {
 
 /* The next token; kind 0 at the end, -1 where no token begins: *why says why. */
 gx_token gx_scan(gx_scanner *scanner, const char **why);
+
+#endif

@@ -7,7 +7,8 @@
 ** What several devices have (shares.h) is a value that holds their shares, each a value of its own.
 ** All are sticky: in a run that has failed they give NULL.
 */
-#pragma once
+#ifndef GX_VALUES_H
+#define GX_VALUES_H
 
 #include "../device/devcall.h"
 #include "../exec/predict.h"
@@ -201,3 +202,5 @@ static inline bool gx_val_is_there(const gx_val *val)
 bool gx_may_overwrite(const gx_exec *x, const gx_node *node, int k);
 void gx_temps_free(gx_exec *x);
 void gx_spares_free(gx_exec *x);
+
+#endif

@@ -1,7 +1,8 @@
 /*
 ** Blocks, transposes and slices of stored operands, and what they tell, as sources, not as copies.
 */
-#pragma once
+#ifndef GX_VIEWS_H
+#define GX_VIEWS_H
 
 #include "values.h"
 
@@ -11,3 +12,5 @@
 ** fit in memory, or is used once by what needs no elements.  false: it has to be made.
 */
 bool gx_lower_as_view(gx_exec *x, const gx_node *node);
+
+#endif

@@ -1,7 +1,8 @@
 /*
 ** One kernel call on buffers in memory: the one way from everything above to the host's kernels.
 */
-#pragma once
+#ifndef GX_CALL_H
+#define GX_CALL_H
 
 #include "run.h"
 
@@ -40,3 +41,5 @@ gx_code gx_run_pieces(gx_run *run, double work, int64_t pieces, gx_team_fn fn, v
 
 /* How many members they are shared by: for memory of each one's own. */
 int gx_run_members(gx_run *run, double work);
+
+#endif

@@ -6,7 +6,8 @@
 ** processor of the last ten years and a disk whose files are in the page cache.  Nothing is
 ** measured unasked.
 */
-#pragma once
+#ifndef GX_PROFILE_H
+#define GX_PROFILE_H
 
 #include "../base/backend.h"
 
@@ -209,3 +210,5 @@ bool gx_profile_print_device(const gx_device_profile *device, char *text, size_t
 
 /* Path of the file; false where there is no folder for it (neither XDG_CACHE_HOME nor HOME). */
 bool gx_profile_path(char *path, size_t bytes);
+
+#endif

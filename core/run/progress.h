@@ -1,7 +1,8 @@
 /*
 ** Progress of a long call: a line on stderr, or calls of an SQL function of the application.
 */
-#pragma once
+#ifndef GX_PROGRESS_H
+#define GX_PROGRESS_H
 
 #include "run.h"
 
@@ -16,3 +17,5 @@ gx_code gx_progress_show(gx_run *run, int64_t now_ns, gx_err *err);
 
 /* The last report of a call that has reported before: how it ended. */
 void gx_progress_end(gx_run *run);
+
+#endif

@@ -5,7 +5,8 @@
 ** of threads once one is wanted.  Drivers and executors are sticky: they do nothing once the run
 ** has failed.
 */
-#pragma once
+#ifndef GX_RUN_H
+#define GX_RUN_H
 
 #include "../base/config.h"
 #include "../base/ledger.h"
@@ -173,3 +174,5 @@ int64_t gx_run_threads_worth(double seconds);
 
 /* The host's kernels, the CPU's or the reference's; opens the backend at first use. */
 gx_code gx_run_device(gx_run *run, const gx_backend **backend, gx_dev **dev);
+
+#endif

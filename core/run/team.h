@@ -5,7 +5,8 @@
 ** returns, so no thread of ours outlives a call.  The caller is member 0 and works too; a team of 1
 ** has no threads at all.
 */
-#pragma once
+#ifndef GX_TEAM_H
+#define GX_TEAM_H
 
 #include "../base/backend.h"
 #include "../base/mem.h"
@@ -81,3 +82,5 @@ gx_code gx_team_call(gx_team *team, const gx_backend *backend, gx_dev *dev, gx_k
 /* Memory that a factorisation's call takes at its peak; sizes and flags of args are enough. */
 size_t gx_team_call_bytes(const gx_backend *backend, gx_dev *dev, gx_kernel_id kernel,
                           gx_number dtype, const gx_args *args);
+
+#endif

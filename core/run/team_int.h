@@ -2,7 +2,8 @@
 ** Inside gx_team_call(), lowest first: team_cut.c cuts one kernel call into pieces; team_solve.c,
 ** then team_qr.c break the call of a factorisation down into such calls; team_call.c chooses.
 */
-#pragma once
+#ifndef GX_TEAM_INT_H
+#define GX_TEAM_INT_H
 
 #include "team.h"
 
@@ -46,3 +47,5 @@ gx_code gx_job_reflectors(const gx_job *job, gx_kernel_id kernel, const gx_args 
 ** backend leaves to LAPACK.
 */
 const gx_backend *gx_team_backend(const gx_backend *backend, gx_kernel_id kernel, gx_number dtype);
+
+#endif

@@ -5,7 +5,8 @@
 ** then, or until its counters were reset, stays in the process's sum.  Between the two nothing is
 ** added anywhere but to its own counters, so a call costs no more for being counted.
 */
-#pragma once
+#ifndef GX_TOTALS_H
+#define GX_TOTALS_H
 
 #include "run.h"
 
@@ -33,3 +34,5 @@ void gx_totals_get(gx_ctx *ctx, gx_totals *out);
 /* The device of that ordinal, when it is opened; and what it is called. */
 void gx_totals_name_device(int ordinal, const gx_dev_info *info);
 void gx_totals_device(int ordinal, gx_device_name *out);
+
+#endif

@@ -5,7 +5,8 @@
 ** matrix in memory, LAPACK's work) or a Krylov one (few values, A streamed from its source).  Both
 ** give the same result.  Results are in the governor's memory; the caller clears them.
 */
-#pragma once
+#ifndef GX_ALG_EIG_H
+#define GX_ALG_EIG_H
 
 #include "../mat/mat.h"
 
@@ -169,3 +170,5 @@ gx_code gx_alg_singular_ratio(gx_run *run, const gx_mat *A, double *rcond);
 
 /* The largest of them (||A||_2), or their sum (the nuclear norm); 0 when there are none. */
 gx_code gx_alg_singular_norm(gx_run *run, const gx_mat *A, bool is_nuclear, double *norm);
+
+#endif

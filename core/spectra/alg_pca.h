@@ -1,7 +1,8 @@
 /*
 ** Covariance, correlation, principal components: of the columns of A, whose rows are observations.
 */
-#pragma once
+#ifndef GX_ALG_PCA_H
+#define GX_ALG_PCA_H
 
 #include "../alg/alg_qr.h"
 #include "alg_eig.h"
@@ -70,3 +71,5 @@ void gx_pca_clear(gx_pca_result *result);
 /* For the plan: what the SVD of X, A centred, is asked for; what is held beside it. */
 gx_svd_args gx_pca_svd_args(const gx_pca_args *args, const gx_mat *X, int64_t count);
 size_t gx_pca_held_bytes(const gx_mat *A, int64_t count);
+
+#endif

@@ -24,7 +24,8 @@
 ** A part is column-major, its leading dimension max(1, rows).  Memory: A, the parts, and LAPACK's
 ** work space.
 */
-#pragma once
+#ifndef GX_DECOMP_H
+#define GX_DECOMP_H
 
 #include "../mat/mat.h"
 
@@ -76,3 +77,5 @@ typedef struct gx_decomp {
 */
 gx_code gx_alg_decompose(gx_run *run, const gx_decomp_args *args, gx_decomp *result);
 void gx_decomp_clear(gx_decomp *result);
+
+#endif

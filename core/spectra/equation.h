@@ -14,7 +14,8 @@
 ** the extended pencil (Van Dooren 1981), from which R's columns are taken by a QR.  Everything is
 ** in double precision; f32 and c64 are rounded once at the end.
 */
-#pragma once
+#ifndef GX_EQUATION_H
+#define GX_EQUATION_H
 
 #include "../mat/mat.h"
 
@@ -60,3 +61,5 @@ gx_code gx_alg_equation(gx_run *run, const gx_equation_args *args, gx_solution *
 
 /* riccati.c: x = X, n x n, of dtype (F64 or C128). */
 void gx_equation_riccati(gx_run *run, const gx_equation_args *args, gx_number dtype, void *x);
+
+#endif

@@ -4,7 +4,8 @@
 **
 ** gx_alg_funm() is the driver (funm.c).
 */
-#pragma once
+#ifndef GX_FUNM_H
+#define GX_FUNM_H
 
 #include "../mat/mat.h"
 
@@ -40,3 +41,5 @@ typedef struct gx_funm_result {
 ** matrices of n^2 complex doubles at most.
 */
 gx_code gx_alg_funm(gx_run *run, const gx_funm_args *args, gx_funm_result *result);
+
+#endif

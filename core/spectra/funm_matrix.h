@@ -3,7 +3,8 @@
 ** (triangular matrices), funm_expm.c (exponential, whole powers) and funm_device.c (these on a
 ** device) share.
 */
-#pragma once
+#ifndef GX_FUNM_MATRIX_H
+#define GX_FUNM_MATRIX_H
 
 #include "../device/devcall.h"
 #include "funm.h"
@@ -86,3 +87,5 @@ void gx_funm_root_of_triangle(const gx_funm_work *w, gx_scalar *t);
 void gx_funm_log_of_triangle(const gx_funm_work *w, gx_scalar *t);
 void gx_funm_sign_of_triangle(const gx_funm_work *w, gx_scalar *t);
 void gx_funm_power_of_triangle(const gx_funm_work *w, gx_scalar *t, double p);
+
+#endif

@@ -2,7 +2,8 @@
 ** Krylov methods: inside.  Operators, orthonormal blocks, and small projected problems, shared by
 ** krylov_eig.c (block Krylov-Schur) and krylov_svd.c (block Golub-Kahan-Lanczos, randomized).
 */
-#pragma once
+#ifndef GX_KRYLOV_H
+#define GX_KRYLOV_H
 
 #include "../mat/mat.h"
 
@@ -225,3 +226,5 @@ gx_code gx_kry_rotate(gx_run *run, gx_number dtype, void *V, int64_t n, int64_t 
                       int64_t ldw, int64_t p);
 
 double gx_kry_norm(gx_number dtype, const void *x, int64_t n);
+
+#endif

@@ -2,7 +2,8 @@
 ** Inside the products of Krylov methods on devices: krylov_share.c says which device has which
 ** columns of A and multiplies them with what, krylov_device.c brings them there and does it.
 */
-#pragma once
+#ifndef GX_KRYLOV_DEVICE_H
+#define GX_KRYLOV_DEVICE_H
 
 #include "../device/devcall.h"
 #include "krylov.h"
@@ -110,3 +111,5 @@ bool gx_kry_fill_all(struct gx_kry_device *d);
 
 /* Columns of A that are on devices. */
 int64_t gx_kry_columns(const struct gx_kry_device *d);
+
+#endif

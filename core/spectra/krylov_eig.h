@@ -3,7 +3,8 @@
 ** runs it: krylov_eig.c has sizes and the loop, krylov_step.c the basis and the projected problem,
 ** krylov_give.c the result.
 */
-#pragma once
+#ifndef GX_KRYLOV_EIG_H
+#define GX_KRYLOV_EIG_H
 
 #include "spectrum_int.h"
 #include "krylov.h"
@@ -102,3 +103,5 @@ void gx_kry_restart(gx_kry *s, int64_t p);
 
 /* args have been checked as for gx_eig_krylov(): right pairs, or values alone. */
 gx_code gx_kry_find_right(gx_run *run, const gx_eig_args *args, gx_eig_result *result);
+
+#endif

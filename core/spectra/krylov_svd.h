@@ -3,7 +3,8 @@
 **
 ** Both work on an operator (krylov.h): a stored matrix, one centred where it is read, an inverse.
 */
-#pragma once
+#ifndef GX_KRYLOV_SVD_H
+#define GX_KRYLOV_SVD_H
 
 #include "spectrum_int.h"
 #include "krylov.h"
@@ -66,3 +67,5 @@ gx_code gx_svd_give_vectors(gx_run *run, gx_svd_result *result, int64_t b, const
 
 /* residuals[i] = the larger of ||A v - sigma u|| and ||A^H u - sigma v||, in two passes. */
 gx_code gx_svd_find_residuals(gx_oper *op, const gx_mat *A, gx_svd_result *result);
+
+#endif

@@ -2,7 +2,8 @@
 ** What gx_alg_eig() and gx_alg_svd() would do (plan_spectrum.c), and what gx_alg_cov() and
 ** gx_alg_pca() (plan_pca.c): for gx_plan.
 */
-#pragma once
+#ifndef GX_PLAN_SPECTRUM_H
+#define GX_PLAN_SPECTRUM_H
 
 #include "../exec/predict.h"
 #include "alg_pca.h"
@@ -30,3 +31,5 @@ gx_code gx_plan_svd(gx_run *run, const gx_svd_args *args, gx_spectrum_plan *plan
 */
 gx_code gx_plan_cov(gx_run *run, const gx_cov_args *args, const gx_sink *C, gx_spectrum_plan *plan);
 gx_code gx_plan_pca(gx_run *run, const gx_pca_args *args, gx_spectrum_plan *plan);
+
+#endif

@@ -1,7 +1,8 @@
 /*
 ** What the drivers of eigenvalues and singular values share, and how they are chosen: inside.
 */
-#pragma once
+#ifndef GX_SPECTRUM_INT_H
+#define GX_SPECTRUM_INT_H
 
 #include "alg_eig.h"
 
@@ -105,3 +106,5 @@ gx_code gx_svd_refuse_dense(gx_run *run, const gx_svd_args *args);
 
 /* The sign of U's columns and V^H's rows as alg_eig.h says. */
 void gx_svd_fix_sign(gx_run *run, gx_svd_result *result);
+
+#endif

@@ -11,7 +11,8 @@
 ** A parameter that the distribution does not allow, or an argument that is NaN, gives NaN, and so
 ** does a probability outside [0, 1] of which a quantile is asked.
 */
-#pragma once
+#ifndef GX_DIST_H
+#define GX_DIST_H
 
 #include "../base/types.h"
 
@@ -45,3 +46,5 @@ double gx_dist(gx_dist_kind kind, gx_dist_of of, double x, const double *paramet
 
 /* NULL where the distribution allows them; else what parameter *which must be: "from 0 to 1". */
 const char *gx_dist_refuses(gx_dist_kind kind, const double *parameters, int *which);
+
+#endif

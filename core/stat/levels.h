@@ -1,7 +1,8 @@
 /*
 ** The distinct values of a column, numbered as they come: categories, groups, clusters.
 */
-#pragma once
+#ifndef GX_LEVELS_H
+#define GX_LEVELS_H
 
 #include "../base/mem.h"
 
@@ -33,3 +34,5 @@ static inline const char *gx_levels_text(const gx_levels *levels, int64_t number
 ** order: count numbers, sorted: as numbers where all texts are numbers, else by their bytes.
 */
 void gx_levels_sort(const gx_levels *levels, int32_t *order);
+
+#endif

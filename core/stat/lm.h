@@ -10,7 +10,8 @@
 ** the triangle R of [X y] = Q R by Householder's reflectors (Golub & Van Loan, 5.2), which is all
 ** that estimates, errors, sums of squares and the condition number need.
 */
-#pragma once
+#ifndef GX_LM_H
+#define GX_LM_H
 
 #include "../mat/mat.h"
 #include "levels.h"
@@ -88,3 +89,5 @@ gx_code gx_lm_finish(gx_lm *lm, const char *const *names, void **blob, size_t *b
 */
 gx_code gx_lm_matrices(gx_run *run, const gx_lm_spec *spec, const gx_mat *X, const gx_mat *y,
                        const gx_mat *weights, const char *const *names, void **blob, size_t *bytes);
+
+#endif

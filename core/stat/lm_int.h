@@ -1,7 +1,8 @@
 /*
 ** Private to core/stat: passes over the rows of a regression (lm.c, lm_pass.c, lm_finish.c).
 */
-#pragma once
+#ifndef GX_LM_INT_H
+#define GX_LM_INT_H
 
 #include "lm.h"
 
@@ -47,3 +48,5 @@ gx_code gx_lm_room(gx_lm *lm, gx_err *err);
 
 /* Is each response one that the family can have?  GX_ARG in words. */
 gx_code gx_lm_response(gx_family family, const double *y, int64_t count, gx_err *err);
+
+#endif

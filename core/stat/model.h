@@ -13,7 +13,8 @@
 **     double meat[]               of robust errors: upper triangle of columns x columns
 **     names                       of arguments and their levels, each ended by a NUL, args of them
 */
-#pragma once
+#ifndef GX_MODEL_H
+#define GX_MODEL_H
 
 #include "../base/mem.h"
 
@@ -111,3 +112,5 @@ const char *gx_model_name(const gx_model *model, int64_t arg, int64_t level, cha
 
 /* mu of eta, the linear predictor. */
 double gx_family_mean(gx_family family, double eta);
+
+#endif

@@ -4,7 +4,8 @@
 ** All of it comes from one triangle: R of [1 X] or [1 X Y] = Q R, whose first row has the means,
 ** and whose rest is the triangle T of the centred columns: their covariance is T'T / (n - 1).
 */
-#pragma once
+#ifndef GX_MULTIVARIATE_H
+#define GX_MULTIVARIATE_H
 
 #include "../mat/mat.h"
 #include "model.h"
@@ -62,3 +63,5 @@ gx_code gx_factors_make(gx_mem *mem, const double *r, int64_t columns, int64_t f
 /* The distances of Y's rows from the mean of X in X's covariance, as a column into the sink. */
 gx_code gx_mahalanobis(gx_run *run, const gx_mat *X, const gx_mat *Y, const gx_dest *dest,
                        gx_sink *C);
+
+#endif

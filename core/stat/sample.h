@@ -5,7 +5,8 @@
 ** the rows themselves, and how often each label came.  All memory is counted by the governor; a
 ** group of ten rows takes two or three small blocks.
 */
-#pragma once
+#ifndef GX_SAMPLE_H
+#define GX_SAMPLE_H
 
 #include "../run/run.h"
 #include "levels.h"
@@ -78,3 +79,5 @@ gx_ties gx_sample_rank(gx_sample *s);
 
 /* Fails when the statement has been interrupted. */
 gx_code gx_sample_poll(const gx_sample *s, gx_err *err);
+
+#endif

@@ -2,7 +2,8 @@
 ** Small triangles, columns one after the other: what a regression is solved by.  Plain loops, for
 ** sizes where a call of LAPACK costs more than the work.
 */
-#pragma once
+#ifndef GX_SMALL_TRIANGLE_H
+#define GX_SMALL_TRIANGLE_H
 
 #include "../base/types.h"
 
@@ -33,3 +34,5 @@ void gx_triangle_invert(const double *r, int64_t ldr, int64_t n, double factor, 
 ** v (n x n, or NULL) V.
 */
 void gx_small_svd(double *a, int64_t m, int64_t n, double *s, double *v);
+
+#endif

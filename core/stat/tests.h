@@ -9,7 +9,8 @@
 ** are facts of the data, and a query over many groups goes on.  What no p-value could be true of
 ** fails: numbers past a double's range, wrong totals.
 */
-#pragma once
+#ifndef GX_TESTS_H
+#define GX_TESTS_H
 
 #include "dist.h"
 #include "sample.h"
@@ -87,3 +88,5 @@ void gx_test_order(const gx_sample *s, int64_t order[2]);
 /* P(D > d) of Kolmogorov's two-sided statistic of n numbers, and of the one-sided one. */
 gx_code gx_kolmogorov_sf(const gx_sample *s, int64_t n, double d, double *p, gx_err *err);
 double gx_smirnov_sf(int64_t n, double d);
+
+#endif

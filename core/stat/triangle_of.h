@@ -1,7 +1,8 @@
 /*
 ** The triangle of matrices of any size.
 */
-#pragma once
+#ifndef GX_TRIANGLE_OF_H
+#define GX_TRIANGLE_OF_H
 
 #include "../mat/mat.h"
 
@@ -12,3 +13,5 @@
 */
 gx_code gx_triangle_of(gx_run *run, const gx_mat *X, const gx_mat *Y, bool has_ones, double **r,
                        int64_t *cols);
+
+#endif

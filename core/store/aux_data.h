@@ -17,7 +17,8 @@
 **       40     24  zero
 **       64      .  LU: count pivots, 64 bits each, counted from 0; QR: count elements of dtype, tau
 */
-#pragma once
+#ifndef GX_AUX_DATA_H
+#define GX_AUX_DATA_H
 
 #include "store.h"
 
@@ -66,3 +67,5 @@ gx_aux_kind gx_aux_kind_of(uint32_t properties);
 
 /* "F is a stored LU factorisation: gx_part(F, 'L') gives its factor" into err; GX_ARG. */
 gx_code gx_aux_refuse(const char *label, uint32_t properties, gx_err *err);
+
+#endif

@@ -3,7 +3,8 @@
 **
 ** Of core/store alone.  Include <sqlite3ext.h> first.
 */
-#pragma once
+#ifndef GX_CHAIN_INT_H
+#define GX_CHAIN_INT_H
 
 #include "store_int.h"
 #include "vfs_int.h"
@@ -53,3 +54,5 @@ gx_chain *gx_chain_find(gx_chains *chains, struct sqlite3_blob *blob, int64_t ro
 void gx_chain_ahead(gx_chains *chains, gx_chain *chain, const gx_columns *columns,
                     int64_t behind);
 bool gx_chain_read(gx_chains *chains, gx_chain *chain, const gx_columns *columns);
+
+#endif

@@ -5,7 +5,8 @@
 ** SQLite puts such files, invisible to everybody else, gone with gx_spill_free() or the process.
 ** Nothing of the user's connection, its schemas or transactions is touched.
 */
-#pragma once
+#ifndef GX_SPILL_H
+#define GX_SPILL_H
 
 #include "../base/mem.h"
 
@@ -26,3 +27,5 @@ gx_code gx_spill_end(gx_spill *spill, gx_err *err);
 /* Bytes [offset, offset + bytes) of a stream that has been ended. */
 gx_code gx_spill_read(gx_spill *spill, int64_t stream, int64_t offset, size_t bytes, void *dst,
                       gx_err *err);
+
+#endif

@@ -21,7 +21,8 @@
 ** Matrix ids and generations are never used twice in one database file, so (id, generation) names
 ** one state of one matrix for ever.
 */
-#pragma once
+#ifndef GX_STORE_H
+#define GX_STORE_H
 
 #include "../base/csr.h"
 #include "../base/mem.h"
@@ -738,3 +739,5 @@ static inline bool gx_stamp_is_past(uint64_t stamp, uint64_t now)
 ** GX_IO, GX_FULL: the disk refused, and the call must fail, because it may say so only once.
 */
 gx_code gx_store_settle(gx_store *store, const char *schema, gx_err *err);
+
+#endif

@@ -4,7 +4,8 @@
 ** Each of those files includes <sqlite3ext.h> before this header; the header itself shows none of
 ** SQLite but names of its handles.
 */
-#pragma once
+#ifndef GX_STORE_INT_H
+#define GX_STORE_INT_H
 
 #include "store.h"
 
@@ -394,3 +395,5 @@ gx_code gx_store_remember(gx_store *store, gx_schema *schema, int64_t id, gx_err
 /* Open *blob on the tile, or move it there; checks its length.  *row is the row id of *blob. */
 gx_code gx_store_blob(struct sqlite3 *db, const char *schema, const gx_meta *meta, int64_t tile,
                       bool is_write, struct sqlite3_blob **blob, int64_t *row, gx_err *err);
+
+#endif

@@ -14,7 +14,8 @@
 **
 ** docs/format.md is the contract.  Whoever steps a statement resets it.
 */
-#pragma once
+#ifndef GX_VECTOR_TABLES_H
+#define GX_VECTOR_TABLES_H
 
 #include "store.h"
 
@@ -146,3 +147,5 @@ gx_code gx_vectors_select(gx_vectors *v, gx_vectors_want want, const gx_vectors_
 */
 gx_code gx_vectors_check(gx_vectors *v, int64_t rows, int64_t entered, gx_store_report fn,
                          void *arg, gx_err *err);
+
+#endif

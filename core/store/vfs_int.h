@@ -3,7 +3,8 @@
 **
 ** Of core/store alone.  Include <sqlite3ext.h> first.
 */
-#pragma once
+#ifndef GX_VFS_INT_H
+#define GX_VFS_INT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,3 +28,5 @@ bool gx_vfs_is_plain(const struct sqlite3_vfs *vfs);
 
 /* The name of ours on this one, or of ours where this is it; NULL: there is none. */
 const char *gx_vfs_over(const struct sqlite3_vfs *vfs);
+
+#endif

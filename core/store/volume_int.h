@@ -12,7 +12,8 @@
 **     store_writers.c  new matrices written by several threads
 **     store_volume.c   the tables of volumes: made, listed, given up, cut
 */
-#pragma once
+#ifndef GX_VOLUME_INT_H
+#define GX_VOLUME_INT_H
 
 #include "store_int.h"
 
@@ -222,3 +223,5 @@ void gx_spread_forget(gx_store *store, gx_schema *schema);
 
 /* Whether the schema has the tables of volumes, as far as the connection remembers. */
 bool gx_spread_has_tables(gx_store *store, const gx_schema *schema);
+
+#endif
