@@ -7,7 +7,10 @@
 #include "connection.h"
 
 #include "device/accel.h"
+#include "device/device.h"
 #include "run/totals.h"
+
+#include <string.h>
 
 static void warn(void *arg, const char *text)
 {

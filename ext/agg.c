@@ -20,6 +20,7 @@
 #include "../core/mat/assembly.h"
 
 #include <stdio.h>
+#include <string.h>
 
 typedef struct gx_agg gx_agg;
 

@@ -10,7 +10,9 @@
 #include "agg_fn.h"
 #include "help.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef struct binding {
     gx_ctx *ctx;

@@ -20,6 +20,8 @@
 */
 #include "agg.h"
 
+#include <string.h>
+
 /* A matrix that was stored by a statement which has not returned a row since. */
 typedef struct stored {
     struct stored *next;

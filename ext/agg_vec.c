@@ -9,6 +9,8 @@
 #include "agg_fn.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
 typedef struct vec_options {
     gx_dtype dtype; /* of raw elements */

@@ -18,7 +18,9 @@
 #include "../core/mat/sparse.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 // What a value is, in words -----------------------------------------------------------------------
 

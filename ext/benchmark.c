@@ -19,11 +19,13 @@
 #include "../core/alg/plan.h"
 #include "../core/connection.h"
 #include "../core/device/accel.h"
+#include "../core/device/device.h"
 #include "../core/mat/stream.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>

@@ -17,6 +17,8 @@
 */
 #include "gx_ext.h"
 
+#include <stdint.h>
+
 enum { CHECKS_ARE_SAFE = 3050000 }; /* sqlite3_libversion_number() from which SQLite refuses */
 
 /* name( but not INTO name(, nor x.name(, which are tables. */

@@ -17,6 +17,8 @@
 */
 #include "cells.h"
 
+#include <string.h>
+
 gx_rect gx_tile_rect(const gx_meta *meta, int64_t ti, int64_t tj)
 {
     int64_t i0 = ti * meta->tile_rows, j0 = tj * meta->tile_cols;

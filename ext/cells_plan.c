@@ -22,6 +22,9 @@
 */
 #include "cells.h"
 
+#include <math.h>
+#include <string.h>
+
 enum { MAX_TERMS = 64 }; /* constraints taken; more are left to SQLite */
 
 /* A matrix nobody has seen yet, in rows and columns. */

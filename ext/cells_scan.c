@@ -31,6 +31,7 @@
 #include "cells.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* A LIMIT 10 is served by little; from CHUNK_BYTES on, opening the blob costs less than 5 %. */
 static const size_t FIRST_CHUNK_BYTES = (size_t)32 << 10;

@@ -37,7 +37,9 @@
 
 #include "../core/base/decimal.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* A million real numbers, and as many to sort them. */
 static const size_t BATCH_BYTES = (size_t)32 << 20;

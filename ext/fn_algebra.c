@@ -12,6 +12,8 @@
 #include "../core/alg/spmm.h"
 #include "../core/spectra/alg_eig.h"
 
+#include <string.h>
+
 // gx_matmul ---------------------------------------------------------------------------------------
 
 typedef struct matmul_options {

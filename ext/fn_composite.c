@@ -7,6 +7,7 @@
 #include "../core/base/decimal.h"
 
 #include <cjson/cJSON.h>
+#include <string.h>
 
 // What a part is ----------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@
 #include <cjson/cJSON.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 /* The new value as text; numbers become theirs.  NULL once the call has failed. */
 static const char *setting_value(gx_fn *fn, const char *key)

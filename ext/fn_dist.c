@@ -7,7 +7,9 @@
 */
 #include "gx_ext.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define WORD(kind, name, ...) "|" name
 #define NAME(kind, name, ...) name,

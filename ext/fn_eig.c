@@ -25,6 +25,9 @@
 #include "../core/alg/dense.h"
 #include "../core/spectra/funm.h"
 
+#include <math.h>
+#include <string.h>
+
 /* The real parts of complex values, or all of it. */
 static gx_number value_dtype(const gx_eig_result *r, gx_number of_a)
 {

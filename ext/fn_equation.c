@@ -9,6 +9,8 @@
 
 #include "../core/spectra/equation.h"
 
+#include <string.h>
+
 typedef struct equation_options {
     bool is_discrete;
 } equation_options;

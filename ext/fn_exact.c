@@ -14,6 +14,8 @@
 #include "../core/exact/transform.h"
 #include "../core/program/constraint_text.h"
 
+#include <string.h>
+
 bool gx_fn_is_exact(const gx_exact_options *opt, const gx_mat *A, const gx_mat *B)
 {
     return opt->has_mod || opt->is_exact || A->number == GX_M31 ||

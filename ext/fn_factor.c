@@ -21,6 +21,7 @@
 #include "../core/spectra/decomp.h"
 
 #include <stdio.h>
+#include <string.h>
 
 // Parts -------------------------------------------------------------------------------------------
 

@@ -9,6 +9,8 @@
 
 #include "../core/file/file.h"
 
+#include <string.h>
+
 static bool get_path(gx_fn *fn, const char **path)
 {
     if (!gx_fn_text(fn, 1, "path", path)) {

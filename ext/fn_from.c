@@ -10,6 +10,7 @@
 #include "../core/mat/assembly.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 // Raw elements in BLOBs ---------------------------------------------------------------------------
 

@@ -10,7 +10,9 @@
 #include "table_fn.h"
 
 #include <float.h>
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Argument 0, sparse. */
 static bool take_graph(gx_fn *fn, gx_mat *G)

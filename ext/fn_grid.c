@@ -13,6 +13,8 @@
 #include "../core/grid/grid.h"
 #include "table_fn.h"
 
+#include <string.h>
+
 typedef struct grid_options {
     bool is_given; /* first: an offset of 0 means none */
     const char *grids;

@@ -10,6 +10,7 @@
 #include "table_fn.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { ENTRIES_MAX = 600, SUMMARY_BYTES = 400, SHOWN_MAX = 100, LISTED_MAX = 24, WORD_MAX = 200 };
 enum { LINE_MAX_BYTES = 110, CELL_BYTES = 1024, LONG_LINE_BYTES = 1024, COLUMNS_MAX = 8 };

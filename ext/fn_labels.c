@@ -6,6 +6,7 @@
 #include "../core/base/names.h"
 
 #include <cjson/cJSON.h>
+#include <string.h>
 
 static const char *const sides[2] = {"rows", "columns"};
 

@@ -15,6 +15,8 @@
 #include "../core/exact/exact.h"
 #include "../core/exact/lattice.h"
 
+#include <string.h>
+
 static void lattice_nearest(gx_fn *fn)
 {
     gx_mat A;

@@ -13,7 +13,9 @@
 #include "../core/stat/lm.h"
 #include "../core/stat/multivariate.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef struct lm_options {
     const char *names, *categorical;

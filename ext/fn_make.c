@@ -9,8 +9,11 @@
 #include "gx_ext.h"
 
 #include "../core/alg/dense.h"
+#include "../core/base/random.h"
 #include "../core/mat/gallery.h"
 #include "../core/mat/simple.h"
+
+#include <math.h>
 
 enum {
     SYMMETRIC = GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN,

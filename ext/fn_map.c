@@ -10,6 +10,9 @@
 #include "../core/alg/alg.h"
 #include "../core/alg/sparse_alg.h"
 
+#include <math.h>
+#include <string.h>
+
 /* The operands of a function, and what it makes of them. */
 typedef struct operands {
     int count;

@@ -9,8 +9,11 @@
 #include "spectra.h"
 #include "table_fn.h"
 
+#include "../core/alg/alg.h"
 #include "../core/alg/dense.h"
 #include "../core/spectra/alg_pca.h"
+
+#include <string.h>
 
 // gx_cov, gx_corr ---------------------------------------------------------------------------------
 

@@ -14,8 +14,11 @@
 #include "vectors.h"
 
 #include "../core/alg/knn_filter.h"
+#include "../core/alg/similar.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
 typedef struct similar_options {
     int metric;

@@ -3,9 +3,13 @@
 ** a sparse A, and iterative methods: core/alg/system.c).
 */
 #include "exact_fn.h"
+#include "gx_ext.h"
 
+#include "../core/alg/factoring.h"
 #include "../core/alg/system.h"
 #include "../core/spectra/alg_eig.h"
+
+#include <math.h>
 
 // Options -----------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@
 #include "../core/mat/sparse.h"
 
 #include <stdio.h>
+#include <string.h>
 
 // Copies ------------------------------------------------------------------------------------------
 

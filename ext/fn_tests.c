@@ -15,7 +15,9 @@
 #include "../core/stat/tests.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef struct state state; /* of a group */
 

@@ -18,6 +18,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 /* What SQLite keeps for one registered function. */
 typedef struct binding {

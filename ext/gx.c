@@ -26,6 +26,8 @@
 #include "gx.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
 SQLITE_EXTENSION_INIT1
 

@@ -26,7 +26,9 @@
 #ifndef GX_EXT_H
 #define GX_EXT_H
 
+#include "../core/mat/mat.h"
 #include "../core/program/program.h"
+#include "../core/run/run.h"
 #include "../core/stat/dist.h"
 
 #include "gx.h"

@@ -20,6 +20,8 @@
 #include "../core/base/decimal.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
 /* Half of a common second-level cache. */
 static const int64_t CHUNK_BYTES = (int64_t)512 << 10;

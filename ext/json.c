@@ -15,7 +15,9 @@
 #include "../core/base/decimal.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Bytes of the longest element: two numbers, a sign, quotes, unit, comma. */
 enum { ELEMENT_MAX = 2 * GX_DECIMAL_MAX + 8 };

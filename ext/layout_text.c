@@ -6,6 +6,9 @@
 #include "../core/base/decimal.h"
 #include "../core/program/syntax.h"
 
+#include <math.h>
+#include <string.h>
+
 // From an expression to terms ---------------------------------------------------------------------
 
 typedef struct reading {

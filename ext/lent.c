@@ -7,7 +7,11 @@
 */
 #include "gx_ext.h"
 
+#include "../core/base/convert.h"
+
+#include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/random.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -22,7 +22,9 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { POLL_BYTES = 1 << 20 }; /* some ten milliseconds of reading */
 

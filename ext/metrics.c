@@ -19,6 +19,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { NAME_BYTES = 64, SCOPE_PROCESS = 0 };
 

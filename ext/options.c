@@ -11,7 +11,9 @@
 #include "../core/base/decimal.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* A value as it stands in messages: 3, "text", true, a list. */
 static const char *show(const cJSON *item, char shown[GX_SHOWN_BYTES])

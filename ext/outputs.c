@@ -8,6 +8,8 @@
 
 #include "../core/alg/dense.h"
 
+#include <string.h>
+
 static bool lock_one(gx_outputs *out, const gx_dest *dest)
 {
     gx_fn *fn = out->fn;

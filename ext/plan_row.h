@@ -5,6 +5,7 @@
 #ifndef GX_PLAN_ROW_H
 #define GX_PLAN_ROW_H
 
+#include "gx_ext.h"
 #include "spectra.h"
 
 #include "../core/alg/plan.h"

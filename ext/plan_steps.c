@@ -7,14 +7,20 @@
 */
 #include "plan_row.h"
 
+#include "../core/alg/alg_lu.h"
+#include "../core/alg/alg_qr.h"
 #include "../core/alg/by_parts.h"
 #include "../core/alg/dense.h"
+#include "../core/alg/factoring.h"
 #include "../core/alg/knn.h"
 #include "../core/alg/narrow.h"
 #include "../core/alg/spmm.h"
+#include "../core/device/fleet.h"
 #include "../core/spectra/plan_spectrum.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 // The row -----------------------------------------------------------------------------------------
 

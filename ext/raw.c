@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Whether elements of so many bytes make the rows; how many of what they are. */
 static bool fits(const gx_raw *raw, gx_dtype dtype, size_t *count)

@@ -12,6 +12,7 @@
 #include "../core/connection.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const int64_t LEAST_MEMORY = (int64_t)1 << 20;
 

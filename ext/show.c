@@ -21,8 +21,10 @@
 #include "../core/base/names.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { WORD_MAX = 64 }; /* bytes of one printed part: sign, 9 digits, point, fraction, exponent */
 

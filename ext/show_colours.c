@@ -7,7 +7,9 @@
 */
 #include "gx_ext.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { MOST_CELLS = 1 << 20, CELL_BYTES = 10, NAMED = 10 };
 

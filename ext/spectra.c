@@ -7,6 +7,9 @@
 */
 #include "spectra.h"
 
+#include <math.h>
+#include <string.h>
+
 #define EIG(field) offsetof(gx_eig_options, field)
 #define SVD(field) offsetof(gx_svd_options, field)
 

@@ -21,6 +21,9 @@
 
 #include "help.h"
 
+#include <math.h>
+#include <string.h>
+
 #ifndef SQLITE_INDEX_CONSTRAINT_LIMIT // SQLite before 3.38 passes none
 #define SQLITE_INDEX_CONSTRAINT_LIMIT 73
 #define SQLITE_INDEX_CONSTRAINT_OFFSET 74

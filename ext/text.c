@@ -12,6 +12,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 const char *gx_text_show(const char *text, size_t bytes, char shown[GX_SHOWN_BYTES])
 {

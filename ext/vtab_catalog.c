@@ -32,6 +32,7 @@
 #include "../core/mat/sparse.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum {
     COL_NAME = 0,

@@ -29,6 +29,8 @@
 
 #include "../core/base/names.h"
 
+#include <string.h>
+
 typedef struct cells_cursor {
     sqlite3_vtab_cursor base; /* must be first */
     gx_scan scan;

@@ -17,11 +17,16 @@
 ** database file may not look.  Rows of gx_settings and gx_stats are read as they are at that
 ** moment; gx_devices is gathered when the scan begins, which opens gx_cuda.so where it is there.
 */
+#include "gx_ext.h"
+
 #include "../core/base/machine.h"
 #include "../core/device/accel.h"
+#include "../core/device/device.h"
 #include "table_fn.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 enum { DEVICES_MOST = 16, MEMORY_ROWS = 7 };

@@ -16,6 +16,8 @@
 #include "table_fn.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
 typedef struct histogram_options {
     double low, high;

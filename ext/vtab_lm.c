@@ -4,9 +4,12 @@
 */
 #include "table_fn.h"
 
+#include "../core/stat/dist.h"
 #include "../core/stat/model.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef struct lm_table {
     gx_mem *mem;

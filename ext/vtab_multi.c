@@ -5,10 +5,13 @@
 */
 #include "table_fn.h"
 
+#include "../core/stat/dist.h"
 #include "../core/stat/multivariate.h"
 #include "../core/stat/triangle_of.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static double tail_of_chi2(double statistic, double df)
 {

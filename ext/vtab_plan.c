@@ -32,6 +32,7 @@
 #include "../core/program/syntax.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Texts from the device to the block, whole numbers to the bytes written, then numbers. */
 enum {

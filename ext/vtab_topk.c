@@ -25,6 +25,8 @@
 #include "table_fn.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
 typedef struct topk_options {
     int64_t axis;

@@ -7,6 +7,8 @@
 
 #include "slots.h"
 
+#include <string.h>
+
 /*
 ** Slots with copies of a loop for the vectors of a processor, chosen at each call. (The compiler's
 ** target_clones would do it in one word, but exports its symbols.)

@@ -39,6 +39,7 @@
 #include "cpu.h"
 
 #include <cblas.h>
+#include <string.h>
 
 #ifdef GX_HAS_AMX
 #include <immintrin.h>

@@ -14,6 +14,8 @@
 #include "cpu.h"
 #include "cpu_element.h"
 
+#include <string.h>
+
 enum { WIDE = 4, DEEP = 4, PANEL_BYTES = 4096 };
 
 /*

@@ -21,6 +21,7 @@
 #include "cpu_element.h"
 
 #include <cblas.h>
+#include <string.h>
 
 /* Multiply-adds up to which the loop beats a call of BLAS, which takes 0.3 us for the smallest. */
 static const int64_t TINY = 5 * 5 * 5;

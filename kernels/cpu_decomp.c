@@ -15,6 +15,7 @@
 #include "cpu_lapack.h"
 
 #include <complex.h>
+#include <string.h>
 
 /* The common end of the slots. */
 GX_INLINE gx_code finish(gx_cpu_call routine, gx_number dtype, const gx_args *p, space s,

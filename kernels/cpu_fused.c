@@ -13,6 +13,9 @@
 */
 #include "cpu.h"
 
+#include <math.h>
+#include <string.h>
+
 enum { BLOCK_BYTES = 4096 };
 
 static const gx_kernel reducing[] = {[GX_F64] = gx_cpu_reduce_f64,

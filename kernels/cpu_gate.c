@@ -23,8 +23,10 @@
 #include "cpu.h"
 
 #include <cblas.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdatomic.h>
+#include <string.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_rwlock_t gate = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;

@@ -13,6 +13,7 @@
 
 #include <cblas.h>
 #include <lapacke.h>
+#include <math.h>
 
 /* Sides up to which products of two of them, computed in 64 bits, and work sizes are safe. */
 enum { GX_LAPACK_SIDE_MAX = 1 << 30 };

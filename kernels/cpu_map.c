@@ -7,6 +7,8 @@
 #include "cpu.h"
 #include "cpu_element.h"
 
+#include <string.h>
+
 GX_LOOP(fill)
 {
     bool d = gx_number_is_double(dtype), is_flat = p->ldc == p->m;

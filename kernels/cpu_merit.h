@@ -9,6 +9,8 @@
 
 #include "cpu_element.h"
 
+#include <string.h>
+
 enum { GX_MERIT_VECTORS = 4, GX_MERIT_WIDTH = GX_MERIT_LANES / GX_MERIT_VECTORS };
 
 typedef double gx_merit_vector

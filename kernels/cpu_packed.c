@@ -23,6 +23,7 @@
 #include "slots.h"
 
 #include <float.h>
+#include <string.h>
 
 enum { LANES = 16, VECTORS = GX_PACKED_GROUP / LANES, DEEP = GX_PACKED_QUERIES };
 

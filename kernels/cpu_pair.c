@@ -24,6 +24,8 @@
 #include "cpu.h"
 #include "cpu_element.h"
 
+#include <string.h>
+
 /* Bytes of a column in a panel: with DEEP columns of b2 and c and a group of a, 24-40 KiB. */
 enum { PANEL_BYTES = 4096 };
 

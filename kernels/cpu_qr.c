@@ -18,6 +18,8 @@
 */
 #include "cpu_lapack.h"
 
+#include <string.h>
+
 enum { NB = GX_LAPACK_BLOCK };
 
 static const gx_kernel herk[] = GX_SLOTS(gx_cpu_herk);

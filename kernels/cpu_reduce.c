@@ -16,6 +16,8 @@
 #include "cpu.h"
 #include "cpu_element.h"
 
+#include <string.h>
+
 enum { LANES = 16, CHUNK = 1024, WIDE_LANES = 128 };
 
 /* What is added up: the parts, their squares, or magnitudes (of elements, in even lanes). */

@@ -16,6 +16,9 @@
 #include "../core/base/triangle.h"
 #include "cpu_lapack.h"
 
+#include <math.h>
+#include <string.h>
+
 static const gx_kernel fill[] = GX_SLOTS(gx_cpu_fill);
 static const gx_kernel gemm[] = GX_SLOTS(gx_cpu_gemm);
 

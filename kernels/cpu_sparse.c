@@ -27,6 +27,8 @@
 
 #include "../core/base/copy.h"
 
+#include <string.h>
+
 enum { GO_BYTES = 256, FEW = 8, AHEAD = 16, LINE_BYTES = 64 }; /* GO_BYTES: of lines in registers */
 enum { STRETCH = 512 };     /* rows of FEW columns that wait in the first cache to go past it */
 enum { ALONG_AHEAD = 256 }; /* bytes from where rows that run along end to what is fetched */

@@ -20,6 +20,8 @@
 #include "cpu_lapack.h"
 
 #include <complex.h>
+#include <math.h>
+#include <string.h>
 
 /*
 ** 2 side^2 and 4 side^2 stay below 2^31.  Reports of wrong results of other libraries' gesdd begin

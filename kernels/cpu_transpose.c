@@ -30,6 +30,8 @@
 
 #include "../core/base/copy.h"
 
+#include <string.h>
+
 /* Bytes: long enough for the memory to stream, short enough for a square of f32 to be 16 KiB. */
 enum { RUN = 256 };
 

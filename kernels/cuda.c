@@ -23,6 +23,7 @@
 #include "../core/base/mem.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /*
 ** The device code: images for cudaLibraryLoadData(), NULL at the end; the file that each is of, ""

@@ -23,6 +23,7 @@
 #include "cuda.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Statuses of which the manual says that the process must be started anew. */
 static bool is_the_end(int status)

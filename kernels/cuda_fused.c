@@ -26,6 +26,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 _Static_assert((int)GX_CUDA_FUSED_INPUTS == (int)GX_FUSED_INPUTS &&
                    (int)GX_CUDA_FUSED_CONSTANTS == (int)GX_FUSED_CONSTANTS &&

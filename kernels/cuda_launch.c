@@ -15,6 +15,8 @@
 
 #include "../core/base/random.h"
 
+#include <string.h>
+
 enum { THREADS = 256, WARP = 32, BLOCKS_MOST = 16384 };
 
 static unsigned clamp(int64_t count, int64_t most)

@@ -263,6 +263,7 @@ __device__ inline number get_any(int dtype, const void *x, int64_t at)
 #define GX_WIDENED(id, NAME, name, numpy, npy, type, computed, least, most, widen, narrow)         \
     case id:                                                                                       \
         return number{(double)widen(((const type *)x)[at]), 0};
+#include "../core/base/dtype.def"
 #undef GX_COMPUTED
 #undef GX_WIDENED
 #undef GX_FIELD

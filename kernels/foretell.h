@@ -17,6 +17,8 @@
 
 #include "../core/base/nearest.h"
 
+#include <math.h>
+
 #ifdef __CUDACC__
 #define GX_FORETELLS static inline __device__
 #else

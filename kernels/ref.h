@@ -5,6 +5,7 @@
 #ifndef GX_REF_H
 #define GX_REF_H
 
+#include "../core/base/field.h"
 #include "functions.h"
 #include "slots.h"
 

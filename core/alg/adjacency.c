@@ -18,6 +18,8 @@
 #include "spmm_device.h"
 
 #include <float.h>
+#include <math.h>
+#include <string.h>
 
 /* `count` vectors of n numbers; NULL: failed. */
 static double *vectors(gx_run *run, int64_t n, int64_t count)

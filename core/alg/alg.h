@@ -7,6 +7,7 @@
 #ifndef GX_ALG_H
 #define GX_ALG_H
 
+#include "../base/fused.h"
 #include "../mat/mat.h"
 
 /* What is done to each element of a product before it is written: one output, no fold. */

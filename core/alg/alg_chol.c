@@ -6,6 +6,7 @@
 ** diagonal would go through as an infinite pivot; so the diagonal is looked at before, the rest
 ** after a failure, and named.
 */
+#include "alg.h"
 #include "plan.h"
 #include "probe.h"
 

@@ -16,6 +16,9 @@
 #include "dense.h"
 #include "factoring.h"
 
+#include <math.h>
+#include <string.h>
+
 enum { ITERATIONS_MOST = 5 };
 
 typedef struct walk {

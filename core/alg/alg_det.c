@@ -13,9 +13,14 @@
 ** The right-hand sides of an inverse are the identity, which is generated as it is wanted.  The
 ** intermediate factor is n^2 elements beside the result, in memory or in the temp database.
 */
+#include "alg_lu.h"
+
 #include "../mat/simple.h"
 #include "by_parts.h"
 #include "dense.h"
+#include "factoring.h"
+
+#include <math.h>
 
 static const uint32_t DIAGONAL = GX_PROP_LOWER | GX_PROP_UPPER;
 

@@ -20,6 +20,8 @@
 #include "../mat/simple.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
 /* Columns of A and B that are read together. */
 enum { CHUNK = 256 };

@@ -16,6 +16,8 @@
 #include "../exec/place.h"
 #include "alg.h"
 
+#include <string.h>
+
 /* Of an operand in memory, by one thread at a time. */
 static const int64_t PIECE_BYTES = 1 << 20;
 

@@ -30,6 +30,8 @@
 #include "plan.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
 enum { SAMPLE = 4096, SAMPLE_A_SEED = 8, STRIP = 1024 };
 

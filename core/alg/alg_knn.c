@@ -28,6 +28,8 @@
 #include "../run/call.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
 /* Queries of one call of GX_NEAREST, of the reference's: an interrupt waits for one. */
 enum { QUERIES = 4096, SLOW_QUERIES = 64 };

@@ -22,6 +22,9 @@
 #include "dense.h"
 #include "small_r.h"
 
+#include <math.h>
+#include <string.h>
+
 double gx_rank_rcond(gx_number dtype, int64_t m, int64_t n)
 {
     double eps = gx_number_eps(dtype);

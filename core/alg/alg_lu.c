@@ -43,6 +43,8 @@
 #include "dense.h"
 #include "probe.h"
 
+#include <math.h>
+
 // The program -------------------------------------------------------------------------------------
 
 typedef struct lu {

@@ -16,6 +16,8 @@
 
 #include "plan.h"
 
+#include <math.h>
+
 /* How an LU factorisation is cut. */
 typedef struct gx_lu_plan {
     int64_t m, n; /* elements */

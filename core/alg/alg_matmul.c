@@ -18,10 +18,12 @@
 **
 ** Operands that are values in memory, with a value as result, go to the kernel as they are.
 */
+#include "alg.h"
 #include "by_parts.h"
 
 #include "../run/call.h"
 #include "narrow.h"
+#include "plan.h"
 #include "probe.h"
 
 gx_code gx_matmul_shape(const gx_matmul_args *args, int64_t *m, int64_t *n, gx_number *dtype,

@@ -29,6 +29,8 @@
 #include "narrow.h"
 #include "plan.h"
 
+#include <string.h>
+
 /* Columns of X, at most; of S^H S: there a tile must be as wide as S, but for a column of ones. */
 enum { MOST_COLUMNS = 64, MOST_GRAM = 257 };
 

@@ -16,6 +16,8 @@
 #include "../exec/pass.h"
 
 #include <float.h>
+#include <math.h>
+#include <string.h>
 
 /* Units are at most 2^UNIT_MOST: the inverse of the least number would overflow. */
 enum { UNIT_MOST = 1000 };

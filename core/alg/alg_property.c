@@ -14,10 +14,14 @@
 ** I/O: A once; tol > 0 takes one more pass for max|a|.  G and the factor are intermediates
 ** (gx_sink_begin_scratch).
 */
+#include "alg.h"
+
 #include "alg_qr.h"
 #include "factoring.h"
 
 #include <ctype.h>
+#include <math.h>
+#include <string.h>
 
 // Words and implications --------------------------------------------------------------------------
 

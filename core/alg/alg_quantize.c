@@ -13,6 +13,8 @@
 
 #include <float.h>
 #include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
 /* Bytes of a tile of codes, and of the numbers that a thread reads at once: about. */
 enum { TILE_BYTES = 2 << 20, CHUNK_BYTES = 4 << 20 };

@@ -17,9 +17,13 @@
 ** in a line ascend, so that the first place without an entry is known: there the first zero is.
 */
 #include "../exec/pass.h"
+#include "alg.h"
 #include "dense.h"
 #include "by_parts.h"
 #include "sparse_alg.h"
+
+#include <math.h>
+#include <string.h>
 
 /*
 ** Sums along rows of tiles that are higher than ROWS_MOST: those of a chunk would not stay in the

@@ -13,6 +13,9 @@
 #include "alg.h"
 #include "dense.h"
 
+#include <math.h>
+#include <string.h>
+
 /* The side of a square, where tiles and memory allow it. */
 enum { SQUARE = 512, SMALLEST_SQUARE = 16 };
 

@@ -14,11 +14,15 @@
 ** What is kept between the steps, X, R and D of B's size, are intermediates: in memory, or in the
 ** temp database.  I/O of a step: A once, the factor once, and these three.
 */
+#include "factoring.h"
+
 #include "by_parts.h"
 #include "dense.h"
 #include "probe.h"
 
 #include <float.h>
+#include <math.h>
+#include <string.h>
 
 gx_code gx_solve_shape(const gx_solve_args *args, int64_t *n, int64_t *cols, gx_number *dtype,
                        gx_err *err)

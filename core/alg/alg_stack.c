@@ -44,6 +44,9 @@
 
 #include "small_r.h"
 
+#include <math.h>
+#include <string.h>
+
 /* Columns, at most: wider ones are worth a team. */
 enum { MOST_COLUMNS = 400 };
 

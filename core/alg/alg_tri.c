@@ -19,6 +19,8 @@
 ** A's blocks follow A's tiles and X's blocks X's (a tall, narrow X has tall ones); a call works on
 ** the part of each that the other one leaves.
 */
+#include "../exec/prog.h"
+#include "alg.h"
 #include "plan.h"
 
 static bool is_zero(gx_scalar x, gx_number dtype)

@@ -23,6 +23,8 @@
 ** That is for a device, for wide matrices, and where V is kept.  On the host a narrow one's
 ** triangle is made by many threads, each with rows of its own (alg_stack.c).
 */
+#include "alg_qr.h"
+
 #include "../exec/place.h"
 #include "narrow.h"
 #include "dense.h"

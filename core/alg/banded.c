@@ -9,6 +9,9 @@
 
 #include "dense.h"
 
+#include <math.h>
+#include <string.h>
+
 typedef struct work {
     gx_run *run;
     const gx_banded *A;

@@ -7,6 +7,9 @@
 #include "dense.h"
 #include "spmm.h"
 
+#include <math.h>
+#include <string.h>
+
 /* A composite of more is read as one matrix. */
 enum { FEW_LEAVES = 64 };
 

@@ -11,6 +11,7 @@
 #define GX_BY_PARTS_H
 
 #include "../mat/composite.h"
+#include "alg.h"
 #include "alg_lu.h"
 #include "factoring.h"
 

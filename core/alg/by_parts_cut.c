@@ -4,6 +4,7 @@
 #include "by_parts_int.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void gx_square_free(const gx_task *t, gx_square *S)
 {

@@ -6,6 +6,7 @@
 #include "../mat/sparse.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static void add_product(const gx_mat *A, double cols, gx_parts_cost *cost);
 

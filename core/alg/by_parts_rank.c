@@ -12,6 +12,9 @@
 #include "by_parts_int.h"
 #include "dense.h"
 
+#include <math.h>
+#include <string.h>
+
 static const double MOST_CONDITION = 1e4;
 
 /*

@@ -13,6 +13,8 @@
 #include "system.h"
 
 #include <float.h>
+#include <math.h>
+#include <string.h>
 
 static void solve(const gx_task *t, const gx_square *S);
 

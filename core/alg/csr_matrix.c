@@ -19,6 +19,8 @@
 #include "../run/call.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
 enum { PIECE_WEIGHT = 1 << 16 /* rows and entries of a piece */ };
 

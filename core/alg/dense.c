@@ -13,7 +13,9 @@
 #include "../exec/pass.h"
 #include "../run/call.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 gx_code gx_dense_alloc(gx_run *run, gx_number dtype, int64_t rows, int64_t cols, const char *what,
                        void *ptr)

@@ -16,6 +16,9 @@
 #include "dense_device.h"
 #include "small_r.h"
 
+#include <math.h>
+#include <string.h>
+
 enum { VECTORS = 2, SPARE = 6 };
 
 typedef struct checking {

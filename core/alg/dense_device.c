@@ -23,6 +23,9 @@
 #include "plan.h"
 #include "probe.h"
 
+#include <math.h>
+#include <string.h>
+
 typedef struct slower {
     double host, device;
 } slower;

@@ -35,7 +35,9 @@
 #include "csr_matrix.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 // Libraries ---------------------------------------------------------------------------------------
 

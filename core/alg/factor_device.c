@@ -20,6 +20,7 @@
 #include "dense.h"
 
 #include <float.h>
+#include <math.h>
 
 /* A stored matrix above this goes through the drivers, which spread it over several devices. */
 static const size_t STORED_MOST = (size_t)1 << 30;

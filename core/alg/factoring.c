@@ -25,6 +25,9 @@
 #include "alg_qr.h"
 #include "dense.h"
 
+#include <math.h>
+#include <string.h>
+
 /* A stored matrix up to this order is resident: about one tile, which is read at once anyway. */
 enum { RESIDENT_ORDER = 1024 };
 

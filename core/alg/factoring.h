@@ -10,6 +10,7 @@
 #define GX_FACTORING_H
 
 #include "../device/devcall.h"
+#include "../store/aux_data.h"
 #include "alg.h"
 
 /* What A is solved as. */

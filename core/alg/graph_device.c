@@ -15,6 +15,8 @@
 #include "../run/call.h"
 #include "sparse_device.h"
 
+#include <math.h>
+
 /* Waiting, marks, copies of a few bytes: beside the launches. */
 static const double DEVICE_S = 60e-6;
 

@@ -5,6 +5,9 @@
 
 #include "node_heap.h"
 
+#include <math.h>
+#include <string.h>
+
 enum { POLL = 1 << 10 };
 
 // As many pairs as there can be -------------------------------------------------------------------

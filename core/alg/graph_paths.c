@@ -6,6 +6,9 @@
 #include "dense.h"
 #include "node_heap.h"
 
+#include <math.h>
+#include <string.h>
+
 enum { POLL = 1 << 14 };
 
 void *gx_nodes_take(gx_run *run, int64_t count)

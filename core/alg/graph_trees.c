@@ -3,7 +3,9 @@
 */
 #include "graphs.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { POLL = 1 << 14 };
 

@@ -30,12 +30,15 @@
 ** LSQR (Paige and Saunders 1982): Golub-Kahan bidiagonalisation of A D, D the preconditioner's
 ** diagonal; what is kept of its directions is D w, so that x is updated as it is.
 */
+#include "alg.h"
 #include "dense.h"
 #include "system.h"
 
 #include "../run/call.h"
 
 #include <float.h>
+#include <math.h>
+#include <string.h>
 
 // Products ----------------------------------------------------------------------------------------
 

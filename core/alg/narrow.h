@@ -7,6 +7,7 @@
 
 #include "../exec/pass.h"
 #include "../exec/predict.h"
+#include "alg.h"
 #include "alg_qr.h"
 
 /*

@@ -29,6 +29,9 @@
 
 #include "../device/fleet.h"
 
+#include <math.h>
+#include <string.h>
+
 /* Edge of a block in elements: gemm reaches its full rate from here (docs/cost-model.md). */
 static const int64_t BLOCK_EDGE = 1024;
 

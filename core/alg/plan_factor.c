@@ -29,6 +29,9 @@
 */
 #include "plan.h"
 
+#include <math.h>
+#include <string.h>
+
 /* Blocks along a side up to which shapes are tried by scheduling them: 45 000 calls, some 20 ms. */
 static const int64_t DRY_RUN_GRID = 64;
 

@@ -21,6 +21,7 @@
 ** changed does not depend on the group.
 */
 #include "alg_lu.h"
+#include "plan.h"
 
 #include "dense.h"
 

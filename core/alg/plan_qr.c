@@ -20,6 +20,8 @@
 #include "dense.h"
 #include "plan.h"
 
+#include <string.h>
+
 /* Panels reach the full rate of products from here. */
 enum { WIDTH = 512 };
 

@@ -9,9 +9,12 @@
 **
 ** Both solves are sweeps over rows, each of which waits for those before it: one thread.
 */
+#include "alg.h"
 #include "system.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
 enum { POLL_ROWS = 1 << 14 };
 

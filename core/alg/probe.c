@@ -18,9 +18,12 @@
 #include "../exec/pass.h"
 #include "alg_lu.h"
 #include "dense.h"
+#include "plan.h"
 #include "small_r.h"
 
 #include <float.h>
+#include <math.h>
+#include <string.h>
 
 /* The share of a driver's time that a probe may take by itself. */
 static const double WORTH_IT = 0.03;

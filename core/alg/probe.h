@@ -16,6 +16,7 @@
 #ifndef GX_PROBE_H
 #define GX_PROBE_H
 
+#include "../store/aux_data.h"
 #include "alg.h"
 
 enum { GX_PROBE_VECTORS = 2, GX_PROBE_MOST = 100 };

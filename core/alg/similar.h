@@ -4,6 +4,7 @@
 #ifndef GX_SIMILAR_H
 #define GX_SIMILAR_H
 
+#include "../base/nearest.h"
 #include "../mat/mat.h"
 
 // Lines (alg_normal.c) ----------------------------------------------------------------------------

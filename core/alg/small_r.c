@@ -16,6 +16,9 @@
 #include "../mat/simple.h"
 #include "dense.h"
 
+#include <math.h>
+#include <string.h>
+
 static gx_code take(gx_small_r *r, int64_t cols, const char *what, void **ptr)
 {
     return gx_dense_alloc(r->run, r->dtype, r->n, cols, what, ptr);

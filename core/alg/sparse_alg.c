@@ -11,6 +11,7 @@
 #include "../run/call.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* By a real number part by part, as the reference has it. */
 static gx_scalar scaled(gx_scalar s, gx_scalar x)

@@ -22,6 +22,8 @@
 
 #include "../exec/load.h"
 
+#include <string.h>
+
 enum { CHUNK_BYTES = 2 << 20, ALIGN = 256 };
 
 typedef struct loading {

@@ -16,6 +16,8 @@
 */
 #include "sparse_device.h"
 
+#include <math.h>
+
 // Sizes -------------------------------------------------------------------------------------------
 
 /* S on the device, or one panel. */

@@ -10,6 +10,7 @@
 #include "sparse_alg.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* B in memory. */
 typedef struct whole {

@@ -36,6 +36,8 @@
 #include "../exec/pass.h"
 #include "../run/call.h"
 
+#include <string.h>
+
 enum {
     LINE_BYTES_MOST = 512,      /* of a column of L: so many lines, at most, in one round */
     CHUNK_BYTES = 128 << 10,    /* of R that is turned while it is in the cache           */

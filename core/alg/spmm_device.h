@@ -5,6 +5,7 @@
 #define GX_SPMM_DEVICE_H
 
 #include "../exec/predict.h"
+#include "../mat/mat.h"
 
 /* alpha op(S) D, or alpha D op(S), in rounds of lines as spmm.c has planned them. */
 typedef struct gx_spmm_rounds {

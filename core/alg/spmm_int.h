@@ -7,6 +7,8 @@
 
 #include "spmm.h"
 
+#include <pthread.h>
+
 enum { GX_SPMM_LANES_MOST = 64 };
 
 /* One round: lines of the result. */

@@ -15,6 +15,8 @@
 #include "csr_matrix.h"
 #include "spmm_device.h"
 
+#include <string.h>
+
 enum { LOAD_BYTES = 4 << 20 /* of L, by one thread, where nothing is turned */ };
 
 typedef gx_spmm_engine engine;

@@ -9,10 +9,13 @@
 #include "system.h"
 
 #include "dense.h"
+#include "csr_matrix.h"
 #include "probe.h"
 
 #include <float.h>
 #include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
 static const double TOL = 1e-8;
 

@@ -6,6 +6,8 @@
 */
 #include "backend.h"
 
+#include <math.h>
+
 #define NAME(backend, ID, name) [GX_##ID] = #name,
 static const char *const kernel_names[GX_KERNEL_COUNT] = {GX_KERNELS_OF_ALL(NAME, )
                                                               GX_KERNELS_OF_SOME(NAME, )};

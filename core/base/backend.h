@@ -15,9 +15,13 @@
 
 #include "constraints.h"
 #include "csr.h"
+#include "dtype.h"
+#include "err.h"
 #include "fused.h"
 #include "grids.h"
+#include "map.h"
 #include "nearest.h"
+#include "types.h"
 
 #define GX_BACKEND_ABI 21
 

@@ -3,6 +3,8 @@
 */
 #include "constraints.h"
 
+#include <string.h>
+
 void gx_extension_mul(int width, const uint32_t *a, const uint32_t *b, uint32_t *c)
 {
     const uint32_t square[2] = {2, 1}; // u^2

@@ -7,6 +7,9 @@
 */
 #include "convert.h"
 
+#include <math.h>
+#include <string.h>
+
 enum { STRIP = 256 };
 
 static void convert_column(gx_number from, const void *src, gx_number to, void *dst, int64_t m)

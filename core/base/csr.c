@@ -9,6 +9,7 @@
 #include "convert.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 bool gx_csr_lay_out(int64_t rows, int64_t cols, int64_t entries, gx_dtype dtype,
                     gx_csr_layout *layout)

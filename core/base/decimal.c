@@ -22,8 +22,10 @@
 
 #include "spelling.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 __extension__ typedef unsigned __int128 u128;
 

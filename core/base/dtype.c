@@ -8,6 +8,8 @@
 #include "dtype.h"
 
 #include <assert.h>
+#include <math.h>
+#include <string.h>
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif

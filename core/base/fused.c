@@ -8,6 +8,9 @@
 */
 #include "fused.h"
 
+#include <math.h>
+#include <string.h>
+
 enum { UNWANTED = 255 };
 
 // Writing it down ---------------------------------------------------------------------------------

@@ -25,6 +25,7 @@
 #define GX_FUSED_H
 
 #include "map.h"
+#include "types.h"
 
 enum {
     GX_FUSED_INPUTS = 12,

@@ -23,7 +23,9 @@
 */
 #include "ledger.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static const double SMOOTHING = 0.5, AGEING = 0.02;
 

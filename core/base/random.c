@@ -37,6 +37,8 @@
 #include "random_tables.h"
 
 #include <float.h>
+#include <math.h>
+#include <string.h>
 
 #ifdef __clang__
 #pragma STDC FP_CONTRACT OFF

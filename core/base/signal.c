@@ -16,6 +16,8 @@
 #include "stats.h"
 
 #include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
 
 static const int64_t LOOK_NS = 5 * 1000 * 1000; // between looks whether our handler is there
 

@@ -19,6 +19,7 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #define INFO(ID, name, unit, meaning) {#name, unit, meaning},

@@ -9,6 +9,7 @@
 
 #include "err.h"
 #include "events.h"
+#include "types.h"
 
 #include <stdatomic.h>
 

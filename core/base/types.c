@@ -4,6 +4,7 @@
 #include "types.h"
 
 #include <stdio.h>
+#include <string.h>
 
 const char *gx_number_name(gx_number dtype)
 {

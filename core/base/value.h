@@ -19,7 +19,10 @@
 #define GX_VALUE_H
 
 #include "csr.h"
+#include "dtype.h"
+#include "err.h"
 #include "mem.h"
+#include "types.h"
 
 enum { GX_VALUE_HEADER = 32 };
 

@@ -15,6 +15,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 gx_accel *gx_accel_opened(const gx_ctx *ctx)
 {

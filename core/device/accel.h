@@ -10,6 +10,7 @@
 #define GX_ACCEL_H
 
 #include "device.h"
+#include "pool.h"
 #include "turn.h"
 
 /* From another device's memory to this one's. */

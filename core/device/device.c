@@ -17,7 +17,9 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* The folder of the object this function is in, absolute, with its last slash; "": not known. */

@@ -12,6 +12,8 @@
 
 #include "../base/copy.h"
 
+#include <string.h>
+
 // Failing -----------------------------------------------------------------------------------------
 
 void gx_device_give_up(gx_run *run, gx_accel *accel, const gx_err *err)

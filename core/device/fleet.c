@@ -8,6 +8,8 @@
 */
 #include "fleet.h"
 
+#include <string.h>
+
 enum { COPIES = 4 };
 
 static const size_t LINK_BYTES = 16 << 20;

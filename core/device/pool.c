@@ -19,6 +19,7 @@
 #include "../store/store.h"
 
 #include <assert.h>
+#include <string.h>
 
 enum { IDLE_MOST = 256, KEPT_MOST = 1024, AGE_MOST = 64 };
 

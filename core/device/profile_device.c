@@ -11,6 +11,9 @@
 */
 #include "accel.h"
 
+#include <math.h>
+#include <string.h>
+
 static const size_t COPY_BYTES = (size_t)32 << 20;
 static const double SLOW_S = 0.1;
 

@@ -24,6 +24,8 @@
 #include "../base/thread.h"
 #include "accel.h"
 
+#include <math.h>
+
 enum { LOOK_NS = 300000, WAIT_NS_MOST = 250000000, RECENT_NS = 1000000000, SIDE_LEAST = 256 };
 
 static const int64_t SHORT_NS = 10000000000;

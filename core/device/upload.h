@@ -9,6 +9,7 @@
 #ifndef GX_UPLOAD_H
 #define GX_UPLOAD_H
 
+#include "../run/run.h"
 #include "accel.h"
 
 enum { GX_UPLOAD_STAGES = 32 };

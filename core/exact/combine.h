@@ -4,6 +4,7 @@
 #ifndef GX_COMBINE_H
 #define GX_COMBINE_H
 
+#include "../base/constraints.h"
 #include "../mat/mat.h"
 
 /* Rows of a tile of the result: as many rows of A are no more than a tile's bytes. */

@@ -15,6 +15,8 @@
 #include "../alg/dense.h"
 #include "../run/call.h"
 
+#include <string.h>
+
 enum { LEAF = 32 };
 
 // Rows of numbers ---------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 #ifndef GX_EXACT_H
 #define GX_EXACT_H
 
+#include "../base/field.h"
 #include "../mat/mat.h"
 
 #include "whole.h"

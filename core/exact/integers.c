@@ -8,6 +8,9 @@
 
 #include "../alg/dense.h"
 
+#include <math.h>
+#include <string.h>
+
 bool gx_is_prime(uint32_t p)
 {
     static const uint32_t bases[] = {2, 3, 5, 7}; // enough below 3 215 031 751

@@ -7,6 +7,9 @@
 
 #include "../exec/pass.h"
 
+#include <math.h>
+#include <string.h>
+
 enum { LANES = 4, EIGHT = 8, TILE_BYTES = 8 << 20 };
 
 /* Numbers that have a nearest point in doubles are below. */

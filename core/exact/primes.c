@@ -10,6 +10,9 @@
 
 #include "../alg/dense.h"
 
+#include <math.h>
+#include <string.h>
+
 /* The largest primes below 2^31, from the top, and what Garner's digits take. */
 typedef struct primes {
     gx_run *run;

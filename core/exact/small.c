@@ -9,6 +9,8 @@
 
 #include "../run/call.h"
 
+#include <string.h>
+
 /* A panel of the result; less than LEAST terms of a sum at once are not worth it. */
 enum { ROWS = 256, COLUMNS = 128, LEAST = 64 };
 

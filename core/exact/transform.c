@@ -13,6 +13,8 @@
 #include "../device/fleet.h"
 #include "../run/call.h"
 
+#include <string.h>
+
 /* A block of 256 KiB; elements of a strip; rows of a tile where a column is not one. */
 enum { PART = 16, STRIP = 1 << 16, TILE_LOG = 16, WHOLE_LOG = 21 };
 

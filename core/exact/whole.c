@@ -9,6 +9,7 @@
 #include "whole.h"
 
 #include <stdio.h>
+#include <string.h>
 
 void gx_whole_begin(gx_whole *x, gx_mem *mem)
 {

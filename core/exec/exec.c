@@ -3,10 +3,12 @@
 ** from its source, counting.  exec_host.c runs it on the processors, exec_device.c on an
 ** accelerator with memory of its own; place.c decides which.
 */
+#include "../device/fleet.h"
 #include "exec_int.h"
 #include "predict.h"
 
 #include <assert.h>
+#include <string.h>
 
 gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const gx_load *item, int64_t i, int64_t m,
                      int64_t j, int64_t n, gx_dtype as, void *dst, gx_reader *reader, gx_err *err)

@@ -44,6 +44,7 @@
 #include "exec_device.h"
 
 #include <assert.h>
+#include <string.h>
 
 // Making it ready ---------------------------------------------------------------------------------
 

@@ -9,6 +9,8 @@
 
 #include "../device/devcall.h"
 
+#include <stdatomic.h>
+
 enum { GX_XD_RING = 32, GX_XD_STAGES_DOWN = 64, GX_XD_STAGES = 192 /* both ways */ };
 
 /* A rectangle of a block on its way. */

@@ -10,6 +10,8 @@
 */
 #include "exec_device.h"
 
+#include <math.h>
+
 /* Pieces of little work are smaller than GX_PIECE_BYTES, but not smaller than this. */
 static const size_t PIECE_LEAST = (size_t)1 << 20;
 

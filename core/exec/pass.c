@@ -26,6 +26,9 @@
 #include "../run/call.h"
 
 #include "../mat/sparse.h"
+#include "../mat/stream.h"
+
+#include <string.h>
 
 /* What a thread takes beside its memory: its connection's bookkeeping, and what is noted of it. */
 static const size_t THREAD_BYTES = 6 << 10;

@@ -30,6 +30,8 @@
 #include "../run/call.h"
 #include "spread.h"
 
+#include <math.h>
+
 /* What opening a device takes in a process that has CUDA already: queues, pools, its profile. */
 static const double REOPEN_SECONDS = 0.02;
 

@@ -43,6 +43,8 @@
 #include "pass.h"
 
 #include <assert.h>
+#include <math.h>
+#include <string.h>
 
 /* Less than this fits into SQLite's cache, wherever it is stored. */
 static const double CACHED_BYTES = 1 << 20;

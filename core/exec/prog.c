@@ -10,6 +10,7 @@
 #include "prog_int.h"
 
 #include <assert.h>
+#include <string.h>
 
 /* What a program keeps free of the governor's rest for helper threads and the like. */
 static const size_t RESERVE_BYTES = 64 << 10;

@@ -40,6 +40,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { NEVER = INT32_MAX };
 

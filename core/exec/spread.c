@@ -26,9 +26,12 @@
 #include "spread.h"
 
 #include "place.h"
+#include "predict.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool gx_prog_can_spread(const gx_prog *prog)
 {

@@ -15,6 +15,9 @@
 #include "../exec/pass.h"
 #include "fft_int.h"
 
+#include <math.h>
+#include <string.h>
+
 /* Bytes that are left to others beside a strip. */
 enum { SPARE_BYTES = 64 << 10 };
 

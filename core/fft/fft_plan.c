@@ -8,6 +8,9 @@
 */
 #include "fft_int.h"
 
+#include <math.h>
+#include <string.h>
+
 /* The longest whole table of twiddles; the longest line in passes, as lines lie. */
 enum { TABLE_MOST = 1 << 12 };
 static const int64_t PASSES_MOST[] = {64, 1 << 13, 1 << 14, INT64_MAX};

@@ -11,6 +11,8 @@
 */
 #include "fft_int.h"
 
+#include <string.h>
+
 #ifdef REAL
 
 #define FORCED static inline __attribute__((always_inline))

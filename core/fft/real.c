@@ -7,6 +7,8 @@
 */
 #include "fft_int.h"
 
+#include <string.h>
+
 /* Elements of a line, and lines, of a piece. */
 enum { PIECE = 1 << 14, LINES = 16 };
 

@@ -22,6 +22,7 @@
 #include "file_csv.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const size_t BAND_BYTES = (size_t)32 << 20; /* a larger band reads no faster */
 

@@ -16,6 +16,9 @@
 #include "../base/decimal.h"
 #include "file_csv.h"
 
+#include <math.h>
+#include <string.h>
+
 typedef gx_csv csv;
 typedef gx_csv_field field;
 

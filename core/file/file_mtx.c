@@ -38,6 +38,9 @@
 #include "../mat/assembly.h"
 #include "file_int.h"
 
+#include <math.h>
+#include <string.h>
+
 typedef enum field { REAL, COMPLEX, INTEGER, PATTERN } field;
 typedef enum symmetry { GENERAL, SYMMETRIC, SKEW, HERMITIAN } symmetry;
 

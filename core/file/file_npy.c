@@ -27,6 +27,7 @@
 #include "file_int.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum {
     MAGIC_BYTES = 8,     /* magic and version                                            */

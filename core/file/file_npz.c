@@ -17,11 +17,13 @@
 ** member.  Indexes have 32 bits where entries and columns allow it.  Lengths and checksums follow
 ** each member and stand in the directory at the end, which is what Python reads.
 */
+#include "../base/convert.h"
 #include "../mat/sparse.h"
 #include "file_int.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 // Import ------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@
 #include "file_int.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Printing is slow, and a band has millions of elements: now and then, is the caller to stop? */
 static gx_code count_element(gx_export *ex)

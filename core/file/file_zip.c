@@ -17,6 +17,8 @@
 */
 #include "file_int.h"
 
+#include <string.h>
+
 enum {
     END_BYTES = 22, /* of the directory's end, without its comment     */
     COMMENT_MOST = 65535,

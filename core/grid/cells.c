@@ -6,6 +6,9 @@
 */
 #include "grid_int.h"
 
+#include <math.h>
+#include <string.h>
+
 // Batches -----------------------------------------------------------------------------------------
 
 static gx_code make_batch(gx_run *run, const gx_mat *A, int64_t count, gx_grid_batch *batch)

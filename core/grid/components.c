@@ -11,6 +11,7 @@
 */
 #include "grid_int.h"
 
+#include <string.h>
 #ifdef __x86_64__
 #include <immintrin.h>
 #define ON_AVX2 __attribute__((target("avx2,bmi,popcnt"), noinline))

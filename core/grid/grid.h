@@ -11,6 +11,7 @@
 #ifndef GX_GRID_H
 #define GX_GRID_H
 
+#include "../base/grids.h"
 #include "../mat/mat.h"
 
 /*

@@ -3,6 +3,8 @@
 */
 #include "grid_int.h"
 
+#include <string.h>
+
 // Colours -----------------------------------------------------------------------------------------
 
 gx_code gx_grid_tally(const gx_grid_cells *cells, int64_t rows, int64_t cols, int32_t *tally,

@@ -17,6 +17,8 @@
 */
 #include "grid_int.h"
 
+#include <string.h>
+
 /* What is known of a strip when it has been folded. */
 typedef struct strip {
     int64_t nodes;  /* the number of its first node                              */

@@ -3,6 +3,9 @@
 */
 #include "grid_int.h"
 
+#include <math.h>
+#include <string.h>
+
 // Boxes -------------------------------------------------------------------------------------------
 
 /* The box of a mask; empty where that is. */

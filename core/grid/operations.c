@@ -9,6 +9,7 @@
 #include "grid_int.h"
 
 #include <assert.h>
+#include <string.h>
 
 typedef struct grid_op {
     const char *name, *kinds;

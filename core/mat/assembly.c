@@ -7,6 +7,7 @@
 #include "assembly.h"
 
 #include <assert.h>
+#include <string.h>
 
 // Sorted runs -------------------------------------------------------------------------------------
 

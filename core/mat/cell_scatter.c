@@ -37,6 +37,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 enum {
     FIRST_RECORDS = 1024, /* of the buffer when it is made                           */

@@ -14,6 +14,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Elements of a strip that is read to be turned or added. */
 static const int64_t STRIP = 1 << 16;

@@ -16,9 +16,12 @@
 #include "gallery.h"
 
 #include "gallery_forms.h"
+#include "mat.h"
 
 #include <float.h>
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { SYMMETRIC = GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN, POSITIVE = SYMMETRIC | GX_PROP_POSITIVE };
 

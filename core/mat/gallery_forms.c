@@ -12,6 +12,8 @@
 */
 #include "gallery_forms.h"
 
+#include <math.h>
+
 __extension__ typedef unsigned __int128 u128;
 
 static int64_t distance(int64_t i, int64_t j)

@@ -7,6 +7,8 @@
 */
 #include "kept.h"
 
+#include <string.h>
+
 /* Bytes that are read in vain at most for one that has been wanted, and besides. */
 enum { SHARE = 8, SLACK = 64 << 10 };
 

@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { AT_VERSION = 4, AT_TERMS = 8, HEADER = 64, VERSION = 2 };
 

@@ -12,6 +12,8 @@
 #include "kept.h"
 #include "sparse.h"
 
+#include <string.h>
+
 /* On the stack, so that reading needs no memory; large enough that a read call's cost vanishes. */
 enum { BOUNCE_BYTES = 16 << 10 };
 

@@ -4,6 +4,8 @@
 #include "quantized.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
 enum { AT_VERSION = 4, AT_ID = 8, AT_GENERATION = 16, HEADER = 64, VERSION = 1 };
 

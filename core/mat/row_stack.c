@@ -26,6 +26,8 @@
 #include "assembly.h"
 
 #include <assert.h>
+#include <math.h>
+#include <string.h>
 
 enum {
     FIRST_BYTES = 16 << 10,  /* of the buffer when it is made                         */

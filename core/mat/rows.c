@@ -17,6 +17,7 @@
 #include "sparse.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { BOUNCE_BYTES = 1 << 20 };
 

@@ -8,6 +8,8 @@
 
 #include "mat.h"
 
+#include <string.h>
+
 /* count copies of the value, at least one. */
 static void fill(gx_number dtype, gx_scalar value, void *dst, int64_t count)
 {

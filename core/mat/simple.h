@@ -5,6 +5,7 @@
 #ifndef GX_SIMPLE_H
 #define GX_SIMPLE_H
 
+#include "../base/types.h"
 #include "../run/run.h"
 
 /* Every element is the value. */

@@ -16,6 +16,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 /*
 ** Whether functions of the application may run until the end, and COMMIT: then the matrix that is

@@ -7,6 +7,9 @@
 */
 #include "gallery_forms.h"
 
+#include <math.h>
+#include <string.h>
+
 __extension__ typedef unsigned __int128 u128;
 
 enum { POLL_ROWS = 4096 };

@@ -11,6 +11,8 @@
 #include "sparse.h"
 
 #include <assert.h>
+#include <math.h>
+#include <string.h>
 
 gx_code gx_sparse_out_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t cols,
                             gx_number dtype, uint32_t properties, gx_sink *sink, gx_sparse_out *out)

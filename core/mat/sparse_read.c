@@ -12,6 +12,7 @@
 #include "sparse.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum {
     PIECE_WEIGHT = 1 << 15, /* rows and entries of a piece of a value                     */

@@ -25,6 +25,7 @@
 #include "../base/thread.h"
 
 #include <assert.h>
+#include <string.h>
 
 enum { SPARE_BYTES = 16 << 10 }; /* the caller's reader and team, and as much again */
 

@@ -10,6 +10,8 @@
 #include "quantized.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
 /* Sides of what is computed at once, and of the inner side of a product. */
 enum { PIECE = 512, CHUNK = 64 };

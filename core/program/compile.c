@@ -10,8 +10,11 @@
 
 #include "../mat/composite.h"
 #include "../mat/sparse.h"
+#include "ops.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 // Names -------------------------------------------------------------------------------------------
 

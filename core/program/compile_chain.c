@@ -8,7 +8,11 @@
 */
 #include "compile.h"
 
+#include "ops.h"
 #include "shape.h"
+
+#include <math.h>
+#include <string.h>
 
 enum { CHAIN_MOST = 24 };
 

@@ -18,7 +18,11 @@
 */
 #include "compile.h"
 
+#include "ops.h"
 #include "shape.h"
+
+#include <math.h>
+#include <string.h>
 
 enum { LETTERS = 2, OPERANDS = GX_EINSUM_MOST, ALPHABET = 'z' - 'A' + 1 };
 

@@ -11,7 +11,10 @@
 */
 #include "compile.h"
 
+#include "ops.h"
 #include "shape.h"
+
+#include <string.h>
 
 enum { NAMES_MOST = 100, ROUNDS_MOST = 8, CALLS_MOST = 50 };
 

@@ -4,6 +4,8 @@
 */
 #include "compile.h"
 
+#include <string.h>
+
 void gx_compile_at(gx_compiler *c, const gx_item *item)
 {
     if (c->within == 0) {

@@ -8,7 +8,11 @@
 */
 #include "compile.h"
 
+#include "../base/convert.h"
+#include "ops.h"
 #include "shape.h"
+
+#include <string.h>
 
 // Subscripts --------------------------------------------------------------------------------------
 

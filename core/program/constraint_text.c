@@ -10,6 +10,9 @@
 #include "../run/call.h"
 #include "syntax.h"
 
+#include <math.h>
+#include <string.h>
+
 /* What an expression comes to: a number, or what a step reads. */
 typedef struct value {
     bool is_number;

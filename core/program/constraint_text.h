@@ -8,6 +8,7 @@
 #ifndef GX_CONSTRAINT_TEXT_H
 #define GX_CONSTRAINT_TEXT_H
 
+#include "../base/constraints.h"
 #include "../mat/mat.h"
 
 /*

@@ -20,6 +20,8 @@
 #include "compile.h"
 #include "shape.h"
 
+#include <string.h>
+
 typedef enum numbers { ANY, REAL, COMPLEX } numbers;
 
 typedef struct definition {

@@ -1,13 +1,17 @@
 /*
 ** A prepared program in words: its steps in the order in which they run, for gx_plan.
 */
+#include "../base/fused.h"
+#include "graph.h"
 #include "on_device.h"
+#include "ops.h"
 #include "prepared.h"
 #include "program.h"
 #include "shares.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef struct telling {
     const gx_graph *g;

@@ -11,6 +11,7 @@
 #include "../exec/load.h"
 
 #include <assert.h>
+#include <string.h>
 
 enum { STAGE_BYTES = 256 << 10, SMALL_MOST = 32 << 10 };
 

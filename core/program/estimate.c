@@ -9,8 +9,11 @@
 */
 #include "estimate.h"
 
+#include "../base/fused.h"
 #include "lower.h"
 #include "on_device_grid.h"
+
+#include <math.h>
 
 /* Rounds assumed of a loop whose count is not known. */
 static const double ROUNDS_GUESSED = 10;

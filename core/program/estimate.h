@@ -4,6 +4,7 @@
 #ifndef GX_ESTIMATE_H
 #define GX_ESTIMATE_H
 
+#include "../run/profile.h"
 #include "graph.h"
 
 typedef struct gx_rates {

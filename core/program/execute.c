@@ -4,6 +4,7 @@
 ** A loop's variables are handed from round to round without a copy.  Interrupts are seen between
 ** nodes; what fails in a node is told with the place in the text that it comes from.
 */
+#include "../device/fleet.h"
 #include "device_memory.h"
 #include "execute.h"
 #include "lanes.h"
@@ -11,7 +12,9 @@
 #include "replay.h"
 #include "shares.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static void run_block(gx_exec *x, int32_t block);
 

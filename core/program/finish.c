@@ -7,7 +7,11 @@
 **
 ** A product that one elementwise group alone uses is marked: the group may finish its blocks.
 */
+#include "graph.h"
 #include "lower.h"
+
+#include "../base/fused.h"
+#include "ops.h"
 
 static void want(gx_graph *g, gx_ref ref)
 {

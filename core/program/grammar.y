@@ -12,6 +12,7 @@
 %include {
 #include "syntax.h"
 #include <assert.h>
+#include <stdbool.h>
 #define YYNOERRORRECOVERY 1
 #define gx_grammar_ENGINEALWAYSONSTACK 1
 }

@@ -10,10 +10,15 @@
 */
 #include "graph.h"
 
+#include "../base/csr.h"
+
+#include "../base/backend.h"
 #include "ops.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 gx_code gx_graph_create(gx_mem *mem, const gx_syntax *syntax, gx_graph **out, gx_err *err)
 {

@@ -10,6 +10,8 @@
 #ifndef GX_GRAPH_H
 #define GX_GRAPH_H
 
+#include "../base/map.h"
+#include "../base/mem.h"
 #include "../run/run.h"
 #include "syntax.h"
 

@@ -20,9 +20,12 @@
 */
 #include "lanes.h"
 
+#include "../device/fleet.h"
 #include "../exec/place.h"
 #include "estimate.h"
 #include "on_device.h"
+
+#include <string.h>
 
 /* Less is not worth another device, unless it is to be used always. */
 static const double LEAST_S = 2e-4;

@@ -4,6 +4,7 @@
 #ifndef GX_LANES_H
 #define GX_LANES_H
 
+#include "../device/fleet.h"
 #include "values.h"
 
 /*

@@ -8,7 +8,11 @@
 */
 #include "lines.h"
 
+#include "../base/convert.h"
 #include "order.h"
+
+#include <math.h>
+#include <string.h>
 
 enum {
     SQUARE = 32,      /* rows of what is turned at once ...                        */

@@ -5,6 +5,7 @@
 #ifndef GX_LINES_H
 #define GX_LINES_H
 
+#include "../run/run.h"
 #include "ops.h"
 
 typedef struct gx_lines {

@@ -3,7 +3,11 @@
 */
 #include "../run/call.h"
 #include "lower.h"
+#include "values.h"
 #include "views.h"
+
+#include <math.h>
+#include <string.h>
 
 /* What an operation moves: a column of the result at a time. */
 typedef struct moving {

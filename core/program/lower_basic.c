@@ -5,9 +5,12 @@
 #include "../mat/simple.h"
 #include "../run/call.h"
 #include "lower.h"
+#include "values.h"
 #include "views.h"
 
 #include "../alg/alg.h"
+
+#include <string.h>
 
 void gx_lower_number(gx_exec *x, const gx_node *node)
 {

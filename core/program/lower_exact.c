@@ -5,6 +5,8 @@
 #include "lower.h"
 #include "values.h"
 
+#include <string.h>
+
 static void solve(gx_exec *x, const gx_node *node, const gx_mat *A, const gx_echelon *e)
 {
     gx_run *run = x->run;

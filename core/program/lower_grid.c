@@ -1,8 +1,11 @@
 /*
 ** Operations on grids, by core/grid: see lower.h, and shape_grid.c for what whole[] is.
 */
+#include "../grid/grid.h"
 #include "lower.h"
 #include "values.h"
+
+#include <string.h>
 
 void gx_lower_grid(gx_exec *x, const gx_node *node)
 {

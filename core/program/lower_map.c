@@ -8,9 +8,13 @@
 ** function, operands spread out: what a program does whose passes are off.
 */
 #include "../alg/alg.h"
+#include "../base/fused.h"
 #include "../run/call.h"
 #include "device_memory.h"
 #include "lower.h"
+#include "values.h"
+
+#include <string.h>
 
 // One function ------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@
 #include "../mat/composite.h"
 #include "../run/call.h"
 #include "lower.h"
+#include "values.h"
 #include "views.h"
 
 typedef struct factors {

@@ -15,6 +15,9 @@
 #include "lower.h"
 #include "values.h"
 
+#include <math.h>
+#include <string.h>
+
 // Sums and extremes -------------------------------------------------------------------------------
 
 /* Extremes of a sparse matrix, but of all elements; false: it is something else. */

@@ -1,6 +1,7 @@
 /*
 ** Systems and factorisations: the drivers of core/alg on sources and intermediates (see lower.h).
 */
+#include "../alg/alg.h"
 #include "../alg/alg_lu.h"
 #include "../alg/alg_qr.h"
 #include "../alg/banded.h"
@@ -8,6 +9,9 @@
 #include "../spectra/alg_eig.h"
 #include "lower.h"
 #include "values.h"
+
+#include <math.h>
+#include <string.h>
 
 void gx_lower_solve(gx_exec *x, const gx_node *node)
 {

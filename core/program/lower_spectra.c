@@ -4,6 +4,7 @@
 ** Shapes and dtypes are known before elements are: eig() of a real matrix is complex whatever its
 ** values, eigh() takes its operand as Hermitian, and a function of a real matrix is real or fails.
 */
+#include "../spectra/alg_eig.h"
 #include "../spectra/alg_pca.h"
 #include "../spectra/decomp.h"
 #include "../spectra/equation.h"

@@ -2,12 +2,16 @@
 ** What is made of vectors: see lower.h.
 */
 #include "../base/best.h"
+#include "../base/convert.h"
 #include "../base/special.h"
 #include "../run/call.h"
 #include "lines.h"
 #include "lower.h"
 #include "order.h"
 #include "values.h"
+
+#include <math.h>
+#include <string.h>
 
 /* A complex product. */
 static void multiply(const double *a, const double *b, double *c)

@@ -8,6 +8,7 @@
 */
 #include "on_device.h"
 
+#include "../base/fused.h"
 #include "../base/random.h"
 #include "../exec/place.h"
 #include "device_memory.h"
@@ -16,7 +17,9 @@
 #include "lower.h"
 #include "on_device_grid.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* A program that takes less is not worth a look at the device. */
 static const double LEAST_S = 1e-4;

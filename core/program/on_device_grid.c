@@ -11,6 +11,8 @@
 #include "device_memory.h"
 #include "device_node.h"
 
+#include <string.h>
+
 enum { HEIGHT = GX_WHOLES - 1 }; /* of node->whole: shape_grid.c */
 
 static gx_grid_id id_of(const gx_node *node)

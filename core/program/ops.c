@@ -7,6 +7,8 @@
 #include "lower.h"
 #include "shape.h"
 
+#include <string.h>
+
 /* Rows without a rule. */
 #define gx_check_NULL NULL
 #define gx_lower_NULL NULL

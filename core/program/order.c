@@ -14,6 +14,9 @@
 */
 #include "order.h"
 
+#include <math.h>
+#include <string.h>
+
 enum {
     SHORT = 96, /* insertion is quicker up to here: eight times 256 counters are not free */
     CHUNK = 1 << 16,

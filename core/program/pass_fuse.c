@@ -6,6 +6,8 @@
 ** dtype.  A sum, mean, norm, least or largest element of a group that nobody else wants is folded
 ** on the way and its elements are never stored.  Numbers that are known become constants.
 */
+#include "../base/fused.h"
+#include "graph.h"
 #include "ops.h"
 
 enum { MEMBERS_MOST = 40 };

@@ -12,15 +12,19 @@
 #include "program.h"
 
 #include "../alg/dense.h"
+#include "../device/fleet.h"
 #include "../exec/place.h"
 #include "../mat/composite.h"
 #include "../mat/kept.h"
+#include "../store/aux_data.h"
 #include "compile.h"
 #include "device_memory.h"
 #include "execute.h"
 #include "prepared.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { PROGRAMS_KEPT = 32 };
 

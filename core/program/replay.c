@@ -17,6 +17,8 @@
 #include "device_memory.h"
 #include "on_device.h"
 
+#include <string.h>
+
 enum { PERIOD = 2, LEFT_LEAST = 16, NAMES_MOST = 128, WAIT_EVERY = 64, WAIT_SELDOM = 1024 };
 
 // What may be recorded ----------------------------------------------------------------------------

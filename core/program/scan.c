@@ -11,6 +11,8 @@
 #include "../base/decimal.h"
 #include "../base/spelling.h"
 
+#include <string.h>
+
 static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (unsigned char)c >= 0x80;

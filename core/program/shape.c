@@ -3,6 +3,9 @@
 */
 #include "shape.h"
 
+#include <math.h>
+#include <string.h>
+
 // Arguments that are known ------------------------------------------------------------------------
 
 bool gx_take_number(gx_graph *g, gx_ref ref, const char *what, double *out)

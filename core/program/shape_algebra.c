@@ -12,6 +12,7 @@
 #include "shape.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static bool is_op(const gx_graph *g, gx_ref ref, gx_op_id id)
 {

@@ -8,6 +8,8 @@
 #include "../fft/fft.h"
 #include "shape.h"
 
+#include <string.h>
+
 enum { KIND, LENGTH, AXIS, NORM, TYPE, INVERSE };
 
 /* Argument k is there, and is not 'all'. */

@@ -7,6 +7,10 @@
 */
 #include "shape.h"
 
+#include "../grid/grid.h"
+
+#include <string.h>
+
 enum { NEIGHBOURS, BY, HEIGHT = GX_WHOLES - 1 };
 
 /* label(G, neighbours, by): what is given of it. */

@@ -4,6 +4,8 @@
 */
 #include "shape.h"
 
+#include <math.h>
+
 static int64_t length_of(const gx_graph *g, gx_ref ref)
 {
     return g->node[ref].type.rows * g->node[ref].type.cols;

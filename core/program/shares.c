@@ -31,7 +31,11 @@
 #include "lower.h"
 #include "on_device.h"
 
+#include "../base/fused.h"
+
 #include <assert.h>
+#include <math.h>
+#include <string.h>
 
 enum { SWEEPS = 8 };
 

@@ -7,7 +7,9 @@
 #ifndef GX_SYNTAX_H
 #define GX_SYNTAX_H
 
+#include "../base/err.h"
 #include "../base/mem.h"
+#include "../base/types.h"
 
 enum {
     GX_TEXT_MAX = 1 << 20, /* bytes of a program                                       */

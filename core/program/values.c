@@ -10,6 +10,7 @@
 #include "device_memory.h"
 
 #include <assert.h>
+#include <string.h>
 
 gx_val *gx_val_of(gx_exec *x, const gx_type *type)
 {

@@ -12,6 +12,7 @@
 
 #include "../device/devcall.h"
 #include "../exec/predict.h"
+#include "../mat/mat.h"
 #include "ops.h"
 
 enum { GX_SMALL_BYTES = 128 };

@@ -10,6 +10,8 @@
 
 #include "../mat/composite.h"
 
+#include <string.h>
+
 /* The leaves of the value that is made, and where the next input's go in it. */
 typedef struct making {
     gx_exec *x;

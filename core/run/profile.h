@@ -10,6 +10,8 @@
 #define GX_PROFILE_H
 
 #include "../base/backend.h"
+#include "../base/err.h"
+#include "../base/types.h"
 
 struct gx_ctx;
 struct gx_run;

@@ -15,9 +15,12 @@
 ** team.  Memory there: what the budget allows, up to a matrix that is past all caches.
 */
 #include "../base/random.h"
+#include "profile.h"
 
 #include "run.h"
 
+#include <math.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -17,6 +17,8 @@
 */
 #include "profile.h"
 
+#include <math.h>
+
 /* Of a product's rate, what LAPACK's blocked factorisations come to in the end. */
 static const double LIMIT = 0.7;
 

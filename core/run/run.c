@@ -18,8 +18,11 @@
 #include "progress.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Connections of the process with a call under way. */
 static atomic_int under_way;

@@ -9,7 +9,10 @@
 #define GX_RUN_H
 
 #include "../base/config.h"
+#include "../base/err.h"
 #include "../base/ledger.h"
+#include "../base/mem.h"
+#include "../base/stats.h"
 #include "../store/store.h"
 #include "profile.h"
 #include "team.h"

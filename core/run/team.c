@@ -22,6 +22,8 @@
 #include "../base/thread.h"
 
 #include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
 /*
 ** How long an idle member looks for the next job before it sleeps: about twice what waking it up

@@ -9,6 +9,8 @@
 */
 #include "totals.h"
 
+#include <string.h>
+
 static struct {
     pthread_mutex_t lock;
     gx_ctx *first;   /* of the open ones            */

@@ -1,9 +1,13 @@
 /*
 ** Eigenvalues: what is asked is checked, and a driver chosen.  See alg_eig.h.
 */
+#include "spectrum_int.h"
 #include "../alg/alg.h"
 #include "../mat/sparse.h"
 #include "krylov_eig.h"
+
+#include <math.h>
+#include <string.h>
 
 // What is asked -----------------------------------------------------------------------------------
 

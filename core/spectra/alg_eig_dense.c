@@ -21,6 +21,9 @@
 #include "../alg/dense_device.h"
 #include "spectrum_int.h"
 
+#include <math.h>
+#include <string.h>
+
 /* Columns of a residual at a time. */
 enum { RESIDUAL_COLUMNS = 64 };
 

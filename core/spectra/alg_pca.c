@@ -34,12 +34,16 @@
 ** (variances by shifted data), Demmel, Grigori, Hoemmen & Langou 2012 (TSQR).
 */
 #include "alg_pca.h"
+#include "../alg/alg.h"
 #include "../alg/dense.h"
 #include "../alg/dense_device.h"
 #include "../alg/narrow.h"
 #include "../alg/small_r.h"
 #include "plan_spectrum.h"
 #include "spectrum_int.h"
+
+#include <math.h>
+#include <string.h>
 
 /* Bytes of a panel of rows where columns are looked at one by one. */
 enum { PANEL_BYTES = 8 << 20 };

@@ -7,6 +7,10 @@
 #include "../alg/dense.h"
 #include "../mat/sparse.h"
 #include "krylov_svd.h"
+#include "spectrum_int.h"
+
+#include <math.h>
+#include <string.h>
 
 // What is asked -----------------------------------------------------------------------------------
 

@@ -17,6 +17,9 @@
 #include "../alg/small_r.h"
 #include "spectrum_int.h"
 
+#include <math.h>
+#include <string.h>
+
 /* Bytes of a panel of rows: long enough for full speed, short beside the memory. */
 enum { PANEL_BYTES = 16 << 20 };
 

@@ -15,10 +15,14 @@
 ** Deterministic mode: always this way where it can be, so that the bits do not depend on the
 ** budget.
 */
+#include "../alg/alg.h"
 #include "../alg/alg_qr.h"
 #include "../alg/dense.h"
 #include "../alg/small_r.h"
 #include "spectrum_int.h"
+
+#include <math.h>
+#include <string.h>
 
 // W: Q X ------------------------------------------------------------------------------------------
 

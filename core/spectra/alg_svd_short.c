@@ -20,6 +20,8 @@
 #include "../alg/dense.h"
 #include "krylov_svd.h"
 
+#include <string.h>
+
 /* No column of A stays in memory: there is one pass. */
 static const size_t ONE_PASS = SIZE_MAX / 4;
 

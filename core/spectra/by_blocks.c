@@ -6,7 +6,9 @@
 
 #include "../alg/by_parts.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Values of blocks behind those that are there. */
 static void add_values(gx_run *run, const gx_eig_args *args, const gx_mat *block,

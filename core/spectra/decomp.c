@@ -6,9 +6,13 @@
 */
 #include "decomp.h"
 
+#include "../alg/alg.h"
 #include "../alg/alg_qr.h"
 #include "../alg/dense.h"
 #include "alg_eig.h"
+
+#include <math.h>
+#include <string.h>
 
 const char *const gx_decomp_names[GX_DECOMP_KINDS][GX_DECOMP_PARTS] = {
     [GX_DECOMP_SCHUR] = {"T", "Z"},           [GX_DECOMP_HESSENBERG] = {"H", "Q"},

@@ -12,7 +12,9 @@
 #include "../alg/small_r.h"
 #include "decomp.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 const char *const gx_equation_letters[GX_EQUATIONS] = {
     [GX_SYLVESTER] = "ABQ", [GX_LYAPUNOV] = "AQ",           [GX_LYAPUNOV_DISCRETE] = "AQ",

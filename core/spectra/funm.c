@@ -21,6 +21,8 @@
 #include "funm_matrix.h"
 
 #include <complex.h>
+#include <math.h>
+#include <string.h>
 
 typedef struct evaluation {
     gx_funm_work w;

@@ -14,7 +14,11 @@
 #include "funm_matrix.h"
 
 #include "../alg/dense.h"
+#include "../device/devcall.h"
 #include "../exec/place.h"
+
+#include <math.h>
+#include <string.h>
 
 /* Products and systems of an exponential, with the squarings of a matrix of moderate norm. */
 static const double PRODUCTS_OF_EXP = 14;

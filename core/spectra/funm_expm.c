@@ -12,6 +12,8 @@
 */
 #include "funm_matrix.h"
 
+#include <math.h>
+
 /* Of degrees 3, 5, 7, 13: the largest eta, and the coefficients b_0 .. b_m (Higham 2005). */
 typedef struct pade {
     int degree;

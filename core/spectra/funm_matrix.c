@@ -10,6 +10,9 @@
 #include "../alg/alg_lu.h"
 #include "../alg/dense.h"
 
+#include <math.h>
+#include <string.h>
+
 void *gx_funm_matrix(const gx_funm_work *w)
 {
     return w->device != NULL

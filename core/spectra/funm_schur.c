@@ -26,6 +26,8 @@
 
 #include <complex.h>
 #include <limits.h>
+#include <math.h>
+#include <string.h>
 
 /* The largest ||X||_1 for [7/7] of the logarithm and of the power, in double precision. */
 static const double LOG_THETA = 2.64e-1, POWER_THETA = 2.79e-1;

@@ -20,6 +20,8 @@
 #include "spectrum_int.h"
 
 #include <assert.h>
+#include <math.h>
+#include <string.h>
 
 double gx_kry_norm(gx_number dtype, const void *x, int64_t n)
 {

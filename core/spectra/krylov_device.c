@@ -24,7 +24,10 @@
 */
 #include "../alg/plan.h"
 #include "../base/copy.h"
+#include "../device/device_copy.h"
 #include "krylov_device.h"
+
+#include <string.h>
 
 /*
 ** Columns of vectors on the devices at a time; rows that a member of the team adds, or copies: so

@@ -28,7 +28,9 @@
 #include "../alg/dense.h"
 #include "krylov_eig.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { RESTARTS = 300 };
 

@@ -7,6 +7,9 @@
 #include "../alg/dense.h"
 #include "krylov_eig.h"
 
+#include <math.h>
+#include <string.h>
+
 /* Columns of the result's vectors: V x, complex where the result is. */
 static void make_vector(gx_kry *s, int64_t at, const gx_scalar *x, gx_number dtype, void *out)
 {

@@ -22,9 +22,13 @@
 ** in single precision), A is factorised once more, and values are computed from where sigma is.
 ** Source: Ericsson and Ruhe, The spectral transformation Lanczos method, Math. Comp. 35 (1980).
 */
+#include "../alg/alg.h"
 #include "../alg/alg_lu.h"
 #include "../alg/dense.h"
 #include "krylov.h"
+
+#include <math.h>
+#include <string.h>
 
 /* Factors that are intermediates. */
 struct gx_factors {

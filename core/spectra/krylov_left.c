@@ -16,6 +16,8 @@
 #include "krylov_eig.h"
 
 #include <float.h>
+#include <math.h>
+#include <string.h>
 
 typedef struct matching {
     gx_run *run;

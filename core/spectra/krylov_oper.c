@@ -24,6 +24,7 @@
 #include "krylov.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* keep_bytes from here on: nothing is to stay anywhere, there will be no passes to speak of. */
 static const size_t FEW_PASSES = SIZE_MAX / 8;

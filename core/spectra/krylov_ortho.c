@@ -39,6 +39,8 @@
 #include "krylov.h"
 
 #include <assert.h>
+#include <math.h>
+#include <string.h>
 
 /* Bytes of a column in a panel of rows: what GX_PAIR takes at once. */
 enum { PANEL_BYTES = 4096 };

@@ -23,6 +23,8 @@
 #include "../exec/pass.h"
 #include "krylov.h"
 
+#include <string.h>
+
 /* Much work beside folding its part, little beside a pass. */
 static const int64_t UNIT_BYTES = 2 << 20;
 

@@ -20,6 +20,8 @@
 #include "../alg/dense.h"
 #include "krylov_svd.h"
 
+#include <string.h>
+
 typedef struct finder {
     gx_run *run;
     const gx_svd_args *args;

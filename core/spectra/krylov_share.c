@@ -36,6 +36,8 @@
 #include "../alg/plan.h"
 #include "krylov_device.h"
 
+#include <math.h>
+
 /* Passes that pay for the copy: a basis of sixteen blocks. */
 static const double PASSES = 16;
 

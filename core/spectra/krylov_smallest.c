@@ -15,6 +15,9 @@
 #include "../alg/factoring.h"
 #include "krylov_svd.h"
 
+#include <math.h>
+#include <string.h>
+
 typedef struct inverse {
     gx_oper op; /* must be first */
     gx_factor factor;

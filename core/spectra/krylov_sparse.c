@@ -15,6 +15,9 @@
 #include "../alg/spmm_device.h"
 #include "krylov.h"
 
+#include <math.h>
+#include <string.h>
+
 struct gx_kry_sparse {
     gx_sparse_held held; /* A, of products              */
     gx_csr_matrix shifted; /* A - sigma I, of an inverse  */

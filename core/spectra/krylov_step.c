@@ -13,6 +13,8 @@
 #include "krylov_eig.h"
 
 #include <assert.h>
+#include <math.h>
+#include <string.h>
 
 void *gx_kry_column(const gx_kry *s, int64_t j)
 {

@@ -35,6 +35,8 @@
 #include "../alg/dense.h"
 
 #include <assert.h>
+#include <math.h>
+#include <string.h>
 
 /* Steps of the random block that looks for missed values, two passes each. */
 enum { CHECK_LEAST = 2, CHECK_MOST = 8 };

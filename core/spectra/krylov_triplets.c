@@ -13,7 +13,9 @@
 #include "../alg/small_r.h"
 #include "krylov_svd.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 // Sizes -------------------------------------------------------------------------------------------
 

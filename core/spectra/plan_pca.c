@@ -6,6 +6,7 @@
 */
 #include "../alg/narrow.h"
 #include "../alg/plan.h"
+#include "alg_pca.h"
 #include "plan_spectrum.h"
 
 static double bytes_of(const gx_mat *A)

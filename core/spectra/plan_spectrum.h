@@ -6,6 +6,7 @@
 #define GX_PLAN_SPECTRUM_H
 
 #include "../exec/predict.h"
+#include "alg_eig.h"
 #include "alg_pca.h"
 #include "krylov.h"
 

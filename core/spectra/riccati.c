@@ -11,11 +11,15 @@
 ** 2n.  Its n stable values come first in an ordered generalised Schur form; Z's first n columns,
 ** [U1; U2], span their deflating subspace, and X = U2 U1^-1.  A and B are inverted nowhere.
 */
+#include "../alg/alg.h"
 #include "../alg/alg_qr.h"
 #include "../alg/dense.h"
 #include "../alg/small_r.h"
 #include "equation.h"
 #include "funm_matrix.h"
+
+#include <math.h>
+#include <string.h>
 
 typedef struct pencil {
     gx_run *run;

@@ -10,6 +10,9 @@
 #include "../run/call.h"
 #include "spectrum_int.h"
 
+#include <math.h>
+#include <string.h>
+
 // Eigenvalues -------------------------------------------------------------------------------------
 
 void gx_eig_clear(gx_eig_result *result)

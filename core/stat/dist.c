@@ -20,6 +20,9 @@
 
 #include "../base/special.h"
 
+#include <math.h>
+#include <stdbool.h>
+
 /* What a parameter may be; up to 2^53 a double has all whole numbers. */
 typedef enum domain { NONE, FINITE, POSITIVE, MEAN, COUNT, PART } domain;
 

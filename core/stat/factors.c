@@ -15,6 +15,9 @@
 
 #include "small_triangle.h"
 
+#include <math.h>
+#include <string.h>
+
 static const double LEAST = 0.005;
 
 typedef struct search {

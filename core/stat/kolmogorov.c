@@ -16,6 +16,9 @@
 */
 #include "tests.h"
 
+#include <math.h>
+#include <string.h>
+
 enum { SMIRNOV_ROWS = 1000000, SMALL = 140, MATRIX_ROWS = 100000 };
 static const double PI = 3.14159265358979323846;
 

@@ -4,7 +4,9 @@
 */
 #include "levels.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { FIRST_LEVELS = 8, FIRST_BYTES = 128, LEVELS_MOST = INT32_MAX / 4 };
 

@@ -8,6 +8,9 @@
 */
 #include "lm_int.h"
 
+#include <math.h>
+#include <string.h>
+
 enum { FIRST_ROWS = 16 };
 
 gx_code gx_lm_begin(gx_lm *lm, gx_mem *mem, const gx_lm_spec *spec, int count,

@@ -8,7 +8,9 @@
 
 #include "small_triangle.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* The most columns: as many as R has, and the intercept. */
 typedef struct order {

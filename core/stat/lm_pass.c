@@ -10,6 +10,9 @@
 #include "../exec/pass.h"
 #include "small_triangle.h"
 
+#include <math.h>
+#include <string.h>
+
 /* What a row comes to at a mean. */
 typedef struct mean_of_row {
     double eta, mu, slope, variance;

@@ -13,7 +13,9 @@
 
 #include "small_triangle.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 // The BLOB ----------------------------------------------------------------------------------------
 

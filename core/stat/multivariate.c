@@ -14,6 +14,9 @@
 #include "small_triangle.h"
 #include "triangle_of.h"
 
+#include <math.h>
+#include <string.h>
+
 // Discriminants -----------------------------------------------------------------------------------
 
 static double packed_at(const gx_model *model, int64_t i, int64_t j)

@@ -11,6 +11,8 @@
 */
 #include "sample.h"
 
+#include <string.h>
+
 enum { FIRST_GROUPS = 4, FIRST_ROWS = 16, RUN = 8 };
 
 void gx_moments_add(gx_moments *of, double x)

@@ -8,6 +8,9 @@
 */
 #include "small_triangle.h"
 
+#include <math.h>
+#include <string.h>
+
 /* What is left of a column, relatively, once those before it have explained the rest. */
 static const double DEPENDENT = 1e-13;
 

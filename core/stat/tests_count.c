@@ -8,6 +8,9 @@
 */
 #include "tests.h"
 
+#include <math.h>
+#include <string.h>
+
 /* Of the cells: (observed - expected)^2 / expected; yates: observed nearer by up to 1/2. */
 static gx_code sum_cells(const gx_sample *s, double yates, double *sum, gx_err *err)
 {

@@ -13,6 +13,8 @@
 */
 #include "tests.h"
 
+#include <math.h>
+
 enum { EXACT_ROWS = 10000, SHAPIRO_ROWS = 5000 };
 static const double PI = 3.14159265358979323846;
 

@@ -10,6 +10,7 @@
 #include "tests.h"
 
 #include <float.h>
+#include <math.h>
 
 /* What differences of numbers up to 1 may be wrong by. */
 static const double ROUNDING = 4 * DBL_EPSILON;

@@ -9,6 +9,8 @@
 */
 #include "tests.h"
 
+#include <math.h>
+
 enum { EXACT_RANKS = 50, EXACT_SMALLER = 8, EXACT_U = 1 << 22 }; // the first two: SciPy's
 
 // U -----------------------------------------------------------------------------------------------

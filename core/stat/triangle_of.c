@@ -7,6 +7,9 @@
 #include "../alg/narrow.h"
 #include "small_triangle.h"
 
+#include <math.h>
+#include <string.h>
+
 enum { BLOCK = 256, LD = BLOCK + 8, STRIP_BYTES = 2 << 20, VALUE_ROWS = 4096 };
 
 typedef struct pass {

@@ -6,7 +6,9 @@
 */
 #include "aux_data.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum {
     AT_VERSION = 4,

@@ -8,6 +8,7 @@
 #ifndef GX_SPILL_H
 #define GX_SPILL_H
 
+#include "../base/err.h"
 #include "../base/mem.h"
 
 typedef struct gx_spill gx_spill;

@@ -43,6 +43,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 SQLITE_EXTENSION_INIT3
 

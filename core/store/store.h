@@ -25,8 +25,12 @@
 #define GX_STORE_H
 
 #include "../base/csr.h"
+#include "../base/dtype.h"
+#include "../base/err.h"
+#include "../base/events.h"
 #include "../base/mem.h"
 #include "../base/stats.h"
+#include "../base/types.h"
 
 struct sqlite3;
 struct sqlite3_stmt;

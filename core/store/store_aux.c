@@ -10,6 +10,8 @@
 
 #include "store_int.h"
 
+#include <string.h>
+
 SQLITE_EXTENSION_INIT3
 
 static const size_t ROW_BYTES = 512; // of a catalog row beside aux: a name and nine integers

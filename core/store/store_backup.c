@@ -22,6 +22,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 SQLITE_EXTENSION_INIT3

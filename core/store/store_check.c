@@ -17,6 +17,7 @@
 #include "volume_int.h"
 
 #include <stdio.h>
+#include <string.h>
 
 SQLITE_EXTENSION_INIT3
 

@@ -12,6 +12,8 @@
 
 #include "../base/names.h"
 
+#include <string.h>
+
 SQLITE_EXTENSION_INIT3
 
 static const char table_sql[] =

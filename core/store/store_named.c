@@ -23,6 +23,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <string.h>
 
 SQLITE_EXTENSION_INIT3
 

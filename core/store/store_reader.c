@@ -47,6 +47,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 SQLITE_EXTENSION_INIT3
 

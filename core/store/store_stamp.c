@@ -17,6 +17,7 @@
 
 #include "store_int.h"
 
+#include <string.h>
 #include <sys/stat.h>
 
 SQLITE_EXTENSION_INIT3

@@ -17,6 +17,7 @@
 #include "store_int.h"
 
 #include <stdio.h>
+#include <string.h>
 
 SQLITE_EXTENSION_INIT3
 

@@ -14,9 +14,11 @@
 */
 #include <sqlite3ext.h>
 
+#include "store_int.h"
 #include "volume_int.h"
 
 #include <assert.h>
+#include <string.h>
 
 SQLITE_EXTENSION_INIT3
 

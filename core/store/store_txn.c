@@ -33,6 +33,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 SQLITE_EXTENSION_INIT3
 

@@ -18,6 +18,8 @@
 #include "store_int.h"
 #include "vector_tables.h"
 
+#include <string.h>
+
 SQLITE_EXTENSION_INIT3
 
 struct gx_vectors {

@@ -23,6 +23,7 @@
 #include "store.h"
 
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 
 SQLITE_EXTENSION_INIT3
