@@ -115,16 +115,10 @@ static gx_code sort_all(gx_entries *n, gx_scan *scan, gx_err *err)
 /* The first piece that has rows of the rectangle. */
 static int64_t first_piece(const gx_scan *scan)
 {
-    int64_t low = 0, high = gx_sparse_pieces(&scan->A);
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (gx_sparse_piece_row(&scan->A, middle) + gx_sparse_piece_rows(&scan->A, middle) <=
-            scan->select.i0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
+    int64_t low = 0;
+    GX_BISECT(low, gx_sparse_pieces(&scan->A), middle,
+              gx_sparse_piece_row(&scan->A, middle) + gx_sparse_piece_rows(&scan->A, middle) <=
+                  scan->select.i0)
     return low;
 }
 

@@ -275,23 +275,16 @@ static void clear(gx_ctx *ctx, void *memory)
 
 // The result --------------------------------------------------------------------------------------
 
-static char *put(char *at, const char *text)
-{
-    size_t bytes = strlen(text);
-    memcpy(at, text, bytes);
-    return at + bytes;
-}
-
 static char *put_key(char *at, const char *key)
 {
-    at = put(at, at[-1] == '{' ? "\"" : ",\"");
-    return put(put(at, key), "\":");
+    at = stpcpy(at, at[-1] == '{' ? "\"" : ",\"");
+    return stpcpy(stpcpy(at, key), "\":");
 }
 
 static char *put_number(char *at, const char *key, double value)
 {
     at = put_key(at, key);
-    return isfinite(value) ? at + gx_decimal_format(value, at) : put(at, "null");
+    return isfinite(value) ? at + gx_decimal_format(value, at) : stpcpy(at, "null");
 }
 
 static char *put_count(char *at, const char *key, int64_t count)
@@ -342,10 +335,10 @@ static char *put_test(char *at, const gx_sample *s, const gx_test *test)
     if (test->has_groups) {
         int64_t order[2];
         gx_test_order(s, order);
-        at = put(put_key(at, "groups"), "[");
+        at = stpcpy(put_key(at, "groups"), "[");
         for (int64_t k = 0; k < s->group.levels.count; k++) {
             const char *label = gx_levels_text(&s->group.levels, order[k]);
-            at = put_text(k > 0 ? put(at, ",") : at, label);
+            at = put_text(k > 0 ? stpcpy(at, ",") : at, label);
         }
         *at++ = ']';
     }

@@ -30,23 +30,9 @@ typedef struct binding {
 
 int gx_sqlite_code(gx_code code)
 {
-    static const int codes[GX_CODE_COUNT] = {
-        [GX_OK] = SQLITE_OK,
-        [GX_NOMEM] = SQLITE_NOMEM,
-        [GX_BUDGET] = SQLITE_ERROR,
-        [GX_ARG] = SQLITE_ERROR,
-        [GX_NUMERIC] = SQLITE_ERROR,
-        [GX_IO] = SQLITE_IOERR,
-        [GX_CORRUPT] = SQLITE_CORRUPT_VTAB,
-        [GX_DEVICE] = SQLITE_ERROR,
-        [GX_UNSUPPORTED] = SQLITE_ERROR,
-        [GX_INTERRUPT] = SQLITE_INTERRUPT,
-        [GX_TOOBIG] = SQLITE_TOOBIG,
-        [GX_READONLY] = SQLITE_READONLY,
-        [GX_FULL] = SQLITE_FULL,
-        [GX_BUSY] = SQLITE_BUSY,
-        [GX_AUTH] = SQLITE_AUTH,
-    };
+#define OF_SQLITE(ID, SQLITE, word) SQLITE_##SQLITE,
+    static const int codes[GX_CODE_COUNT] = {SQLITE_OK, GX_CODES(OF_SQLITE)};
+#undef OF_SQLITE
     return (unsigned)code < GX_CODE_COUNT ? codes[code] : SQLITE_ERROR;
 }
 

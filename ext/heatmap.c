@@ -72,11 +72,8 @@ static double sum_magnitudes(gx_number dtype, const void *data, int64_t count)
 /* The cell of an index by proportion, and one step where the division cut. */
 static int64_t first_cell(const int64_t *begin, int64_t cells, int64_t index)
 {
-    int64_t low = 0, high = cells; // begin[low] <= index < begin[high]
-    while (high - low > 1) {
-        int64_t middle = low + (high - low) / 2;
-        *(begin[middle] <= index ? &low : &high) = middle;
-    }
+    int64_t low = 0; // begin[low] <= index < begin[low + 1]
+    GX_BISECT(low, cells - 1, middle, begin[middle + 1] <= index)
     return low;
 }
 

@@ -172,15 +172,10 @@ const char *gx_help_summary(const gx_help_entry *entry, char *out, size_t size)
 
 // Words -------------------------------------------------------------------------------------------
 
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
-}
-
 static bool equals(gx_piece piece, const char *word, size_t bytes)
 {
     size_t k = 0;
-    while (k < bytes && k < piece.bytes && lower(piece.text[k]) == lower(word[k])) {
+    while (k < bytes && k < piece.bytes && gx_lower(piece.text[k]) == gx_lower(word[k])) {
         k++;
     }
     return k == bytes && k == piece.bytes;

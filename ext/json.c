@@ -22,20 +22,13 @@
 /* Bytes of the longest element: two numbers, a sign, quotes, unit, comma. */
 enum { ELEMENT_MAX = 2 * GX_DECIMAL_MAX + 8 };
 
-static char *put_word(char *to, const char *word)
-{
-    size_t bytes = strlen(word);
-    memcpy(to, word, bytes);
-    return to + bytes;
-}
-
 static char *put_real(char *to, double value, bool is_f32)
 {
     if (isnan(value)) {
-        return put_word(to, "null");
+        return stpcpy(to, "null");
     }
     if (isinf(value)) {
-        return put_word(to, value < 0 ? "-9.0e999" : "9.0e999");
+        return stpcpy(to, value < 0 ? "-9.0e999" : "9.0e999");
     }
     return to + (is_f32 ? gx_decimal_format_f32((float)value, to) : gx_decimal_format(value, to));
 }
@@ -54,8 +47,8 @@ static char *put_complex(char *to, gx_scalar value, bool is_f32)
     if (im[0] != '-') {
         *to++ = '+';
     }
-    to = put_word(to, im);
-    return put_word(to, "i\"");
+    to = stpcpy(to, im);
+    return stpcpy(to, "i\"");
 }
 
 static char *put_element(char *to, gx_dtype dtype, const void *strip, int64_t k)

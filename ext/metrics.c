@@ -128,22 +128,9 @@ static void put_durations(page *p)
 
 static void put_failures(page *p)
 {
-    static const char *const codes[GX_CODE_COUNT] = {
-        [GX_NOMEM] = "no_memory",
-        [GX_BUDGET] = "memory_limit",
-        [GX_ARG] = "argument",
-        [GX_NUMERIC] = "numeric",
-        [GX_IO] = "io",
-        [GX_CORRUPT] = "damage",
-        [GX_DEVICE] = "device",
-        [GX_UNSUPPORTED] = "unsupported",
-        [GX_INTERRUPT] = "interrupt",
-        [GX_TOOBIG] = "too_big",
-        [GX_READONLY] = "read_only",
-        [GX_FULL] = "disk_full",
-        [GX_BUSY] = "busy",
-        [GX_AUTH] = "authorizer",
-    };
+#define WORD(ID, SQLITE, word) #word,
+    static const char *const codes[GX_CODE_COUNT] = {"", GX_CODES(WORD)};
+#undef WORD
     family(p, "gx_operation_failures_total", "counter", "Of these calls, those that failed.");
     for (int code = GX_OK + 1; code < GX_CODE_COUNT; code++) {
         sample(p, "gx_operation_failures_total", LABELS("reason", codes[code]),

@@ -52,6 +52,12 @@ static inline gx_cell gx_cell_real(double value)
     return (gx_cell){.type = GX_CELL_REAL, .real = value};
 }
 
+/* NaN: NULL. */
+static inline gx_cell gx_cell_number(double value)
+{
+    return isnan(value) ? (gx_cell){0} : gx_cell_real(value);
+}
+
 /* bytes -1: as far as its NUL.  text NULL: NULL. */
 static inline gx_cell gx_cell_text(const char *text, int64_t bytes)
 {
@@ -75,6 +81,10 @@ typedef struct gx_kept {
     gx_mem *mem;
     gx_value_buf value;
 } gx_kept;
+
+/* Argument 0 is a model, of gx_lda or of another: a copy of it, the caller's, and what it has. */
+struct gx_model;
+bool gx_fn_model(gx_fn *fn, bool is_discriminant, void **copy, struct gx_model *model);
 
 /* Ends a sink of a value. */
 bool gx_keep(gx_fn *fn, gx_sink *sink, gx_kept *kept);

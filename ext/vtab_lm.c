@@ -20,27 +20,28 @@ typedef struct lm_table {
     char text[1000];
 } lm_table;
 
-static gx_cell real_or_null(double value)
+bool gx_fn_model(gx_fn *fn, bool is_discriminant, void **copy, gx_model *model)
 {
-    return isnan(value) ? (gx_cell){0} : gx_cell_real(value);
+    char shown[GX_SHOWN_BYTES];
+    if (sqlite3_value_type(fn->argv[0]) != SQLITE_BLOB) {
+        return gx_fn_fail(fn, "model must be what %s made, not %s",
+                          is_discriminant ? "gx_lda" : "gx_lm or its like",
+                          gx_arg_show(fn->argv[0], shown));
+    }
+    size_t bytes = (size_t)sqlite3_value_bytes(fn->argv[0]);
+    if (!gx_fn_check(fn, gx_mem_alloc(fn->ctx->mem, bytes, "a model", copy, &fn->err))) {
+        return false;
+    }
+    if (bytes > 0) {
+        memcpy(*copy, sqlite3_value_blob(fn->argv[0]), bytes);
+    }
+    return gx_fn_check(fn, gx_model_of_kind(*copy, bytes, is_discriminant, model, &fn->err));
 }
 
 static bool begin(gx_fn *fn, lm_table *t)
 {
-    char shown[GX_SHOWN_BYTES];
-    if (sqlite3_value_type(fn->argv[0]) != SQLITE_BLOB) {
-        return gx_fn_fail(fn, "model must be what gx_lm or its like made, not %s",
-                          gx_arg_show(fn->argv[0], shown));
-    }
-    size_t bytes = (size_t)sqlite3_value_bytes(fn->argv[0]);
     t->mem = fn->ctx->mem;
-    if (!gx_fn_check(fn, gx_mem_alloc(t->mem, bytes, "a model", &t->blob, &fn->err))) {
-        return false;
-    }
-    if (bytes > 0) {
-        memcpy(t->blob, sqlite3_value_blob(fn->argv[0]), bytes);
-    }
-    return gx_fn_check(fn, gx_model_of_kind(t->blob, bytes, false, &t->model, &fn->err)) &&
+    return gx_fn_model(fn, false, &t->blob, &t->model) &&
            gx_fn_check(fn, gx_fit_make(&t->model, t->mem, &t->fit, &fn->err));
 }
 
@@ -137,17 +138,17 @@ static gx_cell terms_cell(void *state, gx_ctx *ctx, int64_t row, int column)
     case TERM:
         return gx_cell_text(name_of(t, row), -1);
     case ESTIMATE:
-        return real_or_null(estimate);
+        return gx_cell_number(estimate);
     case STD_ERROR:
-        return real_or_null(error);
+        return gx_cell_number(error);
     case STATISTIC:
-        return real_or_null(statistic);
+        return gx_cell_number(statistic);
     case P_VALUE:
-        return real_or_null(isnan(statistic) ? (double)NAN : p_of(t, statistic));
+        return gx_cell_number(isnan(statistic) ? (double)NAN : p_of(t, statistic));
     case VIF:
-        return real_or_null(vif_of(t, row));
+        return gx_cell_number(vif_of(t, row));
     default:
-        return real_or_null(
+        return gx_cell_number(
             isnan(error) ? (double)NAN : estimate + (column == CI_LOW ? -1 : 1) * reach(t) * error);
     }
 }
@@ -300,18 +301,18 @@ static gx_cell model_cell(void *state, gx_ctx *ctx, int64_t row, int column)
     case DF:
         return gx_cell_int((int64_t)t->fit.df);
     case LOGLIK:
-        return real_or_null(loglik_of(t));
+        return gx_cell_number(loglik_of(t));
     case AIC:
-        return real_or_null(2 * parameters - 2 * loglik_of(t));
+        return gx_cell_number(2 * parameters - 2 * loglik_of(t));
     case BIC:
-        return real_or_null(log(h->n) * parameters - 2 * loglik_of(t));
+        return gx_cell_number(log(h->n) * parameters - 2 * loglik_of(t));
     case COND:
-        return real_or_null(gx_fit_condition(&t->fit, false));
+        return gx_cell_number(gx_fit_condition(&t->fit, false));
     case NOTE:
         return gx_cell_text(note_of(t), -1);
     default:
-        return real_or_null(h->family == GX_GAUSSIAN ? gaussian_number(t, column)
-                                                     : general_number(t, column));
+        return gx_cell_number(h->family == GX_GAUSSIAN ? gaussian_number(t, column)
+                                                       : general_number(t, column));
     }
 }
 
@@ -379,11 +380,11 @@ static gx_cell anova_cell(void *state, gx_ctx *ctx, int64_t row, int column)
     case SUM_SQ:
         return gx_cell_real(sum);
     case MEAN_SQ:
-        return real_or_null(mean);
+        return gx_cell_number(mean);
     case A_STATISTIC:
-        return real_or_null(statistic);
+        return gx_cell_number(statistic);
     default:
-        return real_or_null(isnan(statistic) ? (double)NAN : tail_of_f(statistic, df, f->df));
+        return gx_cell_number(isnan(statistic) ? (double)NAN : tail_of_f(statistic, df, f->df));
     }
 }
 

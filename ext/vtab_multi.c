@@ -18,11 +18,6 @@ static double tail_of_chi2(double statistic, double df)
     return df > 0 ? gx_dist(GX_DIST_CHI2, GX_DIST_SF, fmax(0, statistic), &df) : (double)NAN;
 }
 
-static gx_cell real_or_null(double value)
-{
-    return isnan(value) ? (gx_cell){0} : gx_cell_real(value);
-}
-
 // Canonical correlations --------------------------------------------------------------------------
 
 typedef struct cca_table {
@@ -81,11 +76,11 @@ static gx_cell cca_cell(void *state, gx_ctx *ctx, int64_t row, int column)
     case 1:
         return gx_cell_real(c->correlation[row]);
     case 2:
-        return real_or_null(cca_statistic(t, row));
+        return gx_cell_number(cca_statistic(t, row));
     case 3:
         return gx_cell_int((int64_t)df);
     case 4:
-        return real_or_null(tail_of_chi2(cca_statistic(t, row), df));
+        return gx_cell_number(tail_of_chi2(cca_statistic(t, row), df));
     case 5:
         return gx_cell_vector(GX_F64, c->p, c->x + row * c->p, 1);
     default:
@@ -167,7 +162,7 @@ static gx_cell factor_cell(void *state, gx_ctx *ctx, int64_t row, int column)
     case 5:
         return gx_cell_int((int64_t)f->df);
     default:
-        return real_or_null(tail_of_chi2(f->statistic, f->df));
+        return gx_cell_number(tail_of_chi2(f->statistic, f->df));
     }
 }
 
@@ -199,25 +194,10 @@ typedef struct lda_table {
 
 static bool lda_begin(gx_fn *fn, lda_table *t)
 {
-    char shown[GX_SHOWN_BYTES];
-    int type = sqlite3_value_type(fn->argv[0]);
     t->mem = fn->ctx->mem;
-    if (type == SQLITE_NULL) {
-        return true;
-    }
-    if (type != SQLITE_BLOB) {
-        return gx_fn_fail(fn, "model must be what gx_lda made, not %s",
-                          gx_arg_show(fn->argv[0], shown));
-    }
-    size_t bytes = (size_t)sqlite3_value_bytes(fn->argv[0]);
-    if (!gx_fn_check(fn, gx_mem_alloc(t->mem, bytes, "a model", &t->blob, &fn->err))) {
-        return false;
-    }
-    if (bytes > 0) {
-        memcpy(t->blob, sqlite3_value_blob(fn->argv[0]), bytes);
-    }
-    return gx_fn_check(fn, gx_model_of_kind(t->blob, bytes, true, &t->model, &fn->err)) &&
-           gx_fn_check(fn, gx_discriminant_make(&t->model, t->mem, &t->d, &fn->err));
+    return sqlite3_value_type(fn->argv[0]) == SQLITE_NULL ||
+           (gx_fn_model(fn, true, &t->blob, &t->model) &&
+            gx_fn_check(fn, gx_discriminant_make(&t->model, t->mem, &t->d, &fn->err)));
 }
 
 static bool axes_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)

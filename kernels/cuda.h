@@ -225,10 +225,6 @@ gx_code gx_cuda_launch(gx_dev *dev, gx_queue *queue, gx_cuda_function function, 
 /* The shape of a launch over an m x n block, a thread for some elements down its columns. */
 void gx_cuda_shape(int64_t m, int64_t n, gx_cuda_dim *grid, gx_cuda_dim *block);
 
-/* A reduction in args->work, enqueued; *out is where the result is then, on the device. */
-gx_code gx_cuda_reduce_to(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *args,
-                          double **out, gx_err *err);
-
 /* Its second stage alone: three doubles of each of `chunks` parts to *out, all on the device. */
 gx_code gx_cuda_reduce_end(gx_dev *dev, gx_queue *queue, gx_reduce_kind kind, int64_t chunks,
                            double *partial, double *out, gx_err *err);

@@ -340,8 +340,9 @@ size_t gx_cuda_reduce_bytes(const gx_args *args)
     return (size_t)(s.partial + s.width) * sizeof(double);
 }
 
-gx_code gx_cuda_reduce_to(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p,
-                          double **out, gx_err *err)
+/* A reduction in args->work, enqueued; *out is where the result is then, on the device. */
+static gx_code reduce_to(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p,
+                         double **out, gx_err *err)
 {
     sharing s = share_out(p);
     gx_cuda_call call = {.kind = (int32_t)p->reduce_kind,
@@ -395,7 +396,7 @@ static gx_code reduce(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_ar
         return GX_OK;
     }
     double *out;
-    GX_TRY(gx_cuda_reduce_to(dev, queue, dtype, p, &out, err));
+    GX_TRY(reduce_to(dev, queue, dtype, p, &out, err));
     return gx_cuda_fetch(dev, queue, p->reduce, out, (size_t)width * sizeof(double), err);
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_reduce, reduce)
@@ -414,7 +415,7 @@ gx_code gx_cuda_measure(gx_dev *dev, gx_queue *queue, gx_number dtype, int64_t m
     gx_args args = {
         .m = m, .n = n, .a = c, .lda = ldc, .reduce_kind = GX_REDUCE_MAX_ABS, .work = work};
     double *out = NULL;
-    gx_code code = gx_cuda_reduce_to(dev, queue, dtype, &args, &out, err);
+    gx_code code = reduce_to(dev, queue, dtype, &args, &out, err);
     *largest = out;
     return code;
 }

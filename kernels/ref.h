@@ -38,11 +38,6 @@ GX_INLINE bool in_triangle(gx_uplo uplo, int64_t i, int64_t j)
     return uplo == GX_LOWER ? i >= j : i <= j;
 }
 
-GX_INLINE gx_scalar subtract(gx_scalar x, gx_scalar y)
-{
-    return (gx_scalar){x.re - y.re, x.im - y.im};
-}
-
 /* Of every kind of number, and of real ones. */
 #define GX_REF_KERNELS(KERNEL)                                                                     \
     GX_KERNELS_OF_ALL(KERNEL, ref)                                                                 \

@@ -13,16 +13,6 @@ size_t gx_ref_fft_bytes(const gx_args *args)
     return (size_t)args->k * 4 * sizeof(gx_scalar);
 }
 
-static int64_t least_factor(int64_t n)
-{
-    for (int64_t p = 2; p * p <= n; p++) {
-        if (n % p == 0) {
-            return p;
-        }
-    }
-    return n;
-}
-
 /* y = the transform of x[0], x[step], ...; root: the step n roots of 1; room: n numbers. */
 static void transform(const gx_scalar *x, int64_t step, int64_t n, const gx_scalar *root,
                       gx_scalar *room, gx_scalar *y)
@@ -31,7 +21,7 @@ static void transform(const gx_scalar *x, int64_t step, int64_t n, const gx_scal
         *y = *x;
         return;
     }
-    int64_t p = least_factor(n), m = n / p;
+    int64_t p = gx_least_factor(n), m = n / p;
     for (int64_t q = 0; q < p; q++) {
         transform(x + q * step, step * p, m, root, room, y + q * m);
     }

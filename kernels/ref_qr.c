@@ -105,10 +105,10 @@ GX_INLINE void reflect_column(gx_number dtype, const gx_args *p, gx_scalar tau, 
     }
     sum = times(conjugate(tau), sum);
     gx_scalar head = load(dtype, p->c, p->ldc, row, later);
-    store(dtype, p->c, p->ldc, row, later, subtract(head, sum));
+    store(dtype, p->c, p->ldc, row, later, gx_scalar_minus(head, sum));
     for (int64_t i = first; i < last; i++) {
         gx_scalar step = times(load(dtype, x, ldx, i, col), sum);
-        store(dtype, x, ldx, i, later, subtract(load(dtype, x, ldx, i, later), step));
+        store(dtype, x, ldx, i, later, gx_scalar_minus(load(dtype, x, ldx, i, later), step));
     }
 }
 
@@ -151,7 +151,7 @@ GX_INLINE void apply_one(gx_number dtype, const stack *s, gx_scalar tau, int64_t
     for (int64_t i = l; i < s->rows; i++) {
         gx_scalar v = component(dtype, s, i, l);
         gx_scalar step = times(is_left ? v : conjugate(v), sum);
-        put(dtype, s, i, at, subtract(get(dtype, s, i, at), step));
+        put(dtype, s, i, at, gx_scalar_minus(get(dtype, s, i, at), step));
     }
 }
 
@@ -197,9 +197,9 @@ GX_INLINE void generate_column(gx_number dtype, const gx_args *p, int64_t l)
     for (int64_t i = 0; i < p->m; i++) {
         gx_scalar value = {0, 0};
         if (i == l) {
-            value = subtract((gx_scalar){1, 0}, tau);
+            value = gx_scalar_minus((gx_scalar){1, 0}, tau);
         } else if (i > l) {
-            value = subtract(value, times(tau, load(dtype, p->c, p->ldc, i, l)));
+            value = gx_scalar_minus(value, times(tau, load(dtype, p->c, p->ldc, i, l)));
         }
         store(dtype, p->c, p->ldc, i, l, value);
     }
@@ -282,7 +282,7 @@ GX_INLINE void apply_block(gx_number dtype, const stack *s, int64_t at, void *w)
         for (int64_t i = l; i < s->rows; i++) {
             gx_scalar v = component(dtype, s, i, l);
             gx_scalar step = times(is_left ? v : conjugate(v), u);
-            put(dtype, s, i, at, subtract(get(dtype, s, i, at), step));
+            put(dtype, s, i, at, gx_scalar_minus(get(dtype, s, i, at), step));
         }
     }
 }
@@ -304,7 +304,7 @@ size_t gx_ref_workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, const
 {
     (void)dev;
     (void)dtype;
-    return kernel == GX_LARFB ? (size_t)args->k * sizeof(gx_scalar)
+    return kernel == GX_LARFB  ? (size_t)args->k * sizeof(gx_scalar)
            : kernel == GX_FFT  ? gx_ref_fft_bytes(args)
            : kernel == GX_GRID ? gx_ref_grid_bytes(args)
                                : 0;

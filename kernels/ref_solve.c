@@ -86,7 +86,7 @@ GX_INLINE void solve_line(gx_number dtype, const line *x, gx_scalar alpha)
     for (int64_t q = 0; q < x->count; q++) {
         int64_t i = x->is_lower ? q : x->count - 1 - q;
         gx_scalar value = scaled(alpha, line_get(dtype, x, i));
-        value = subtract(value, row_times_line(dtype, x, i));
+        value = gx_scalar_minus(value, row_times_line(dtype, x, i));
         if (x->p->diag != GX_UNIT) {
             value = quotient(dtype, value, factor(dtype, x, i, i));
         }
@@ -156,7 +156,7 @@ GX_INLINE gx_scalar rest_of(gx_number dtype, const gx_args *p, int64_t i, int64_
     gx_scalar value = lower_get(dtype, p, i, j);
     for (int64_t k = 0; k < j; k++) {
         gx_scalar other = conjugate(lower_get(dtype, p, j, k));
-        value = subtract(value, times(lower_get(dtype, p, i, k), other));
+        value = gx_scalar_minus(value, times(lower_get(dtype, p, i, k), other));
     }
     return value;
 }
@@ -225,7 +225,7 @@ GX_LOOP(getrf)
             for (int64_t i = j + 1; i < p->m; i++) {
                 gx_scalar old = load(dtype, p->c, p->ldc, i, l);
                 gx_scalar below = load(dtype, p->c, p->ldc, i, j);
-                store(dtype, p->c, p->ldc, i, l, subtract(old, times(below, right)));
+                store(dtype, p->c, p->ldc, i, l, gx_scalar_minus(old, times(below, right)));
             }
         }
     }

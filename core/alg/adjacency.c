@@ -13,25 +13,13 @@
 #include "alg.h"
 #include "csr_matrix.h"
 #include "dense.h"
+#include "graphs.h"
 #include "spmm.h"
 #include "spmm_device.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
-
-static gx_code check(gx_run *run, const gx_mat *G)
-{
-    if (gx_ok(run) && G->rows != G->cols) {
-        return gx_run_failf(run, GX_ARG, "%s is %lldx%lld, but a graph's matrix is square",
-                            G->label, (long long)G->rows, (long long)G->cols);
-    }
-    if (gx_ok(run) && gx_number_is_complex(G->number)) {
-        return gx_run_failf(run, GX_ARG, "%s is complex (%s), but weights of edges are real",
-                            G->label, gx_number_name(G->number));
-    }
-    return gx_ok(run) ? GX_OK : run->err.code;
-}
 
 /* `count` vectors of n numbers; NULL: failed. */
 static double *vectors(gx_run *run, int64_t n, int64_t count)
@@ -105,7 +93,7 @@ gx_code gx_graph_pagerank(gx_run *run, const gx_mat *G, const gx_pagerank_args *
 {
     int64_t n = G->rows;
     double change = INFINITY;
-    double *work = check(run, G) == GX_OK ? vectors(run, n, 3) : NULL, *strength = work;
+    double *work = gx_graph_check(run, G) == GX_OK ? vectors(run, n, 3) : NULL, *strength = work;
     if (work != NULL && n > 0) {
         gx_sparse_held held;
         hold(run, G, &held);
@@ -136,20 +124,10 @@ gx_code gx_graph_pagerank(gx_run *run, const gx_mat *G, const gx_pagerank_args *
 
 // Components --------------------------------------------------------------------------------------
 
-/* The root of a node's tree; the way there is halved. */
-static int64_t root_of(int64_t *parent, int64_t i)
-{
-    while (parent[i] != i) {
-        parent[i] = parent[parent[i]];
-        i = parent[i];
-    }
-    return i;
-}
-
 /* The smaller root stays one, so that a root is its component's first node. */
 static gx_code join(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err *err)
 {
-    int64_t *parent = arg, a = root_of(parent, i), b = root_of(parent, j);
+    int64_t *parent = arg, a = gx_root_of(parent, i), b = gx_root_of(parent, j);
     (void)x, (void)err;
     parent[gx_max(a, b)] = gx_min(a, b);
     return GX_OK;
@@ -159,13 +137,14 @@ gx_code gx_graph_components(gx_run *run, const gx_mat *G, double *label, int64_t
 {
     int64_t n = G->rows;
     *count = 0;
-    int64_t *parent = check(run, G) == GX_OK ? (int64_t *)(void *)vectors(run, n, 1) : NULL;
+    int64_t *parent =
+        gx_graph_check(run, G) == GX_OK ? (int64_t *)(void *)vectors(run, n, 1) : NULL;
     for (int64_t i = 0; parent != NULL && i < n; i++) {
         parent[i] = i;
     }
     if (parent != NULL && gx_sparse_each(run, G, join, parent) == GX_OK) {
         for (int64_t i = 0; i < n; i++) {
-            int64_t root = root_of(parent, i);
+            int64_t root = gx_root_of(parent, i);
             label[i] = root == i ? (double)(*count)++ : label[root];
         }
     }
@@ -177,11 +156,11 @@ gx_code gx_graph_components(gx_run *run, const gx_mat *G, double *label, int64_t
 
 /* Neighbours below each node, in ascending order; and a look at what is above. */
 typedef struct lower {
-    int64_t *start;  /* n + 1                          */
-    int64_t *node;   /* capacity of them               */
+    int64_t *start; /* n + 1                          */
+    int64_t *node;  /* capacity of them               */
     int64_t count, row;
-    int64_t above;   /* entries above the diagonal     */
-    uint64_t hash;   /* of edges below, less those above: 0 where they are the same */
+    int64_t above; /* entries above the diagonal     */
+    uint64_t hash; /* of edges below, less those above: 0 where they are the same */
 } lower;
 
 static uint64_t hash_of(int64_t i, int64_t j)
@@ -247,7 +226,7 @@ gx_code gx_graph_triangles(gx_run *run, const gx_mat *G, int64_t *count)
 {
     lower l = {0};
     *count = 0;
-    if (check(run, G) != GX_OK) {
+    if (gx_graph_check(run, G) != GX_OK) {
         return run->err.code;
     }
     l.start = (int64_t *)(void *)vectors(run, G->rows + 1, 1);
@@ -269,7 +248,7 @@ gx_code gx_graph_spread(gx_run *run, const gx_mat *G, const gx_spread_args *args
                         double *activation)
 {
     int64_t n = G->rows;
-    if (check(run, G) != GX_OK || gx_spread_by_device(run, G, args, pulse, activation)) {
+    if (gx_graph_check(run, G) != GX_OK || gx_spread_by_device(run, G, args, pulse, activation)) {
         return gx_ok(run) ? GX_OK : run->err.code;
     }
     double *work = vectors(run, n, 2), *strength = work;

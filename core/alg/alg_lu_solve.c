@@ -25,6 +25,8 @@
 */
 #include "alg_lu.h"
 
+#include "dense.h"
+
 /* How a solve is cut. */
 typedef struct solve_plan {
     int64_t n, lines; /* of X */
@@ -186,16 +188,11 @@ static int64_t slot_elements(const solve_plan *plan)
 /* What a triangular solve wants beside its blocks. */
 static size_t workspace_bytes(gx_run *run, const solve_plan *plan, gx_number dtype)
 {
-    const gx_backend *backend;
-    gx_dev *dev;
-    if (gx_run_device(run, &backend, &dev) != GX_OK) {
-        return 0;
-    }
     gx_args args = {.m = gx_min(plan->n, plan->width),
                     .n = gx_min(plan->strip, plan->lines),
                     .lda = plan->n,
                     .ldc = plan->n};
-    return gx_team_call_bytes(backend, dev, GX_TRSM, dtype, &args);
+    return gx_dense_call_bytes(run, GX_TRSM, dtype, &args);
 }
 
 /* Blocks that the cache holds beside a program for so many strips. */
@@ -213,17 +210,6 @@ static int64_t count_slots(gx_run *run, const solve_plan *plan, const gx_sink *X
                                 : 0;
 }
 
-/* The smallest divisor of n past 1; n > 1. */
-static int64_t smallest_divisor(int64_t n)
-{
-    for (int64_t d = 2; d * d <= n; d++) {
-        if (n % d == 0) {
-            return d;
-        }
-    }
-    return n;
-}
-
 /* Half of the larger block, or the nearest to it; false when both are single columns. */
 static bool shrink(solve_plan *plan)
 {
@@ -234,7 +220,7 @@ static bool shrink(solve_plan *plan)
     } else if (is_high) {
         plan->height = gx_max(1, plan->height / plan->width / 2) * plan->width;
     } else if (is_wide) { // parts of a panel begin where it does
-        plan->height = plan->width /= smallest_divisor(plan->width);
+        plan->height = plan->width /= gx_least_factor(plan->width);
     } else {
         return false;
     }

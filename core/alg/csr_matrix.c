@@ -242,16 +242,9 @@ bool gx_csr_matrix_is_hermitian(gx_run *run, const gx_csr_matrix *A)
 
 int64_t gx_csr_matrix_diagonal(const gx_csr_matrix *A, int64_t i)
 {
-    int64_t low = A->start[i], end = A->start[i + 1], high = end;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (A->index[middle] < i) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < end && A->index[low] == i ? low : -1;
+    int64_t low = A->start[i], high = A->start[i + 1];
+    GX_BISECT(low, high, middle, A->index[middle] < i)
+    return low < high && A->index[low] == i ? low : -1;
 }
 
 bool gx_csr_matrix_has_positive_diagonal(const gx_csr_matrix *A)

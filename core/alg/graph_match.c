@@ -465,15 +465,11 @@ static void put_flow(const streams *s, const gx_dest *dest, double *value, gx_si
 gx_code gx_graph_flow(gx_run *run, const gx_mat *G, int64_t source, int64_t target, double *value,
                       const gx_dest *dest, gx_sink *sink)
 {
-    gx_edges edges = {.is_directed = true};
+    gx_edges edges;
     int64_t n = G->rows;
     int64_t *work = NULL;
     *sink = (gx_sink){.run = run};
-    if (gx_ok(run) && G->rows != G->cols) {
-        gx_run_failf(run, GX_ARG, "%s is %lldx%lld, but a graph's matrix is square", G->label,
-                     (long long)G->rows, (long long)G->cols);
-    }
-    if (gx_edges_load(run, G, true, false, &edges) == GX_OK) {
+    if (gx_graph_load(run, G, true, false, &edges) == GX_OK) {
         work = gx_nodes_take(run, 3 * edges.to.entries + 5 * n + 1);
     }
     int64_t entries = edges.to.entries;

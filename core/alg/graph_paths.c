@@ -16,14 +16,37 @@ void *gx_nodes_take(gx_run *run, int64_t count)
     return gx_dense_take(run, GX_F64, gx_max(1, count), 1, "numbers of a graph's nodes");
 }
 
-gx_code gx_edges_load(gx_run *run, const gx_mat *G, bool is_directed, bool has_from,
-                      gx_edges *edges)
+static gx_code refuse_complex(gx_run *run, const gx_mat *G)
 {
-    *edges = (gx_edges){.is_directed = is_directed};
     if (gx_ok(run) && gx_number_is_complex(G->number)) {
         return gx_run_failf(run, GX_ARG, "%s is complex (%s), but weights of edges are real",
                             G->label, gx_number_name(G->number));
     }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+gx_code gx_graph_check(gx_run *run, const gx_mat *G)
+{
+    if (gx_ok(run) && G->rows != G->cols) {
+        return gx_run_failf(run, GX_ARG, "%s is %lldx%lld, but a graph's matrix is square",
+                            G->label, (long long)G->rows, (long long)G->cols);
+    }
+    return refuse_complex(run, G);
+}
+
+gx_code gx_graph_load(gx_run *run, const gx_mat *G, bool is_directed, bool has_from,
+                      gx_edges *edges)
+{
+    *edges = (gx_edges){.is_directed = is_directed};
+    GX_TRY(gx_graph_check(run, G));
+    return gx_edges_load(run, G, is_directed, has_from, edges);
+}
+
+gx_code gx_edges_load(gx_run *run, const gx_mat *G, bool is_directed, bool has_from,
+                      gx_edges *edges)
+{
+    *edges = (gx_edges){.is_directed = is_directed};
+    GX_TRY(refuse_complex(run, G));
     if (gx_csr_matrix_load(run, G, GX_F64, &edges->to) == GX_OK && (has_from || !is_directed)) {
         gx_csr_matrix_transpose(run, &edges->to, &edges->from);
     }
@@ -34,16 +57,6 @@ void gx_edges_clear(gx_edges *edges)
 {
     gx_csr_matrix_clear(&edges->to);
     gx_csr_matrix_clear(&edges->from);
-}
-
-static gx_code load_square(gx_run *run, const gx_mat *G, bool is_directed, gx_edges *edges)
-{
-    *edges = (gx_edges){.is_directed = is_directed};
-    if (gx_ok(run) && G->rows != G->cols) {
-        return gx_run_failf(run, GX_ARG, "%s is %lldx%lld, but a graph's matrix is square",
-                            G->label, (long long)G->rows, (long long)G->cols);
-    }
-    return gx_edges_load(run, G, is_directed, false, edges);
 }
 
 /* The sides on which a node's neighbours stand. */
@@ -173,7 +186,7 @@ static void open_search(gx_run *run, const gx_mat *G, const gx_paths_args *args,
 {
     int64_t n = G->rows;
     *s = (search){.run = run, .edges = edges, .n = n, .is_unweighted = args->is_unweighted};
-    if (load_square(run, G, args->is_directed, edges) == GX_OK) {
+    if (gx_graph_load(run, G, args->is_directed, false, edges) == GX_OK) {
         s->heap.key = gx_nodes_take(run, n);
         s->heap.node = gx_nodes_take(run, n);
         s->heap.place = gx_nodes_take(run, n);
@@ -444,7 +457,7 @@ gx_code gx_graph_walk(gx_run *run, const gx_mat *G, int64_t start, bool is_direc
     gx_edges edges;
     int64_t n = G->rows;
     walking w = {.run = run, .edges = &edges, .walk = walk};
-    if (load_square(run, G, is_directed, &edges) == GX_OK) {
+    if (gx_graph_load(run, G, is_directed, false, &edges) == GX_OK) {
         w.row = gx_nodes_take(run, n);
         w.next = gx_nodes_take(run, n);
     }

@@ -9,16 +9,6 @@
 
 enum { POLL = 1 << 14 };
 
-static gx_code load(gx_run *run, const gx_mat *G, bool has_from, gx_edges *edges)
-{
-    *edges = (gx_edges){.is_directed = true};
-    if (gx_ok(run) && G->rows != G->cols) {
-        return gx_run_failf(run, GX_ARG, "%s is %lldx%lld, but a graph's matrix is square",
-                            G->label, (long long)G->rows, (long long)G->cols);
-    }
-    return gx_edges_load(run, G, true, has_from, edges);
-}
-
 // Strong components -------------------------------------------------------------------------------
 
 /*
@@ -84,7 +74,7 @@ gx_code gx_graph_strong(gx_run *run, const gx_mat *G, double *label, int64_t *co
 {
     gx_edges edges;
     int64_t n = G->rows, *work = NULL;
-    if (load(run, G, false, &edges) == GX_OK) {
+    if (gx_graph_load(run, G, true, false, &edges) == GX_OK) {
         work = gx_nodes_take(run, 5 * n);
     }
     if (work != NULL) {
@@ -157,7 +147,7 @@ gx_code gx_graph_narrow(gx_run *run, const gx_mat *G, double *order)
     int64_t n = G->rows, end = 0, *degree = NULL;
     ranked *queue = NULL, *start = NULL;
     bool *is_queued = NULL;
-    if (load(run, G, true, &edges) == GX_OK) {
+    if (gx_graph_load(run, G, true, true, &edges) == GX_OK) {
         degree = gx_nodes_take(run, n);
         queue = gx_nodes_take(run, 2 * n);
         start = gx_nodes_take(run, 2 * n);
@@ -210,15 +200,6 @@ static int by_weight(const void *a, const void *b)
                                   : (x->entry > y->entry) - (x->entry < y->entry);
 }
 
-static int64_t root_of(int64_t *parent, int64_t i)
-{
-    while (parent[i] != i) {
-        parent[i] = parent[parent[i]];
-        i = parent[i];
-    }
-    return i;
-}
-
 /* The entries of M that are marked. */
 static void put_marked(gx_run *run, const gx_csr_matrix *M, const bool *is_marked,
                        const gx_dest *dest, gx_number dtype, gx_sink *sink)
@@ -254,7 +235,7 @@ static void mark_tree(gx_run *run, const gx_csr_matrix *M, double sign, edge *ed
     }
     qsort(edges, (size_t)M->entries, sizeof *edges, by_weight);
     for (int64_t k = 0; k < M->entries && gx_ok(run); k++) {
-        int64_t a = root_of(parent, edges[k].i), b = root_of(parent, edges[k].j);
+        int64_t a = gx_root_of(parent, edges[k].i), b = gx_root_of(parent, edges[k].j);
         is_kept[edges[k].entry] = a != b;
         parent[gx_max(a, b)] = gx_min(a, b);
         if (k % POLL == 0) {
@@ -271,7 +252,7 @@ gx_code gx_graph_tree(gx_run *run, const gx_mat *G, bool is_largest, const gx_de
     int64_t *parent = NULL;
     bool *is_kept = NULL;
     *sink = (gx_sink){.run = run};
-    if (load(run, G, false, &graph) == GX_OK) {
+    if (gx_graph_load(run, G, true, false, &graph) == GX_OK) {
         edges = gx_nodes_take(run, 3 * graph.to.entries);
         parent = gx_nodes_take(run, G->rows);
         is_kept = gx_nodes_take(run, graph.to.entries / 8 + 1);
@@ -357,7 +338,7 @@ gx_code gx_graph_laplacian(gx_run *run, const gx_mat *G, bool is_normed, bool is
     double *sum = NULL;
     uint32_t symmetric = GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN;
     *sink = (gx_sink){.run = run};
-    if (load(run, G, false, &edges) == GX_OK) {
+    if (gx_graph_load(run, G, true, false, &edges) == GX_OK) {
         sum = gx_nodes_take(run, G->rows);
     }
     if (sum != NULL) {

@@ -18,7 +18,15 @@ typedef struct gx_edges {
     bool is_directed; /* false: every edge goes both ways */
 } gx_edges;
 
-/* has_from: `from` is loaded, which an undirected graph has anyway.  To be cleared in any case. */
+/* Refuses a G that is not square, and complex weights. */
+gx_code gx_graph_check(gx_run *run, const gx_mat *G);
+
+/*
+** has_from: `from` is loaded, which an undirected graph has anyway.  To be cleared in any case.
+** gx_graph_load() checks G, gx_edges_load() its weights alone.
+*/
+gx_code gx_graph_load(gx_run *run, const gx_mat *G, bool is_directed, bool has_from,
+                      gx_edges *edges);
 gx_code gx_edges_load(gx_run *run, const gx_mat *G, bool is_directed, bool has_from,
                       gx_edges *edges);
 void gx_edges_clear(gx_edges *edges);

@@ -23,6 +23,8 @@
 #include "alg_lu.h"
 #include "plan.h"
 
+#include "dense.h"
+
 enum {
     WIDTH = 512,      /* gemm's full rate, and one panel is 5 % of the flops at n = 8192 */
     LEAST_WIDTH = 64, /* gemm at about 85 %                                              */
@@ -45,14 +47,9 @@ static int64_t count_pairs(const gx_lu_plan *plan, int64_t panels)
 /* What the hungriest kernel wants beside its blocks. */
 static size_t workspace_bytes(gx_run *run, const gx_lu_plan *plan)
 {
-    const gx_backend *backend;
-    gx_dev *dev;
-    if (gx_run_device(run, &backend, &dev) != GX_OK) {
-        return 0;
-    }
     gx_args args = {
         .m = plan->m, .n = gx_min(plan->panel, plan->n), .lda = plan->m, .ldc = plan->m};
-    return gx_team_call_bytes(backend, dev, GX_GETRF, plan->dtype, &args);
+    return gx_dense_call_bytes(run, GX_GETRF, plan->dtype, &args);
 }
 
 static size_t panel_bytes(const gx_lu_plan *plan)

@@ -17,6 +17,7 @@
 ** when, never the order in which panels are applied to one panel.
 */
 #include "alg_qr.h"
+#include "dense.h"
 #include "plan.h"
 
 #include <string.h>
@@ -36,18 +37,13 @@ static size_t kernel_bytes(gx_run *run, int64_t m, int64_t n, int64_t k, gx_numb
 {
     static const gx_kernel_id panel[] = {GX_GEQRF, GX_LARFT, GX_LARFB, GX_ORMQR};
     static const gx_kernel_id tree[] = {GX_GEQRF, GX_TPQRT, GX_ORMQR, GX_TPMQRT};
-    const gx_backend *backend;
-    gx_dev *dev;
     size_t most = 0;
-    if (gx_run_device(run, &backend, &dev) != GX_OK) {
-        return 0;
-    }
     for (int i = 0; i < 4; i++) {
         gx_kernel_id kernel = is_tree ? tree[i] : panel[i];
         bool is_made = kernel == GX_GEQRF || kernel == GX_TPQRT;
         gx_args args = {
             .side = GX_LEFT, .transa = GX_CONJ_TRANS, .m = m, .n = is_made ? k : n, .k = k};
-        size_t bytes = gx_team_call_bytes(backend, dev, kernel, dtype, &args);
+        size_t bytes = gx_dense_call_bytes(run, kernel, dtype, &args);
         most = bytes > most ? bytes : most;
     }
     return most;

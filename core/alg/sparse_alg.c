@@ -110,15 +110,8 @@ static int compare_wishes(const void *a, const void *b)
 static gx_code put_picked(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err *err)
 {
     const picking *p = arg;
-    int64_t number = p->is_rows ? i : j, low = 0, high = p->count;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (p->wish[middle].number < number) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
+    int64_t number = p->is_rows ? i : j, low = 0;
+    GX_BISECT(low, p->count, middle, p->wish[middle].number < number)
     for (; low < p->count && p->wish[low].number == number; low++) {
         int64_t place = p->wish[low].place;
         GX_TRY(gx_scatter_add(p->cells, p->is_rows ? place : i, p->is_rows ? j : place, x, err));

@@ -74,15 +74,8 @@ static gx_code open_whole(gx_run *run, const gx_mat *B, whole *w, gx_err *err)
 /* The piece that has row k. */
 static const gx_csr *find(const whole *w, int64_t k, int64_t *inside)
 {
-    int64_t low = 0, high = w->pieces - 1;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (w->row0[middle + 1] <= k) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
+    int64_t low = 0;
+    GX_BISECT(low, w->pieces - 1, middle, w->row0[middle + 1] <= k)
     *inside = k - w->row0[low];
     return &w->piece[low];
 }

@@ -22,6 +22,7 @@
 
 #include "events.h"
 #include "machine.h"
+#include "spelling.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -54,62 +55,9 @@ static const int64_t BOOKKEEPING_BYTES = (int64_t)64 << 10;
 
 enum { READERS_USUAL = 16 }; /* more connections than this read hardly faster */
 
-// clang-format off
-static const row rows[GX_SETTING_COUNT] = {
-    [GX_SET_MEMORY_LIMIT] = {KIND_SIZE, 1, INT64_MAX,
-        {"memory_limit", "bytes", "host memory that gx may use in this connection",
-         "half of the memory, at most 80 % of what is available"}},
-    [GX_SET_PINNING_BUDGET] = {KIND_SIZE, 0, INT64_MAX,
-        {"pinning_budget", "bytes", "host memory that gx may page-lock for a device",
-         "half of the memory, at most 80 % of what is available, at most 8 GB"}},
-    [GX_SET_DEVICE_MEMORY_LIMIT] = {KIND_SIZE, 0, INT64_MAX,
-        {"device_memory_limit", "bytes",
-         "memory that gx may use on each device; 0 = 80 % of what is free there", "0"}},
-    [GX_SET_BACKEND] = {KIND_BACKEND, 0, 0,
-        {"backend", "word", "what computes: auto, cpu, cuda, or reference (plain loops)", "auto"}},
-    [GX_SET_THREADS] = {KIND_COUNT, 1, 1024,
-        {"threads", "count", "threads that compute, the caller's included",
-         "the processors available to the process"}},
-    [GX_SET_READERS] = {KIND_COUNT, 0, 256,
-        {"readers", "count", "helper connections that read tiles; 0 = through this connection",
-         "as many as threads, at most 16"}},
-    [GX_SET_TILE_BYTES] = {KIND_SIZE, 64, GIB,
-        {"tile_bytes", "bytes", "size of a storage tile of new matrices", "8 MiB"}},
-    [GX_SET_DETERMINISTIC] = {KIND_BOOL, 0, 1,
-        {"deterministic", "on/off",
-         "the same bits whatever the memory limit and the number of threads", "off"}},
-    [GX_SET_PROGRESS] = {KIND_PROGRESS, 0, 0,
-        {"progress", "word", "progress of long calls: off, on (to stderr), or an SQL function",
-         "off"}},
-    [GX_SET_PROBE] = {KIND_PROBE, 0, 0,
-        {"probe", "word", "residual checks of results: auto (where they take less than 3 % of the "
-         "time), on, off", "auto"}},
-    [GX_SET_FILES] = {KIND_BOOL, 0, 1,
-        {"files", "on/off", "gx may open files other than the database's own", "on"}},
-    [GX_SET_PROFILE] = {KIND_BOOL, 0, 1,
-        {"profile", "on/off", "the saved hardware profile may be read and written", "on"}},
-    [GX_SET_CUDA_PATH] = {KIND_FOLDER, 0, 0,
-        {"cuda_path", "folder", "where the CUDA libraries are looked for first", ""}},
-    [GX_SET_VOLUMES_ANYWHERE] = {KIND_BOOL, 0, 1,
-        {"volumes_anywhere", "on/off", "volumes may be elsewhere than beside their database",
-         "off"}},
-    [GX_SET_DEVICE] = {KIND_COUNT, 0, 1023,
-        {"device", "number", "which device computes where there are several, counted from 0",
-         "0"}},
-    [GX_SET_DEVICES] = {KIND_DEVICES, 1, GX_DEVICES_MOST,
-        {"devices", "number", "how many devices one statement may use, that of 'device' first: a "
-         "number, all, or a list of numbers, all of which are used", "1"}},
-    [GX_SET_SUITESPARSE_PATH] = {KIND_FOLDER, 0, 0,
-        {"suitesparse_path", "folder",
-         "where SuiteSparse is looked for; empty = where the loader looks", ""}},
-    [GX_SET_LOCKED] = {KIND_BOOL, 0, 1,
-        {"locked", "on/off", "SQL may set sizes and counts alone, up to their values at that time",
-         "off"}},
-    [GX_SET_EVENTS] = {KIND_EVENTS, 0, 0,
-        {"events", "word", "what goes to gx_events and to SQLite's log: off, error, warning, or "
-         "info, each with those before it", "warning"}},
-};
-// clang-format on
+#define ROW(ID, KIND, LEAST, MOST, ...) {KIND_##KIND, LEAST, MOST, {__VA_ARGS__}},
+static const row rows[GX_SETTING_COUNT] = {GX_SETTINGS(ROW)};
+#undef ROW
 
 const gx_setting_info *gx_config_info(gx_setting setting)
 {
@@ -130,23 +78,13 @@ int64_t gx_config_memory_floor(int64_t tile_bytes)
 
 // Words and numbers -------------------------------------------------------------------------------
 
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 static bool equals(const char *a, const char *b)
 {
-    while (*a != '\0' && lower(*a) == lower(*b)) {
+    while (*a != '\0' && gx_lower(*a) == gx_lower(*b)) {
         a++;
         b++;
     }
     return *a == *b;
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
 }
 
 static bool is_space(char c)
@@ -161,7 +99,7 @@ static int64_t parse_unit(const char *text)
         return 1;
     }
     const char *prefixes = "kmgtp";
-    const char *prefix = strchr(prefixes, lower(*text));
+    const char *prefix = strchr(prefixes, gx_lower(*text));
     if (prefix == NULL) {
         return 0;
     }
@@ -185,11 +123,11 @@ bool gx_parse_size(const char *text, int64_t *bytes)
     while (is_space(*text)) {
         text++;
     }
-    if (!is_digit(*text)) {
+    if (!gx_is_digit(*text)) {
         return false;
     }
     int64_t whole = 0;
-    for (; is_digit(*text); text++) {
+    for (; gx_is_digit(*text); text++) {
         if (!gx_mul_i64(whole, 10, &whole) || whole > INT64_MAX - (*text - '0')) {
             return false;
         }
@@ -197,7 +135,7 @@ bool gx_parse_size(const char *text, int64_t *bytes)
     }
     double fraction = 0, scale = 1;
     if (*text == '.') {
-        for (text++; is_digit(*text); text++) {
+        for (text++; gx_is_digit(*text); text++) {
             if (scale < 1e15) {
                 scale *= 10;
                 fraction = fraction * 10 + (*text - '0');
@@ -262,8 +200,8 @@ static bool is_identifier(const char *text)
 {
     size_t length = 0;
     for (; text[length] != '\0'; length++) {
-        char c = lower(text[length]);
-        if (!(c >= 'a' && c <= 'z') && c != '_' && !(length > 0 && is_digit(c))) {
+        char c = gx_lower(text[length]);
+        if (!(c >= 'a' && c <= 'z') && c != '_' && !(length > 0 && gx_is_digit(c))) {
             return false;
         }
     }
@@ -274,9 +212,9 @@ int gx_parse_devices(const char *text, int list[GX_DEVICES_MOST])
 {
     int count = 0;
     uint32_t seen = 0;
-    while (count < GX_DEVICES_MOST && is_digit(*text)) {
+    while (count < GX_DEVICES_MOST && gx_is_digit(*text)) {
         int number = 0;
-        for (; is_digit(*text) && number < GX_DEVICES_MOST; text++) {
+        for (; gx_is_digit(*text) && number < GX_DEVICES_MOST; text++) {
             number = 10 * number + (*text - '0');
         }
         if (number >= GX_DEVICES_MOST || (seen >> number & 1) != 0) {

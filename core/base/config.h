@@ -15,27 +15,61 @@
 /* The default of tile_bytes: 1024 x 1024 f64. */
 enum { GX_TILE_BYTES = 8 << 20 };
 
+/* SETTING(ID, kind, least, most, key, unit, meaning, default); least, most: of sizes and counts. */
+/* clang-format off */
+#define GX_SETTINGS(SETTING)                                                                       \
+    SETTING(MEMORY_LIMIT, SIZE, 1, INT64_MAX, "memory_limit", "bytes",                             \
+        "host memory that gx may use in this connection",                                          \
+        "half of the memory, at most 80 % of what is available")                                   \
+    SETTING(PINNING_BUDGET, SIZE, 0, INT64_MAX, "pinning_budget", "bytes",                         \
+        "host memory that gx may page-lock for a device",                                          \
+        "half of the memory, at most 80 % of what is available, at most 8 GB")                     \
+    SETTING(DEVICE_MEMORY_LIMIT, SIZE, 0, INT64_MAX, "device_memory_limit", "bytes",               \
+        "memory that gx may use on each device; 0 = 80 % of what is free there", "0")              \
+    SETTING(BACKEND, BACKEND, 0, 0, "backend", "word",                                             \
+        "what computes: auto, cpu, cuda, or reference (plain loops)", "auto")                      \
+    SETTING(THREADS, COUNT, 1, 1024, "threads", "count",                                           \
+        "threads that compute, the caller's included",                                             \
+        "the processors available to the process")                                                 \
+    SETTING(READERS, COUNT, 0, 256, "readers", "count",                                            \
+        "helper connections that read tiles; 0 = through this connection",                         \
+        "as many as threads, at most 16")                                                          \
+    SETTING(TILE_BYTES, SIZE, 64, GIB, "tile_bytes", "bytes",                                      \
+        "size of a storage tile of new matrices", "8 MiB")                                         \
+    SETTING(DETERMINISTIC, BOOL, 0, 1, "deterministic", "on/off",                                  \
+        "the same bits whatever the memory limit and the number of threads", "off")                \
+    SETTING(PROGRESS, PROGRESS, 0, 0, "progress", "word",                                          \
+        "progress of long calls: off, on (to stderr), or an SQL function", "off")                  \
+    SETTING(PROBE, PROBE, 0, 0, "probe", "word",                                                   \
+        "residual checks of results: auto (where they take less than 3 % of the "                  \
+        "time), on, off", "auto")                                                                  \
+    SETTING(FILES, BOOL, 0, 1, "files", "on/off",                                                  \
+        "gx may open files other than the database's own", "on")                                   \
+    SETTING(PROFILE, BOOL, 0, 1, "profile", "on/off",                                              \
+        "the saved hardware profile may be read and written", "on")                                \
+    SETTING(CUDA_PATH, FOLDER, 0, 0, "cuda_path", "folder",                                        \
+        "where the CUDA libraries are looked for first", "")                                       \
+    SETTING(VOLUMES_ANYWHERE, BOOL, 0, 1, "volumes_anywhere", "on/off",                            \
+        "volumes may be elsewhere than beside their database", "off")                              \
+    SETTING(DEVICE, COUNT, 0, 1023, "device", "number",                                            \
+        "which device computes where there are several, counted from 0", "0")                      \
+    SETTING(DEVICES, DEVICES, 1, GX_DEVICES_MOST, "devices", "number",                             \
+        "how many devices one statement may use, that of 'device' first: a "                       \
+        "number, all, or a list of numbers, all of which are used", "1")                           \
+    SETTING(SUITESPARSE_PATH, FOLDER, 0, 0, "suitesparse_path", "folder",                          \
+        "where SuiteSparse is looked for; empty = where the loader looks", "")                     \
+    SETTING(LOCKED, BOOL, 0, 1, "locked", "on/off",                                                \
+        "SQL may set sizes and counts alone, up to their values at that time", "off")              \
+    SETTING(EVENTS, EVENTS, 0, 0, "events", "word",                                                \
+        "what goes to gx_events and to SQLite's log: off, error, warning, or "                     \
+        "info, each with those before it", "warning")
+/* clang-format on */
+
 typedef enum gx_setting {
-    GX_SET_MEMORY_LIMIT = 0, /* bytes: host memory gx may use; floor 3 default tiles of the store */
-    GX_SET_PINNING_BUDGET,   /* bytes: page-locked host memory                       */
-    GX_SET_DEVICE_MEMORY_LIMIT, /* bytes: per device; 0 = up to 80 % of its free memory  */
-    GX_SET_BACKEND,             /* text: auto, cpu, cuda, reference                     */
-    GX_SET_THREADS,             /* count: compute threads; default the CPUs available   */
-    GX_SET_READERS,             /* count: helper connections; 0 = none                  */
-    GX_SET_TILE_BYTES,          /* bytes: size of a storage tile of new matrices        */
-    GX_SET_DETERMINISTIC,       /* bool                                                 */
-    GX_SET_PROGRESS,            /* text: off, on, or the name of an SQL function        */
-    GX_SET_PROBE,               /* text: auto, on, off: residual checks of results           */
-    GX_SET_FILES,               /* bool: gx_import and gx_export allowed                */
-    GX_SET_PROFILE,             /* bool: the saved hardware profile is read and written */
-    GX_SET_CUDA_PATH,           /* text: folder of the CUDA libraries; "" = usual places */
-    GX_SET_VOLUMES_ANYWHERE,    /* bool: volumes may have paths of their own            */
-    GX_SET_DEVICE,              /* count: which of several devices of a kind, from 0    */
-    GX_SET_DEVICES,             /* text: all, how many, or a list of numbers            */
-    GX_SET_SUITESPARSE_PATH,    /* text: folder of SuiteSparse; "" = the loader's places */
-    GX_SET_LOCKED,              /* bool: SQL may lower sizes and counts, and set no more */
-    GX_SET_EVENTS,              /* text: off, error, warning, info: gx_event_level of events.h */
-    GX_SETTING_COUNT
+#define GX_SETTING_ENUM(ID, ...) GX_SET_##ID,
+    GX_SETTINGS(GX_SETTING_ENUM)
+#undef GX_SETTING_ENUM
+        GX_SETTING_COUNT
 } gx_setting;
 
 enum { GX_SETTING_TEXT = 256 };

@@ -149,15 +149,8 @@ gx_csr gx_csr_cut(const gx_csr *csr, int64_t first, int64_t count)
 
 int64_t gx_csr_seek(const gx_csr *csr, int64_t row, int64_t j)
 {
-    int64_t low = csr->start[row], high = csr->start[row + 1];
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (gx_csr_column(csr, middle) < j) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
+    int64_t low = csr->start[row];
+    GX_BISECT(low, csr->start[row + 1], middle, gx_csr_column(csr, middle) < j)
     return low;
 }
 

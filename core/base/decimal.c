@@ -20,6 +20,8 @@
 */
 #include "decimal.h"
 
+#include "spelling.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,11 +43,6 @@ static int64_t log2_pow10(int64_t k)
 }
 
 // Reading -----------------------------------------------------------------------------------------
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
 
 /* The word at text, in any case; word is in lower case. */
 static bool has_word(const char *text, const char *end, const char *word)
@@ -124,7 +121,7 @@ static bool scan_digits(const char *text, const char *end, digits *d, const char
             c++;
             continue;
         }
-        if (!is_digit(*c)) {
+        if (!gx_is_digit(*c)) {
             break;
         }
         seen_digit = true;
@@ -158,11 +155,11 @@ static const char *scan_exponent(const char *text, const char *end, int64_t *exp
     if (c < end && (*c == '-' || *c == '+')) {
         c++;
     }
-    if (c == end || !is_digit(*c)) {
+    if (c == end || !gx_is_digit(*c)) {
         return text;
     }
     int64_t e = 0;
-    for (; c < end && is_digit(*c); c++) {
+    for (; c < end && gx_is_digit(*c); c++) {
         if (e < (int64_t)1 << 40) {
             e = e * 10 + (*c - '0');
         }
@@ -272,7 +269,7 @@ bool gx_decimal_parse(const char *text, const char *end, const char **stop, doub
     double magnitude;
     digits d;
     const char *after;
-    if (c < end && (is_digit(*c) || *c == '.')) {
+    if (c < end && (gx_is_digit(*c) || *c == '.')) {
         if (!scan_digits(c, end, &d, &after)) {
             return false;
         }
@@ -298,7 +295,7 @@ bool gx_decimal_parse_i64(const char *text, const char *end, int64_t *value)
     }
     int64_t sum = 0; // built negative, so that -2^63 is reached
     for (; c < end; c++) {
-        if (!is_digit(*c) || __builtin_mul_overflow(sum, 10, &sum) ||
+        if (!gx_is_digit(*c) || __builtin_mul_overflow(sum, 10, &sum) ||
             __builtin_sub_overflow(sum, *c - '0', &sum)) {
             return false;
         }
@@ -487,7 +484,7 @@ static int rounded_digits(double value, int places, char text[GX_DECIMAL_MAX], i
     snprintf(printed, sizeof printed, "%.*e", places - 1, value);
     const char *c = printed;
     for (; *c != 'e'; c++) { // the locale's point, whatever it is, is no digit
-        if (is_digit(*c)) {
+        if (gx_is_digit(*c)) {
             n = n * 10 + (uint64_t)(*c - '0');
         }
     }

@@ -11,23 +11,31 @@
 
 #include <stddef.h>
 
+/* CODE(ID, what it is of SQLITE_*, its name in gx_metrics()) */
+/* clang-format off */
+#define GX_CODES(CODE)                                                                             \
+    CODE(NOMEM, NOMEM, no_memory)           /* the system has no memory */                         \
+    CODE(BUDGET, ERROR, memory_limit)       /* gx's memory_limit does not allow it */              \
+    CODE(ARG, ERROR, argument)              /* wrong argument: type, shape, name, option */        \
+    CODE(NUMERIC, ERROR, numeric)           /* singular, not definite, not converged */            \
+    CODE(IO, IOERR, io)                     /* file or database I/O */                             \
+    CODE(CORRUPT, CORRUPT_VTAB, damage)     /* the shadow tables hold erroneous data */            \
+    CODE(DEVICE, ERROR, device)             /* an accelerator failed */                            \
+    CODE(UNSUPPORTED, ERROR, unsupported)   /* valid, but not offered */                           \
+    CODE(INTERRUPT, INTERRUPT, interrupt)   /* sqlite3_interrupt() */                              \
+    CODE(TOOBIG, TOOBIG, too_big)           /* past SQLite's length limit */                       \
+    CODE(READONLY, READONLY, read_only)     /* database is read-only */                            \
+    CODE(FULL, FULL, disk_full)             /* disk is full */                                     \
+    CODE(BUSY, BUSY, busy)                  /* another connection holds a lock */                  \
+    CODE(AUTH, AUTH, authorizer)            /* the application's authorizer forbids it */
+/* clang-format on */
+
 typedef enum gx_code {
     GX_OK = 0,
-    GX_NOMEM,       /* the system has no memory                     -> SQLITE_NOMEM        */
-    GX_BUDGET,      /* gx's memory_limit does not allow it          -> SQLITE_ERROR        */
-    GX_ARG,         /* wrong argument: type, shape, name, option    -> SQLITE_ERROR        */
-    GX_NUMERIC,     /* singular, not definite, not converged        -> SQLITE_ERROR        */
-    GX_IO,          /* file or database I/O                         -> SQLITE_IOERR        */
-    GX_CORRUPT,     /* the shadow tables hold erroneous data        -> SQLITE_CORRUPT_VTAB */
-    GX_DEVICE,      /* an accelerator failed                        -> SQLITE_ERROR        */
-    GX_UNSUPPORTED, /* valid, but not offered                       -> SQLITE_ERROR        */
-    GX_INTERRUPT,   /* sqlite3_interrupt()                          -> SQLITE_INTERRUPT    */
-    GX_TOOBIG,      /* past SQLite's length limit                   -> SQLITE_TOOBIG       */
-    GX_READONLY,    /* database is read-only                        -> SQLITE_READONLY     */
-    GX_FULL,        /* disk is full                                 -> SQLITE_FULL         */
-    GX_BUSY,        /* another connection holds a lock              -> SQLITE_BUSY         */
-    GX_AUTH,        /* the application's authorizer forbids it      -> SQLITE_AUTH         */
-    GX_CODE_COUNT
+#define GX_CODE_ENUM(ID, ...) GX_##ID,
+    GX_CODES(GX_CODE_ENUM)
+#undef GX_CODE_ENUM
+        GX_CODE_COUNT
 } gx_code;
 
 typedef struct gx_err {

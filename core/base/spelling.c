@@ -10,11 +10,6 @@
 
 #include <string.h>
 
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
-}
-
 static int least(int a, int b)
 {
     return a < b ? a : b;
@@ -34,9 +29,9 @@ int gx_near_distance(const char *a, size_t a_bytes, const char *b, size_t b_byte
         memcpy(last, row, sizeof last);
         row[0] = (int)i;
         for (size_t j = 1; j <= b_bytes; j++) {
-            char x = lower(a[i - 1]), y = lower(b[j - 1]);
+            char x = gx_lower(a[i - 1]), y = gx_lower(b[j - 1]);
             row[j] = least(last[j - 1] + (x != y), 1 + least(last[j], row[j - 1]));
-            if (i > 1 && j > 1 && x == lower(b[j - 2]) && y == lower(a[i - 2])) {
+            if (i > 1 && j > 1 && x == gx_lower(b[j - 2]) && y == gx_lower(a[i - 2])) {
                 row[j] = least(row[j], older[j - 2] + 1);
             }
         }

@@ -1,5 +1,5 @@
 /*
-** How far one spelling is from another, for "did you mean".
+** ASCII letters and digits; how far one spelling is from another, for "did you mean".
 */
 #ifndef GX_NEAR_H
 #define GX_NEAR_H
@@ -10,6 +10,16 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+static inline char gx_lower(char c)
+{
+    return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+}
+
+static inline bool gx_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
 
 enum { GX_NEAR_BYTES = 64, GX_NEAR_FAR = 1 << 20 };
 

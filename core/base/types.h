@@ -50,6 +50,16 @@ static inline gx_scalar gx_scalar_times(gx_scalar a, gx_scalar b)
     return (gx_scalar){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
+static inline gx_scalar gx_scalar_plus(gx_scalar a, gx_scalar b)
+{
+    return (gx_scalar){a.re + b.re, a.im + b.im};
+}
+
+static inline gx_scalar gx_scalar_minus(gx_scalar a, gx_scalar b)
+{
+    return (gx_scalar){a.re - b.re, a.im - b.im};
+}
+
 /* Properties of a matrix, as bits of gx_meta.properties.  Part of the file format. */
 enum {
     GX_PROP_SYMMETRIC = 1 << 0,  /* A = A^T (real) or A = A^T, not conjugated (complex) */
@@ -190,6 +200,13 @@ static inline void gx_number_put(gx_number number, void *x, int64_t k, gx_scalar
     }
 }
 
+static inline uint64_t gx_bits_of(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
 static inline int64_t gx_min(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -211,5 +228,40 @@ static inline int64_t gx_ceil_div(int64_t a, int64_t b)
 {
     return a / b + (a % b != 0);
 }
+
+/* The smallest divisor of n past 1; n > 1. */
+static inline int64_t gx_least_factor(int64_t n)
+{
+    for (int64_t d = 2; d * d <= n; d++) {
+        if (n % d == 0) {
+            return d;
+        }
+    }
+    return n;
+}
+
+/* The root of a node's tree, which is its own parent; the way there is halved. */
+static inline int64_t gx_root_of(int64_t *parent, int64_t i)
+{
+    while (parent[i] != i) {
+        parent[i] = parent[parent[i]];
+        i = parent[i];
+    }
+    return i;
+}
+
+/*
+** Moves `low` to the first number of [low, high) for which is_before, an expression in `middle`
+** that is true up to there and false from there on, does not hold; to `high` where it always does.
+*/
+#define GX_BISECT(low, high, middle, is_before)                                                    \
+    for (int64_t gx_past = (high), middle; low < gx_past;) {                                       \
+        middle = low + (gx_past - low) / 2;                                                        \
+        if (is_before) {                                                                           \
+            low = middle + 1;                                                                      \
+        } else {                                                                                   \
+            gx_past = middle;                                                                      \
+        }                                                                                          \
+    }
 
 #endif

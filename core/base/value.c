@@ -123,14 +123,20 @@ gx_code gx_value_parse_any(const void *blob, size_t bytes, gx_value *value, gx_e
     return GX_OK;
 }
 
-static void write_header(unsigned char *header, gx_dtype dtype, int64_t rows, int64_t cols)
+/* So many bytes, of which the header is written. */
+static gx_code make_buf(gx_mem *mem, size_t bytes, gx_dtype dtype, int64_t rows, int64_t cols,
+                        gx_value_buf *buf, gx_err *err)
 {
+    unsigned char *header;
+    GX_TRY(gx_mem_alloc(mem, bytes, "result value", &header, err));
     memset(header, 0, GX_VALUE_HEADER);
     memcpy(header, MAGIC, sizeof MAGIC);
     header[OFFSET_VERSION] = VERSION;
     header[OFFSET_DTYPE] = (unsigned char)dtype;
     memcpy(header + OFFSET_ROWS, &rows, sizeof rows);
     memcpy(header + OFFSET_COLS, &cols, sizeof cols);
+    *buf = (gx_value_buf){.blob = header, .bytes = bytes, .data = header + GX_VALUE_HEADER};
+    return GX_OK;
 }
 
 gx_code gx_value_buf_create(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t cols,
@@ -150,11 +156,7 @@ gx_code gx_value_buf_create(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t c
                        ": give a destination name to store it",
                        rows, cols, gx_dtype_name(dtype), bytes, limit_bytes);
     }
-    void *blob;
-    GX_TRY(gx_mem_alloc(mem, bytes, "result value", &blob, err));
-    write_header(blob, dtype, rows, cols);
-    *buf = (gx_value_buf){.blob = blob, .bytes = bytes, .data = (char *)blob + GX_VALUE_HEADER};
-    return GX_OK;
+    return make_buf(mem, bytes, dtype, rows, cols, buf, err);
 }
 
 gx_code gx_value_buf_create_sparse(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t cols,
@@ -172,13 +174,10 @@ gx_code gx_value_buf_create_sparse(gx_mem *mem, gx_dtype dtype, int64_t rows, in
                        ": give a destination name to store it",
                        rows, cols, gx_dtype_name(dtype), entries, limit_bytes);
     }
-    void *blob;
-    GX_TRY(gx_mem_alloc(mem, bytes, "result value", &blob, err));
-    unsigned char *header = blob;
-    write_header(header, dtype, rows, cols);
+    GX_TRY(make_buf(mem, bytes, dtype, rows, cols, buf, err));
+    unsigned char *header = buf->blob;
     header[OFFSET_SPARSE] = 1;
     memcpy(header + OFFSET_ENTRIES, &entries, sizeof entries);
-    *buf = (gx_value_buf){.blob = blob, .bytes = bytes, .data = (char *)blob + GX_VALUE_HEADER};
     return GX_OK;
 }
 

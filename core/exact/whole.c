@@ -103,7 +103,8 @@ gx_code gx_whole_from(gx_whole *x, const gx_whole *y, gx_err *err)
     return GX_OK;
 }
 
-uint32_t gx_whole_divide(gx_whole *x, uint32_t by)
+/* |x| = |x| / by, the rest is returned; by > 0. */
+static uint32_t divide_by(gx_whole *x, uint32_t by)
 {
     uint64_t rest = 0;
     for (int64_t i = x->words - 1; i >= 0; i--) {
@@ -213,7 +214,7 @@ static gx_code divide_long(gx_whole *x, const gx_whole *y, gx_whole *q, gx_err *
 gx_code gx_whole_divide_exactly(gx_whole *x, const gx_whole *y, gx_err *err)
 {
     if (y->words == 1) {
-        (void)gx_whole_divide(x, y->word[0]);
+        (void)divide_by(x, y->word[0]);
         return GX_OK;
     }
     gx_whole q = {.mem = x->mem};
@@ -321,7 +322,7 @@ static gx_code reduce(gx_whole *x, gx_whole *y, gx_err *err)
     }
     if (y->words == 1 && x->words > 2) {
         gx_whole copy = *x; // x is left the rest
-        uint32_t rest = gx_whole_divide(&copy, y->word[0]);
+        uint32_t rest = divide_by(&copy, y->word[0]);
         x->words = 0;
         GX_TRY(gx_whole_set(x, rest, err));
         exchange(x, y);
@@ -381,7 +382,7 @@ gx_code gx_whole_text(const gx_whole *x, char **text, gx_err *err)
     int64_t bytes = at;
     to[--at] = '\0';
     do {
-        uint32_t group = gx_whole_divide(&rest, NINE);
+        uint32_t group = divide_by(&rest, NINE);
         for (int k = 0; k < DIGITS && (k == 0 || group > 0 || rest.words > 0); k++) {
             to[--at] = (char)('0' + group % 10);
             group /= 10;

@@ -37,9 +37,6 @@ gx_code gx_whole_from(gx_whole *x, const gx_whole *y, gx_err *err);
 /* Compares |x| with |y|: below 0, 0, above. */
 int gx_whole_compare(const gx_whole *x, const gx_whole *y);
 
-/* |x| = |x| / by, the rest is returned; by > 0. */
-uint32_t gx_whole_divide(gx_whole *x, uint32_t by);
-
 /* |x| = |x| / |y|, without a rest: y divides x and is not 0. */
 gx_code gx_whole_divide_exactly(gx_whole *x, const gx_whole *y, gx_err *err);
 

@@ -12,31 +12,16 @@
 /* Elements of a line, and lines, of a piece. */
 enum { PIECE = 1 << 14, LINES = 16 };
 
-GX_FFT_FORCED gx_scalar add(gx_scalar a, gx_scalar b)
-{
-    return (gx_scalar){a.re + b.re, a.im + b.im};
-}
-
-GX_FFT_FORCED gx_scalar sub(gx_scalar a, gx_scalar b)
-{
-    return (gx_scalar){a.re - b.re, a.im - b.im};
-}
-
 GX_FFT_FORCED gx_scalar conjugate(gx_scalar a)
 {
     return (gx_scalar){a.re, -a.im};
 }
 
-GX_FFT_FORCED gx_scalar mul(gx_scalar a, gx_scalar b)
-{
-    return (gx_scalar){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-}
-
 /* Twiddle e. */
 GX_FFT_FORCED gx_scalar root(bool wide, const gx_fft_turn *t, int64_t e)
 {
-    return mul(gx_fft_get(wide, t->low, 2 * (e & t->mask), 1),
-               gx_fft_get(wide, t->high, 2 * (e >> t->shift), 1));
+    return gx_scalar_times(gx_fft_get(wide, t->low, 2 * (e & t->mask), 1),
+                           gx_fft_get(wide, t->high, 2 * (e >> t->shift), 1));
 }
 
 /* Element k of line l. */
@@ -57,11 +42,11 @@ GX_FFT_FORCED void halves(bool wide, const gx_fft_step *s, int64_t l, int64_t k,
 {
     int64_t h = s->n / 2;
     gx_scalar a = at(wide, &s->y, l, k), b = conjugate(at(wide, &s->y, l, k == 0 ? 0 : h - k));
-    gx_scalar even = add(a, b), odd = sub(a, b);
-    odd = mul((gx_scalar){odd.im / 2, -odd.re / 2}, w);
+    gx_scalar even = gx_scalar_plus(a, b), odd = gx_scalar_minus(a, b);
+    odd = gx_scalar_times((gx_scalar){odd.im / 2, -odd.re / 2}, w);
     even = (gx_scalar){even.re / 2, even.im / 2};
-    set(wide, &s->y, l, k, add(even, odd));
-    set(wide, &s->y, l, h - k, conjugate(sub(even, odd)));
+    set(wide, &s->y, l, k, gx_scalar_plus(even, odd));
+    set(wide, &s->y, l, h - k, conjugate(gx_scalar_minus(even, odd)));
 }
 
 GX_FFT_FORCED void pairs(bool wide, const gx_fft_step *s, int64_t l, int64_t k, gx_scalar w)
@@ -70,11 +55,12 @@ GX_FFT_FORCED void pairs(bool wide, const gx_fft_step *s, int64_t l, int64_t k, 
     gx_scalar a = at(wide, &s->y, l, k), b = conjugate(at(wide, &s->y, l, h - k));
     a.im = k == 0 ? 0 : a.im;
     b.im = k == 0 ? 0 : b.im;
-    gx_scalar even = add(a, b), odd = mul(sub(a, b), conjugate(w));
+    gx_scalar even = gx_scalar_plus(a, b),
+              odd = gx_scalar_times(gx_scalar_minus(a, b), conjugate(w));
     odd = (gx_scalar){-odd.im, odd.re};
-    set(wide, &s->y, l, k, add(even, odd));
+    set(wide, &s->y, l, k, gx_scalar_plus(even, odd));
     if (k > 0) {
-        set(wide, &s->y, l, h - k, conjugate(sub(even, odd)));
+        set(wide, &s->y, l, h - k, conjugate(gx_scalar_minus(even, odd)));
     }
 }
 
@@ -93,7 +79,7 @@ GX_FFT_FORCED void hermitian(bool wide, const gx_fft_step *s, int64_t l, int64_t
 
 GX_FFT_FORCED void cosines(bool wide, const gx_fft_step *s, int64_t l, int64_t k)
 {
-    gx_scalar v = mul(at(wide, &s->x, l, k), root(wide, s->turn, k));
+    gx_scalar v = gx_scalar_times(at(wide, &s->x, l, k), root(wide, s->turn, k));
     set(wide, &s->y, l, k, (gx_scalar){2 * v.re, 0});
     if (k > 0 && 2 * k < s->n) {
         set(wide, &s->y, l, s->n - k, (gx_scalar){-2 * v.im, 0});
@@ -103,7 +89,7 @@ GX_FFT_FORCED void cosines(bool wide, const gx_fft_step *s, int64_t l, int64_t k
 GX_FFT_FORCED void angles(bool wide, const gx_fft_step *s, int64_t l, int64_t k)
 {
     gx_scalar v = {at(wide, &s->x, l, k).re, k == 0 ? 0 : -at(wide, &s->x, l, s->n - k).re};
-    set(wide, &s->y, l, k, mul(v, conjugate(root(wide, s->turn, k))));
+    set(wide, &s->y, l, k, gx_scalar_times(v, conjugate(root(wide, s->turn, k))));
 }
 
 /* Of a line that goes on behind n with its mirror, negative where it is odd. */
@@ -113,7 +99,7 @@ GX_FFT_FORCED void extended(bool wide, const gx_fft_step *s, int64_t l, int64_t 
     int64_t place = k + is_odd, length = 2 * (s->n + (is_odd ? 1 : -1));
     set(wide, &s->y, l, place, v);
     if (is_odd || (k > 0 && k < s->n - 1)) {
-        set(wide, &s->y, l, length - place, is_odd ? sub(zero, v) : v);
+        set(wide, &s->y, l, length - place, is_odd ? gx_scalar_minus(zero, v) : v);
     }
     if (is_odd && k == 0) {
         set(wide, &s->y, l, 0, zero);
@@ -132,7 +118,7 @@ GX_FFT_FORCED void scaled(bool wide, const gx_fft_step *s, int64_t l, int64_t k)
 GX_FFT_FORCED void quarters(bool wide, const gx_fft_step *s, int64_t l, int64_t k)
 {
     const gx_scalar zero = {0, 0};
-    set(wide, &s->y, l, k, mul(at(wide, &s->x, l, k), root(wide, s->turn, 2 * k)));
+    set(wide, &s->y, l, k, gx_scalar_times(at(wide, &s->x, l, k), root(wide, s->turn, 2 * k)));
     set(wide, &s->y, l, s->n + k, zero);
 }
 
@@ -189,7 +175,7 @@ GX_FFT_FORCED void one(gx_fft_step_id id, bool wide, const gx_fft_step *s, int64
         quarters(wide, s, l, k);
         break;
     case GX_FFT_TAKE_QUARTERS:
-        v = mul(at(wide, &s->x, l, k), root(wide, s->turn, 2 * k + 1));
+        v = gx_scalar_times(at(wide, &s->x, l, k), root(wide, s->turn, 2 * k + 1));
         set(wide, &s->y, l, k, (gx_scalar){2 * v.re, 0});
         break;
     case GX_FFT_SCALE:

@@ -164,9 +164,6 @@ static inline gx_code gx_textin_need(gx_textin *text, gx_err *err)
 gx_code gx_textin_line(gx_textin *text, char comment, const char **line, const char **end,
                        gx_err *err);
 
-/* Pass over the rest of a line of any length, its end included. */
-gx_code gx_textin_skip_line(gx_textin *text, gx_err *err);
-
 // Output (file_io.c) ------------------------------------------------------------------------------
 
 /*

@@ -288,7 +288,8 @@ gx_code gx_textin_no_memory(const gx_textin *text, gx_err *err)
                    (long long)text->ahead);
 }
 
-gx_code gx_textin_skip_line(gx_textin *text, gx_err *err)
+/* Pass over the rest of a line of any length, its end included. */
+static gx_code skip_line(gx_textin *text, gx_err *err)
 {
     for (;;) {
         const char *newline = memchr(text->at, '\n', (size_t)(text->end - text->at));
@@ -312,7 +313,7 @@ gx_code gx_textin_line(gx_textin *text, char comment, const char **line, const c
         }
         if (comment != '\0' && *text->at == comment) {
             text->line++;
-            GX_TRY(gx_textin_skip_line(text, err));
+            GX_TRY(skip_line(text, err));
             continue;
         }
         const char *newline = memchr(text->at, '\n', (size_t)ahead);

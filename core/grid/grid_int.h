@@ -180,9 +180,6 @@ static inline bool gx_grid_goes_on(const gx_grid_piece *p)
                                                          : gx_ok(p->run);
 }
 
-/* The box of a mask; empty where that is. */
-gx_grid_window gx_grid_window_of(const int32_t *m, int64_t rows, int64_t cols);
-
 gx_code gx_grid_labelled(gx_grid_piece *p, gx_err *err);
 #define GX_GRID_KERNELS(KERNEL)                                                                    \
     KERNEL(partition)                                                                              \

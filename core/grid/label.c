@@ -256,23 +256,14 @@ static gx_code find_edges(void *arg, int64_t unit, gx_pass_thread *thread, void 
     return GX_OK;
 }
 
-static int64_t root_of(int64_t *parent, int64_t n)
-{
-    while (parent[n] != n) {
-        parent[n] = parent[parent[n]];
-        n = parent[n];
-    }
-    return n;
-}
-
 /* A cell of the last row that was folded and one of the next strip's first row. */
 static void meet(labelling *x, const edges *e, int64_t above, int64_t below, int64_t first)
 {
     bool are_objects = x->last_node[above] >= 0 && e->top_label[below] > 0;
     bool are_alike = !x->rule.is_of_colour || x->last_colour[above] == e->top_colour[below];
     if (are_objects && are_alike) {
-        int64_t a = root_of(x->parent, x->last_node[above]);
-        int64_t b = root_of(x->parent, first + e->top_label[below] - 1);
+        int64_t a = gx_root_of(x->parent, x->last_node[above]);
+        int64_t b = gx_root_of(x->parent, first + e->top_label[below] - 1);
         x->parent[gx_max(a, b)] = gx_min(a, b);
     }
 }
@@ -330,7 +321,7 @@ static void number_nodes(labelling *x)
         for (int64_t n = x->strips[u].nodes; n < x->strips[u + 1].nodes; n++) {
             bool is_first = x->parent[n] == n;
             int64_t own = before + x->local[n] - joined;
-            x->number[n] = is_first ? (uint32_t)own : x->number[root_of(x->parent, n)];
+            x->number[n] = is_first ? (uint32_t)own : x->number[gx_root_of(x->parent, n)];
             joined += !is_first;
         }
         before += x->strips[u].labels - joined;

@@ -8,7 +8,8 @@
 
 // Boxes -------------------------------------------------------------------------------------------
 
-gx_grid_window gx_grid_window_of(const int32_t *m, int64_t rows, int64_t cols)
+/* The box of a mask; empty where that is. */
+static gx_grid_window window_of(const int32_t *m, int64_t rows, int64_t cols)
 {
     gx_grid_window w = {rows, 0, cols, 0};
     for (int64_t j = 0; j < cols && rows > 0; j++) {
@@ -31,7 +32,7 @@ static bool is_empty(gx_grid_window w)
 
 gx_code gx_grid_box(gx_grid_piece *p, gx_err *err)
 {
-    gx_grid_window w = gx_grid_window_of(p->g, p->rows, p->cols);
+    gx_grid_window w = window_of(p->g, p->rows, p->cols);
     int64_t wider = p->id == GX_GRID_OUTBOX ? 1 : p->id == GX_GRID_INBOX ? -1 : 0;
     bool is_full = p->id == GX_GRID_BACKDROP || p->id == GX_GRID_DELTA;
     (void)err;
@@ -55,7 +56,7 @@ gx_code gx_grid_box(gx_grid_piece *p, gx_err *err)
 
 gx_code gx_grid_bordering(gx_grid_piece *p, gx_err *err)
 {
-    gx_grid_window w = gx_grid_window_of(p->g, p->rows, p->cols);
+    gx_grid_window w = window_of(p->g, p->rows, p->cols);
     (void)err;
     p->value =
         !is_empty(w) && (w.top == 0 || w.left == 0 || w.bottom == p->rows || w.right == p->cols);
@@ -224,8 +225,8 @@ static int64_t steps_to(const gx_grid_piece *p, way w)
 
 gx_code gx_grid_gravitate(gx_grid_piece *p, gx_err *err)
 {
-    gx_grid_window a = gx_grid_window_of(p->g, p->rows, p->cols);
-    gx_grid_window b = gx_grid_window_of(p->m, p->rows, p->cols);
+    gx_grid_window a = window_of(p->g, p->rows, p->cols);
+    gx_grid_window b = window_of(p->m, p->rows, p->cols);
     int64_t move[3] = {0, 0, 0};
     bool is_apart = true;
     for (int64_t k = 0; k < p->rows * p->cols; k++) {
@@ -275,7 +276,7 @@ gx_code gx_grid_box_of(gx_run *run, const gx_mat *M, gx_grid_window *box)
 {
     int32_t *m = gx_grid_load(run, M);
     if (m != NULL) {
-        *box = gx_grid_window_of(m, M->rows, M->cols);
+        *box = window_of(m, M->rows, M->cols);
     }
     gx_mem_free(run->ctx->mem, m);
     return gx_ok(run) ? GX_OK : run->err.code;

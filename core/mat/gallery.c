@@ -40,12 +40,9 @@ typedef struct family {
 
 const char *gx_gallery_param_name(gx_gallery_param param)
 {
-    static const char *const names[GX_GALLERY_PARAM_COUNT] = {
-        [GX_GALLERY_ALPHA] = "alpha", [GX_GALLERY_C] = "c",         [GX_GALLERY_D] = "d",
-        [GX_GALLERY_DELTA] = "delta", [GX_GALLERY_E] = "e",         [GX_GALLERY_K] = "k",
-        [GX_GALLERY_LAMBDA] = "lambda", [GX_GALLERY_PERT] = "pert", [GX_GALLERY_RHO] = "rho",
-        [GX_GALLERY_THETA] = "theta", [GX_GALLERY_W] = "w",
-    };
+#define NAME(ID, name) #name,
+    static const char *const names[] = {GX_GALLERY_PARAMS(NAME)};
+#undef NAME
     return names[param];
 }
 

@@ -12,20 +12,17 @@
 #include "sparse.h"
 
 /* Parameters of the families; each family has a few of them. */
+/* clang-format off */
+#define GX_GALLERY_PARAMS(PARAM)                                                                   \
+    PARAM(ALPHA, alpha) PARAM(C, c) PARAM(D, d) PARAM(DELTA, delta) PARAM(E, e) PARAM(K, k)        \
+    PARAM(LAMBDA, lambda) PARAM(PERT, pert) PARAM(RHO, rho) PARAM(THETA, theta) PARAM(W, w)
+
+#define GX_GALLERY_ENUM(ID, name) GX_GALLERY_##ID,
 typedef enum gx_gallery_param {
-    GX_GALLERY_ALPHA = 0,
-    GX_GALLERY_C,
-    GX_GALLERY_D,
-    GX_GALLERY_DELTA,
-    GX_GALLERY_E,
-    GX_GALLERY_K,
-    GX_GALLERY_LAMBDA,
-    GX_GALLERY_PERT,
-    GX_GALLERY_RHO,
-    GX_GALLERY_THETA,
-    GX_GALLERY_W,
-    GX_GALLERY_PARAM_COUNT
+    GX_GALLERY_PARAMS(GX_GALLERY_ENUM) GX_GALLERY_PARAM_COUNT
 } gx_gallery_param;
+#undef GX_GALLERY_ENUM
+/* clang-format on */
 
 typedef struct gx_gallery gx_gallery;
 

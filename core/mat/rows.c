@@ -151,15 +151,8 @@ static gx_code take_old(change *c, int64_t ti, int64_t tj, int64_t first, int64_
 /* The number of the stretch that has a row of the new matrix. */
 static int64_t find(const change *c, int64_t row)
 {
-    int64_t low = 0, high = c->count;
-    while (high - low > 1) {
-        int64_t middle = low + (high - low) / 2;
-        if (c->list[middle].at <= row) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
+    int64_t low = 0;
+    GX_BISECT(low, c->count - 1, middle, c->list[middle + 1].at <= row)
     return low;
 }
 

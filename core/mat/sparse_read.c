@@ -44,15 +44,8 @@ int64_t gx_sparse_pieces(const gx_mat *A)
 /* The first row from which on rows and entries before it weigh so much. */
 static int64_t row_of_weight(const gx_mat *A, int64_t weight)
 {
-    int64_t low = 0, high = A->rows;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if ((int64_t)A->csr.start[middle] + middle < weight) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
+    int64_t low = 0;
+    GX_BISECT(low, A->rows, middle, (int64_t)A->csr.start[middle] + middle < weight)
     return low;
 }
 
@@ -338,15 +331,8 @@ static gx_code fill_from_panel(const gx_mat *A, gx_reader *reader, int64_t panel
 /* The panel that has row i. */
 static int64_t panel_of(const gx_mat *A, int64_t i)
 {
-    int64_t low = 0, high = A->meta.panels->count;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (A->meta.panels->place[middle].end <= i) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
+    int64_t low = 0;
+    GX_BISECT(low, A->meta.panels->count, middle, A->meta.panels->place[middle].end <= i)
     return low;
 }
 

@@ -317,11 +317,6 @@ gx_code gx_leaf_read(gx_run *run, const gx_leaf *leaf, gx_reader *reader, int64_
 
 // Diagonals ---------------------------------------------------------------------------------------
 
-static gx_scalar plus(gx_scalar a, gx_scalar b)
-{
-    return (gx_scalar){a.re + b.re, a.im + b.im};
-}
-
 /* x[k] += (L R)(i + k, j + k), a chunk of the inner side. */
 static gx_code add_dots(const reading *r, int64_t p, int64_t inner, gx_scalar *left,
                         gx_scalar *right, gx_scalar *x, gx_err *err)
@@ -332,7 +327,7 @@ static gx_code add_dots(const reading *r, int64_t p, int64_t inner, gx_scalar *l
                        inner, err));
     for (int64_t k = 0; k < r->m; k++) {
         for (int64_t q = 0; q < inner; q++) {
-            x[k] = plus(x[k], gx_scalar_times(left[k + q * r->m], right[q + k * inner]));
+            x[k] = gx_scalar_plus(x[k], gx_scalar_times(left[k + q * r->m], right[q + k * inner]));
         }
     }
     return GX_OK;
@@ -404,7 +399,7 @@ static gx_code sum_diagonal(gx_run *run, const gx_mat *mat, gx_reader *reader, i
         for (int64_t k = first; k < end; k++) {
             gx_scalar value = own[k - first];
             value.im = leaf->is_conjugated ? -value.im : value.im;
-            x[k] = plus(x[k], gx_scalar_times(value, leaf->factor));
+            x[k] = gx_scalar_plus(x[k], gx_scalar_times(value, leaf->factor));
         }
     }
     return GX_OK;

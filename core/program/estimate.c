@@ -25,14 +25,14 @@ static const double ROUNDS_GUESSED = 10;
 */
 static const double HOST_GRIDS_S = 2e-6, GRID_S = 9e-6, CELL_S = 2.5e-9, CELLS_S = 3e-11;
 
-static double elements_of(const gx_type *t)
+double gx_elements_of(const gx_type *t)
 {
     return (double)t->rows * (double)t->cols;
 }
 
 static double bytes_of(const gx_type *t)
 {
-    return elements_of(t) * (double)gx_number_bytes(t->dtype);
+    return gx_elements_of(t) * (double)gx_number_bytes(t->dtype);
 }
 
 static void add_product(const gx_graph *g, const gx_node *node, double times, const gx_rates *r,
@@ -40,7 +40,7 @@ static void add_product(const gx_graph *g, const gx_node *node, double times, co
 {
     const gx_type *a = &gx_input_node(g, node, 0)->type;
     double k = node->trans[0] == GX_NO_TRANS ? (double)a->cols : (double)a->rows;
-    double pairs = elements_of(&node->type) * k;
+    double pairs = gx_elements_of(&node->type) * k;
     double flops = pairs * (gx_number_is_complex(node->type.dtype) ? 8 : 2);
     int64_t edge = gx_max(1, (int64_t)cbrt(pairs));
     gx_number dtype = node->type.dtype;
@@ -53,15 +53,15 @@ static void add_product(const gx_graph *g, const gx_node *node, double times, co
 static void add_pass(const gx_graph *g, const gx_node *node, double times, const gx_rates *r,
                      gx_estimate *e)
 {
-    double bytes = bytes_of(&node->type), elements = elements_of(&node->type);
+    double bytes = bytes_of(&node->type), elements = gx_elements_of(&node->type);
     for (int i = 0; i < node->count; i++) {
         const gx_type *t = &gx_input_node(g, node, i)->type;
         bytes += bytes_of(t);
-        elements = fmax(elements, elements_of(t));
+        elements = fmax(elements, gx_elements_of(t));
     }
     double flops = elements * (node->fused != NULL ? gx_fused_flops(node->fused) : 1);
     if (node->op->id == GX_OP_DISTANCE) {
-        flops = 3 * elements_of(&node->type) * (double)gx_input_node(g, node, 0)->type.cols;
+        flops = 3 * gx_elements_of(&node->type) * (double)gx_input_node(g, node, 0)->type.cols;
     }
     e->host_s += times * gx_profile_pass(r->host, bytes, flops, r->threads);
     e->device_s += times * gx_profile_device_pass(r->device, bytes, flops);
@@ -96,7 +96,7 @@ static void add_grids(const gx_graph *g, const gx_node *node, double times, cons
                       gx_estimate *e)
 {
     const gx_type *to = &node->type, *from = &gx_input_node(g, node, 0)->type;
-    double bytes = bytes_of(from) + bytes_of(to), cells = elements_of(from);
+    double bytes = bytes_of(from) + bytes_of(to), cells = gx_elements_of(from);
     int team = (int)fmin(r->threads, ceil(cells / GX_GRID_UNIT));
     double host_s = HOST_GRIDS_S + gx_profile_pass(r->host, bytes, GX_GRID_FLOPS * cells, team);
     double device_s = GRID_S + fmax(CELL_S * cells / gx_on_device_grids(g, node), CELLS_S * cells);

@@ -22,6 +22,8 @@ typedef struct gx_estimate {
     double read_bytes, sent_bytes; /* of stored operands: all; those that go up */
 } gx_estimate;
 
+double gx_elements_of(const gx_type *t);
+
 /* is_held: of each operand of the graph, whether the device has it already. */
 void gx_estimate_graph(const gx_graph *g, const gx_rates *rates, const bool *is_held,
                        gx_estimate *e);

@@ -129,7 +129,8 @@ int32_t gx_graph_block(gx_graph *g, int32_t parent)
     return g->blocks++;
 }
 
-bool gx_graph_sees(const gx_graph *g, int32_t from, int32_t block)
+/* Is what stands in `block` seen from `from`? */
+static bool sees(const gx_graph *g, int32_t from, int32_t block)
 {
     while (from >= 0 && from != block) {
         from = g->block[from].parent;
@@ -156,17 +157,10 @@ static uint64_t mix(uint64_t hash, uint64_t word)
     return hash ^ (hash >> 29);
 }
 
-static uint64_t bits_of(double x)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
 static uint32_t hash_of(const gx_node *n, const gx_ref *in, int count)
 {
     uint64_t hash = mix((uint64_t)n->op->id * GX_MAP_KIND_COUNT + n->map, (uint64_t)n->type.rows);
-    hash = mix(mix(hash, bits_of(n->alpha.re)), bits_of(n->value.re));
+    hash = mix(mix(hash, gx_bits_of(n->alpha.re)), gx_bits_of(n->value.re));
     for (int k = 0; k < count; k++) {
         hash = mix(hash, (uint64_t)in[k]);
     }
@@ -175,7 +169,7 @@ static uint32_t hash_of(const gx_node *n, const gx_ref *in, int count)
 
 static bool same_scalar(gx_scalar a, gx_scalar b)
 {
-    return bits_of(a.re) == bits_of(b.re) && bits_of(a.im) == bits_of(b.im);
+    return gx_bits_of(a.re) == gx_bits_of(b.re) && gx_bits_of(a.im) == gx_bits_of(b.im);
 }
 
 static bool same_type(const gx_type *a, const gx_type *b)
@@ -219,8 +213,7 @@ static gx_ref find_same(gx_graph *g, const gx_node *node, uint32_t hash, const g
         return GX_NO_NODE;
     }
     for (gx_ref ref = g->hash[hash]; ref != GX_NO_NODE; ref = g->node[ref].next_same) {
-        if (is_same(g, &g->node[ref], node, in, count) &&
-            gx_graph_sees(g, g->at, g->node[ref].block)) {
+        if (is_same(g, &g->node[ref], node, in, count) && sees(g, g->at, g->node[ref].block)) {
             return ref;
         }
     }

@@ -193,9 +193,6 @@ gx_ref gx_graph_cast(gx_graph *g, gx_ref ref, gx_number dtype);
 
 int32_t gx_graph_block(gx_graph *g, int32_t parent);
 
-/* Is what stands in `block` seen from `from`? */
-bool gx_graph_sees(const gx_graph *g, int32_t from, int32_t block);
-
 /*
 ** The value of a 1 x 1 node where it can be known before the program runs; arguments that it comes
 ** from are pinned.

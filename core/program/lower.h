@@ -9,20 +9,9 @@
 #include "../fft/fft.h"
 #include "ops.h"
 
-#define GX_LOWERS(LOWER)                                                                           \
-    LOWER(number)                                                                                  \
-    LOWER(literal)                                                                                 \
-    LOWER(map) LOWER(fused) LOWER(cast) LOWER(slice) LOWER(matmul) LOWER(transpose) LOWER(eye)     \
-        LOWER(filled) LOWER(random) LOWER(ramp) LOWER(reduce) LOWER(norm) LOWER(trace)             \
-            LOWER(trace_product) LOWER(diag) LOWER(arrange) LOWER(formed) LOWER(topk) LOWER(take)  \
-                LOWER(stack) LOWER(kron) LOWER(along) LOWER(solve) LOWER(lstsq) LOWER(inverse)     \
-                    LOWER(pinv) LOWER(det) LOWER(rank) LOWER(cholesky) LOWER(lu) LOWER(qr)         \
-                        LOWER(eig) LOWER(svd) LOWER(decomp) LOWER(equation) LOWER(funm) LOWER(cov) \
-                            LOWER(grid) LOWER(fft) LOWER(fftfreq) LOWER(require) LOWER(loggamma)   \
-                                LOWER(bands) LOWER(solve_banded) LOWER(distance)
-
-#define GX_LOWER_DECLARE(NAME) void gx_lower_##NAME(struct gx_exec *x, const gx_node *node);
-GX_LOWERS(GX_LOWER_DECLARE)
+#define GX_LOWER_DECLARE(ID, NAME, USAGE, LEAST, MOST, RESULTS, CHECK, RUN, ...)                   \
+    void gx_lower_##RUN(struct gx_exec *x, const gx_node *node);
+GX_OPS(GX_LOWER_DECLARE, GX_LOWER_DECLARE)
 #undef GX_LOWER_DECLARE
 
 /* What a node of a transform was told. */

@@ -26,11 +26,6 @@ static const double LEAST_S = 1e-4;
 
 // Where -------------------------------------------------------------------------------------------
 
-static double elements_of(const gx_type *t)
-{
-    return (double)t->rows * (double)t->cols;
-}
-
 /* What a copy of the operand on a device is known by; file 0: none is kept. */
 static gx_block_key key_of(gx_exec *x, const gx_node *node)
 {
@@ -52,7 +47,7 @@ static bool is_held(gx_exec *x, const gx_node *node)
         shares += gx_pool_shares(open->pool, &key);
     }
     bool is_dealt = x->shares.has != NULL && x->shares.has[node - x->g->node];
-    return is_found || (is_dealt && shares >= elements_of(&node->type) && shares > 0);
+    return is_found || (is_dealt && shares >= gx_elements_of(&node->type) && shares > 0);
 }
 
 /* is_later: as it will be when the device has every operand that it keeps. */
@@ -450,7 +445,7 @@ static void reduced(gx_exec *x, const gx_node *node)
         gx_device_wait(x)) {
         bool is_pair =
             kind == GX_REDUCE_SUM || kind == GX_REDUCE_COL_SUM || kind == GX_REDUCE_ROW_SUM;
-        double over = node->op->id != GX_OP_MEAN ? 1 : elements_of(from) / (double)count;
+        double over = node->op->id != GX_OP_MEAN ? 1 : gx_elements_of(from) / (double)count;
         for (int64_t k = 0; k < (is_pair ? 2 * count : 0); k++) {
             out[k] /= over;
         }
@@ -611,7 +606,7 @@ static bool is_offered(const gx_exec *x, const gx_node *node)
     case GX_COPY:
         return node->whole[2] == 1 && node->whole[5] == 1;
     case GX_REDUCE:
-        return elements_of(&gx_input_node(x->g, node, 0)->type) > 0;
+        return gx_elements_of(&gx_input_node(x->g, node, 0)->type) > 0;
     case GX_GRID:
         return gx_on_device_has_grids(x->g, node) && gx_node_offers(x, GX_FILL, node->type.dtype) &&
                gx_node_offers(x, GX_CONVERT, GX_F64);
@@ -622,9 +617,9 @@ static bool is_offered(const gx_exec *x, const gx_node *node)
 
 bool gx_on_device_may(const gx_exec *x, const gx_node *node)
 {
-    bool is_large = elements_of(&node->type) >= GX_ON_DEVICE_LEAST;
+    bool is_large = gx_elements_of(&node->type) >= GX_ON_DEVICE_LEAST;
     for (int k = 0; k < node->count; k++) {
-        is_large |= elements_of(&gx_input_node(x->g, node, k)->type) >= GX_ON_DEVICE_LEAST;
+        is_large |= gx_elements_of(&gx_input_node(x->g, node, k)->type) >= GX_ON_DEVICE_LEAST;
     }
     return x->on->call.accel != NULL && is_large && is_offered(x, node);
 }
@@ -642,10 +637,10 @@ bool gx_on_device_repeats(const gx_exec *x, const gx_node *node)
 /* Is there enough to do, or is what it needs there already? */
 static bool is_worth_it(const gx_exec *x, const gx_node *node)
 {
-    bool is_there = x->shares.is_one || elements_of(&node->type) >= GX_ON_DEVICE_LEAST;
+    bool is_there = x->shares.is_one || gx_elements_of(&node->type) >= GX_ON_DEVICE_LEAST;
     for (int k = 0; k < node->count; k++) {
         const gx_val *val = x->val[gx_input(x->g, node, k)];
-        is_there |= elements_of(&val->type) >= GX_ON_DEVICE_LEAST ||
+        is_there |= gx_elements_of(&val->type) >= GX_ON_DEVICE_LEAST ||
                     (val->device != NULL && val->data == NULL);
     }
     return is_there;

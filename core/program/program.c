@@ -129,13 +129,6 @@ static bool operand_mat(gx_run *run, const gx_operand *operand, const gx_program
     return true;
 }
 
-static uint64_t bits_of(double x)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
 static bool same_type(const gx_type *a, const gx_type *b)
 {
     return a->rows == b->rows && a->cols == b->cols && a->dtype == b->dtype &&
@@ -153,7 +146,7 @@ static bool still_fits(gx_run *run, const gx_graph *g, const gx_program_arg *arg
                 return false;
             }
             now = type_of(&args[o->argument]);
-            if (o->is_pinned && bits_of(args[o->argument].number) != bits_of(o->number)) {
+            if (o->is_pinned && gx_bits_of(args[o->argument].number) != gx_bits_of(o->number)) {
                 return false;
             }
         } else {

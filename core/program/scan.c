@@ -9,17 +9,13 @@
 #include "syntax.h"
 
 #include "../base/decimal.h"
+#include "../base/spelling.h"
 
 #include <string.h>
 
 static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (unsigned char)c >= 0x80;
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
 }
 
 /* The character k places on; NUL past the end. */
@@ -66,7 +62,7 @@ static int column_of(gx_scanner *s)
 static int transposition(const gx_scanner *s)
 {
     char letter = peek(s, 1), after = peek(s, 2);
-    if (peek(s, 0) != '.' || is_letter(after) || is_digit(after)) {
+    if (peek(s, 0) != '.' || is_letter(after) || gx_is_digit(after)) {
         return 0;
     }
     return letter == 'T' ? GX_TK_DOT_T : letter == 'H' ? GX_TK_DOT_H : 0;
@@ -83,7 +79,7 @@ static int scan_name(gx_scanner *s)
                  {"else", GX_TK_ELSE},
                  {"def", GX_TK_DEF}};
     const char *start = s->at;
-    while (is_letter(peek(s, 0)) || is_digit(peek(s, 0)) ||
+    while (is_letter(peek(s, 0)) || gx_is_digit(peek(s, 0)) ||
            (peek(s, 0) == '.' && is_letter(peek(s, 1)) && transposition(s) == 0)) {
         s->at++;
     }
@@ -106,7 +102,7 @@ static int scan_number(gx_scanner *s)
     }
     s->at = stop;
     if ((peek(s, 0) == 'i' || peek(s, 0) == 'j') && !is_letter(peek(s, 1)) &&
-        !is_digit(peek(s, 1))) {
+        !gx_is_digit(peek(s, 1))) {
         s->at++;
     }
     return GX_TK_NUMBER;
@@ -157,11 +153,11 @@ static int scan_sign(gx_scanner *s)
 static int scan_argument(gx_scanner *s, const char **why)
 {
     s->at++;
-    if (!is_digit(peek(s, 0))) {
+    if (!gx_is_digit(peek(s, 0))) {
         *why = "an argument is ?1, ?2, ...";
         return -1;
     }
-    while (is_digit(peek(s, 0))) {
+    while (gx_is_digit(peek(s, 0))) {
         s->at++;
     }
     return GX_TK_ARGUMENT;
@@ -182,7 +178,7 @@ gx_token gx_scan(gx_scanner *s, const char **why)
         token.kind = 0;
     } else if (is_letter(c)) {
         token.kind = scan_name(s);
-    } else if (is_digit(c) || (c == '.' && is_digit(peek(s, 1)))) {
+    } else if (gx_is_digit(c) || (c == '.' && gx_is_digit(peek(s, 1)))) {
         token.kind = scan_number(s);
     } else if (c == '"') {
         token.kind = scan_quoted(s, GX_TK_NAME, why);

@@ -94,8 +94,7 @@ bool gx_is_vector(const gx_type *type)
     return type->rows == 1 || type->cols == 1;
 }
 
-/* The type of operand 0, made strong. */
-static gx_type like(const gx_graph *g, gx_ref ref)
+gx_type gx_strong(const gx_graph *g, gx_ref ref)
 {
     gx_type type = g->node[ref].type;
     type.is_weak = false;
@@ -229,7 +228,7 @@ static bool may_be_empty(gx_op_id id)
 
 static gx_ref reduce(gx_graph *g, gx_node *node, const gx_ref *in, int count, gx_number dtype)
 {
-    const gx_type t = like(g, in[0]);
+    const gx_type t = gx_strong(g, in[0]);
     if (!gx_take_axis(g, in, count, 1, -1, &node->whole[0])) {
         return GX_NO_NODE;
     }
@@ -300,7 +299,7 @@ gx_ref gx_check_quantile(gx_graph *g, gx_node *node, const gx_ref *in, int count
 gx_ref gx_check_diag(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
-    gx_type t = like(g, in[0]);
+    gx_type t = gx_strong(g, in[0]);
     if (gx_is_vector(&t)) {
         node->type = (gx_type){.rows = t.rows * t.cols,
                                .cols = t.rows * t.cols,
@@ -315,7 +314,7 @@ gx_ref gx_check_diag(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 
 gx_ref gx_check_same_k(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
-    node->type = like(g, in[0]);
+    node->type = gx_strong(g, in[0]);
     if (count > 1 && !gx_take_whole(g, in[1], "k", &node->whole[0])) {
         return GX_NO_NODE;
     }
@@ -328,7 +327,7 @@ gx_ref gx_check_same_k(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 gx_ref gx_check_reshape(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
-    gx_type t = like(g, in[0]);
+    gx_type t = gx_strong(g, in[0]);
     int64_t m, n, size = t.rows * t.cols;
     if (!gx_take_whole(g, in[1], "the number of rows", &m) ||
         !gx_take_whole(g, in[2], "the number of columns", &n)) {
@@ -348,14 +347,14 @@ gx_ref gx_check_reshape(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 
 gx_ref gx_check_flip(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
-    node->type = like(g, in[0]);
+    node->type = gx_strong(g, in[0]);
     return gx_take_axis(g, in, count, 1, -1, &node->whole[0]) ? gx_graph_add(g, node, in, 1)
                                                               : GX_NO_NODE;
 }
 
 gx_ref gx_check_roll(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
-    node->type = like(g, in[0]);
+    node->type = gx_strong(g, in[0]);
     int64_t fallback = node->type.rows == 1 ? 1 : 0;
     if (!gx_take_whole(g, in[1], "k", &node->whole[1]) ||
         !gx_take_axis(g, in, count, 2, fallback, &node->whole[0])) {
@@ -368,7 +367,7 @@ gx_ref gx_check_tile(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
     int64_t m, n;
-    node->type = like(g, in[0]);
+    node->type = gx_strong(g, in[0]);
     if (!take_side(g, in[1], "m", &m) || !take_side(g, in[2], "n", &n) ||
         !gx_mul_i64(m, node->type.rows, &node->type.rows) ||
         !gx_mul_i64(n, node->type.cols, &node->type.cols)) {
@@ -379,7 +378,7 @@ gx_ref gx_check_tile(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 
 gx_ref gx_check_repeated(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
-    node->type = like(g, in[0]);
+    node->type = gx_strong(g, in[0]);
     int64_t fallback = node->type.rows == 1 ? 1 : 0;
     if (!take_side(g, in[1], "n", &node->whole[1]) ||
         !gx_take_axis(g, in, count, 2, fallback, &node->whole[0])) {
@@ -395,7 +394,7 @@ gx_ref gx_check_repeated(gx_graph *g, gx_node *node, const gx_ref *in, int count
 gx_ref gx_check_take(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     const gx_type *index = &g->node[in[1]].type;
-    node->type = like(g, in[0]);
+    node->type = gx_strong(g, in[0]);
     bool is_empty = index->rows == 0 && index->cols == 0; // '[]', the vector of nothing
     if ((!gx_is_vector(index) && !is_empty) || gx_number_is_complex(index->dtype)) {
         return gx_shape_fail(g, in[1], "an index is a real vector");
@@ -413,7 +412,7 @@ gx_ref gx_check_stack(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     bool is_across = node->op->id == GX_OP_HSTACK;
     gx_type *t = &node->type;
-    *t = like(g, in[0]);
+    *t = gx_strong(g, in[0]);
     for (int k = 1; k < count; k++) {
         const gx_type *other = &g->node[in[k]].type;
         int64_t side = is_across ? t->rows : t->cols, fits = is_across ? other->rows : other->cols;
@@ -472,7 +471,7 @@ gx_ref gx_check_require(gx_graph *g, gx_node *node, const gx_ref *in, int count)
     if (gx_graph_value(g, in[1], &value)) {
         return value.re != 0 || value.im != 0 ? in[0] : gx_graph_fail(g, "%s", why);
     }
-    node->type = like(g, in[0]);
+    node->type = gx_strong(g, in[0]);
     node->data = why;
     return gx_graph_add(g, node, in, 2);
 }
@@ -481,7 +480,7 @@ gx_ref gx_check_require(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 
 static gx_ref along(gx_graph *g, gx_node *node, const gx_ref *in, int count, int64_t shorter)
 {
-    node->type = like(g, in[0]);
+    node->type = gx_strong(g, in[0]);
     int64_t fallback = node->op->id == GX_OP_SOFTMAX ? 1 : 0;
     if (node->type.rows == 1) {
         fallback = 1; // a row goes along itself

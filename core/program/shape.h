@@ -25,39 +25,16 @@ bool gx_take_number(gx_graph *g, gx_ref ref, const char *what, double *out);
 /* "LABEL is 3x4, but WHAT" */
 gx_ref gx_shape_fail(gx_graph *g, gx_ref ref, const char *what);
 
+/* The type of an operand, made strong and without properties. */
+gx_type gx_strong(const gx_graph *g, gx_ref ref);
+
 bool gx_is_vector(const gx_type *type);
 gx_ref gx_as_column(gx_graph *g, gx_ref ref); /* a row, transposed */
 
-/* The rules, each gx_check_NAME for the name in GX_OPS. */
-#define GX_CHECKS(CHECK)                                                                           \
-    CHECK(rows)                                                                                    \
-    CHECK(cols)                                                                                    \
-    CHECK(size)                                                                                    \
-    CHECK(matmul)                                                                                  \
-    CHECK(transpose) CHECK(eye) CHECK(filled) CHECK(random) CHECK(linspace) CHECK(arange)          \
-        CHECK(reduce) CHECK(reduce_order) CHECK(reduce_truth) CHECK(reduce_real)                   \
-            CHECK(reduce_index) CHECK(quantile) CHECK(norm) CHECK(trace) CHECK(diag) CHECK(same_k) \
-                CHECK(reshape) CHECK(flip) CHECK(roll) CHECK(tile) CHECK(repeated) CHECK(inner)    \
-                    CHECK(polyval) CHECK(vander) CHECK(toeplitz) CHECK(cross) CHECK(topk)          \
-                        CHECK(unique) CHECK(take) CHECK(stack) CHECK(kron) CHECK(outer)            \
-                            CHECK(distance)                                                        \
-                            CHECK(along) CHECK(diff) CHECK(along_order) CHECK(solve) CHECK(lstsq)  \
-                                CHECK(square) CHECK(pinv) CHECK(square_number) CHECK(square_real)  \
-                                    CHECK(real_number) CHECK(cholesky) CHECK(lu) CHECK(qr)         \
-                                        CHECK(eig) CHECK(similar) CHECK(polar) CHECK(ldl)          \
-                                            CHECK(qz) CHECK(cossin) CHECK(equation) CHECK(eigh)    \
-                                                CHECK(svd) CHECK(powm) CHECK(cov) CHECK(grid)      \
-                                                    CHECK(fft) CHECK(fft2) CHECK(convolve)         \
-                                                        CHECK(fftshift) CHECK(fftfreq)             \
-                                                            CHECK(require) CHECK(loggamma)         \
-                                                                CHECK(block_diag) CHECK(slogdet)   \
-                                                                    CHECK(bands)                   \
-                                                                        CHECK(solve_banded)        \
-                                                                            CHECK(next_fast_len)
-
-#define GX_CHECK_DECLARE(NAME)                                                                     \
-    gx_ref gx_check_##NAME(gx_graph *g, gx_node *node, const gx_ref *in, int count);
-GX_CHECKS(GX_CHECK_DECLARE)
+/* The rules, each gx_check_NAME for the name in GX_OPS; NULL is none. */
+#define GX_CHECK_DECLARE(ID, NAME, USAGE, LEAST, MOST, RESULTS, CHECK, ...)                        \
+    gx_ref gx_check_##CHECK(gx_graph *g, gx_node *node, const gx_ref *in, int count);
+GX_OPS(GX_CHECK_DECLARE, GX_CHECK_DECLARE)
 #undef GX_CHECK_DECLARE
 
 #endif

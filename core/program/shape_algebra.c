@@ -14,14 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static gx_type strong(const gx_graph *g, gx_ref ref)
-{
-    gx_type type = g->node[ref].type;
-    type.is_weak = false;
-    type.properties = 0;
-    return type;
-}
-
 static bool is_op(const gx_graph *g, gx_ref ref, gx_op_id id)
 {
     return g->node[ref].op->id == id;
@@ -53,7 +45,7 @@ static gx_ref simpler_product(gx_graph *g, const gx_ref *in)
         }
         gx_ref x = gx_input(g, factor, 0);
         bool is_column = g->node[x].type.cols == 1, wants_column = side == 0;
-        gx_node turn = {.op = gx_op_row(GX_OP_TRANSPOSE), .type = strong(g, x)};
+        gx_node turn = {.op = gx_op_row(GX_OP_TRANSPOSE), .type = gx_strong(g, x)};
         if (is_column != wants_column) {
             turn.type.rows = g->node[x].type.cols;
             turn.type.cols = g->node[x].type.rows;
@@ -278,14 +270,14 @@ gx_ref gx_check_lstsq(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 gx_ref gx_check_square(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
-    node->type = strong(g, in[0]);
+    node->type = gx_strong(g, in[0]);
     return is_square(g, in[0]) ? gx_graph_add(g, node, in, 1) : GX_NO_NODE;
 }
 
 gx_ref gx_check_pinv(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
-    gx_type t = strong(g, in[0]);
+    gx_type t = gx_strong(g, in[0]);
     node->type = (gx_type){.rows = t.cols, .cols = t.rows, .dtype = t.dtype};
     return gx_graph_add(g, node, in, 1);
 }
@@ -293,7 +285,7 @@ gx_ref gx_check_pinv(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 gx_ref gx_check_powm(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
-    node->type = strong(g, in[0]);
+    node->type = gx_strong(g, in[0]);
     return is_square(g, in[0]) && gx_take_number(g, in[1], "the power", &node->alpha.re)
                ? gx_graph_add(g, node, in, 1)
                : GX_NO_NODE;
@@ -304,7 +296,7 @@ gx_ref gx_check_powm(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 gx_ref gx_check_cholesky(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
-    node->type = strong(g, in[0]);
+    node->type = gx_strong(g, in[0]);
     node->type.properties = GX_PROP_LOWER;
     return is_square(g, in[0]) ? gx_graph_add(g, node, in, 1) : GX_NO_NODE;
 }
@@ -313,7 +305,7 @@ gx_ref gx_check_cholesky(gx_graph *g, gx_node *node, const gx_ref *in, int count
 gx_ref gx_check_lu(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
-    gx_type t = strong(g, in[0]);
+    gx_type t = gx_strong(g, in[0]);
     int64_t k = gx_min(t.rows, t.cols);
     node->type = (gx_type){t.rows, t.rows, gx_number_real(t.dtype), GX_PROP_ORTHOGONAL, false};
     node->more[0] = (gx_type){t.rows, k, t.dtype, GX_PROP_LOWER | GX_PROP_UNIT, false};
@@ -324,7 +316,7 @@ gx_ref gx_check_lu(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 gx_ref gx_check_qr(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
-    gx_type t = strong(g, in[0]);
+    gx_type t = gx_strong(g, in[0]);
     int64_t k = gx_min(t.rows, t.cols);
     node->type = (gx_type){t.rows, k, t.dtype, GX_PROP_ORTHOGONAL, false};
     node->more[0] = (gx_type){k, t.cols, t.dtype, GX_PROP_UPPER, false};
@@ -335,7 +327,7 @@ gx_ref gx_check_qr(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 gx_ref gx_check_similar(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
-    node->type = node->more[0] = strong(g, in[0]);
+    node->type = node->more[0] = gx_strong(g, in[0]);
     node->more[0].properties = node->op->id == GX_OP_BALANCE ? 0 : GX_PROP_ORTHOGONAL;
     return is_square(g, in[0]) ? gx_graph_add(g, node, in, 1) : GX_NO_NODE;
 }
@@ -343,7 +335,7 @@ gx_ref gx_check_similar(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 gx_ref gx_check_polar(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
-    gx_type t = strong(g, in[0]);
+    gx_type t = gx_strong(g, in[0]);
     node->type = t;
     node->more[0] = (gx_type){t.cols, t.cols, t.dtype, GX_PROP_HERMITIAN, false};
     if (!gx_number_is_complex(t.dtype)) {
@@ -355,7 +347,7 @@ gx_ref gx_check_polar(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 gx_ref gx_check_ldl(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
-    gx_type t = strong(g, in[0]);
+    gx_type t = gx_strong(g, in[0]);
     node->type = node->more[0] = t;
     node->more[1] = (gx_type){t.rows, 1, GX_F64, 0, false};
     return is_square(g, in[0]) ? gx_graph_add(g, node, in, 1) : GX_NO_NODE;
@@ -366,7 +358,7 @@ gx_ref gx_check_cossin(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     int64_t *p = &node->whole[0], *q = &node->whole[1], n = g->node[in[0]].type.rows;
     (void)count;
-    node->type = node->more[0] = node->more[1] = strong(g, in[0]);
+    node->type = node->more[0] = node->more[1] = gx_strong(g, in[0]);
     if (!is_square(g, in[0]) || !gx_take_whole(g, in[1], "p", p) ||
         !gx_take_whole(g, in[2], "q", q)) {
         return GX_NO_NODE;
@@ -380,7 +372,7 @@ gx_ref gx_check_cossin(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 
 gx_ref gx_check_qz(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
-    gx_type a = strong(g, in[0]), b = strong(g, in[1]);
+    gx_type a = gx_strong(g, in[0]), b = gx_strong(g, in[1]);
     a.dtype = gx_number_promote(a.dtype, b.dtype);
     node->type = node->more[0] = node->more[1] = a;
     node->more[1].properties = GX_PROP_ORTHOGONAL;
@@ -399,7 +391,7 @@ gx_ref gx_check_equation(gx_graph *g, gx_node *node, const gx_ref *in, int count
     gx_solution X;
     gx_err err = {0};
     for (int k = 0; k < count; k++) {
-        gx_type t = strong(g, in[k]);
+        gx_type t = gx_strong(g, in[k]);
         mat[k] = (gx_mat){.rows = t.rows, .cols = t.cols, .number = t.dtype};
         const char letter[] = {gx_equation_letters[args.equation][k], 0};
         snprintf(mat[k].label, sizeof mat[k].label, "%s", gx_graph_label(g, in[k], letter));
@@ -415,7 +407,7 @@ gx_ref gx_check_equation(gx_graph *g, gx_node *node, const gx_ref *in, int count
 gx_ref gx_check_eig(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
-    gx_type t = strong(g, in[0]);
+    gx_type t = gx_strong(g, in[0]);
     gx_number dtype = gx_number_is_double(t.dtype) ? GX_C128 : GX_C64;
     node->type = (gx_type){t.rows, 1, dtype, 0, false};
     node->more[0] = (gx_type){t.rows, t.rows, dtype, 0, false};
@@ -425,7 +417,7 @@ gx_ref gx_check_eig(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 gx_ref gx_check_eigh(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
-    gx_type t = strong(g, in[0]);
+    gx_type t = gx_strong(g, in[0]);
     node->type = (gx_type){t.rows, 1, gx_number_real(t.dtype), 0, false};
     node->more[0] = (gx_type){t.rows, t.rows, t.dtype, GX_PROP_ORTHOGONAL, false};
     return is_square(g, in[0]) ? gx_graph_add(g, node, in, 1) : GX_NO_NODE;
@@ -434,7 +426,7 @@ gx_ref gx_check_eigh(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 gx_ref gx_check_svd(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
-    gx_type t = strong(g, in[0]);
+    gx_type t = gx_strong(g, in[0]);
     int64_t k = gx_min(t.rows, t.cols);
     gx_type sigma = {k, 1, gx_number_real(t.dtype), 0, false};
     node->type = (gx_type){t.rows, k, t.dtype, GX_PROP_ORTHOGONAL, false};
@@ -449,7 +441,7 @@ gx_ref gx_check_svd(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 /* whole[0]: ddof. */
 gx_ref gx_check_cov(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
-    gx_type t = strong(g, in[0]);
+    gx_type t = gx_strong(g, in[0]);
     node->whole[0] = 1;
     if (count > 1 && !gx_take_whole(g, in[1], "ddof", &node->whole[0])) {
         return GX_NO_NODE;
@@ -483,7 +475,7 @@ gx_ref gx_check_slogdet(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 static bool take_bands(gx_graph *g, gx_node *node, const gx_ref *in)
 {
     int64_t *l = &node->whole[0], *u = &node->whole[1];
-    const gx_type ab = strong(g, in[2]);
+    const gx_type ab = gx_strong(g, in[2]);
     if (!gx_take_whole(g, in[0], "l", l) || !gx_take_whole(g, in[1], "u", u)) {
         return false;
     }
@@ -500,7 +492,7 @@ static bool take_bands(gx_graph *g, gx_node *node, const gx_ref *in)
 gx_ref gx_check_bands(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
-    node->type = strong(g, in[2]);
+    node->type = gx_strong(g, in[2]);
     node->type.rows = node->type.cols;
     return take_bands(g, node, in) ? gx_graph_add(g, node, &in[2], 1) : GX_NO_NODE;
 }
@@ -508,7 +500,7 @@ gx_ref gx_check_bands(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 gx_ref gx_check_solve_banded(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     const gx_ref pair[2] = {in[2], in[3]};
-    const gx_type ab = strong(g, in[2]), b = strong(g, in[3]);
+    const gx_type ab = gx_strong(g, in[2]), b = gx_strong(g, in[3]);
     (void)count;
     if (!take_bands(g, node, in)) {
         return GX_NO_NODE;

@@ -6,14 +6,6 @@
 
 #include <math.h>
 
-static gx_type vector_type(const gx_graph *g, gx_ref ref)
-{
-    gx_type type = g->node[ref].type;
-    type.is_weak = false;
-    type.properties = 0;
-    return type;
-}
-
 static int64_t length_of(const gx_graph *g, gx_ref ref)
 {
     return g->node[ref].type.rows * g->node[ref].type.cols;
@@ -91,7 +83,7 @@ gx_ref gx_check_polyval(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 gx_ref gx_check_vander(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     int64_t n = length_of(g, in[0]);
-    node->type = vector_type(g, in[0]);
+    node->type = gx_strong(g, in[0]);
     node->type.rows = n;
     if (!are_vectors(g, in, 1) || (count > 1 && !gx_take_whole(g, in[1], "n", &n))) {
         return GX_NO_NODE;
@@ -106,7 +98,7 @@ gx_ref gx_check_vander(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 gx_ref gx_check_toeplitz(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     const gx_ref pair[2] = {in[0], in[count - 1]};
-    node->type = vector_type(g, in[0]);
+    node->type = gx_strong(g, in[0]);
     node->type.rows = length_of(g, in[0]);
     node->type.cols = length_of(g, pair[1]);
     node->type.dtype = gx_number_promote(node->type.dtype, g->node[pair[1]].type.dtype);
@@ -115,7 +107,7 @@ gx_ref gx_check_toeplitz(gx_graph *g, gx_node *node, const gx_ref *in, int count
 
 gx_ref gx_check_cross(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
-    node->type = vector_type(g, in[0]);
+    node->type = gx_strong(g, in[0]);
     node->type.dtype = gx_number_promote(node->type.dtype, g->node[in[1]].type.dtype);
     for (int k = 0; k < count; k++) {
         if (!are_vectors(g, &in[k], 1) || length_of(g, in[k]) != 3) {
@@ -130,7 +122,7 @@ gx_ref gx_check_topk(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     int64_t k, n = length_of(g, in[0]);
     (void)count;
-    node->type = vector_type(g, in[0]);
+    node->type = gx_strong(g, in[0]);
     if (!are_vectors(g, in, 1) || !gx_take_whole(g, in[1], "k", &k)) {
         return GX_NO_NODE;
     }

@@ -190,9 +190,6 @@ gx_code gx_bench_launch(gx_bench *b, gx_kernel_id kernel, gx_number dtype, const
 gx_code gx_bench_call(gx_bench *b, gx_kernel_id kernel, gx_number dtype, const gx_args *args,
                       gx_err *err);
 
-/* Flop/s of such a product, the best of some.  *rate as it is where there is no room. */
-gx_code gx_bench_time(gx_bench *b, gx_number dtype, int64_t n, double *rate, gx_err *err);
-
 /* All of it. */
 gx_code gx_bench_run(gx_bench *b, gx_err *err);
 

@@ -93,7 +93,8 @@ static gx_code best_of(gx_bench *b, gx_number dtype, const gx_args *args, double
     return GX_OK;
 }
 
-gx_code gx_bench_time(gx_bench *b, gx_number dtype, int64_t n, double *rate, gx_err *err)
+/* Flop/s of such a product, the best of some.  *rate as it is where there is no room. */
+static gx_code time_product(gx_bench *b, gx_number dtype, int64_t n, double *rate, gx_err *err)
 {
     gx_args args = gx_bench_product(b, dtype, n);
     return 3 * (size_t)(n * n) * gx_number_bytes(dtype) > b->bytes
@@ -111,7 +112,7 @@ static gx_code time_products(gx_bench *b, gx_number dtype, gx_err *err)
         bool is_long = i > 0 && gx_kernel_flops(GX_GEMM, dtype, &args) / before > b->slow_s;
         rate[i] = before;
         if (!is_long && !(i > 0 && is_late(b))) {
-            GX_TRY(gx_bench_time(b, dtype, b->size[i], &rate[i], err));
+            GX_TRY(time_product(b, dtype, b->size[i], &rate[i], err));
         }
     }
     return GX_OK;
@@ -343,7 +344,7 @@ static gx_code time_host(gx_bench *b, gx_profile *profile, gx_err *err)
     GX_TRY(gx_bench_run(b, err));
     gx_run_advance(b->run, 1);
     b->team = NULL;
-    GX_TRY(gx_bench_time(b, GX_F64, CORE_EDGE, &profile->core_flops_per_s, err));
+    GX_TRY(time_product(b, GX_F64, CORE_EDGE, &profile->core_flops_per_s, err));
     return time_threads(b, profile, err);
 }
 

@@ -133,24 +133,15 @@ static void qz(const work *w)
     say_unsorted(w, info);
 }
 
-static void hessenberg(const work *w)
+/* GEHRD, GEBAL: A becomes part 0, what it is transformed by, of those properties, part 1. */
+static void transform(const work *w, gx_kernel_id kernel, uint32_t properties)
 {
     gx_args args = square_args(w);
-    refuse_what_is_too_large(w, 2 * (double)w->n * (double)w->n, GX_GEHRD, &args);
+    refuse_what_is_too_large(w, 2 * (double)w->n * (double)w->n, kernel, &args);
     args.c = part(w, 0, w->n, w->n, w->dtype, 0);
-    args.right = part(w, 1, w->n, w->n, w->dtype, GX_PROP_ORTHOGONAL);
+    args.right = part(w, 1, w->n, w->n, w->dtype, properties);
     load(w, args.c);
-    gx_dense_call(w->run, GX_GEHRD, w->dtype, &args);
-}
-
-static void balance(const work *w)
-{
-    gx_args args = square_args(w);
-    refuse_what_is_too_large(w, 2 * (double)w->n * (double)w->n, GX_GEBAL, &args);
-    args.c = part(w, 0, w->n, w->n, w->dtype, 0);
-    args.right = part(w, 1, w->n, w->n, w->dtype, 0);
-    load(w, args.c);
-    gx_dense_call(w->run, GX_GEBAL, w->dtype, &args);
+    gx_dense_call(w->run, kernel, w->dtype, &args);
 }
 
 // Cosines and sines -------------------------------------------------------------------------------
@@ -473,7 +464,7 @@ gx_code gx_alg_decompose(gx_run *run, const gx_decomp_args *args, gx_decomp *res
         qz(&w);
         break;
     case GX_DECOMP_BALANCE:
-        balance(&w);
+        transform(&w, GX_GEBAL, 0);
         break;
     case GX_DECOMP_COSSIN:
         cossin(&w);
@@ -482,7 +473,7 @@ gx_code gx_alg_decompose(gx_run *run, const gx_decomp_args *args, gx_decomp *res
         schur(&w);
         break;
     case GX_DECOMP_HESSENBERG:
-        hessenberg(&w);
+        transform(&w, GX_GEHRD, GX_PROP_ORTHOGONAL);
         break;
     case GX_DECOMP_LDL:
         ldl(&w);

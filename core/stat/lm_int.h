@@ -39,20 +39,9 @@ typedef struct gx_lm_job {
     double *clusters;       /* MEAT, clustered: columns of the model for each cluster  */
 } gx_lm_job;
 
-/*
-** A block: the columns of R, then weights (1 where there are none), then the number of the cluster;
-** GX_LM_LD apart, overwritten.  out: the triangle or the meat (cols x cols, or columns x columns of
-** the model), added to.
-*/
-void gx_lm_block(const gx_lm_job *job, double *block, int64_t rows, double *out, int64_t ld,
-                 gx_lm_sums *sums);
-
 /* All rows: those that are kept, or the stored matrices'. */
 gx_code gx_lm_all(gx_lm *lm, const gx_lm_job *job, double *out, int64_t ld, gx_lm_sums *sums,
                   gx_err *err);
-
-/* Rows that lie one after the other into a block. */
-void gx_lm_expand(const gx_lm *lm, const double *rows, int64_t count, double *block);
 
 /* Room for the triangle, and for a block. */
 gx_code gx_lm_room(gx_lm *lm, gx_err *err);

@@ -172,8 +172,13 @@ static void add_meat(const gx_lm_job *job, const double *block, int64_t rows, do
     }
 }
 
-void gx_lm_block(const gx_lm_job *job, double *block, int64_t rows, double *out, int64_t ld,
-                 gx_lm_sums *sums)
+/*
+** A block: the columns of R, then weights (1 where there are none), then the number of the cluster;
+** GX_LM_LD apart, overwritten.  out: the triangle or the meat (cols x cols, or columns x columns of
+** the model), added to.
+*/
+static void work_on_block(const gx_lm_job *job, double *block, int64_t rows, double *out,
+                          int64_t ld, gx_lm_sums *sums)
 {
     const gx_lm *lm = job->lm;
     double *weights = block + lm->cols * GX_LM_LD;
@@ -222,7 +227,8 @@ gx_code gx_lm_room(gx_lm *lm, gx_err *err)
     return GX_OK;
 }
 
-void gx_lm_expand(const gx_lm *lm, const double *rows, int64_t count, double *block)
+/* Rows that lie one after the other into a block. */
+static void expand(const gx_lm *lm, const double *rows, int64_t count, double *block)
 {
     const int64_t width = lm->count + 1;
     double *weights = block + lm->cols * GX_LM_LD, *clusters = weights + GX_LM_LD;
@@ -349,7 +355,7 @@ static gx_code work(void *arg, int64_t unit, gx_pass_thread *thread, void *memor
         fill_block(p, strip + i, y + i, weights + i, count, block);
         GX_TRY(check(lm, block, count, row0 + i, err));
         count_rows(block + lm->cols * GX_LM_LD, count, sums);
-        gx_lm_block(p->job, block, count, out, p->size, sums);
+        work_on_block(p->job, block, count, out, p->size, sums);
     }
     return GX_OK;
 }
@@ -411,8 +417,8 @@ gx_code gx_lm_all(gx_lm *lm, const gx_lm_job *job, double *out, int64_t ld, gx_l
     }
     for (int64_t i = lm->first; i < lm->fill; i += GX_LM_BLOCK) {
         int64_t count = gx_min(GX_LM_BLOCK, lm->fill - i);
-        gx_lm_expand(lm, lm->rows + i * (lm->count + 1), count, lm->block);
-        gx_lm_block(job, lm->block, count, out, ld, sums);
+        expand(lm, lm->rows + i * (lm->count + 1), count, lm->block);
+        work_on_block(job, lm->block, count, out, ld, sums);
         if (lm->run != NULL && gx_run_poll(lm->run) != GX_OK) {
             return gx_fail(err, lm->run->err.code, "%s", lm->run->err.text);
         }

@@ -49,67 +49,9 @@ SQLITE_EXTENSION_INIT3
 
 static const size_t ROW_OVERHEAD = 64; // record header of a gx_tile row: 12 bytes, and some room
 
-static const char *const sql[GX_SQL_COUNT] = {
-    [GX_SQL_PIN] = "SELECT value FROM main.gx_state WHERE key = 'format'",
-    [GX_SQL_FIND] = "SELECT " GX_META_COLUMNS ", (SELECT data FROM main.gx_tile LIMIT 0) "
-                    "FROM main.gx_meta WHERE name = ?1",
-    [GX_SQL_SHOW] = "SELECT " GX_META_COLUMNS " FROM main.gx_meta WHERE name = ?1",
-    [GX_SQL_FIND_ID] = "SELECT id, name FROM main.gx_meta WHERE name = ?1",
-    [GX_SQL_LIST] =
-        "SELECT " GX_META_COLUMNS " FROM main.gx_meta WHERE name IS NOT NULL ORDER BY name",
-    [GX_SQL_ALL] = "SELECT " GX_META_COLUMNS " FROM main.gx_meta ORDER BY id",
-    [GX_SQL_TABLES] = "SELECT 1 FROM main.sqlite_master WHERE name = 'gx_state'",
-    [GX_SQL_LOCK] = "UPDATE main.gx_state SET value = value WHERE 0",
-    [GX_SQL_JOURNAL] = "INSERT INTO main.gx_meta(id) SELECT id FROM main.gx_meta WHERE 0",
-    [GX_SQL_GET_STATE] = "SELECT value FROM main.gx_state WHERE key = ?1",
-    [GX_SQL_SET_STATE] = "UPDATE main.gx_state SET value = ?2 WHERE key = ?1",
-    [GX_SQL_CREATE] = "INSERT INTO main.gx_meta(id, rows, cols, dtype, tile_rows, tile_cols, "
-                      "properties, generation) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-    [GX_SQL_WRITE_TILE] = "INSERT OR REPLACE INTO main.gx_tile(id, data) VALUES(?1, ?2)",
-    [GX_SQL_WRITE_OVER] = "UPDATE main.gx_tile SET data = ?2 WHERE id = ?1",
-    [GX_SQL_PATCH] = "EXPLAIN UPDATE main.gx_tile SET data = ?2 WHERE id = ?1",
-    [GX_SQL_SET_NAME] = "UPDATE main.gx_meta SET name = ?2 WHERE id = ?1",
-    [GX_SQL_TOUCH] = "UPDATE main.gx_meta SET generation = ?2, properties = ?3, rows = ?4, "
-                     "cols = ?5, tile_rows = ?6, tile_cols = ?7 WHERE id = ?1",
-    [GX_SQL_AUX] = "SELECT aux FROM main.gx_meta WHERE id = ?1",
-    [GX_SQL_SET_AUX] = "UPDATE main.gx_meta SET aux = ?2 WHERE id = ?1",
-    [GX_SQL_DROP_TILES] = "DELETE FROM main.gx_tile WHERE id BETWEEN ?1 AND ?2",
-    [GX_SQL_DROP_META] = "DELETE FROM main.gx_meta WHERE id = ?1",
-    [GX_SQL_TILES] = "SELECT id, typeof(data), length(data) FROM main.gx_tile "
-                     "WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
-    [GX_SQL_ORPHANS] = "SELECT id >> 32, count(*) FROM main.gx_tile "
-                       "WHERE id >> 32 NOT IN (SELECT id FROM main.gx_meta) GROUP BY 1 ORDER BY 1",
-    [GX_SQL_GENERATION] = "SELECT generation, properties, rows, cols, tile_rows, tile_cols "
-                          "FROM main.gx_meta WHERE id = ?1",
-    [GX_SQL_UNNAMED] = "SELECT 1 FROM main.gx_meta WHERE id = ?1 AND name IS NULL",
-    [GX_SQL_STRANGERS] = "SELECT name, type FROM main.sqlite_master WHERE type <> 'table' "
-                         "AND name IN ('gx_meta', 'gx_tile', 'gx_state', 'gx_volumes', "
-                         "'gx_extent', 'gx_label')",
-    [GX_SQL_LOCKING] = "PRAGMA main.locking_mode",
-    [GX_SQL_DATA_VERSION] = "PRAGMA main.data_version",
-    [GX_SQL_SCHEMA_VERSION] = "PRAGMA main.schema_version",
-    [GX_SQL_PAGE_BYTES] = "PRAGMA main.page_size",
-    [GX_SQL_SPREAD_TILES] = "SELECT id, typeof(data), length(data) FROM main.gx_tile "
-                            "WHERE id BETWEEN ?1 AND ?2 UNION ALL SELECT id, 'extent', 0 "
-                            "FROM main.gx_extent WHERE id BETWEEN ?1 AND ?2 ORDER BY 1",
-    [GX_SQL_ORPHAN_EXTENTS] = "SELECT id >> 32, count(*) FROM main.gx_extent e WHERE NOT EXISTS "
-                              "(SELECT 1 FROM main.gx_meta m WHERE m.id = e.id >> 32 "
-                              "AND m.properties & 65536) GROUP BY 1 ORDER BY 1",
-    [GX_SQL_NEXT_SET] = "SELECT min(set_id) FROM main.gx_extent WHERE set_id > ?1",
-    [GX_SQL_FILES] = "SELECT count(*) FROM main.gx_volumes WHERE set_id = "
-                     "(SELECT value FROM main.gx_state WHERE key = 'volume_set')",
-    [GX_SQL_EXTENTS] = "SELECT id, set_id, offset, length, stamp FROM main.gx_extent "
-                       "WHERE set_id = ?1 ORDER BY offset",
-    [GX_SQL_SET_EXTENT] = "INSERT OR REPLACE INTO main.gx_extent"
-                          "(id, set_id, offset, length, stamp) VALUES(?1, ?2, ?3, ?4, ?5)",
-    [GX_SQL_DROP_EXTENTS] = "DELETE FROM main.gx_extent WHERE id BETWEEN ?1 AND ?2",
-    [GX_SQL_LABELS] = "SELECT names FROM main.gx_label WHERE id = ?1 AND generation = ?2",
-    [GX_SQL_SET_LABELS] =
-        "INSERT OR REPLACE INTO main.gx_label(id, generation, names) VALUES(?1, ?2, ?3)",
-    [GX_SQL_KEEP_LABELS] = "UPDATE main.gx_label SET generation = ?4 "
-                           "WHERE id BETWEEN ?1 AND ?2 AND generation = ?3",
-    [GX_SQL_DROP_LABELS] = "DELETE FROM main.gx_label WHERE id BETWEEN ?1 AND ?2",
-};
+#define TEXT(ID, TEXT) TEXT,
+static const char *const sql[GX_SQL_COUNT] = {GX_SQLS(TEXT)};
+#undef TEXT
 
 _Static_assert(GX_META_SPREAD == 65536, "GX_SQL_ORPHAN_EXTENTS says it");
 
@@ -265,6 +207,41 @@ gx_code gx_store_run(gx_store *store, sqlite3_stmt *stmt, gx_err *err, const cha
     }
     sqlite3_reset(stmt);
     return code;
+}
+
+gx_code gx_store_run_with(gx_store *store, gx_schema *schema, gx_sql which, const int64_t *values,
+                          int count, const char *what, gx_err *err)
+{
+    sqlite3_stmt *stmt;
+    GX_TRY(gx_store_stmt(store, schema, which, &stmt, err));
+    for (int k = 0; k < count; k++) {
+        sqlite3_bind_int64(stmt, k + 1, values[k]);
+    }
+    return gx_store_run(store, stmt, err, what, schema->name);
+}
+
+gx_code gx_store_run_bound(gx_store *store, gx_schema *schema, sqlite3_stmt *stmt, int k, int rc,
+                           gx_err *err)
+{
+    gx_code code = rc == SQLITE_OK
+                       ? gx_store_run(store, stmt, err, "writing to", schema->name)
+                       : gx_store_fail(store->db, rc, err, "writing to %s", schema->name);
+    sqlite3_bind_null(stmt, k);
+    return code;
+}
+
+bool gx_store_first_row(gx_store *store, const char *schema_name, gx_sql which, sqlite3_stmt **stmt)
+{
+    gx_schema *schema;
+    if (gx_store_schema(store, schema_name, &schema, NULL) != GX_OK ||
+        gx_store_stmt(store, schema, which, stmt, NULL) != GX_OK) {
+        return false;
+    }
+    bool is_row = sqlite3_step(*stmt) == SQLITE_ROW;
+    if (!is_row) {
+        sqlite3_reset(*stmt);
+    }
+    return is_row;
 }
 
 int gx_store_exec(gx_store *store, const char *text)

@@ -399,6 +399,9 @@ typedef struct gx_sql_token {
     size_t bytes;
 } gx_sql_token;
 
+/* Behind blanks and comments. */
+const char *gx_sql_blanks(const char *text);
+
 /* The first token of a text; returns what stands behind it. */
 const char *gx_sql_next(const char *text, gx_sql_token *token);
 

@@ -60,11 +60,7 @@ gx_code gx_store_write_aux(gx_store *store, const gx_meta *meta, const void *dat
     sqlite3_bind_int64(stmt, 1, meta->id);
     int rc = data == NULL ? sqlite3_bind_null(stmt, 2)
                           : sqlite3_bind_blob64(stmt, 2, data, bytes, SQLITE_STATIC);
-    gx_code code = rc == SQLITE_OK
-                       ? gx_store_run(store, stmt, err, "writing to", schema->name)
-                       : gx_store_fail(store->db, rc, err, "writing to %s", schema->name);
-    sqlite3_bind_null(stmt, 2); // data belongs to the caller again
-    return code;
+    return gx_store_run_bound(store, schema, stmt, 2, rc, err);
 }
 
 /* The row's blob into memory of its own. */

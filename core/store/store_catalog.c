@@ -418,11 +418,8 @@ static gx_code find_replaced(gx_store *store, gx_schema *schema, const gx_meta *
 /* Its row, for another to be written with its id; its tiles stay. */
 static gx_code forget_row(gx_store *store, gx_schema *schema, int64_t id, gx_err *err)
 {
-    sqlite3_stmt *stmt;
     GX_TRY(gx_store_drop_labels(store, schema, id, -1, err));
-    GX_TRY(gx_store_stmt(store, schema, GX_SQL_DROP_META, &stmt, err));
-    sqlite3_bind_int64(stmt, 1, id);
-    return gx_store_run(store, stmt, err, "writing to", schema->name);
+    return gx_store_run_with(store, schema, GX_SQL_DROP_META, &id, 1, "writing to", err);
 }
 
 gx_code gx_store_create(gx_store *store, gx_meta *meta, const char *replaced, gx_err *err)
@@ -557,7 +554,6 @@ static gx_code check_touched(gx_store *store, gx_schema *schema, int64_t id,
 gx_code gx_store_touch(gx_store *store, gx_meta *meta, uint32_t properties, gx_err *err)
 {
     gx_schema *schema;
-    sqlite3_stmt *stmt;
     int64_t generation;
     assert(store->depth > 0 && meta->id > 0);
     GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
@@ -566,16 +562,11 @@ gx_code gx_store_touch(gx_store *store, gx_meta *meta, uint32_t properties, gx_e
         GX_TRY(raise_format(store, schema, GX_FORMAT_GROWN, err));
     }
     GX_TRY(take_generation(store, schema, &generation, err));
-    GX_TRY(gx_store_stmt(store, schema, GX_SQL_TOUCH, &stmt, err));
     meta->properties = properties;
-    const int64_t values[TOUCHED] = {generation, row_bits(meta),  meta->rows,
-                                     meta->cols, meta->tile_rows, meta->tile_cols};
-    sqlite3_bind_int64(stmt, 1, meta->id);
-    for (int k = 0; k < TOUCHED; k++) {
-        sqlite3_bind_int64(stmt, k + 2, values[k]);
-    }
-    GX_TRY(gx_store_run(store, stmt, err, "writing to", schema->name));
-    GX_TRY(check_touched(store, schema, meta->id, values, err));
+    const int64_t values[1 + TOUCHED] = {meta->id,   generation,      row_bits(meta), meta->rows,
+                                         meta->cols, meta->tile_rows, meta->tile_cols};
+    GX_TRY(gx_store_run_with(store, schema, GX_SQL_TOUCH, values, 1 + TOUCHED, "writing to", err));
+    GX_TRY(check_touched(store, schema, meta->id, values + 1, err));
     GX_TRY(gx_store_keep_labels(store, schema, meta->id, meta->generation, generation, err));
     if ((before & GX_PROP_FACTOR) != 0 && (properties & GX_PROP_FACTOR) == 0) {
         GX_TRY(gx_store_write_aux(store, meta, NULL, 0, err));

@@ -354,16 +354,13 @@ int gx_store_spread_files(gx_store *store, const char *schema_name, double bytes
 {
     gx_schema *schema;
     sqlite3_stmt *stmt;
-    int files = 0;
     if (bytes < SPREAD_TILES * (double)store->tile_bytes ||
         gx_store_schema(store, schema_name, &schema, NULL) != GX_OK ||
         !gx_spread_has_tables(store, schema) ||
-        gx_store_stmt(store, schema, GX_SQL_FILES, &stmt, NULL) != GX_OK) {
+        !gx_store_first_row(store, schema_name, GX_SQL_FILES, &stmt)) {
         return 0;
     }
-    if (sqlite3_step(stmt) == SQLITE_ROW) {
-        files = sqlite3_column_int(stmt, 0);
-    }
+    int files = sqlite3_column_int(stmt, 0);
     sqlite3_reset(stmt);
     return files;
 }
@@ -389,23 +386,15 @@ gx_code gx_spread_wanted(gx_store *store, gx_schema *schema, const gx_meta *meta
 static gx_code insert_extent(gx_store *store, gx_schema *schema, int64_t row,
                              const gx_extent_row *e, gx_err *err)
 {
-    sqlite3_stmt *stmt;
-    GX_TRY(gx_store_stmt(store, schema, GX_SQL_SET_EXTENT, &stmt, err));
     const int64_t values[] = {row, e->set, e->offset, e->length, e->stamp};
-    for (int k = 0; k < 5; k++) {
-        sqlite3_bind_int64(stmt, k + 1, values[k]);
-    }
-    return gx_store_run(store, stmt, err, "writing to", schema->name);
+    return gx_store_run_with(store, schema, GX_SQL_SET_EXTENT, values, 5, "writing to", err);
 }
 
 /* A tile that had gone home, and comes back whole. */
 static gx_code drop_tile(gx_store *store, gx_schema *schema, int64_t row, gx_err *err)
 {
-    sqlite3_stmt *stmt;
-    GX_TRY(gx_store_stmt(store, schema, GX_SQL_DROP_TILES, &stmt, err));
-    sqlite3_bind_int64(stmt, 1, row);
-    sqlite3_bind_int64(stmt, 2, row);
-    return gx_store_run(store, stmt, err, "deleting from", schema->name);
+    const int64_t values[] = {row, row};
+    return gx_store_run_with(store, schema, GX_SQL_DROP_TILES, values, 2, "deleting from", err);
 }
 
 gx_code gx_spread_files(gx_store *store, gx_schema *schema, gx_volumes **files, gx_err *err)
@@ -477,43 +466,34 @@ void gx_spread_forget(gx_store *store, gx_schema *schema)
 
 // Home --------------------------------------------------------------------------------------------
 
-gx_code gx_spread_erase(gx_store *store, gx_schema *schema, int64_t first, int64_t last,
-                        gx_err *err)
+/* Extents of tiles, by row ids, that are no more. */
+static gx_code erase_extents(gx_store *store, gx_schema *schema, int64_t first, int64_t last,
+                             gx_err *err)
 {
-    sqlite3_stmt *stmt;
+    const int64_t values[] = {first, last};
     if (!gx_spread_has_tables(store, schema)) {
         return GX_OK;
     }
-    GX_TRY(gx_store_stmt(store, schema, GX_SQL_DROP_EXTENTS, &stmt, err));
-    sqlite3_bind_int64(stmt, 1, first);
-    sqlite3_bind_int64(stmt, 2, last);
     schema->has_dropped_extents = true;
-    return gx_store_run(store, stmt, err, "deleting from", schema->name);
+    return gx_store_run_with(store, schema, GX_SQL_DROP_EXTENTS, values, 2, "deleting from", err);
 }
 
 /* Those of a matrix from number `first` on. */
 static gx_code erase_tiles(gx_store *store, gx_schema *schema, int64_t id, int64_t first,
                            gx_err *err)
 {
-    sqlite3_stmt *stmt;
-    int64_t from = gx_tile_rowid(id, first), to = gx_tile_rowid(id, UINT32_MAX);
-    GX_TRY(gx_store_stmt(store, schema, GX_SQL_DROP_TILES, &stmt, err));
-    sqlite3_bind_int64(stmt, 1, from);
-    sqlite3_bind_int64(stmt, 2, to);
-    GX_TRY(gx_store_run(store, stmt, err, "deleting from", schema->name));
-    return gx_spread_erase(store, schema, from, to, err);
+    const int64_t rows[] = {gx_tile_rowid(id, first), gx_tile_rowid(id, UINT32_MAX)};
+    GX_TRY(gx_store_run_with(store, schema, GX_SQL_DROP_TILES, rows, 2, "deleting from", err));
+    return erase_extents(store, schema, rows[0], rows[1], err);
 }
 
 gx_code gx_store_erase(gx_store *store, gx_schema *schema, int64_t id, gx_err *err)
 {
-    sqlite3_stmt *stmt;
     if (id >= 1 && id <= GX_ID_MAX) { // else the row is damaged and owns no tiles
         GX_TRY(erase_tiles(store, schema, id, 0, err));
         GX_TRY(gx_store_drop_labels(store, schema, id, -1, err));
     }
-    GX_TRY(gx_store_stmt(store, schema, GX_SQL_DROP_META, &stmt, err));
-    sqlite3_bind_int64(stmt, 1, id);
-    return gx_store_run(store, stmt, err, "deleting from", schema->name);
+    return gx_store_run_with(store, schema, GX_SQL_DROP_META, &id, 1, "deleting from", err);
 }
 
 gx_code gx_store_cut_tiles(gx_store *store, const gx_meta *meta, int64_t first, gx_err *err)
@@ -530,11 +510,7 @@ static gx_code insert_tile(gx_store *store, gx_schema *schema, int64_t row, cons
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_WRITE_TILE, &stmt, err));
     sqlite3_bind_int64(stmt, 1, row);
     int rc = sqlite3_bind_blob64(stmt, 2, data, bytes, SQLITE_STATIC);
-    gx_code code = rc == SQLITE_OK
-                       ? gx_store_run(store, stmt, err, "writing to", schema->name)
-                       : gx_store_fail(store->db, rc, err, "writing to %s", schema->name);
-    sqlite3_bind_null(stmt, 2);
-    return code;
+    return gx_store_run_bound(store, schema, stmt, 2, rc, err);
 }
 
 gx_code gx_spread_bring_home(gx_store *store, gx_schema *schema, const gx_meta *meta, int64_t tile,
@@ -557,5 +533,5 @@ gx_code gx_spread_bring_home(gx_store *store, gx_schema *schema, const gx_meta *
         code = insert_tile(store, schema, row, data, bytes, err);
     }
     gx_mem_free(store->mem, data);
-    return code == GX_OK ? gx_spread_erase(store, schema, row, row, err) : code;
+    return code == GX_OK ? erase_extents(store, schema, row, row, err) : code;
 }

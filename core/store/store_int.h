@@ -12,49 +12,82 @@
 struct sqlite3_stmt;
 struct sqlite3_blob;
 
-/* Statements on one schema, prepared at first use in a call; the text is in store.c. */
+/* Statements on one schema, prepared at first use in a call. */
+/* clang-format off */
+#define GX_SQLS(SQL)                                                                               \
+    /* left un-reset it is the read pin */                                                         \
+    SQL(PIN, "SELECT value FROM main.gx_state WHERE key = 'format'")                               \
+    SQL(FIND, "SELECT " GX_META_COLUMNS ", (SELECT data FROM main.gx_tile LIMIT 0) "               \
+        "FROM main.gx_meta WHERE name = ?1") /* may gx_tile.data be read? */                       \
+    SQL(SHOW, "SELECT " GX_META_COLUMNS " FROM main.gx_meta WHERE name = ?1")                      \
+    /* of a row that may be damaged */                                                             \
+    SQL(FIND_ID, "SELECT id, name FROM main.gx_meta WHERE name = ?1")                              \
+    SQL(LIST, "SELECT " GX_META_COLUMNS                                                            \
+        " FROM main.gx_meta WHERE name IS NOT NULL ORDER BY name")                                 \
+    SQL(ALL, "SELECT " GX_META_COLUMNS " FROM main.gx_meta ORDER BY id")                           \
+    SQL(TABLES, "SELECT 1 FROM main.sqlite_master WHERE name = 'gx_state'")                        \
+    /* takes the write lock, changes nothing */                                                    \
+    SQL(LOCK, "UPDATE main.gx_state SET value = value WHERE 0")                                    \
+    /* the same with a statement journal: see store_txn.c */                                       \
+    SQL(JOURNAL, "INSERT INTO main.gx_meta(id) SELECT id FROM main.gx_meta WHERE 0")               \
+    SQL(GET_STATE, "SELECT value FROM main.gx_state WHERE key = ?1")                               \
+    SQL(SET_STATE, "UPDATE main.gx_state SET value = ?2 WHERE key = ?1")                           \
+    SQL(CREATE, "INSERT INTO main.gx_meta(id, rows, cols, dtype, tile_rows, tile_cols, "           \
+        "properties, generation) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")                          \
+    SQL(WRITE_TILE, "INSERT OR REPLACE INTO main.gx_tile(id, data) VALUES(?1, ?2)")                \
+    /* a tile that is there, in its own pages */                                                   \
+    SQL(WRITE_OVER, "UPDATE main.gx_tile SET data = ?2 WHERE id = ?1")                             \
+    SQL(PATCH, "EXPLAIN UPDATE main.gx_tile SET data = ?2 WHERE id = ?1") /* see store_auth.c */   \
+    SQL(SET_NAME, "UPDATE main.gx_meta SET name = ?2 WHERE id = ?1")                               \
+    SQL(TOUCH, "UPDATE main.gx_meta SET generation = ?2, properties = ?3, rows = ?4, "             \
+        "cols = ?5, tile_rows = ?6, tile_cols = ?7 WHERE id = ?1")                                 \
+    SQL(AUX, "SELECT aux FROM main.gx_meta WHERE id = ?1")                                         \
+    SQL(SET_AUX, "UPDATE main.gx_meta SET aux = ?2 WHERE id = ?1")                                 \
+    SQL(DROP_TILES, "DELETE FROM main.gx_tile WHERE id BETWEEN ?1 AND ?2")                         \
+    SQL(DROP_META, "DELETE FROM main.gx_meta WHERE id = ?1")                                       \
+    SQL(TILES, "SELECT id, typeof(data), length(data) FROM main.gx_tile "                          \
+        "WHERE id BETWEEN ?1 AND ?2 ORDER BY id")                                                  \
+    /* tiles without a catalog row */                                                              \
+    SQL(ORPHANS, "SELECT id >> 32, count(*) FROM main.gx_tile "                                    \
+        "WHERE id >> 32 NOT IN (SELECT id FROM main.gx_meta) GROUP BY 1 ORDER BY 1")               \
+    SQL(GENERATION, "SELECT generation, properties, rows, cols, tile_rows, tile_cols "             \
+        "FROM main.gx_meta WHERE id = ?1")                                                         \
+    SQL(UNNAMED, "SELECT 1 FROM main.gx_meta WHERE id = ?1 AND name IS NULL")                      \
+    SQL(STRANGERS, "SELECT name, type FROM main.sqlite_master WHERE type <> 'table' "              \
+        "AND name IN ('gx_meta', 'gx_tile', 'gx_state', 'gx_volumes', "                            \
+        "'gx_extent', 'gx_label')") /* ours that are no tables */                                  \
+    SQL(LOCKING, "PRAGMA main.locking_mode")                                                       \
+    /* changes when another connection has committed */                                            \
+    SQL(DATA_VERSION, "PRAGMA main.data_version")                                                  \
+    SQL(SCHEMA_VERSION, "PRAGMA main.schema_version")                                              \
+    SQL(PAGE_BYTES, "PRAGMA main.page_size")                                                       \
+    SQL(SPREAD_TILES, "SELECT id, typeof(data), length(data) FROM main.gx_tile "                   \
+        "WHERE id BETWEEN ?1 AND ?2 UNION ALL SELECT id, 'extent', 0 "                             \
+        "FROM main.gx_extent WHERE id BETWEEN ?1 AND ?2 ORDER BY 1") /* tiles and extents */       \
+    SQL(ORPHAN_EXTENTS, "SELECT id >> 32, count(*) FROM main.gx_extent e WHERE NOT EXISTS "        \
+        "(SELECT 1 FROM main.gx_meta m WHERE m.id = e.id >> 32 "                                   \
+        "AND m.properties & 65536) GROUP BY 1 ORDER BY 1")                                         \
+    SQL(NEXT_SET, "SELECT min(set_id) FROM main.gx_extent WHERE set_id > ?1")                      \
+    /* of the set that new matrices go to */                                                       \
+    SQL(FILES, "SELECT count(*) FROM main.gx_volumes WHERE set_id = "                              \
+        "(SELECT value FROM main.gx_state WHERE key = 'volume_set')")                              \
+    SQL(EXTENTS, "SELECT id, set_id, offset, length, stamp FROM main.gx_extent "                   \
+        "WHERE set_id = ?1 ORDER BY offset")                                                       \
+    SQL(SET_EXTENT, "INSERT OR REPLACE INTO main.gx_extent"                                        \
+        "(id, set_id, offset, length, stamp) VALUES(?1, ?2, ?3, ?4, ?5)")                          \
+    SQL(DROP_EXTENTS, "DELETE FROM main.gx_extent WHERE id BETWEEN ?1 AND ?2")                     \
+    SQL(LABELS, "SELECT names FROM main.gx_label WHERE id = ?1 AND generation = ?2")               \
+    SQL(SET_LABELS,                                                                                \
+        "INSERT OR REPLACE INTO main.gx_label(id, generation, names) VALUES(?1, ?2, ?3)")          \
+    SQL(KEEP_LABELS, "UPDATE main.gx_label SET generation = ?4 "                                   \
+        "WHERE id BETWEEN ?1 AND ?2 AND generation = ?3")                                          \
+    SQL(DROP_LABELS, "DELETE FROM main.gx_label WHERE id BETWEEN ?1 AND ?2")
+/* clang-format on */
+
 typedef enum gx_sql {
-    GX_SQL_PIN = 0,    /* the format version; left un-reset it is the read pin   */
-    GX_SQL_FIND,       /* (name) -> GX_META columns; may gx_tile.data be read?   */
-    GX_SQL_SHOW,       /* (name) -> GX_META columns                              */
-    GX_SQL_FIND_ID,    /* (name) -> id, name: of a row maybe damaged             */
-    GX_SQL_LIST,       /* () -> GX_META columns of the visible ones, by name     */
-    GX_SQL_ALL,        /* () -> GX_META columns of all, by id                    */
-    GX_SQL_TABLES,     /* () -> 1 when the tables exist, from the file           */
-    GX_SQL_LOCK,       /* takes the write lock, changes nothing                  */
-    GX_SQL_JOURNAL,    /* the same with a statement journal: see store_txn.c     */
-    GX_SQL_GET_STATE,  /* (key) -> value                                         */
-    GX_SQL_SET_STATE,  /* (key, value)                                           */
-    GX_SQL_CREATE,     /* (id, rows, cols, dtype, tr, tc, properties, generation) */
-    GX_SQL_WRITE_TILE, /* (id, data)                                             */
-    GX_SQL_WRITE_OVER, /* (id, data): of a tile that is there, in its own pages  */
-    GX_SQL_PATCH,      /* (id, data) -> a program: see store_auth.c              */
-    GX_SQL_SET_NAME,   /* (id, name)                                             */
-    GX_SQL_TOUCH,      /* (id, generation, properties, rows, cols, tr, tc)       */
-    GX_SQL_AUX,        /* (id) -> aux                                            */
-    GX_SQL_SET_AUX,    /* (id, aux)                                              */
-    GX_SQL_DROP_TILES, /* (first id, last id)                                    */
-    GX_SQL_DROP_META,  /* (id)                                                   */
-    GX_SQL_TILES,      /* (first id, last id) -> id, typeof, length, in order    */
-    GX_SQL_ORPHANS,    /* () -> matrix id, tiles: of tiles without a catalog row */
-    GX_SQL_GENERATION, /* (id) -> generation, properties, rows, cols, tr, tc     */
-    GX_SQL_UNNAMED,    /* (id) -> a row where it has no name                     */
-    GX_SQL_STRANGERS,  /* () -> name, type: of ours that are no tables           */
-    GX_SQL_LOCKING,    /* () -> locking mode                                     */
-    GX_SQL_DATA_VERSION, /* () -> changes when another connection has committed   */
-    GX_SQL_SCHEMA_VERSION, /* () -> changes with the schema                       */
-    GX_SQL_PAGE_BYTES, /* () -> page size                                        */
-    GX_SQL_SPREAD_TILES, /* the same, and extents: typeof 'extent', length 0      */
-    GX_SQL_ORPHAN_EXTENTS, /* () -> matrix id, extents                             */
-    GX_SQL_NEXT_SET,   /* (set) -> the next one that an extent is in           */
-    GX_SQL_FILES,      /* () -> files of the set that new matrices go to        */
-    GX_SQL_EXTENTS,    /* (set) -> a row of gx_extent: in ascending order of offsets */
-    GX_SQL_SET_EXTENT, /* (id, set, offset, length, stamp)                       */
-    GX_SQL_DROP_EXTENTS, /* (first id, last id)                                  */
-    GX_SQL_LABELS,     /* (id, generation) -> names                              */
-    GX_SQL_SET_LABELS, /* (id, generation, names)                                */
-    GX_SQL_KEEP_LABELS, /* (first id, last id, generation before, now)           */
-    GX_SQL_DROP_LABELS, /* (first id, last id)                                   */
+#define GX_SQL_ENUM(ID, TEXT) GX_SQL_##ID,
+    GX_SQLS(GX_SQL_ENUM)
+#undef GX_SQL_ENUM
     GX_SQL_COUNT
 } gx_sql;
 
@@ -215,6 +248,18 @@ gx_code gx_store_stmt(gx_store *store, gx_schema *schema, gx_sql which, struct s
 gx_code gx_store_run(gx_store *store, struct sqlite3_stmt *stmt, gx_err *err, const char *what,
                      const char *schema);
 
+/* The same of one whose first parameters are whole numbers, and it has no others. */
+gx_code gx_store_run_with(gx_store *store, gx_schema *schema, gx_sql which, const int64_t *values,
+                          int count, const char *what, gx_err *err);
+
+/* The same where parameter k was bound, with SQLITE_* rc, to memory of the caller: let go of. */
+gx_code gx_store_run_bound(gx_store *store, gx_schema *schema, struct sqlite3_stmt *stmt, int k,
+                           int rc, gx_err *err);
+
+/* The statement on its first row, to be reset by the caller; false: there is none, or a failure. */
+bool gx_store_first_row(gx_store *store, const char *schema_name, gx_sql which,
+                        struct sqlite3_stmt **stmt);
+
 /* Prepare, step to the end, finalize: no rows wanted.  Returns SQLITE_*. */
 int gx_store_exec(gx_store *store, const char *sql);
 
@@ -257,9 +302,6 @@ void gx_store_close_patch(gx_schema *schema);
 
 /* Finalize the schema's statements and close its handles: its tables change. */
 void gx_store_finish_schema(gx_store *store, gx_schema *schema);
-
-/* Finalize every statement, close every handle, forget every schema: no storing call is open. */
-void gx_store_finish(gx_store *store);
 
 // store_spare.c -----------------------------------------------------------------------------------
 

@@ -34,30 +34,21 @@ static bool has_table(gx_store *store, const gx_schema *schema)
                                          NULL, NULL, NULL) == SQLITE_OK;
 }
 
-static gx_code run(gx_store *store, gx_schema *schema, gx_sql which, const int64_t *values,
-                   int count, gx_err *err)
-{
-    sqlite3_stmt *stmt;
-    GX_TRY(gx_store_stmt(store, schema, which, &stmt, err));
-    for (int k = 0; k < count; k++) {
-        sqlite3_bind_int64(stmt, k + 1, values[k]);
-    }
-    return gx_store_run(store, stmt, err, "writing to", schema->name);
-}
-
 gx_code gx_store_keep_labels(gx_store *store, gx_schema *schema, int64_t id, int64_t before,
                              int64_t generation, gx_err *err)
 {
     const int64_t values[] = {row_of(id, 0), row_of(id, 1), before, generation};
-    return has_table(store, schema) ? run(store, schema, GX_SQL_KEEP_LABELS, values, 4, err)
-                                    : GX_OK;
+    return has_table(store, schema)
+               ? gx_store_run_with(store, schema, GX_SQL_KEEP_LABELS, values, 4, "writing to", err)
+               : GX_OK;
 }
 
 gx_code gx_store_drop_labels(gx_store *store, gx_schema *schema, int64_t id, int axis, gx_err *err)
 {
     const int64_t values[] = {row_of(id, axis == 1), row_of(id, axis != 0)};
-    return has_table(store, schema) ? run(store, schema, GX_SQL_DROP_LABELS, values, 2, err)
-                                    : GX_OK;
+    return has_table(store, schema)
+               ? gx_store_run_with(store, schema, GX_SQL_DROP_LABELS, values, 2, "writing to", err)
+               : GX_OK;
 }
 
 /* The text of the row that the statement stands on, as long as it is one of names. */
@@ -136,9 +127,5 @@ gx_code gx_store_write_labels(gx_store *store, const gx_meta *meta, int axis, co
     sqlite3_bind_int64(stmt, 1, row_of(meta->id, axis));
     sqlite3_bind_int64(stmt, 2, meta->generation);
     int rc = sqlite3_bind_text64(stmt, 3, names, bytes, SQLITE_STATIC, SQLITE_UTF8);
-    gx_code code = rc == SQLITE_OK
-                       ? gx_store_run(store, stmt, err, "writing to", schema->name)
-                       : gx_store_fail(store->db, rc, err, "writing to %s", schema->name);
-    sqlite3_bind_null(stmt, 3); // names belong to the caller again
-    return code;
+    return gx_store_run_bound(store, schema, stmt, 3, rc, err);
 }

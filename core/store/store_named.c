@@ -34,8 +34,7 @@ static bool is_letter(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '$' || (unsigned char)c >= 0x80;
 }
 
-/* Behind blanks and comments. */
-static const char *skip_blanks(const char *at)
+const char *gx_sql_blanks(const char *at)
 {
     for (;;) {
         at += strspn(at, " \t\n\v\f\r");
@@ -61,7 +60,7 @@ static const char *find_close(const char *at, char close)
 
 const char *gx_sql_next(const char *at, gx_sql_token *t)
 {
-    at = skip_blanks(at);
+    at = gx_sql_blanks(at);
     *t = (gx_sql_token){*at, at, 1};
     if (*at == '\0') {
         return at;

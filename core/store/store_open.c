@@ -60,7 +60,8 @@ void gx_store_finish_schema(gx_store *store, gx_schema *schema)
     schema->is_pinned = false;
 }
 
-void gx_store_finish(gx_store *store)
+/* Finalize every statement, close every handle, forget every schema: no storing call is open. */
+static void finish(gx_store *store)
 {
     while (store->schemas != NULL) {
         gx_schema *schema = store->schemas;
@@ -85,7 +86,7 @@ static void checkpoint(gx_store *store)
     enum { CATALOG_PAGES = 4 }; // that a commit writes beside tiles
     char pages[64];
     size_t page_bytes = gx_store_page_bytes(store, "main");
-    gx_store_finish(store);
+    finish(store);
     store->logged_bytes += CATALOG_PAGES * (double)page_bytes;
     if (gx_store_pragma(store->db, "main", "wal_autocheckpoint", pages, NULL) != GX_OK) {
         return;
@@ -103,7 +104,7 @@ void gx_store_release(gx_store *store)
     while (store->depth > 0) { // a storing call that was given up
         (void)gx_store_end(store, false, NULL);
     }
-    gx_store_finish(store);
+    finish(store);
     gx_store_forget_panels(store);
     store->is_ended = false;
     if (store->has_committed) {

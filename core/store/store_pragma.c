@@ -50,13 +50,9 @@ gx_code gx_store_pragma(sqlite3 *db, const char *schema, const char *pragma, cha
 size_t gx_store_page_bytes(gx_store *store, const char *schema_name)
 {
     size_t bytes = 0;
-    gx_schema *schema;
     sqlite3_stmt *stmt;
-    if (gx_store_schema(store, schema_name, &schema, NULL) == GX_OK &&
-        gx_store_stmt(store, schema, GX_SQL_PAGE_BYTES, &stmt, NULL) == GX_OK) {
-        if (sqlite3_step(stmt) == SQLITE_ROW) {
-            bytes = (size_t)sqlite3_column_int64(stmt, 0);
-        }
+    if (gx_store_first_row(store, schema_name, GX_SQL_PAGE_BYTES, &stmt)) {
+        bytes = (size_t)sqlite3_column_int64(stmt, 0);
         sqlite3_reset(stmt);
     }
     return bytes != 0 ? bytes : 4096;

@@ -97,17 +97,12 @@ static const char helper_find[] = "SELECT " GX_META_COLUMNS " FROM main.gx_meta 
 /* One text of a PRAGMA without a value: compared with expected, without case. */
 static bool pragma_is(gx_store *store, const char *schema_name, gx_sql which, const char *expected)
 {
-    gx_schema *schema;
     sqlite3_stmt *stmt;
-    if (gx_store_schema(store, schema_name, &schema, NULL) != GX_OK ||
-        gx_store_stmt(store, schema, which, &stmt, NULL) != GX_OK) {
+    if (!gx_store_first_row(store, schema_name, which, &stmt)) {
         return false;
     }
-    bool is_equal = false;
-    if (sqlite3_step(stmt) == SQLITE_ROW) {
-        const char *text = (const char *)sqlite3_column_text(stmt, 0);
-        is_equal = text != NULL && sqlite3_stricmp(text, expected) == 0;
-    }
+    const char *text = (const char *)sqlite3_column_text(stmt, 0);
+    bool is_equal = text != NULL && sqlite3_stricmp(text, expected) == 0;
     sqlite3_reset(stmt);
     return is_equal;
 }

@@ -68,16 +68,13 @@ static gx_file_record *find(gx_store *store, uint64_t path)
 
 static bool ask(gx_store *store, const char *name, gx_sql which, int64_t *number)
 {
-    gx_schema *schema;
     sqlite3_stmt *stmt;
-    if (gx_store_schema(store, name, &schema, NULL) != GX_OK ||
-        gx_store_stmt(store, schema, which, &stmt, NULL) != GX_OK) {
+    if (!gx_store_first_row(store, name, which, &stmt)) {
         return false;
     }
-    bool is_told = sqlite3_step(stmt) == SQLITE_ROW;
-    *number = is_told ? sqlite3_column_int64(stmt, 0) : 0;
+    *number = sqlite3_column_int64(stmt, 0);
     sqlite3_reset(stmt);
-    return is_told;
+    return true;
 }
 
 uint64_t gx_store_stamp(gx_store *store, const char *schema)

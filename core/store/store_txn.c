@@ -189,16 +189,10 @@ static gx_code check_seen(gx_store *store, gx_schema *schema, gx_err *err)
 /* Past spaces and comments, what sets a statement apart. */
 static const char *first_word(const char *sql)
 {
-    for (;;) {
-        sql += strspn(sql, " \t\n\r\f;");
-        if (strncmp(sql, "--", 2) == 0) {
-            sql += strcspn(sql, "\n");
-        } else if (strncmp(sql, "/*", 2) == 0 && strstr(sql + 2, "*/") != NULL) {
-            sql = strstr(sql + 2, "*/") + 2;
-        } else {
-            return sql;
-        }
+    for (sql = gx_sql_blanks(sql); *sql == ';';) {
+        sql = gx_sql_blanks(sql + 1);
     }
+    return sql;
 }
 
 /*

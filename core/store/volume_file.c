@@ -87,7 +87,8 @@ struct gx_volumes {
     const char *data;
 };
 
-int64_t gx_stripe_bytes(size_t tile_bytes, int count)
+/* Bytes of one stripe of a tile. */
+static int64_t stripe_bytes(size_t tile_bytes, int count)
 {
     int64_t part = gx_ceil_div((int64_t)tile_bytes, count);
     return gx_ceil_div(part, GX_VOLUME_BLOCK) * GX_VOLUME_BLOCK;
@@ -95,7 +96,7 @@ int64_t gx_stripe_bytes(size_t tile_bytes, int count)
 
 int64_t gx_extent_length(size_t tile_bytes, int count)
 {
-    return gx_stripe_bytes(tile_bytes, count) + GX_VOLUME_BLOCK;
+    return stripe_bytes(tile_bytes, count) + GX_VOLUME_BLOCK;
 }
 
 int gx_volumes_count(const gx_volumes *volumes)
@@ -427,7 +428,7 @@ static int write_trailer(volume *v, const gx_extent_row *e, int64_t row, int64_t
 static int write_stripe(const gx_volumes *set, volume *v)
 {
     const gx_extent_row *e = set->extent;
-    int64_t stripe = gx_stripe_bytes(set->tile_bytes, set->count);
+    int64_t stripe = stripe_bytes(set->tile_bytes, set->count);
     int64_t from = v->index * stripe;
     int64_t left = gx_max(0, gx_min(stripe, (int64_t)set->tile_bytes - from));
     int rc = write_bytes(v, set->data + from, left, e->offset);
@@ -561,7 +562,7 @@ gx_code gx_volumes_write(gx_volumes *volumes, const gx_extent_row *extent, int64
 gx_code gx_volumes_write_part(gx_volumes *volumes, const gx_extent_row *extent, size_t tile_bytes,
                               size_t offset, size_t bytes, const void *data, gx_err *err)
 {
-    int64_t stripe = gx_stripe_bytes(tile_bytes, volumes->count);
+    int64_t stripe = stripe_bytes(tile_bytes, volumes->count);
     const char *from = data;
     while (bytes > 0) {
         volume *v = &volumes->volume[(int64_t)offset / stripe];
@@ -582,7 +583,7 @@ gx_code gx_volumes_write_part(gx_volumes *volumes, const gx_extent_row *extent, 
 gx_code gx_volumes_seal(gx_volumes *volumes, const gx_extent_row *extent, int64_t row,
                         size_t tile_bytes, gx_err *err)
 {
-    int64_t stripe = gx_stripe_bytes(tile_bytes, volumes->count);
+    int64_t stripe = stripe_bytes(tile_bytes, volumes->count);
     for (int k = 0; k < volumes->count; k++) {
         volume *v = &volumes->volume[k];
         pthread_mutex_lock(&v->turn);
@@ -621,7 +622,7 @@ static gx_code verify_stripe(volume *v, const gx_extent_row *extent, int64_t row
 gx_code gx_volumes_verify(gx_volumes *volumes, const gx_extent_row *extent, int64_t row,
                           size_t tile_bytes, gx_err *err)
 {
-    int64_t stripe = gx_stripe_bytes(tile_bytes, volumes->count);
+    int64_t stripe = stripe_bytes(tile_bytes, volumes->count);
     for (int k = 0; k < volumes->count; k++) {
         GX_TRY(verify_stripe(&volumes->volume[k], extent, row, stripe, err));
     }
@@ -631,7 +632,7 @@ gx_code gx_volumes_verify(gx_volumes *volumes, const gx_extent_row *extent, int6
 gx_code gx_volumes_read(gx_volumes *volumes, const gx_extent_row *extent,
                         size_t tile_bytes, size_t offset, size_t bytes, void *dst, gx_err *err)
 {
-    int64_t stripe = gx_stripe_bytes(tile_bytes, volumes->count);
+    int64_t stripe = stripe_bytes(tile_bytes, volumes->count);
     char *to = dst;
     while (bytes > 0) {
         volume *v = &volumes->volume[(int64_t)offset / stripe];

@@ -29,8 +29,7 @@ typedef struct gx_extent_row {
     int64_t stamp;  /* also behind each stripe: whether it is this tile's      */
 } gx_extent_row;
 
-/* Bytes of one stripe of a tile, and of its extent in each of `count` files. */
-int64_t gx_stripe_bytes(size_t tile_bytes, int count);
+/* Bytes of a tile's extent, a stripe and what is behind it, in each of `count` files. */
 int64_t gx_extent_length(size_t tile_bytes, int count);
 
 // volume_file.c -----------------------------------------------------------------------------------
@@ -193,10 +192,6 @@ gx_code gx_spread_bring_home(gx_store *store, gx_schema *schema, const gx_meta *
 
 /* Delete the tiles, wherever they are, then the catalog row, of a matrix. */
 gx_code gx_store_erase(gx_store *store, gx_schema *schema, int64_t id, gx_err *err);
-
-/* Extents of tiles, by row ids, that are no more. */
-gx_code gx_spread_erase(gx_store *store, gx_schema *schema, int64_t first, int64_t last,
-                        gx_err *err);
 
 /* Before the commit: what the call wrote reaches the disk, where the database's own would. */
 gx_code gx_spread_sync(gx_store *store, gx_err *err);

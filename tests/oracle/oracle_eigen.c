@@ -55,7 +55,7 @@ static void turn(gx_scalar *x, gx_scalar *y, int64_t count, int64_t stride, rota
     for (int64_t i = 0; i < count; i++, x += stride, y += stride) {
         gx_scalar a = *x, b = *y;
         *x = add((gx_scalar){r.cs * a.re, r.cs * a.im}, times(s, b));
-        *y = subtract((gx_scalar){r.cs * b.re, r.cs * b.im}, times(conjugate(s), a));
+        *y = gx_scalar_minus((gx_scalar){r.cs * b.re, r.cs * b.im}, times(conjugate(s), a));
     }
 }
 
@@ -225,7 +225,7 @@ bool gx_oracle_schur(gx_scalar *h, gx_scalar *z, int64_t n)
             return false;
         }
         gx_scalar shift = shift_of(h, n, hi, step - 1);
-        rotation r = rotation_of(subtract(AT(h, lo, lo), shift), AT(h, lo + 1, lo));
+        rotation r = rotation_of(gx_scalar_minus(AT(h, lo, lo), shift), AT(h, lo + 1, lo));
         for (int64_t k = lo; k < hi; k++) {
             if (k > lo) {
                 r = rotation_of(AT(h, k, k - 1), AT(h, k + 1, k - 1));

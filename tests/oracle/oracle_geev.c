@@ -216,7 +216,7 @@ static double normalise(gx_scalar *x, int64_t n)
 /* x -= f y. */
 static void take_away(gx_scalar *x, gx_scalar f, gx_scalar y)
 {
-    *x = subtract(*x, times(f, y));
+    *x = gx_scalar_minus(*x, times(f, y));
 }
 
 /* lu = P (op(a) - value I) = L U in place, rows exchanged as it goes; row[j]: with which. */
@@ -226,7 +226,7 @@ static void factor(const gx_scalar *a, int64_t n, bool is_adjoint, gx_scalar val
     for (int64_t j = 0; j < n; j++) {
         for (int64_t i = 0; i < n; i++) {
             gx_scalar x = is_adjoint ? conjugate(AT(a, j, i)) : AT(a, i, j);
-            AT(lu, i, j) = i == j ? subtract(x, value) : x;
+            AT(lu, i, j) = i == j ? gx_scalar_minus(x, value) : x;
         }
     }
     for (int64_t j = 0; j < n; j++) {

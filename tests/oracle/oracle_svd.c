@@ -177,7 +177,7 @@ static void complete(const jacobi *s, int64_t j)
         for (int64_t l = 0; l < j; l++) {
             gx_scalar part = inner(s->w + l * s->p, x, s->p);
             for (int64_t i = 0; i < s->p; i++) {
-                x[i] = subtract(x[i], times(part, s->w[l * s->p + i]));
+                x[i] = gx_scalar_minus(x[i], times(part, s->w[l * s->p + i]));
             }
         }
         double length = length_of(x, s->p);
