@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /*
 ** What is computed with: kernels are kernel[operation][number].  What elements are stored as is a
