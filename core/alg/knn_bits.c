@@ -14,6 +14,7 @@
 #include "../base/best.h"
 #include "../mat/quantized.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -172,6 +173,8 @@ static gx_code read_bits(gx_knn_search *s, gx_knn_strip strip, gx_pass_thread *t
         int64_t w = gx_min(step, cols - j);
         bool is_there = from.is_packed && from.as == GX_DTYPE_I8;
         void *to = is_there ? (void *)(r->bytes + j * m) : r->elements;
+        assert(is_there ||
+               (size_t)(m * w) * gx_dtype_bytes(from.as) <= elements_bytes(&from, s->plan.strip));
         GX_TRY(gx_pass_read_as(thread, from.mat, strip.i0, j, m, w, from.as, to, m, err));
         if (!from.is_packed) {
             pack_columns(from.as, to, m, w, r, r->bytes + j / 8 * m);

@@ -436,6 +436,19 @@ def test_hamming_of_small_types(db, dtype):
         db.execute("SELECT gx_set('E', 1100, 3, ?), gx_set('E', 1000, 69, ?)", (bits[1100, 3], bits[1000, 69])).fetchall()
 
 
+@pytest.mark.parametrize("dtype", ["bool", "f32", "f64"])
+def test_hamming_of_a_last_strip(db, dtype):
+    """More columns of its few rows are packed at once than of a strip's; the memory is the strip's."""
+    db.execute("SELECT gx_config('tile_bytes', 2000000), gx_config('threads', 2)").fetchall()
+    for rows in (1000, 1100, 1300):
+        bits = np.random.default_rng(rows).integers(0, 2, (rows, 3400)).astype(float)
+        db.execute("SELECT gx_cast(?, ?, 'E', '{\"replace\":true}')", (from_numpy(bits), dtype)).fetchall()
+        for queries in (1, 20):
+            off = (bits[500:500 + queries, None] != bits[None]).sum(axis=2)
+            got = db.execute("SELECT id, score FROM gx_knn(?, 'E', 2, '{\"metric\":\"hamming\"}')", (from_numpy(bits[500:500 + queries]),)).fetchall()
+            assert got == [(i, off[j, i] / 3400) for j in range(queries) for i in np.argsort(off[j], kind="stable")[:2]]
+
+
 def test_refusals(db):
     store(db, "E", np.eye(4))
     bad = np.eye(4)
