@@ -274,7 +274,7 @@ gx_code gx_knn_look_at_bits(gx_knn_search *s, gx_knn_strip strip, gx_pass_thread
     gx_best_begin(part, index, n * most, false);
     for (int64_t i = 0; i < strip.m && gx_ok(s->run) && !gx_knn_is_marked(s); i += BLOCK) {
         int64_t m = gx_min(BLOCK, strip.m - i);
-        for (int64_t j = 0; j < n; j += GROUP) {
+        for (int64_t j = 0; j < n && gx_ok(s->run); j += GROUP) {
             int64_t some = gx_min(GROUP, n - j);
             GX_TRY(count_block(s, bytes + i, ld, m, j, some, r.counts, err));
             for (int64_t q = j; q < j + some; q++) {
