@@ -391,7 +391,7 @@ typedef struct gx_vec_ahead {
     int64_t searches, size;     /* of the cursor; how many are to be read next time               */
     char *source;               /* SQL: rows of the columns that they come from                   */
     int from[GX_VEC_TERMS_MAX]; /* which of them has a term's values; 0: none, it has its own   */
-    int64_t last;               /* rowid of the last one that was read                            */
+    int64_t last, before;       /* rowid of the last one that was read; of the last before these  */
     bool is_off;                /* it does not pay                                                */
     bool is_stopped;            /* an interrupt came while it was looked for: the call's          */
     bool is_unmasked;           /* others' terms are not known: they are asked about near rows */

@@ -313,6 +313,7 @@ static bool read_queries(gx_vec_table *t, gx_vec_ahead *a, const gx_vec_wish *wi
         sqlite3_finalize(row);
         return false;
     }
+    a->before = a->last;
     sqlite3_bind_int64(row, 1, a->last);
     while (a->count < most && skipped < SKIPPED_MOST && !a->is_off && step(a, row)) {
         if (take_row(t, a, wish, row)) {
@@ -335,6 +336,7 @@ static void judge(gx_vec_ahead *a)
         if (!is_good && a->is_masked) { // their terms may have been others
             a->is_unmasked = true;
             a->size = FIRST;
+            a->last = a->before; // the query at hand is one of them
         }
         a->is_off = a->size < LEAST;
     }

@@ -192,6 +192,12 @@ def test_conditions_about_near_rows(db):
     got = db.execute("SELECT q.id, t.rowid FROM q CROSS JOIN t ON t.x MATCH q.e AND t.k = 2 AND t.rowid > 100 * q.id - 50 + abs(0)").fetchall()
     assert got == [(i, 100 * i + d) for i in range(100) for d in ((0, 1) if i == 0 else (0, -1))]
     assert int(db.execute(AHEAD).fetchone()[0].split()[1]) >= 64
+    # A value that changes: the first guess is wrong, and all queries are read again from the one at hand on.
+    db.execute("SELECT gx_stats_reset()").fetchall()
+    got = db.execute("SELECT q.id, t.rowid FROM q CROSS JOIN t ON t.x MATCH q.e AND t.k = 2 AND t.n > 10 * q.id").fetchall()
+    assert got == [(i, k) for i in range(100) for k in ((1, 2) if i == 0 else (100 * i, 100 * i - 1))]
+    notes = db.execute("SELECT meaning, value FROM gx_stats WHERE name = 'note' AND meaning LIKE 'vectors: % queries of a join as one search'").fetchall()
+    assert sum(int(m.split()[1]) * n for m, n in notes) >= 64 + 90
 
 
 def test_plan_of_a_search(db):
