@@ -24,7 +24,7 @@ enum { ELEMENT_TEXT = 3 * GX_DECIMAL_MAX };
 static int format_real(gx_number dtype, double x, char *text)
 {
     return gx_number_is_double(dtype) ? gx_decimal_format(x, text)
-                                     : gx_decimal_format_f32((float)x, text);
+                                      : gx_decimal_format_f32((float)x, text);
 }
 
 /* "2.5", "1+2i". */
@@ -50,30 +50,55 @@ static gx_code fail_nonfinite(const gx_mat *A, int64_t i, int64_t j, gx_scalar x
 
 // The diagonal ------------------------------------------------------------------------------------
 
-/* Elements that are read together.  They lie on every page of the tiles: a long way for one. */
-enum { STRETCH = 256, BYTES_EACH = 256 };
+/*
+** Elements that are read together, at least.  They lie on every page of the tiles: where columns
+** are short, whole ones are read faster than elements are looked for.
+*/
+enum { STRETCH = 256, BYTES_EACH = 256, SHORT_COLUMN = 4096 };
 
 typedef struct diagonal {
     gx_run *run;
     const gx_mat *A;
     gx_mat column; /* of a structured A: what is visited */
     int64_t offset, count;
+    int64_t stretch; /* a tile's, so that its pages are gone through once     */
+    int64_t columns; /* that are read whole, at a time; 0: elements one by one */
     gx_diagonal_visit fn;
     void *arg;
 } diagonal;
+
+/* Elements first on of the diagonal, from whole columns of tiles. */
+static gx_code read_columns(const diagonal *d, gx_pass_thread *thread, int64_t first, int64_t count,
+                            void *work, gx_scalar *x, gx_err *err)
+{
+    const gx_mat *A = d->A;
+    int64_t i = first - gx_min(0, d->offset), step = 0;
+    for (int64_t k = 0; k < count && gx_ok(d->run); k += step, i += step) {
+        int64_t top = i / A->tile_rows * A->tile_rows, high = gx_min(A->tile_rows, A->rows - top);
+        step = gx_min(gx_min(d->columns, count - k), top + high - i);
+        GX_TRY(gx_pass_read(thread, A, top, i + d->offset, high, step, gx_dtype_number(A->dtype),
+                            work, high, err));
+        for (int64_t j = 0; j < step; j++) {
+            x[k + j] = gx_number_get(gx_dtype_number(A->dtype), work, j * high + i + j - top);
+        }
+    }
+    return GX_OK;
+}
 
 static gx_code read_stretch(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
                             gx_err *err)
 {
     const diagonal *d = arg;
     gx_scalar *x = part;
-    int64_t first = unit * STRETCH, i0 = first - gx_min(0, d->offset);
-    (void)work;
-    if (gx_mat_is_structured(d->A)) {
-        return gx_pass_read(thread, &d->column, first, 0, gx_min(STRETCH, d->count - first), 1,
-                            GX_C128, x, STRETCH, err);
+    int64_t first = unit * d->stretch, i0 = first - gx_min(0, d->offset);
+    if (d->columns > 0) {
+        return read_columns(d, thread, first, gx_min(d->stretch, d->count - first), work, x, err);
     }
-    for (int64_t k = 0; k < gx_min(STRETCH, d->count - first) && gx_ok(d->run); k++) {
+    if (gx_mat_is_structured(d->A)) {
+        return gx_pass_read(thread, &d->column, first, 0, gx_min(d->stretch, d->count - first), 1,
+                            GX_C128, x, d->stretch, err);
+    }
+    for (int64_t k = 0; k < gx_min(d->stretch, d->count - first) && gx_ok(d->run); k++) {
         GX_TRY(
             gx_pass_read(thread, d->A, i0 + k, i0 + k + d->offset, 1, 1, GX_C128, &x[k], 1, err));
     }
@@ -84,8 +109,8 @@ static gx_code show_stretch(void *arg, int64_t unit, void *part, gx_err *err)
 {
     const diagonal *d = arg;
     const gx_scalar *x = part;
-    int64_t first = unit * STRETCH;
-    for (int64_t k = 0; k < gx_min(STRETCH, d->count - first); k++) {
+    int64_t first = unit * d->stretch;
+    for (int64_t k = 0; k < gx_min(d->stretch, d->count - first); k++) {
         GX_TRY(d->fn(d->arg, first + k, x[k], err));
     }
     return GX_OK;
@@ -95,12 +120,19 @@ gx_code gx_alg_each_diagonal(gx_run *run, const gx_mat *A, int64_t offset, int64
                              gx_diagonal_visit fn, void *arg)
 {
     diagonal d = {.run = run, .A = A, .offset = offset, .count = count, .fn = fn, .arg = arg};
+    int64_t high = gx_min(A->tile_rows, A->rows),
+            bytes = (int64_t)gx_number_bytes(gx_dtype_number(A->dtype));
+    if (!gx_mat_is_value(A) && !gx_mat_is_structured(A) && high <= SHORT_COLUMN) {
+        d.columns = gx_max(1, GX_PASS_CHUNK_BYTES / (gx_max(1, high) * bytes));
+    }
+    d.stretch = gx_max(STRETCH, gx_min(A->tile_rows, A->tile_cols));
     gx_composite_diagonal(A, -gx_min(0, offset), gx_max(0, offset), count, &d.column);
     gx_pass pass = {.sources = &d.A,
                     .source_count = 1,
-                    .units = gx_ceil_div(count, STRETCH),
+                    .units = gx_ceil_div(count, d.stretch),
                     .bytes = (double)count * BYTES_EACH,
-                    .part_bytes = STRETCH * sizeof(gx_scalar),
+                    .work_bytes = (size_t)(d.columns * high * bytes),
+                    .part_bytes = (size_t)d.stretch * sizeof(gx_scalar),
                     .work = read_stretch,
                     .fold = show_stretch,
                     .is_reading = true,
