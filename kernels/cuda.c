@@ -573,6 +573,8 @@ static size_t own_workspace(gx_dev *dev, gx_kernel_id kernel, gx_number dtype, c
     }
     switch (kernel) {
     case GX_GEMM:
+        return gx_max(gx_cuda_half_bytes(dev, dtype, args),
+                      gx_cuda_narrow_bytes(dev, kernel, dtype, args));
     case GX_SYRK:
     case GX_HERK:
         return gx_cuda_narrow_bytes(dev, kernel, dtype, args);

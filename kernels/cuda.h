@@ -66,6 +66,7 @@
     F(CIRCLE_PAIR, gx_circle_pair, cuda_circle, ONE_FOR_ALL, 0, 0)                                 \
     F(COMBINE, gx_combine, cuda_combine, ONE_FOR_ALL, 0, 0)                                        \
     F(ONE_HOT, gx_one_hot, cuda_map, ONE_FOR_ALL, 0, 0)                                            \
+    F(HALVE, gx_halve, cuda_map, ONE_FOR_ALL, 0, 0)                                                \
     F(GRID, gx_grid, cuda_grid, ONE_FOR_ALL, 0, 0)                                                 \
     F(PARTS, gx_parts, cuda_narrow, EACH_DTYPE, 0, 0)                                              \
     F(NARROW_PRODUCT, gx_narrow, cuda_narrow, REAL_DTYPES, 0, 0)                                   \
@@ -274,10 +275,11 @@ gx_code gx_cuda_gemm(gx_dev *dev, gx_queue *queue, gx_number dtype, gx_trans tra
                      int64_t lda, const void *b, int64_t ldb, double beta, void *c, int64_t ldc,
                      gx_err *err);
 
-/* c = alpha a b with f16 operands, added up in f32: tensor cores'. */
-gx_code gx_cuda_gemm_f16(gx_dev *dev, gx_queue *queue, int64_t m, int64_t n, int64_t k, float alpha,
-                         const void *a, int64_t lda, const void *b, int64_t ldb, float *c,
-                         int64_t ldc, gx_err *err);
+/* GX_GEMM of operands that lie as p->half, F16 or BF16, added up in f32: tensor cores'. */
+gx_code gx_cuda_gemm_half(gx_dev *dev, gx_queue *queue, const gx_args *p, gx_err *err);
+
+/* Bytes for both operands so: where GX_GEMM makes them of f32 ones first; 0: it does not. */
+size_t gx_cuda_half_bytes(const gx_dev *dev, gx_number dtype, const gx_args *p);
 
 /*
 ** Products in parts (cuda_narrow.c): real, with few columns or rows, and few columns

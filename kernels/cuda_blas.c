@@ -5,6 +5,10 @@
 ** cuBLAS does not promise it, so such calls go to a kernel of ours (gx_region).  gx's words for
 ** transposes, triangles, sides and diagonals are cuBLAS's own numbers.
 **
+** Factors of f32 whose numbers are some of f16 or bf16, as those of stored matrices of these types,
+** of bytes and of bool are, go through tensor cores: an f32 number holds the product of two of them,
+** and sums are of f32 there, too.
+**
 ** Products of a large real matrix with a few columns, and syrk with a long side, for which cuBLAS
 ** leaves many of the processors without work, go to cuda_narrow.c.
 **
@@ -25,6 +29,79 @@ static int64_t ld_of(int64_t ld)
 
 // Gemm --------------------------------------------------------------------------------------------
 
+/* From so many on of each of m, n and k tensor cores make up for two passes over the operands. */
+enum { HALF_LEAST = 128, HALF_BYTES = 2 };
+
+/* Compute capabilities with tensor cores for f16 and for bf16. */
+enum { HAS_F16 = 70, HAS_BF16 = 80 };
+
+static int64_t rows_of(const gx_args *p, bool is_b)
+{
+    return is_b ? (p->transb == GX_NO_TRANS ? p->k : p->n)
+                : (p->transa == GX_NO_TRANS ? p->m : p->k);
+}
+
+static int64_t cols_of(const gx_args *p, bool is_b)
+{
+    return (is_b ? p->n : p->m) + p->k - rows_of(p, is_b);
+}
+
+/* Columns so far apart, as tensor cores want them aligned. */
+static int64_t half_ld(const gx_args *p, bool is_b)
+{
+    return gx_ceil_div(rows_of(p, is_b), 8) * 8;
+}
+
+static size_t operand_bytes(const gx_args *p, bool is_b)
+{
+    return gx_cuda_round((size_t)(half_ld(p, is_b) * cols_of(p, is_b)) * HALF_BYTES);
+}
+
+size_t gx_cuda_half_bytes(const gx_dev *dev, gx_number dtype, const gx_args *p)
+{
+    bool is_offered = p->half == GX_DTYPE_F16    ? dev->capability >= HAS_F16
+                      : p->half == GX_DTYPE_BF16 ? dev->capability >= HAS_BF16
+                                                 : false;
+    bool is_worth_it = gx_min(p->m, gx_min(p->n, p->k)) >= HALF_LEAST;
+    return dtype == GX_F32 && is_offered && is_worth_it && dev->api->gemm_ex != NULL
+               ? operand_bytes(p, false) + operand_bytes(p, true)
+               : 0;
+}
+
+gx_code gx_cuda_gemm_half(gx_dev *dev, gx_queue *queue, const gx_args *p, gx_err *err)
+{
+    const int F16 = 2, BF16 = 14, COMPUTE_F32 = 68, ANY = -1; // CUDA_R_*, CUBLAS_COMPUTE_32F, ...
+    const float alpha = (float)p->alpha.re, beta = (float)p->beta.re;
+    int type = p->half == GX_DTYPE_F16 ? F16 : BF16;
+    GX_TRY(gx_cuda_blas(dev, queue, err));
+    int status =
+        dev->api->gemm_ex(queue->blas, op_of(GX_F32, p->transa), op_of(GX_F32, p->transb), p->m,
+                          p->n, p->k, &alpha, p->a, type, ld_of(p->lda), p->b, type, ld_of(p->ldb),
+                          &beta, p->c, gx_cuda_type(GX_F32), ld_of(p->ldc), COMPUTE_F32, ANY);
+    return gx_cublas_check(dev, status, "gemm", err);
+}
+
+/* f32 operands whose numbers are some of p->half: they become that first, in p->work. */
+static gx_code multiply_halves(gx_dev *dev, gx_queue *queue, const gx_args *p, gx_err *err)
+{
+    gx_args product = *p;
+    char *work = p->work;
+    for (int is_b = 0; is_b < 2; is_b++) {
+        gx_cuda_call call = {.to = (int32_t)p->half,
+                             .m = rows_of(p, is_b),
+                             .n = cols_of(p, is_b),
+                             .a = is_b ? p->b : p->a,
+                             .lda = is_b ? p->ldb : p->lda,
+                             .c = work,
+                             .ldc = half_ld(p, is_b)};
+        GX_TRY(gx_cuda_over_block(dev, queue, GX_CUDA_HALVE, GX_F32, &call, err));
+        *(is_b ? &product.b : &product.a) = work;
+        *(is_b ? &product.ldb : &product.lda) = call.ldc;
+        work += operand_bytes(p, is_b);
+    }
+    return gx_cuda_gemm_half(dev, queue, &product, err);
+}
+
 static gx_code gemm(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args *p, gx_err *err)
 {
     if (p->m <= 0 || p->n <= 0) {
@@ -37,6 +114,9 @@ static gx_code gemm(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_args
     bool is_done;
     if (p->by_residues) {
         return gx_cuda_residues_gemm(dev, queue, p, err);
+    }
+    if (p->work != NULL && gx_cuda_half_bytes(dev, dtype, p) > 0) {
+        return multiply_halves(dev, queue, p, err);
     }
     GX_TRY(gx_cuda_narrow_gemm(dev, queue, dtype, p, &is_done, err));
     if (is_done) {
@@ -71,19 +151,6 @@ gx_code gx_cuda_gemm(gx_dev *dev, gx_queue *queue, gx_number dtype, gx_trans tra
                     .c = c,
                     .ldc = ldc};
     return gemm(dev, queue, dtype, &args, err);
-}
-
-gx_code gx_cuda_gemm_f16(gx_dev *dev, gx_queue *queue, int64_t m, int64_t n, int64_t k, float alpha,
-                         const void *a, int64_t lda, const void *b, int64_t ldb, float *c,
-                         int64_t ldc, gx_err *err)
-{
-    const int F16 = 2, COMPUTE_F32 = 68, ANY = -1; // CUDA_R_16F, CUBLAS_COMPUTE_32F, GEMM_DEFAULT
-    const float zero = 0;
-    GX_TRY(gx_cuda_blas(dev, queue, err));
-    int status =
-        dev->api->gemm_ex(queue->blas, GX_NO_TRANS, GX_NO_TRANS, m, n, k, &alpha, a, F16, lda, b,
-                          F16, ldb, &zero, c, gx_cuda_type(GX_F32), ldc, COMPUTE_F32, ANY);
-    return gx_cublas_check(dev, status, "gemm", err);
 }
 
 // Syrk, herk --------------------------------------------------------------------------------------

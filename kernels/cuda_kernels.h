@@ -46,6 +46,7 @@
 **   gx_circle_...*  see gx_cuda_circle
 **   gx_one_hot*     c, m x n in place = 1 at the least c_ij + b_j of each row, else 0; b has ldb
 **                   from one number to the next; 256 threads, a row each
+**   gx_halve*       c, m x n, of the dtype `to` = a of f32, whose numbers are some of it
 **   gx_combine*     see gx_cuda_combine
 **   gx_grid*        see gx_cuda_grid
 **   gx_near_...     neighbours, of real dtypes: see gx_cuda_near
@@ -347,7 +348,8 @@ typedef struct gx_cuda_near {
     void *factor;  /* rows of dtype      */
     void *shifted; /* rows x k, ld rows  */
     const void *shift;
-    void *pieces, *image; /* of f16: ldp x 3 deep, 3 deep x n */
+    void *pieces, *image; /* of f16: ldp x parts deep, parts deep x n */
+    int64_t parts;        /* of a sum: 3; 2 where rows need no second piece */
     int64_t deep, ldp;    /* k, and the rows, rounded up      */
     float *row_scale, *b_scale; /* NULL: value is as it is    */
     const double *query, *square, *length;

@@ -299,6 +299,16 @@ extern "C" __global__ void gx_convert(const GX_GRID_CONSTANT gx_cuda_call p)
     });
 }
 
+extern "C" __global__ void gx_halve(const GX_GRID_CONSTANT gx_cuda_call p)
+{
+    for_each(p.m, p.n, [&](int64_t i, int64_t j) {
+        float x = ((const float *)p.a)[j * p.lda + i];
+        ((uint16_t *)p.c)[j * p.ldc + i] = p.to == GX_DTYPE_F16
+                                               ? __half_as_ushort(__float2half_rn(x))
+                                               : (uint16_t)(__float_as_uint(x) >> 16);
+    });
+}
+
 /* Threads next to each other have rows next to each other. */
 extern "C" __global__ void gx_one_hot(const GX_GRID_CONSTANT gx_cuda_call p)
 {

@@ -8,6 +8,9 @@
 **   of a row      high  low   high
 **   of a query    high' high' low'
 **
+** Where all numbers of rows are those of f16, bf16 or of bytes, as the caller says, low is 0, and is
+** left out with the high' that it meets.
+**
 ** Rows and queries are multiplied by powers of two, by which the values are divided when they are
 ** looked at: the largest number of each is then 2^14 or a little more.
 **
@@ -90,8 +93,10 @@ __device__ inline void near_pieces(const gx_cuda_near &p)
         }
         split(l < p.k ? (float)wide * scale : 0.0f, high, low);
         piece[l * p.ldp] = high;
-        piece[l * p.ldp + next] = low;
-        piece[l * p.ldp + 2 * next] = high;
+        piece[l * p.ldp + (p.parts - 1) * next] = high;
+        if (p.parts == 3) {
+            piece[l * p.ldp + next] = low;
+        }
     }
     if (slice > 0) {
         return;
@@ -129,13 +134,13 @@ __device__ inline void near_image(const gx_cuda_near &p)
         own = fmaxf(own, most[w]);
     }
     float scale = scale_of(own);
-    __half *piece = (__half *)p.image + j * 3 * p.deep;
+    __half *piece = (__half *)p.image + j * p.parts * p.deep;
     for (int64_t l = threadIdx.x; l < p.deep; l += THREADS) {
         __half high, low;
         split(l < p.k ? b[l] * scale : 0.0f, high, low);
         piece[l] = high;
-        piece[l + p.deep] = high;
-        piece[l + 2 * p.deep] = low;
+        piece[l + (p.parts - 2) * p.deep] = high;
+        piece[l + (p.parts - 1) * p.deep] = low;
     }
     if (threadIdx.x == 0) {
         p.b_scale[j] = 1 / scale;

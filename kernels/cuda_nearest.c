@@ -34,8 +34,8 @@ enum {
     TILE = 64
 };
 
-/* Products in pieces: queries that are worth it; numbers of a row; pieces in a sum; an f16. */
-enum { PIECES_QUERIES = 128, PIECES_LEAST = 64, PIECES_MOST = 1 << 14, PIECES = 3, F16_BYTES = 2 };
+/* Products in pieces: queries that are worth it; numbers of a row; an f16. */
+enum { PIECES_QUERIES = 128, PIECES_LEAST = 64, PIECES_MOST = 1 << 14, F16_BYTES = 2 };
 
 // Memory ------------------------------------------------------------------------------------------
 
@@ -52,6 +52,12 @@ static bool is_in_pieces(const gx_dev *dev, gx_number dtype, const gx_args *p)
            p->k <= PIECES_MOST;
 }
 
+/* Pieces in a sum: numbers of half the bits are one, and a query's two (cuda_near_pieces.cu). */
+static int64_t parts_of(const gx_args *p)
+{
+    return p->half != GX_DTYPE_F64 && p->nearest->shift == NULL ? 2 : 3;
+}
+
 /* As tensor cores want them aligned. */
 static int64_t eights(int64_t count)
 {
@@ -61,7 +67,7 @@ static int64_t eights(int64_t count)
 /* Bytes of a row in pieces; else of one without the shift. */
 static int64_t row_bytes(gx_number dtype, const gx_args *p, bool in_pieces)
 {
-    return in_pieces                   ? PIECES * eights(p->k) * F16_BYTES
+    return in_pieces                   ? parts_of(p) * eights(p->k) * F16_BYTES
            : p->nearest->shift != NULL ? p->k * (int64_t)gx_number_bytes(dtype)
                                        : 0;
 }
@@ -202,9 +208,18 @@ static gx_code multiply_pieces(gx_dev *dev, gx_queue *queue, const gx_cuda_near 
     gx_cuda_near pieces = *call;
     GX_TRY(launch(dev, queue, GX_CUDA_NEAR_PIECES, GX_F32, gx_ceil_div(call->rows, WARP), 1,
                   &pieces, err));
-    return gx_cuda_gemm_f16(dev, queue, call->rows, call->n, PIECES * call->deep,
-                            call->metric == GX_METRIC_SQUARED ? 2 : 1, call->pieces, call->ldp,
-                            call->image, PIECES * call->deep, call->value, call->ldv, err);
+    gx_args product = {.m = call->rows,
+                       .n = call->n,
+                       .k = call->parts * call->deep,
+                       .half = GX_DTYPE_F16,
+                       .alpha = {call->metric == GX_METRIC_SQUARED ? 2 : 1, 0},
+                       .a = call->pieces,
+                       .lda = call->ldp,
+                       .b = call->image,
+                       .ldb = call->parts * call->deep,
+                       .c = call->value,
+                       .ldc = call->ldv};
+    return gx_cuda_gemm_half(dev, queue, &product, err);
 }
 
 static gx_code fill_values(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_cuda_near *call,
@@ -282,6 +297,7 @@ static gx_code nearest(gx_dev *dev, gx_queue *queue, gx_number dtype, const gx_a
                           call.state, words, err));
     if (in_pieces) {
         call.deep = eights(p->k);
+        call.parts = parts_of(p);
         GX_TRY(launch(dev, queue, GX_CUDA_NEAR_IMAGE, dtype, p->n, 1, &call, err));
     }
     for (call.i0 = 0; call.i0 < p->m; call.i0 += panel) {

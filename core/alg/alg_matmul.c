@@ -111,6 +111,7 @@ typedef struct product {
     const gx_opnd *other[GX_FUSED_INPUTS]; /* what comes after the product: its operands        */
     int64_t grid_k;
     bool has_c0;
+    gx_dtype half; /* of both factors (gx_dtype_half()) */
 } product;
 
 static gx_block left(const product *p, int64_t i, int64_t k)
@@ -172,6 +173,7 @@ static void multiply_block(const product *p, int64_t i, int64_t j, int64_t k, bo
     gx_call call = {.kernel = GX_GEMM,
                     .transa = p->args->transa,
                     .transb = p->args->transb,
+                    .half = p->half,
                     .alpha = p->args->alpha,
                     .a = left(p, i, k),
                     .b = right(p, k, j),
@@ -312,6 +314,7 @@ gx_prog *gx_matmul_program(gx_run *run, const gx_matmul_args *args, const gx_mat
                            gx_sink *C)
 {
     product p = {.run = run, .args = args, .plan = plan};
+    p.half = gx_dtype_half(gx_mat_narrow(args->A, C->number), gx_mat_narrow(args->B, C->number));
     if (gx_prog_create(run, gx_plan_matmul_calls(plan), &p.prog) != GX_OK) {
         return NULL;
     }

@@ -122,7 +122,8 @@ gx_code gx_alg_each_diagonal(gx_run *run, const gx_mat *A, int64_t offset, int64
     diagonal d = {.run = run, .A = A, .offset = offset, .count = count, .fn = fn, .arg = arg};
     int64_t high = gx_min(A->tile_rows, A->rows),
             bytes = (int64_t)gx_number_bytes(gx_dtype_number(A->dtype));
-    if (!gx_mat_is_value(A) && !gx_mat_is_structured(A) && high <= SHORT_COLUMN) {
+    bool has_room = gx_mem_available(run->ctx->mem) / 16 > GX_PASS_CHUNK_BYTES;
+    if (!gx_mat_is_value(A) && !gx_mat_is_structured(A) && high <= SHORT_COLUMN && has_room) {
         d.columns = gx_max(1, GX_PASS_CHUNK_BYTES / (gx_max(1, high) * bytes));
     }
     d.stretch = gx_max(STRETCH, gx_min(A->tile_rows, A->tile_cols));

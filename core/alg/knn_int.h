@@ -55,6 +55,13 @@ static inline bool gx_knn_is_shifted(const gx_knn_search *s)
     return s->args->metric == GX_METRIC_SQUARED && !s->plan.is_few && !s->args->is_binary;
 }
 
+/* What rows lie in the file as, where that is half an f32 or less: see gx_args.half. */
+static inline gx_dtype gx_knn_half(const gx_knn_search *s)
+{
+    gx_dtype stored = gx_mat_narrow(s->args->E, s->dtype);
+    return gx_dtype_half(stored, stored);
+}
+
 /* Rows i0 .. i0 + m - 1 of E: a unit of the pass.  m may be 0. */
 typedef struct gx_knn_strip {
     int64_t i0, m;

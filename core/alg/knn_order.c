@@ -50,6 +50,7 @@ static gx_code meet(gx_knn_device *d, int64_t t, const void *a, int64_t lda, int
                     .lda = lda,
                     .b = at + l.at[has_b ? GX_KNN_B : GX_KNN_QUERY],
                     .ldb = s->args->E->cols,
+                    .half = gx_knn_half(s),
                     .nearest = &w,
                     .work = d->on.hold[GX_KNN_WORK].data,
                     .info = &info};

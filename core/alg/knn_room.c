@@ -85,7 +85,8 @@ static size_t work_bytes(const gx_knn_device *d, int64_t n)
     gx_nearest w = {.metric = d->s->args->metric,
                     .count = d->s->out->count,
                     .shift = gx_knn_is_shifted(d->s) ? &there : NULL};
-    gx_args args = {.m = d->height, .k = d->s->args->E->cols, .nearest = &w};
+    gx_args args = {.m = d->height, .k = d->s->args->E->cols, .half = gx_knn_half(d->s)};
+    args.nearest = &w;
     args.n = gx_min(n, GX_KNN_QUERIES);
     return gx_devcall_workspace(&d->on, GX_NEAREST, d->s->dtype, &args);
 }

@@ -23,7 +23,7 @@
 #include "nearest.h"
 #include "types.h"
 
-#define GX_BACKEND_ABI 22
+#define GX_BACKEND_ABI 23
 
 struct gx_random; /* random.h */
 
@@ -320,6 +320,8 @@ typedef struct gx_args {
     const gx_csr *sparse;             /* SPMM; in the device's memory                    */
     const gx_grid_job *grid;          /* GRID                                            */
     bool is_fresh;                    /* SPMM: c = ..., not c += ...                     */
+    gx_dtype half;    /* GEMM of f32: all elements of a and b are numbers of F16, of BF16
+                         (gx_dtype_half()); NEAREST: those of a; F64: nobody says so         */
     bool by_residues; /* GEMM of f64, on a device: by products of bytes, to f64's accuracy       */
     uint32_t modulus; /* GEMM of GX_M31: of the elements, another prime; 0: 2^31 - 1           */
     gx_reduce_kind reduce_kind;

@@ -242,6 +242,19 @@ size_t gx_dtype_alignment(gx_dtype dtype)
     return dtypes[dtype].alignment;
 }
 
+/* Numbers of at most eight bits, which f16 and bf16 have. */
+static bool is_short(gx_dtype dtype)
+{
+    return dtype == GX_DTYPE_BOOL || dtype == GX_DTYPE_I8 || dtype == GX_DTYPE_U8;
+}
+
+gx_dtype gx_dtype_half(gx_dtype a, gx_dtype b)
+{
+    gx_dtype half = a == GX_DTYPE_BF16 || b == GX_DTYPE_BF16 ? GX_DTYPE_BF16 : GX_DTYPE_F16;
+    bool is_half = (a == half || is_short(a)) && (b == half || is_short(b));
+    return is_half ? half : GX_DTYPE_F64;
+}
+
 const char *gx_dtype_name(gx_dtype dtype)
 {
     return (unsigned)dtype < GX_DTYPE_COUNT ? dtypes[dtype].name : "?";

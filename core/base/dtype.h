@@ -23,6 +23,12 @@ typedef enum gx_dtype {
     GX_DTYPE_COUNT
 } gx_dtype;
 
+/*
+** What a product may take both factors for without loss, their elements being of a and of b: F16 or
+** BF16, of whose numbers the products are f32 numbers; F64: neither.
+*/
+gx_dtype gx_dtype_half(gx_dtype a, gx_dtype b);
+
 /* What numbers are stored as where nothing else is asked for. */
 static inline gx_dtype gx_dtype_of(gx_number number)
 {

@@ -148,7 +148,8 @@ static bool same_kind(const gx_call_kind *kind, const gx_call *call)
            kind->alpha.im == call->alpha.im && kind->beta.re == call->beta.re &&
            kind->beta.im == call->beta.im && kind->keeps_c == call->keeps_c &&
            kind->is_backward == call->is_backward && kind->is_pentagon == call->is_pentagon &&
-           kind->constraints == call->constraints && kind->has_c2 == (call->c2.m != NULL);
+           kind->constraints == call->constraints && kind->half == call->half &&
+           kind->has_c2 == (call->c2.m != NULL);
 }
 
 static int16_t find_kind(gx_prog *prog, const gx_call *call)
@@ -166,6 +167,7 @@ static int16_t find_kind(gx_prog *prog, const gx_call *call)
                                              .uplo = call->uplo,
                                              .diag = call->diag,
                                              .map = call->map,
+                                             .half = call->half,
                                              .constraints = call->constraints,
                                              .alpha = call->alpha,
                                              .beta = call->beta,
@@ -431,6 +433,7 @@ void gx_step_args(gx_prog *prog, const gx_step *st, char *base, void *const *pla
                       .uplo = kind->uplo,
                       .diag = kind->diag,
                       .map = kind->map,
+                      .half = kind->half,
                       .is_backward = kind->is_backward,
                       .is_pentagon = kind->is_pentagon,
                       .m = c.m,

@@ -69,6 +69,7 @@ typedef struct gx_call {
     gx_side side;
     gx_uplo uplo;
     gx_diag diag;
+    gx_dtype half;    /* GEMM: see gx_args                                                 */
     bool is_backward; /* LASWP                                                             */
     bool is_pentagon; /* LARFT                                                             */
     gx_scalar alpha, beta;

@@ -17,6 +17,7 @@ typedef struct gx_call_kind {
     gx_uplo uplo;
     gx_diag diag;
     gx_map_kind map;
+    gx_dtype half;
     const gx_constraints *constraints;
     gx_scalar alpha, beta;
     bool keeps_c, is_backward, is_pentagon;

@@ -221,16 +221,27 @@ static bool is_gram(const gx_exec *x, const gx_node *node, gx_kernel_id *kernel)
            gx_node_offers(x, GX_SYMMETRIZE, node->type.dtype);
 }
 
+/* The dtype that input k is stored as, whatever it lies on the device as. */
+static gx_dtype stored_dtype(const gx_exec *x, const gx_node *node, int k)
+{
+    const gx_val *val = x->val[gx_input(x->g, node, k)];
+    return val->mat == NULL ? gx_dtype_of(val->type.dtype)
+                            : gx_mat_narrow(val->mat, val->type.dtype);
+}
+
 static void product(gx_exec *x, const gx_node *node)
 {
     const gx_type *ta = &gx_input_node(x->g, node, 0)->type,
                   *tb = &gx_input_node(x->g, node, 1)->type;
     gx_number dtype = node->type.dtype;
     gx_kernel_id kernel;
-    bool is_half = is_gram(x, node, &kernel), is_left = node->trans[0] != GX_NO_TRANS;
-    gx_trans other = kernel == GX_HERK ? GX_CONJ_TRANS : GX_TRANS;
+    gx_dtype half = gx_dtype_half(stored_dtype(x, node, 0), stored_dtype(x, node, 1));
+    bool is_half = half == GX_DTYPE_F64 && is_gram(x, node, &kernel),
+         is_left = node->trans[0] != GX_NO_TRANS;
+    gx_trans other = is_half && kernel == GX_HERK ? GX_CONJ_TRANS : GX_TRANS;
     gx_args args = {.transa = is_half && is_left ? other : node->trans[0],
                     .transb = node->trans[1],
+                    .half = half,
                     .uplo = GX_LOWER,
                     .m = node->type.rows,
                     .n = node->type.cols,
@@ -416,7 +427,7 @@ static void made(gx_exec *x, const gx_node *node)
         args.transa = kernel != GX_TRANSPOSE          ? GX_NO_TRANS
                       : node->op->id == GX_OP_ADJOINT ? GX_CONJ_TRANS
                                                       : GX_TRANS;
-        if (kernel == GX_COPY && args.a != NULL) {              // a slice without steps
+        if (kernel == GX_COPY && args.a != NULL) { // a slice without steps
             args.a = gx_at(args.a, from->dtype, args.lda, node->whole[0] - of->i0,
                            node->whole[3] - of->j0);
         }

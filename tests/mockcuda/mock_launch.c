@@ -262,6 +262,19 @@ static void convert(const gx_cuda_call *p)
     }
 }
 
+static void halve(const gx_cuda_call *p)
+{
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->m; i++) {
+            uint32_t bits;
+            float x = ((const float *)p->a)[j * p->lda + i];
+            memcpy(&bits, &x, sizeof bits);
+            ((uint16_t *)p->c)[j * p->ldc + i] =
+                p->to == GX_DTYPE_F16 ? mock_half_of((double)x) : (uint16_t)(bits >> 16);
+        }
+    }
+}
+
 static const gx_fold fold_as[] = {[GX_REDUCE_SUM] = GX_FOLD_SUM,
                                   [GX_REDUCE_SUMSQ] = GX_FOLD_NORM,
                                   [GX_REDUCE_MIN] = GX_FOLD_MIN,
@@ -432,6 +445,7 @@ typedef enum served {
     PIVOTS,
     CONVERT,
     ONE_HOT,
+    HALVE,
     RANDOM,
     FIELD_MAP,
     FIELD_TRANSPOSE,
@@ -486,6 +500,7 @@ static const char *const names[SERVED] = {
     [PIVOTS] = "gx_pivots",
     [CONVERT] = "gx_convert",
     [ONE_HOT] = "gx_one_hot",
+    [HALVE] = "gx_halve",
     [RANDOM] = "gx_random",
     [FIELD_MAP] = "gx_field_map",
     [FIELD_TRANSPOSE] = "gx_field_transpose",
@@ -693,6 +708,9 @@ static int serve(void *arg)
         break;
     case ONE_HOT:
         by_backend(&gx_backend_ref, GX_ONE_HOT, GX_F64, p, NULL);
+        break;
+    case HALVE:
+        halve(p);
         break;
     case RANDOM:
         make_random(&l->p.random);

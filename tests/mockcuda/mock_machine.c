@@ -108,6 +108,13 @@ static void leave(void)
     pthread_mutex_unlock(&machine.lock);
 }
 
+void mock_note_halves(void)
+{
+    pthread_mutex_lock(&machine.lock);
+    machine.counts.halves++;
+    pthread_mutex_unlock(&machine.lock);
+}
+
 int mock_devices(void)
 {
     enter();

@@ -48,6 +48,7 @@ typedef struct mock_counts {
     int64_t preferred; /* kernels of preferred queues                               */
     int64_t behind;    /* MOCK_SERIAL: the most others that one of them waited for  */
     int64_t depth;     /* the most kernels that a queue held at once                */
+    int64_t halves;    /* products of f16 or bf16                                   */
 } mock_counts;
 
 typedef enum mock_failure {
@@ -59,6 +60,8 @@ typedef enum mock_failure {
     MOCK_LATER,
     MOCK_LOST
 } mock_failure;
+
+void mock_note_halves(void); /* one more */
 
 int mock_devices(void);
 size_t mock_memory(void);

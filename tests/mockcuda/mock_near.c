@@ -121,7 +121,9 @@ static float scale_of(double most)
 static void split(float x, uint16_t *piece, int64_t next, int64_t low, int64_t high_again)
 {
     piece[0] = piece[high_again * next] = mock_half_of((double)x);
-    piece[low * next] = mock_half_of((double)(x - (float)mock_of_half(piece[0])));
+    if (low > 0) {
+        piece[low * next] = mock_half_of((double)(x - (float)mock_of_half(piece[0])));
+    }
 }
 
 void mock_near_pieces(gx_number dtype, const gx_cuda_near *p)
@@ -136,7 +138,8 @@ void mock_near_pieces(gx_number dtype, const gx_cuda_near *p)
                 x -= l < p->k && p->is_shifted ? get(dtype, p->shift, l) : 0;
                 most = fmax(most, fabs((double)(float)x));
                 if (pass == 1) {
-                    split((float)x * scale, piece + l * p->ldp, p->deep * p->ldp, 1, 2);
+                    split((float)x * scale, piece + l * p->ldp, p->deep * p->ldp, p->parts - 2,
+                          p->parts - 1);
                 }
             }
             p->row_scale[i] = 1 / scale;
@@ -148,14 +151,14 @@ void mock_near_pieces(gx_number dtype, const gx_cuda_near *p)
 void mock_near_image(gx_number dtype, const gx_cuda_near *p)
 {
     for (int64_t j = 0; j < p->n; j++) {
-        uint16_t *piece = (uint16_t *)p->image + j * 3 * p->deep;
+        uint16_t *piece = (uint16_t *)p->image + j * p->parts * p->deep;
         double most = 0;
         for (int64_t l = 0; l < p->k; l++) {
             most = fmax(most, fabs(get(dtype, p->b, j * p->ldb + l)));
         }
         for (int64_t l = 0; l < p->deep; l++) {
             float x = l < p->k ? (float)get(dtype, p->b, j * p->ldb + l) : 0;
-            split(x * scale_of(most), piece + l, p->deep, 2, 1);
+            split(x * scale_of(most), piece + l, p->deep, p->parts - 1, p->parts - 2);
         }
         p->b_scale[j] = 1 / scale_of(most);
     }

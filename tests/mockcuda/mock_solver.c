@@ -29,7 +29,7 @@ static gx_scalar scalar_at(gx_number dtype, const void *x)
     float f[2] = {0, 0};
     memcpy(gx_number_is_double(dtype) ? (void *)d : (void *)f, x, gx_number_bytes(dtype));
     return gx_number_is_double(dtype) ? (gx_scalar){d[0], d[1]}
-                                     : (gx_scalar){(double)f[0], (double)f[1]};
+                                      : (gx_scalar){(double)f[0], (double)f[1]};
 }
 
 typedef struct task {
@@ -39,27 +39,34 @@ typedef struct task {
     char *work;     /* cuSOLVER's workspace, NULL for cuBLAS */
     int *info;      /* on the device; NULL: none             */
     bool is_pivots; /* count them from 1                     */
-    bool is_f16;    /* the operands                          */
+    int half;       /* cudaDataType of the operands; 0: that of `dtype` */
     bool is_bytes;  /* the same, of GX_TRANS, and 32-bit sums */
 } task;
 
-/* Operands of halves, both plain, become f32; the buffer is to be freed. */
-static float *widen(gx_args *args)
+static float half_value(int type, uint16_t x)
 {
-    float *a = malloc((size_t)(args->lda * args->k + args->ldb * args->n) * sizeof *a + 1);
-    float *b = a + args->lda * args->k;
-    for (int64_t l = 0; l < args->k; l++) {
-        for (int64_t i = 0; i < args->m; i++) {
-            int64_t at = l * args->lda + i;
-            a[at] = (float)mock_of_half(((const uint16_t *)args->a)[at]);
-        }
+    const int F16 = 2;
+    uint32_t bits = (uint32_t)x << 16; // of bf16
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return type == F16 ? (float)mock_of_half(x) : value;
+}
+
+/* Operands of halves become f32; the buffer is to be freed. */
+static float *widen(int type, gx_args *args)
+{
+    int64_t of_a = args->lda * (args->transa == GX_NO_TRANS ? args->k : args->m);
+    int64_t of_b = args->ldb * (args->transb == GX_NO_TRANS ? args->n : args->k);
+    float *wide = malloc((size_t)(of_a + of_b) * sizeof *wide + 1);
+    for (int64_t e = 0; e < of_a; e++) {
+        wide[e] = half_value(type, ((const uint16_t *)args->a)[e]);
     }
-    for (int64_t e = 0; e < args->ldb * args->n; e++) {
-        b[e] = (float)mock_of_half(((const uint16_t *)args->b)[e]);
+    for (int64_t e = 0; e < of_b; e++) {
+        wide[of_a + e] = half_value(type, ((const uint16_t *)args->b)[e]);
     }
-    args->a = a;
-    args->b = b;
-    return a;
+    args->a = wide;
+    args->b = wide + of_a;
+    return wide;
 }
 
 /* Vectors of a real matrix as LAPACK packs them: real and imaginary part of a pair side by side. */
@@ -107,7 +114,7 @@ static int run_task(void *arg)
         mock_bytes_product(args);
         return 0;
     }
-    float *wide = t->is_f16 ? widen(args) : NULL;
+    float *wide = t->half != 0 ? widen(t->half, args) : NULL;
     bool is_product = t->kernel == GX_GEMM || t->kernel == GX_SYRK || t->kernel == GX_HERK;
     bool is_solve = t->kernel == GX_TRSM || t->kernel == GX_TRMM || t->kernel == GX_POTRF;
     double depth = (double)(is_product ? args->k : gx_max(args->m, args->n));
@@ -221,7 +228,7 @@ API int cublasGemmEx_64(void *h, int transa, int transb, int64_t m, int64_t n, i
                         int type_b, int64_t ldb, const void *beta, void *c, int type_c, int64_t ldc,
                         int compute, int algorithm)
 {
-    const int F16 = 2, F32 = 0, COMPUTE_F32 = 68, I8 = 3, I32 = 10, COMPUTE_I32 = 72;
+    const int F16 = 2, BF16 = 14, F32 = 0, COMPUTE_F32 = 68, I8 = 3, I32 = 10, COMPUTE_I32 = 72;
     bool is_bytes = type_a == I8 && type_b == I8 && type_c == I32 && compute == COMPUTE_I32;
     if (is_bytes && transa == 1 && transb == 0 && algorithm == -1 &&
         (m | n | k | lda | ldb) % 4 == 0) {
@@ -230,15 +237,25 @@ API int cublasGemmEx_64(void *h, int transa, int transb, int64_t m, int64_t n, i
             .m = m, .n = n, .k = k, .a = a, .lda = lda, .b = b, .ldb = ldb, .c = c, .ldc = ldc};
         return enqueue(MOCK_BLAS, "gemm", h, bytes);
     }
-    if (type_a != F16 || type_b != F16 || type_c != F32 || compute != COMPUTE_F32 ||
-        algorithm != -1 || transa != 0 || transb != 0) {
+    if ((type_a != F16 && type_a != BF16) || type_b != type_a || type_c != F32 ||
+        compute != COMPUTE_F32 || algorithm != -1 || (lda | ldb) % 8 != 0) {
         return 7; // no other product is asked for
     }
-    task t = {.kernel = GX_GEMM, .dtype = GX_F32, .is_f16 = true};
-    t.args = (gx_args){
-        .m = m, .n = n, .k = k, .a = a, .lda = lda, .b = b, .ldb = ldb, .c = c, .ldc = ldc};
+    task t = {.kernel = GX_GEMM, .dtype = GX_F32, .half = type_a};
+    t.args = (gx_args){.transa = (gx_trans)transa,
+                       .transb = (gx_trans)transb,
+                       .m = m,
+                       .n = n,
+                       .k = k,
+                       .a = a,
+                       .lda = lda,
+                       .b = b,
+                       .ldb = ldb,
+                       .c = c,
+                       .ldc = ldc};
     t.args.alpha = scalar_at(GX_F32, alpha);
     t.args.beta = scalar_at(GX_F32, beta);
+    mock_note_halves();
     return enqueue(MOCK_BLAS, "gemm", h, t);
 }
 

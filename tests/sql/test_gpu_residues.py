@@ -1,8 +1,8 @@
-"""Products of doubles by residues, on stand-ins for NVIDIA's libraries: as exact as products of doubles.
+"""Products by other numbers, on stand-ins for NVIDIA's libraries: of doubles by residues, as exact as products of doubles; of f32 by halves.
 
 Plan: random and graded operands (rows, columns, steps of the sum), turned ones, alpha and beta, zeros, panels with a rest,
 against products in long doubles by the bound of a product of doubles; rows and columns with NaN and Inf as IEEE has them;
-deterministic mode takes them as they are.
+deterministic mode takes them as they are.  Halves: each pair of stored dtypes, turned or not, stored product and program, beside doubles.
 """
 from mockkit import child_on_stand_ins
 
@@ -82,3 +82,36 @@ before = stats(db)
 result = [q(db, "SELECT gx_json(gx_matmul('A', 'B'))") == right, since(db, before)["device_calls"]]
 """, GX_RESIDUES_FROM=1, MOCK_MEMORY=256 << 20)
     assert got[0] and got[1] > 0
+
+
+def test_products_of_halves(tmp_path):
+    """Matrices of f16, bf16, bytes and bool are multiplied as halves where both are; the others as f32."""
+    got = child_on_stand_ins(tmp_path, """
+import ml_dtypes
+db = connect("cuda", 1 << 24)
+rng = np.random.default_rng(8)
+m, n, k = 141, 133, 150
+of = {"f16": lambda x: x.astype(np.float16), "bf16": lambda x: x.astype(ml_dtypes.bfloat16), "i8": lambda x: np.clip(np.rint(x * 40), -128, 127).astype(np.int8),
+      "u8": lambda x: np.clip(np.rint(abs(x) * 80), 0, 255).astype(np.uint8), "bool": lambda x: x > 0, "f32": lambda x: x.astype(np.float32), "i16": lambda x: np.rint(x * 5000).astype(np.int16)}
+code = {"bf16": "bf16"}
+def put(name, dtype, a):
+    q(db, "SELECT gx_from_bytes(?, ?, ?, ?, '{\\"replace\\":true}')", np.ascontiguousarray(a).tobytes(), dtype, a.shape[1], name)
+result = []
+for da, db_, trans in [(a, b, t) for a in of for b in of for t in ("NN", "TN", "NT", "TT") if t == "NN" or (a, b) in (("f16", "f16"), ("i8", "bf16"), ("f16", "u8"))]:
+    a, b = of[da](rng.standard_normal((m, k))), of[db_](rng.standard_normal((k, n)))
+    put("A", da, a.T if trans[0] == "T" else a)
+    put("B", db_, b.T if trans[1] == "T" else b)
+    want = a.astype("f8") @ b.astype("f8")
+    bound = abs(a.astype("f8")) @ abs(b.astype("f8"))
+    program = f"A{'.T' if trans[0] == 'T' else ''} @ B{'.T' if trans[1] == 'T' else ''}"
+    options = json.dumps({"transa": trans[0] == "T", "transb": trans[1] == "T"})
+    for sql, args in (("SELECT gx_to_bytes(gx_matmul('A', 'B', NULL, ?))", (options,)), ("SELECT gx_to_bytes(gx_eval(?))", (program,))):
+        before = mock.counts()["halves"]
+        c = np.frombuffer(q(db, sql, *args), dtype="<f4").reshape(m, n)
+        result.append([da, db_, trans, mock.counts()["halves"] - before, float(np.max(abs(c - want) / np.maximum(bound, 1e-30)) / 2**-24)])
+""", MOCK_MEMORY=64 << 20)
+    short = {"i8", "u8", "bool"}
+    for a, b, trans, halves, error in got:
+        assert (halves > 0) == (({a, b} - short) in ({"f16"}, {"bf16"}, set())), (a, b, trans, halves)
+        assert error <= 2 * 150, (a, b, trans, error)
+    assert len(got) == 2 * (7 * 7 + 3 * 3)

@@ -117,6 +117,12 @@ result = 0
 for metric in ('cosine', 'dot', 'l2'):
     result += both('Q', 'E', 3, metric=metric)['device_calls']
     result += both('some', 'E', 20, metric=metric)['device_calls']
+before = mock.counts()['halves']
+for dtype in ('f16', 'bf16'):
+    q(host, "SELECT gx_cast('E', ?, 'H', '{\\"replace\\":true}')", dtype)
+    for metric in ('cosine', 'dot', 'l2'):
+        result += both('Q', 'H', 3, metric=metric)['device_calls']
+assert mock.counts()['halves'] == before + 6, mock.counts()['halves'] - before
 want = knn(host, 'some', 'E', 4)
 for name, most in (('gemm', 1), ('cudaLaunchKernel', 6)):
     for n in range(1, most + 1):
@@ -130,7 +136,7 @@ for name, most in (('gemm', 1), ('cudaLaunchKernel', 6)):
 db.close()
 assert mock.alive() == {}
 """
-    assert child_on_stand_ins(tmp_path, body, MOCK_MEMORY=1 << 30) == 6
+    assert child_on_stand_ins(tmp_path, body, MOCK_MEMORY=1 << 30) == 12
 
 
 def test_faults(tmp_path):
