@@ -20,6 +20,10 @@
 ** product; all of it if it is the first part.  Sums of tiles begin at 0 and are added to c by
 ** ordinary instructions, so c may hold whatever it likes.
 **
+** SHORT.  Numbers that one piece holds, as those of stored bf16, of bytes and of small whole numbers
+** are, have no other pieces: where a step's are so on both sides it is one product, a1 b1, with the
+** same bits.
+**
 ** BLOCKS.  As in Goto and van de Geijn, Anatomy of high-performance matrix multiplication: NC
 ** columns of op(b) by KC are packed, then MC rows of op(a) by KC, which stay in the second cache;
 ** 32 x 32 of c are four tiles of sums, beside two tiles of each operand: 14 loads for 24 products.
@@ -63,6 +67,9 @@ enum { MC = 256, KC = 512, NC = 2560 };
 */
 enum { SHARE = STEP_WORDS / (MC / PANEL), EVERY = 24 * SIDE / SHARE, LATE = PANEL / 2 };
 
+/* ... of first pieces alone. */
+enum { SHORT_LATE = 4 };
+
 typedef uint32_t word;
 typedef word words __attribute__((vector_size(64)));
 typedef float floats __attribute__((vector_size(64)));
@@ -77,9 +84,9 @@ typedef struct side {
     bool is_first; /* of the unit's operands: k along a tile's rows */
 } side;
 
-/* Of magnitudes, as bits: the largest, and the smallest but 0, less 1. */
+/* Of magnitudes, as bits: the largest, and the smallest but 0, less 1; any bits past a piece. */
 typedef struct range {
-    word most, least;
+    word most, least, past;
 } range;
 
 static const float *side_at(const side *s, int64_t line, int64_t k)
@@ -109,6 +116,7 @@ static void widen(range *r, float x)
     bits &= 0x7fffffff;
     r->most = bits > r->most ? bits : r->most;
     r->least = bits - 1 < r->least ? bits - 1 : r->least;
+    r->past |= bits & 0xffff;
 }
 
 static void split_in_loops(const float *low, const float *high, int64_t ld, bool is_turned,
@@ -161,7 +169,7 @@ ON_VECTORS static void split_in_vectors(const float *low, const float *high, int
 {
     const __m512i half = _mm512_set1_epi32(0x8000), upper = _mm512_set1_epi32((int)0xffff0000);
     const __m512i size = _mm512_set1_epi32(0x7fffffff), one = _mm512_set1_epi32(1);
-    __m512i most = _mm512_setzero_si512(), least = _mm512_set1_epi32(-1);
+    __m512i most = _mm512_setzero_si512(), least = _mm512_set1_epi32(-1), any = most;
     __m512 x[SIDE], y[SIDE];
     if (is_turned) {
 #pragma GCC unroll 16
@@ -178,6 +186,7 @@ ON_VECTORS static void split_in_vectors(const float *low, const float *high, int
         __m512i size_a = _mm512_and_si512(_mm512_castps_si512(a), size);
         __m512i size_b = _mm512_and_si512(_mm512_castps_si512(b), size);
         most = _mm512_max_epu32(most, _mm512_max_epu32(size_a, size_b));
+        any = _mm512_or_si512(any, _mm512_or_si512(size_a, size_b));
         size_a = _mm512_min_epu32(_mm512_sub_epi32(size_a, one), _mm512_sub_epi32(size_b, one));
         least = _mm512_min_epu32(least, size_a);
 #pragma GCC unroll 3
@@ -194,6 +203,7 @@ ON_VECTORS static void split_in_vectors(const float *low, const float *high, int
     }
     r->most = (word)gx_max(r->most, _mm512_reduce_max_epu32(most));
     r->least = (word)gx_min(r->least, _mm512_reduce_min_epu32(least));
+    r->past |= (word)_mm512_reduce_or_epi32(any) & 0xffff;
 }
 #endif
 
@@ -230,7 +240,7 @@ static void pack_tile(split_fn split, const side *s, const float *x, int64_t lin
 static range pack_block(split_fn split, const side *s, int64_t line, int64_t lines, int64_t from,
                         int64_t k, word *to)
 {
-    range r = {0, UINT32_MAX};
+    range r = {0, UINT32_MAX, 0};
     int64_t steps = gx_ceil_div(k, STEP), tiles = 2 * gx_ceil_div(lines, PANEL);
     for (int64_t n = 0; n < steps * tiles; n++) {
         int64_t t = s->is_by_k ? n / steps : n % tiles, at = s->is_by_k ? n % steps : n / tiles;
@@ -301,10 +311,22 @@ static bool is_fit(range x, range y, int64_t k)
     OF_X(LOAD, DOT, 1, 20)                                                                         \
     DOT(3, 5, 7, 23)
 
+/* The same of first pieces alone. */
+#define SHORT_STEP(LOAD, DOT)                                                                      \
+    LOAD(4, PIECE(x, 1, 0))                                                                        \
+    LOAD(6, PIECE(y, 1, 0))                                                                        \
+    LOAD(5, PIECE(x, 1, 1))                                                                        \
+    DOT(0, 4, 6, 0)                                                                                \
+    LOAD(7, PIECE(y, 1, 1))                                                                        \
+    DOT(2, 5, 6, 1)                                                                                \
+    DOT(1, 4, 7, 2)                                                                                \
+    DOT(3, 5, 7, 3)
+
 /* Two panels whose steps are multiplied and added up; next is asked for meanwhile, SHARE a step. */
 typedef struct pass {
     const word *x, *y, *next;
     int64_t steps;
+    bool is_short; /* there are first pieces alone */
     float *to;
 } pass;
 
@@ -387,7 +409,11 @@ GX_INLINE void sums_by(void (*dot_by)(tiles *t, int sum, int a, int b), const pa
 #define LOAD(r, from) memcpy(t.at[r], from, sizeof t.at[r]);
 #define DOT(sum, a, b, nth) dot_by(&t, sum, a, b);
     for (int64_t s = 0; s < p->steps; s++, x += STEP_WORDS, y += STEP_WORDS) {
-        SUM_STEP(LOAD, DOT)
+        if (p->is_short) {
+            SHORT_STEP(LOAD, DOT)
+        } else {
+            SUM_STEP(LOAD, DOT)
+        }
     }
 #undef LOAD
 #undef DOT
@@ -469,6 +495,24 @@ ON_UNIT GX_INLINE void step_on_unit(const word *x, const word *y, const word *ne
 #undef DOT
 }
 
+/* A step of first pieces: each of its products asks for 8 lines of each operand's next step. */
+ON_UNIT GX_INLINE void short_step_on_unit(const word *x, const word *y, const addend *late)
+{
+#define LOAD(r, from) _tile_loadd(r, from, SIDE * sizeof(word));
+#define DOT(sum, a, b, nth)                                                                        \
+    _tile_dpbf16ps(sum, a, b);                                                                     \
+    for (int line = 8 * (nth); line < 8 * (nth) + 8; line++) {                                     \
+        __builtin_prefetch(x + STEP_WORDS + line * SIDE);                                          \
+        __builtin_prefetch(y + STEP_WORDS + line * SIDE);                                          \
+    }                                                                                              \
+    if (late != NULL) {                                                                            \
+        add_column(late, late->columns + (nth));                                                   \
+    }
+    SHORT_STEP(LOAD, DOT)
+#undef LOAD
+#undef DOT
+}
+
 ON_UNIT static void sums_on_unit(const pass *p, addend *late)
 {
     const word *x = p->x, *y = p->y, *next = p->next;
@@ -477,6 +521,15 @@ ON_UNIT static void sums_on_unit(const pass *p, addend *late)
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
+    for (; p->is_short && s < p->steps && late->columns < PANEL; s++, late->columns += SHORT_LATE) {
+        short_step_on_unit(x + s * STEP_WORDS, y + s * STEP_WORDS, late);
+    }
+    if (p->is_short) {
+        add_in_vectors(late); // where there are few steps
+    }
+    for (; p->is_short && s < p->steps; s++) {
+        short_step_on_unit(x + s * STEP_WORDS, y + s * STEP_WORDS, NULL);
+    }
     for (; s < p->steps && late->columns < PANEL; s++, late->columns += LATE) {
         step_on_unit(x + s * STEP_WORDS, y + s * STEP_WORDS, next + s * SHARE, late);
     }
@@ -560,7 +613,7 @@ static void add_some(const product *w, float beta, const float *sums, int64_t i,
 }
 
 /* The packed blocks of a part. */
-static void multiply_blocks(const product *w, const part *at)
+static void multiply_blocks(const product *w, const part *at, bool is_short)
 {
     _Alignas(64) float sums[2][PANEL * PANEL];
     int64_t steps = gx_ceil_div(at->k, STEP), panel = steps * STEP_WORDS, ldc = w->p->ldc;
@@ -582,6 +635,7 @@ static void multiply_blocks(const product *w, const part *at)
             pass now = {.x = w->x + j / PANEL * panel, .y = w->y + i / PANEL * panel};
             now.next = now.x + panel + i / PANEL * steps * SHARE;
             now.steps = steps;
+            now.is_short = is_short;
             now.to = late.sums == sums[0] ? sums[1] : sums[0];
             w->by->sums(&now, &late);
             if (is_all) {
@@ -659,12 +713,13 @@ static gx_code multiply_part(const product *w, const part *all, bool *is_unfit, 
     int64_t end = all->i + all->m;
     for (; at.i < end; at.i += at.m) {
         at.m = gx_min(MC, end - at.i);
-        if (!is_fit(x, pack_block(w->by->split, &w->a, at.i, at.m, at.l, at.k, w->y), at.k)) {
+        range y = pack_block(w->by->split, &w->a, at.i, at.m, at.l, at.k, w->y);
+        if (!is_fit(x, y, at.k)) {
             at.m = end - at.i;
             *is_unfit = at.j == 0 && at.l == 0 && at.i == all->i;
             return *is_unfit ? GX_OK : multiply_by_blas(w, &at, err);
         }
-        multiply_blocks(w, &at);
+        multiply_blocks(w, &at, (x.past | y.past) == 0);
     }
     return GX_OK;
 }

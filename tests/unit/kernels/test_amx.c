@@ -30,7 +30,7 @@ static uint64_t seed;
 static gx_amx_way ways[2] = {GX_AMX_LOOPS};
 static int way_count = 1;
 
-typedef enum data { NORMAL, POSITIVE, WIDE, GRADED_ROWS, GRADED_COLS } data;
+typedef enum data { NORMAL, POSITIVE, WIDE, GRADED_ROWS, GRADED_COLS, BYTES } data;
 
 static double number(data what, int64_t i, int64_t j)
 {
@@ -44,6 +44,8 @@ static double number(data what, int64_t i, int64_t j)
         return x * pow(10, (double)(i % 11) - 5);
     case GRADED_COLS:
         return x * pow(10, (double)(j % 11) - 5);
+    case BYTES:
+        return nearbyint(60 * x) / 4;
     default:
         return x;
     }
@@ -230,6 +232,39 @@ static void blocks(void **state)
                         .beta = scalars[i % 4][1]};
         product p = make_product(args, false, NORMAL, NORMAL);
         check_product(&p, 13);
+        free_product(&p);
+    }
+}
+
+/* Numbers of one piece: the same bits as beside a column whose numbers have more. */
+static void short_numbers(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][3] = {
+        {33, 31, 20}, {290, 70, 600}, {64, 2600, 40}, {40, 64, 1100}};
+    for (int i = 0; i < 4 * 4 * way_count; i++) {
+        gx_args args = {.m = sizes[i / 4 % 4][0], .n = sizes[i / 4 % 4][1] + 1};
+        args.k = sizes[i / 4 % 4][2];
+        args.transa = (gx_trans)(i % 2);
+        args.transb = (gx_trans)(i / 2 % 2);
+        args.alpha = scalars[i % 4][0];
+        args.beta = scalars[i % 4][1];
+        product p = make_product(args, false, BYTES, BYTES);
+        block c = block_copy(&p.c), d = block_copy(&p.c);
+        check_product(&p, 17);
+        assert_true(by_tiles(ways[i / 16], &p, &c));
+        for (int64_t l = 0; l < args.k; l++) { // of all parts of k, in the last block of columns
+            int64_t at = args.n - 1;
+            bool is_plain = args.transb == GX_NO_TRANS;
+            block_set(&p.b, is_plain ? l : at, is_plain ? at : l, (gx_scalar){0.1, 0});
+        }
+        assert_true(by_tiles(ways[i / 16], &p, &d));
+        for (int64_t j = 0; j + 1 < args.n; j++) {
+            assert_memory_equal(gx_at(c.data, GX_F32, c.ld, 0, j),
+                                gx_at(d.data, GX_F32, d.ld, 0, j), (size_t)args.m * sizeof(float));
+        }
+        block_free(&c);
+        block_free(&d);
         free_product(&p);
     }
 }
@@ -439,7 +474,11 @@ static void unit_is_loops(void **state)
         gx_args args = {.m = 290, .n = 150, .k = 700, .alpha = {1, 0}, .beta = {i % 2, 0}};
         args.transa = (gx_trans)(i / 2 % 2);
         args.transb = (gx_trans)(i / 4);
-        product p = make_product(args, false, i % 2 == 0 ? NORMAL : WIDE, NORMAL);
+        product p = make_product(args, false,
+                                 i % 3 == 0   ? NORMAL
+                                 : i % 3 == 1 ? WIDE
+                                              : BYTES,
+                                 i % 3 == 2 ? BYTES : NORMAL);
         block c = block_copy(&p.c), d = block_copy(&p.c);
         assert_true(by_tiles(GX_AMX_UNIT, &p, &c) && by_tiles(GX_AMX_LOOPS, &p, &d));
         assert_memory_equal(c.raw, d.raw, c.bytes);
@@ -471,15 +510,11 @@ int main(int argc, char **argv)
     (void)argc;
     run_with_known_kernels(argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes),
-        cmocka_unit_test(blocks),
-        cmocka_unit_test(triangles),
-        cmocka_unit_test(identity),
-        cmocka_unit_test(accuracy),
-        cmocka_unit_test(ranges),
-        cmocka_unit_test(ranges_of_triangles),
-        cmocka_unit_test(scaled_products),
-        cmocka_unit_test(unit_is_loops),
+        cmocka_unit_test(shapes),          cmocka_unit_test(blocks),
+        cmocka_unit_test(short_numbers),   cmocka_unit_test(triangles),
+        cmocka_unit_test(identity),        cmocka_unit_test(accuracy),
+        cmocka_unit_test(ranges),          cmocka_unit_test(ranges_of_triangles),
+        cmocka_unit_test(scaled_products), cmocka_unit_test(unit_is_loops),
     };
     seed = SEED;
     printf("seed %llu\n", (unsigned long long)SEED);
