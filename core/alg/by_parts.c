@@ -445,12 +445,7 @@ gx_code gx_parts_apply(const gx_parts *p, gx_turned A, gx_scalar alpha, gx_vecto
     return gx_ok(p->run) ? GX_OK : p->run->err.code;
 }
 
-/*
-** Is a product of A with few columns made of its parts?  Always where its elements would have to be
-** made, and where the parts are large; but under `deterministic` blocks of stored matrices are read
-** as one stored matrix is, which gives the same bits.
-*/
-static bool parts_pay(gx_run *run, const gx_mat *A)
+bool gx_parts_pay(gx_run *run, const gx_mat *A)
 {
     const double LARGE = 1 << 18; // elements of a part
     if (A->kind != GX_MAT_COMPOSITE || A->is_whole || gx_mat_is_structured(A)) {
@@ -559,9 +554,10 @@ static void multiply(making *m)
 bool gx_parts_multiply(gx_run *run, const gx_matmul_args *args, gx_sink *C)
 {
     making m = {.p = {run, C->number}, .args = args, .C = C};
-    const int64_t FEW = 64; // columns: of more the parts' own products are no faster
-    bool is_left = gx_mat_is_structured(args->A) || (C->cols <= FEW && parts_pay(run, args->A));
-    bool is_right = gx_mat_is_structured(args->B) || (C->rows <= FEW && parts_pay(run, args->B));
+    bool is_left =
+        gx_mat_is_structured(args->A) || (C->cols <= GX_PARTS_FEW && gx_parts_pay(run, args->A));
+    bool is_right =
+        gx_mat_is_structured(args->B) || (C->rows <= GX_PARTS_FEW && gx_parts_pay(run, args->B));
     if (args->after != NULL || (!is_left && !is_right)) {
         return false;
     }

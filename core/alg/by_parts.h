@@ -50,6 +50,14 @@ static inline gx_turned gx_turned_by(const gx_mat *A, gx_trans trans)
     return (gx_turned){A, trans != GX_NO_TRANS, trans == GX_CONJ_TRANS};
 }
 
+/*
+** Is a product of A with GX_PARTS_FEW columns or fewer made of its parts?  Always where its elements
+** would have to be made, and where the parts are large; but under `deterministic` blocks of stored
+** matrices are read as one stored matrix is, which gives the same bits.
+*/
+enum { GX_PARTS_FEW = 64 }; /* of more columns the parts' own products are no faster */
+bool gx_parts_pay(gx_run *run, const gx_mat *A);
+
 /* Y = alpha A X. */
 gx_code gx_parts_apply(const gx_parts *p, gx_turned A, gx_scalar alpha, gx_vectors X, gx_vectors Y);
 

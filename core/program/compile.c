@@ -8,6 +8,7 @@
 */
 #include "compile.h"
 
+#include "../alg/by_parts.h"
 #include "../mat/composite.h"
 #include "../mat/sparse.h"
 #include "ops.h"
@@ -63,6 +64,7 @@ static gx_ref stored(gx_compiler *c, const gx_item *item)
         operand.entries = gx_sparse_entries(&mat);
     }
     operand.is_structured = gx_mat_is_structured(&mat);
+    operand.parts_pay = gx_parts_pay(c->run, &mat);
     gx_mat_clear(&mat, ctx->mem);
     return add_operand(c, &operand, item->text);
 }
@@ -128,8 +130,7 @@ static bool takes_word(gx_op_id id, int k)
     bool is_fourier = id >= GX_OP_FFT && id <= GX_OP_IFFTSHIFT;
     bool is_pair = id == GX_OP_CONVOLVE || id == GX_OP_CORRELATE;
     bool is_third = id == GX_OP_GRID_LABEL || id == GX_OP_REQUIRE || id == GX_OP_DISTANCE;
-    return (is_second && k == 1) || (is_third && k == 2) ||
-           (is_fourier && k > is_pair);
+    return (is_second && k == 1) || (is_third && k == 2) || (is_fourier && k > is_pair);
 }
 
 /* The arguments of a call; false: failed. */

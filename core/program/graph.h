@@ -83,6 +83,7 @@ typedef struct gx_operand {
     int64_t entries;  /* of a sparse one, for messages                             */
     gx_ref node;
     bool is_structured; /* a composite that is multiplied by its parts */
+    bool parts_pay;     /* ... by few columns, where they lie or are kept */
 } gx_operand;
 
 /* C := e */

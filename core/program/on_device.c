@@ -8,6 +8,7 @@
 */
 #include "on_device.h"
 
+#include "../alg/by_parts.h"
 #include "../base/fused.h"
 #include "../base/random.h"
 #include "../exec/place.h"
@@ -342,13 +343,15 @@ static bool reduction_of(const gx_node *node, gx_reduce_kind *kind)
     }
 }
 
-/* Is an operand one that is multiplied by its parts, by the drivers? */
+/* Is an operand one that is multiplied by its parts, by the drivers, which keep these there? */
 static bool reads_structured(const gx_graph *g, const gx_node *node)
 {
-    bool reads = false;
+    bool reads = false, is_narrow = node->op->id == GX_OP_MATMUL &&
+                                    gx_min(node->type.rows, node->type.cols) <= GX_PARTS_FEW;
     for (int k = 0; k < node->count; k++) {
         const gx_node *in = gx_input_node(g, node, k);
-        reads |= in->op->id == GX_OP_OPERAND && g->operand[in->whole[0]].is_structured;
+        const gx_operand *of = in->op->id == GX_OP_OPERAND ? &g->operand[in->whole[0]] : NULL;
+        reads |= of != NULL && (of->is_structured || (is_narrow && of->parts_pay));
     }
     return reads;
 }

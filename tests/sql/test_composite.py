@@ -286,7 +286,7 @@ def test_void_parts_cost_nothing(filedb):
 
 
 def test_on_a_device(tmp_path):
-    got, made = child(tmp_path, """
+    got, made, up, spread, off = child(tmp_path, """
 db = gx_connect(os.path.join(os.environ["TMP_PATH"], "d.db"))
 db.execute("SELECT gx_config('tile_bytes', 8192)")
 rng = np.random.default_rng(3)
@@ -300,8 +300,18 @@ for name in ("M", "MM"):
     out.append([to_numpy(q(db, "SELECT " + call.replace("$", name))).tolist() for call in
                 ["gx_matmul('$', '$')", "gx_eval('$ @ $.T + 1')", "gx_solve('$', gx_slice('$', 0, 180, 0, 3))", "gx_matmul('$', gx_transpose('$'))"]])
 result = [[np.allclose(a, b, rtol=1e-12, atol=1e-9) for a, b in zip(*out)], since(db, before)["uploaded"]]
+q(db, "SELECT gx_config('tile_bytes', 1048576)")
+p, s, x = rng.standard_normal((600, 600)), rng.standard_normal((600, 600)), rng.standard_normal((1200, 4))
+for name, a in (("P", p), ("S", s), ("x", x)):
+    q(db, "SELECT gx_store(?, ?)", name, from_numpy(a))
+q(db, "SELECT gx_block('N', '[[\\"P\\",0],[0,\\"S\\"]]')")
+norms = [q(db, "SELECT gx_eval('norm(N @ x + 1)')") for _ in range(3)]
+before = stats(db)
+norms.append(q(db, "SELECT gx_eval('norm(N @ x + 1)')"))
+result += [since(db, before)["uploaded"], np.ptp(norms), abs(norms[0] - np.linalg.norm(np.vstack((p @ x[:600], s @ x[600:])) + 1))]
 """, GX_BACKEND="cuda")
     assert len(got) == 4 and all(got) and made > 90 * 90 * 8
+    assert up <= 3 * 1200 * 4 * 8 and spread < 1e-9 and off < 1e-9  # kept parts do not go up again, nor does what they make up
 
 
 # What is refused ----------------------------------------------------------------------------------
