@@ -20,9 +20,8 @@
 ** product; all of it if it is the first part.  Sums of tiles begin at 0 and are added to c by
 ** ordinary instructions, so c may hold whatever it likes.
 **
-** SHORT.  Numbers that one piece holds, as those of stored bf16, of bytes and of small whole numbers
-** are, have no other pieces: where a step's are so on both sides it is one product, a1 b1, with the
-** same bits.
+** SHORT.  Numbers of bf16, and bytes, are one piece.  Where the caller says that all are
+** (gx_args.half), the others are not made, and a step is one product, a1 b1, with the same bits.
 **
 ** BLOCKS.  As in Goto and van de Geijn, Anatomy of high-performance matrix multiplication: NC
 ** columns of op(b) by KC are packed, then MC rows of op(a) by KC, which stay in the second cache;
@@ -56,10 +55,10 @@
 enum { SIDE = 16, STEP = 32, TILE = SIDE * SIDE };
 
 /* A panel: two tiles wide, its pieces 1, 2, 3 of a step after each other, two tiles each. */
-enum { PANEL = 2 * SIDE, PIECES = 3, STEP_WORDS = 2 * PIECES * TILE };
+enum { PANEL = 2 * SIDE, PIECES = 3, PIECE_WORDS = 2 * TILE, STEP_WORDS = PIECES * PIECE_WORDS };
 
-/* Blocks: rows of op(a), k, columns of op(b). */
-enum { MC = 256, KC = 512, NC = 2560 };
+/* Blocks: rows of op(a), k (of short numbers, too), columns of op(b). */
+enum { MC = 256, KC = 512, SHORT_KC = PIECES * KC, NC = 2560 };
 
 /*
 ** The next panel of op(b) is asked for while this one is multiplied by the MC rows: words of it in
@@ -67,8 +66,8 @@ enum { MC = 256, KC = 512, NC = 2560 };
 */
 enum { SHARE = STEP_WORDS / (MC / PANEL), EVERY = 24 * SIDE / SHARE, LATE = PANEL / 2 };
 
-/* ... of first pieces alone. */
-enum { SHORT_LATE = 4 };
+/* The same of first pieces alone: a line beside each of its four products, and a column. */
+enum { SHORT_SHARE = PIECE_WORDS / (MC / PANEL), SHORT_LATE = 4 };
 
 typedef uint32_t word;
 typedef word words __attribute__((vector_size(64)));
@@ -84,9 +83,9 @@ typedef struct side {
     bool is_first; /* of the unit's operands: k along a tile's rows */
 } side;
 
-/* Of magnitudes, as bits: the largest, and the smallest but 0, less 1; any bits past a piece. */
+/* Of magnitudes, as bits: the largest, and the smallest but 0, less 1. */
 typedef struct range {
-    word most, least, past;
+    word most, least;
 } range;
 
 static const float *side_at(const side *s, int64_t line, int64_t k)
@@ -94,9 +93,9 @@ static const float *side_at(const side *s, int64_t line, int64_t k)
     return s->x + (s->is_by_k ? line * s->ld + k : k * s->ld + line);
 }
 
-/* Three tiles of two squares of numbers of x, 16 by 16, half a step each; maybe turned. */
-typedef void (*split_fn)(const float *low, const float *high, int64_t ld, bool is_turned, word *to,
-                         range *r);
+/* Pieces, two tiles apart, of two squares of numbers, 16 by 16, half a step each; maybe turned. */
+typedef void (*split_fn)(const float *low, const float *high, int64_t ld, bool is_turned,
+                         int pieces, word *to, range *r);
 
 static word next_piece(float *x)
 {
@@ -116,11 +115,10 @@ static void widen(range *r, float x)
     bits &= 0x7fffffff;
     r->most = bits > r->most ? bits : r->most;
     r->least = bits - 1 < r->least ? bits - 1 : r->least;
-    r->past |= bits & 0xffff;
 }
 
 static void split_in_loops(const float *low, const float *high, int64_t ld, bool is_turned,
-                           word *to, range *r)
+                           int pieces, word *to, range *r)
 {
     for (int i = 0; i < TILE; i++) {
         int64_t row = i / SIDE, lane = i % SIDE,
@@ -128,7 +126,7 @@ static void split_in_loops(const float *low, const float *high, int64_t ld, bool
         float x = low[from], y = high[from];
         widen(r, x);
         widen(r, y);
-        for (int p = 0; p < PIECES; p++) {
+        for (int p = 0; p < pieces; p++) {
             word of_x = next_piece(&x);
             to[2 * p * TILE + i] = of_x >> 16 | next_piece(&y);
         }
@@ -165,11 +163,11 @@ ON_VECTORS static void turn(__m512 x[SIDE]){
                 TURN(1)}
 
 ON_VECTORS static void split_in_vectors(const float *low, const float *high, int64_t ld,
-                                        bool is_turned, word *to, range *r)
+                                        bool is_turned, int pieces, word *to, range *r)
 {
     const __m512i half = _mm512_set1_epi32(0x8000), upper = _mm512_set1_epi32((int)0xffff0000);
     const __m512i size = _mm512_set1_epi32(0x7fffffff), one = _mm512_set1_epi32(1);
-    __m512i most = _mm512_setzero_si512(), least = _mm512_set1_epi32(-1), any = most;
+    __m512i most = _mm512_setzero_si512(), least = _mm512_set1_epi32(-1);
     __m512 x[SIDE], y[SIDE];
     if (is_turned) {
 #pragma GCC unroll 16
@@ -186,11 +184,10 @@ ON_VECTORS static void split_in_vectors(const float *low, const float *high, int
         __m512i size_a = _mm512_and_si512(_mm512_castps_si512(a), size);
         __m512i size_b = _mm512_and_si512(_mm512_castps_si512(b), size);
         most = _mm512_max_epu32(most, _mm512_max_epu32(size_a, size_b));
-        any = _mm512_or_si512(any, _mm512_or_si512(size_a, size_b));
         size_a = _mm512_min_epu32(_mm512_sub_epi32(size_a, one), _mm512_sub_epi32(size_b, one));
         least = _mm512_min_epu32(least, size_a);
 #pragma GCC unroll 3
-        for (int p = 0; p < PIECES; p++) {
+        for (int p = 0; p < PIECES && p < pieces; p++) {
             __m512i of_a = _mm512_add_epi32(_mm512_castps_si512(a), half);
             __m512i of_b = _mm512_add_epi32(_mm512_castps_si512(b), half);
             of_a = _mm512_and_si512(of_a, upper);
@@ -203,13 +200,12 @@ ON_VECTORS static void split_in_vectors(const float *low, const float *high, int
     }
     r->most = (word)gx_max(r->most, _mm512_reduce_max_epu32(most));
     r->least = (word)gx_min(r->least, _mm512_reduce_min_epu32(least));
-    r->past |= (word)_mm512_reduce_or_epi32(any) & 0xffff;
 }
 #endif
 
 /* The same at an edge: lines x k of x, zeros around them. */
 static void split_edge(split_fn split, const side *s, const float *x, int64_t lines, int64_t k,
-                       word *to, range *r)
+                       int pieces, word *to, range *r)
 {
     float room[2][SIDE][SIDE] = {0};
     for (int64_t l = 0; l < k; l++) {
@@ -218,18 +214,18 @@ static void split_edge(split_fn split, const side *s, const float *x, int64_t li
             room[l / SIDE][s->is_by_k ? i : l % SIDE][s->is_by_k ? l % SIDE : i] = value;
         }
     }
-    split(room[0][0], room[1][0], SIDE, s->is_by_k != s->is_first, to, r);
+    split(room[0][0], room[1][0], SIDE, s->is_by_k != s->is_first, pieces, to, r);
 }
 
 /* A tile's place in a block: line and k counted from the block's first. */
 static void pack_tile(split_fn split, const side *s, const float *x, int64_t lines, int64_t k,
-                      word *to, range *r)
+                      int pieces, word *to, range *r)
 {
     if (lines == SIDE && k == STEP) {
         const float *high = x + (s->is_by_k ? SIDE : SIDE * s->ld);
-        split(x, high, s->ld, s->is_by_k != s->is_first, to, r);
+        split(x, high, s->ld, s->is_by_k != s->is_first, pieces, to, r);
     } else {
-        split_edge(split, s, x, lines, k, to, r);
+        split_edge(split, s, x, lines, k, pieces, to, r);
     }
 }
 
@@ -238,16 +234,16 @@ static void pack_tile(split_fn split, const side *s, const float *x, int64_t lin
 ** lie: by k where k is contiguous, else by lines, so that pages and lines of the cache are used up.
 */
 static range pack_block(split_fn split, const side *s, int64_t line, int64_t lines, int64_t from,
-                        int64_t k, word *to)
+                        int64_t k, int pieces, word *to)
 {
-    range r = {0, UINT32_MAX, 0};
+    range r = {0, UINT32_MAX};
     int64_t steps = gx_ceil_div(k, STEP), tiles = 2 * gx_ceil_div(lines, PANEL);
     for (int64_t n = 0; n < steps * tiles; n++) {
         int64_t t = s->is_by_k ? n / steps : n % tiles, at = s->is_by_k ? n % steps : n / tiles;
         int64_t there = gx_max(gx_min(lines - t * SIDE, SIDE), 0);
         const float *x = there > 0 ? side_at(s, line + t * SIDE, from + at * STEP) : NULL;
-        pack_tile(split, s, x, there, gx_min(k - at * STEP, STEP),
-                  to + (t / 2 * steps + at) * STEP_WORDS + t % 2 * TILE, &r);
+        pack_tile(split, s, x, there, gx_min(k - at * STEP, STEP), pieces,
+                  to + (t / 2 * steps + at) * pieces * PIECE_WORDS + t % 2 * TILE, &r);
     }
     return r;
 }
@@ -408,12 +404,11 @@ GX_INLINE void sums_by(void (*dot_by)(tiles *t, int sum, int a, int b), const pa
     memset(&t, 0, sizeof t);
 #define LOAD(r, from) memcpy(t.at[r], from, sizeof t.at[r]);
 #define DOT(sum, a, b, nth) dot_by(&t, sum, a, b);
-    for (int64_t s = 0; s < p->steps; s++, x += STEP_WORDS, y += STEP_WORDS) {
-        if (p->is_short) {
-            SHORT_STEP(LOAD, DOT)
-        } else {
-            SUM_STEP(LOAD, DOT)
-        }
+    for (int64_t s = 0; s < p->steps && p->is_short; s++, x += PIECE_WORDS, y += PIECE_WORDS) {
+        SHORT_STEP(LOAD, DOT)
+    }
+    for (int64_t s = 0; s < p->steps && !p->is_short; s++, x += STEP_WORDS, y += STEP_WORDS) {
+        SUM_STEP(LOAD, DOT)
     }
 #undef LOAD
 #undef DOT
@@ -496,15 +491,17 @@ ON_UNIT GX_INLINE void step_on_unit(const word *x, const word *y, const word *ne
 }
 
 /* A step of first pieces: each of its products asks for 8 lines of each operand's next step. */
-ON_UNIT GX_INLINE void short_step_on_unit(const word *x, const word *y, const addend *late)
+ON_UNIT GX_INLINE void short_step_on_unit(const word *x, const word *y, const word *next,
+                                          const addend *late)
 {
 #define LOAD(r, from) _tile_loadd(r, from, SIDE * sizeof(word));
 #define DOT(sum, a, b, nth)                                                                        \
     _tile_dpbf16ps(sum, a, b);                                                                     \
     for (int line = 8 * (nth); line < 8 * (nth) + 8; line++) {                                     \
-        __builtin_prefetch(x + STEP_WORDS + line * SIDE);                                          \
-        __builtin_prefetch(y + STEP_WORDS + line * SIDE);                                          \
+        __builtin_prefetch(x + PIECE_WORDS + line * SIDE);                                         \
+        __builtin_prefetch(y + PIECE_WORDS + line * SIDE);                                         \
     }                                                                                              \
+    __builtin_prefetch(next + (nth)*SIDE, 0, 2);                                                   \
     if (late != NULL) {                                                                            \
         add_column(late, late->columns + (nth));                                                   \
     }
@@ -521,14 +518,11 @@ ON_UNIT static void sums_on_unit(const pass *p, addend *late)
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    for (; p->is_short && s < p->steps && late->columns < PANEL; s++, late->columns += SHORT_LATE) {
-        short_step_on_unit(x + s * STEP_WORDS, y + s * STEP_WORDS, late);
-    }
-    if (p->is_short) {
-        add_in_vectors(late); // where there are few steps
-    }
     for (; p->is_short && s < p->steps; s++) {
-        short_step_on_unit(x + s * STEP_WORDS, y + s * STEP_WORDS, NULL);
+        const word *at = next + s * SHORT_SHARE;
+        bool adds = late->columns < PANEL;
+        short_step_on_unit(x + s * PIECE_WORDS, y + s * PIECE_WORDS, at, adds ? late : NULL);
+        late->columns += adds ? SHORT_LATE : 0;
     }
     for (; s < p->steps && late->columns < PANEL; s++, late->columns += LATE) {
         step_on_unit(x + s * STEP_WORDS, y + s * STEP_WORDS, next + s * SHARE, late);
@@ -579,9 +573,15 @@ typedef struct product {
     const gx_args *p;
     const tools *by;
     bool is_triangle;
+    bool is_short;
     side a, b;
     word *x, *y; /* room for packed blocks of op(b), op(a) */
 } product;
+
+static int pieces_of(const product *w)
+{
+    return w->is_short ? 1 : PIECES;
+}
 
 /* A part of it: rows and columns of c, and which k. */
 typedef struct part {
@@ -613,10 +613,11 @@ static void add_some(const product *w, float beta, const float *sums, int64_t i,
 }
 
 /* The packed blocks of a part. */
-static void multiply_blocks(const product *w, const part *at, bool is_short)
+static void multiply_blocks(const product *w, const part *at)
 {
     _Alignas(64) float sums[2][PANEL * PANEL];
-    int64_t steps = gx_ceil_div(at->k, STEP), panel = steps * STEP_WORDS, ldc = w->p->ldc;
+    int64_t steps = gx_ceil_div(at->k, STEP), ldc = w->p->ldc;
+    int64_t panel = steps * pieces_of(w) * PIECE_WORDS;
     addend late = {.ldc = ldc, .alpha = (float)w->p->alpha.re, .beta = at->beta, .columns = PANEL};
     for (int64_t j = 0; j < at->n; j += PANEL) {
         for (int64_t i = 0; i < at->m; i += PANEL) {
@@ -633,9 +634,9 @@ static void multiply_blocks(const product *w, const part *at, bool is_short)
                 __builtin_prefetch(c + k * ldc + PANEL - 1, 0, 2);
             }
             pass now = {.x = w->x + j / PANEL * panel, .y = w->y + i / PANEL * panel};
-            now.next = now.x + panel + i / PANEL * steps * SHARE;
+            now.next = now.x + panel + i / PANEL * steps * (w->is_short ? SHORT_SHARE : SHARE);
             now.steps = steps;
-            now.is_short = is_short;
+            now.is_short = w->is_short;
             now.to = late.sums == sums[0] ? sums[1] : sums[0];
             w->by->sums(&now, &late);
             if (is_all) {
@@ -708,18 +709,19 @@ static gx_code multiply_by_blas(const product *w, const part *at, gx_err *err)
 */
 static gx_code multiply_part(const product *w, const part *all, bool *is_unfit, gx_err *err)
 {
-    range x = pack_block(w->by->split, &w->b, all->j, all->n, all->l, all->k, w->x);
+    int pieces = pieces_of(w);
+    range x = pack_block(w->by->split, &w->b, all->j, all->n, all->l, all->k, pieces, w->x);
     part at = *all;
     int64_t end = all->i + all->m;
     for (; at.i < end; at.i += at.m) {
         at.m = gx_min(MC, end - at.i);
-        range y = pack_block(w->by->split, &w->a, at.i, at.m, at.l, at.k, w->y);
+        range y = pack_block(w->by->split, &w->a, at.i, at.m, at.l, at.k, pieces, w->y);
         if (!is_fit(x, y, at.k)) {
             at.m = end - at.i;
             *is_unfit = at.j == 0 && at.l == 0 && at.i == all->i;
             return *is_unfit ? GX_OK : multiply_by_blas(w, &at, err);
         }
-        multiply_blocks(w, &at, (x.past | y.past) == 0);
+        multiply_blocks(w, &at);
     }
     return GX_OK;
 }
@@ -727,7 +729,8 @@ static gx_code multiply_part(const product *w, const part *all, bool *is_unfit, 
 static gx_code multiply(const product *w, bool *is_unfit, gx_err *err)
 {
     const gx_args *p = w->p;
-    int64_t kc = gx_ceil_div(gx_ceil_div(p->k, gx_ceil_div(p->k, KC)), STEP) * STEP;
+    int64_t most = w->is_short ? SHORT_KC : KC;
+    int64_t kc = gx_ceil_div(gx_ceil_div(p->k, gx_ceil_div(p->k, most)), STEP) * STEP;
     int64_t nc = gx_ceil_div(gx_ceil_div(p->n, gx_ceil_div(p->n, NC)), PANEL) * PANEL;
     for (int64_t j = 0; j < p->n; j += nc) {
         for (int64_t l = 0; l < p->k && !*is_unfit; l += kc) {
@@ -766,17 +769,17 @@ static gx_code multiply_by_way(gx_amx_way way, product *w, bool *is_unfit, gx_er
 static const int64_t HUGE_BYTES = (int64_t)4 << 20;
 
 /* Words of a packed block. */
-static int64_t block_words(int64_t lines, int64_t k)
+static int64_t block_words(const product *w, int64_t lines)
 {
-    return gx_ceil_div(lines, PANEL) * gx_ceil_div(k, STEP) * STEP_WORDS;
+    int64_t k = gx_min(w->p->k, w->is_short ? SHORT_KC : KC);
+    return gx_ceil_div(lines, PANEL) * gx_ceil_div(k, STEP) * pieces_of(w) * PIECE_WORDS;
 }
 
 gx_code gx_cpu_amx_gemm(gx_amx_way way, const gx_args *p, bool is_triangle, bool *is_unfit,
                         gx_err *err)
 {
-    int64_t k = gx_min(p->k, KC), of_x = block_words(gx_min(p->n, NC), k);
-    int64_t of_y = block_words(gx_min(p->m, MC), k);
-    product w = {.p = p, .is_triangle = is_triangle};
+    product w = {.p = p, .is_triangle = is_triangle, .is_short = p->half == GX_DTYPE_BF16};
+    int64_t of_x = block_words(&w, gx_min(p->n, NC)), of_y = block_words(&w, gx_min(p->m, MC));
     void *room;
     *is_unfit = false;
     int64_t bytes = (of_x + of_y) * (int64_t)sizeof(word);

@@ -250,7 +250,7 @@ static bool is_short(gx_dtype dtype)
 
 gx_dtype gx_dtype_half(gx_dtype a, gx_dtype b)
 {
-    gx_dtype half = a == GX_DTYPE_BF16 || b == GX_DTYPE_BF16 ? GX_DTYPE_BF16 : GX_DTYPE_F16;
+    gx_dtype half = a == GX_DTYPE_F16 || b == GX_DTYPE_F16 ? GX_DTYPE_F16 : GX_DTYPE_BF16;
     bool is_half = (a == half || is_short(a)) && (b == half || is_short(b));
     return is_half ? half : GX_DTYPE_F64;
 }
