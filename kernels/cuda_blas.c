@@ -6,8 +6,8 @@
 ** transposes, triangles, sides and diagonals are cuBLAS's own numbers.
 **
 ** Factors of f32 whose numbers are some of f16 or bf16, as those of stored matrices of these types,
-** of bytes and of bool are, go through tensor cores: an f32 number holds the product of two of them,
-** and sums are of f32 there, too.
+** of bytes and of bool are, go through tensor cores: an f32 number holds the product of two, and
+** sums are of f32 there, too.
 **
 ** Products of a large real matrix with a few columns, and syrk with a long side, for which cuBLAS
 ** leaves many of the processors without work, go to cuda_narrow.c.

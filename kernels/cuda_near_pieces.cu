@@ -8,8 +8,8 @@
 **   of a row      high  low   high
 **   of a query    high' high' low'
 **
-** Where all numbers of rows are those of f16, bf16 or of bytes, as the caller says, low is 0, and is
-** left out with the high' that it meets.
+** Where all numbers of rows are those of f16, bf16 or of bytes, as the caller says, low is 0, and
+** is left out with the high' that it meets.
 **
 ** Rows and queries are multiplied by powers of two, by which the values are divided when they are
 ** looked at: the largest number of each is then 2^14 or a little more.

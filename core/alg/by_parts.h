@@ -51,7 +51,7 @@ static inline gx_turned gx_turned_by(const gx_mat *A, gx_trans trans)
 }
 
 /*
-** Is a product of A with GX_PARTS_FEW columns or fewer made of its parts?  Always where its elements
+** Is a product of A with GX_PARTS_FEW columns or fewer made of its parts?  Always where elements
 ** would have to be made, and where the parts are large; but under `deterministic` blocks of stored
 ** matrices are read as one stored matrix is, which gives the same bits.
 */

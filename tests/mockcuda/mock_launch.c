@@ -704,13 +704,11 @@ static int serve(void *arg)
         }
         break;
     case CONVERT:
-        convert(p);
+    case HALVE:
+        (l->kernel == HALVE ? halve : convert)(p);
         break;
     case ONE_HOT:
         by_backend(&gx_backend_ref, GX_ONE_HOT, GX_F64, p, NULL);
-        break;
-    case HALVE:
-        halve(p);
         break;
     case RANDOM:
         make_random(&l->p.random);
