@@ -522,6 +522,11 @@ static gx_code write_share(void *arg, int64_t k, int member, gx_err *err)
     (void)member;
     for (int64_t j = t.j0; j < t.j0 + t.n; j++) {
         const int32_t *from = s->p->out + t.i0 + j * s->p->rows;
+        if (sink->narrow == NULL && !sink->is_dropped) {
+            void *data = sink->value.data;
+            numbers_of(from, t.m, s->out, gx_at(data, sink->number, sink->rows, t.i0, j));
+            continue;
+        }
         numbers_of(from, t.m, s->out, column);
         GX_TRY(gx_sink_write(sink, t.i0, j, t.m, 1, column, t.m, err));
     }
