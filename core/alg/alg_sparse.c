@@ -29,21 +29,22 @@ static void sift(const sifting *s, const void *x, int64_t count, uint8_t *is)
 {
     const double *f64 = x;
     const float *f32 = x;
+    const double threshold = s->threshold;
     gx_csr one = {.dtype = s->A->number, .value = x};
     switch (s->A->number) {
     case GX_F64:
         for (int64_t k = 0; k < count; k++) {
-            is[k] = !(fabs(f64[k]) <= s->threshold); // a NaN is one
+            is[k] = !(fabs(f64[k]) <= threshold); // a NaN is one
         }
         break;
     case GX_F32:
         for (int64_t k = 0; k < count; k++) {
-            is[k] = !(fabs((double)f32[k]) <= s->threshold);
+            is[k] = !(fabs((double)f32[k]) <= threshold);
         }
         break;
     default:
         for (int64_t k = 0; k < count; k++) {
-            is[k] = gx_sparse_is_above(gx_csr_value(&one, k), s->threshold);
+            is[k] = gx_sparse_is_above(gx_csr_value(&one, k), threshold);
         }
     }
 }
@@ -71,17 +72,19 @@ static void put_column(const sifting *s, const char *x, int64_t j, int64_t count
                        uint32_t *place)
 {
     const bool is_short = gx_csr_index_bytes(s->A->cols) == sizeof(int32_t);
+    const size_t bytes = s->element;
+    char *index = s->index, *value = s->value;
     for (int64_t k = 0; k < count; k++) {
         if (is[k] == 0) {
             continue;
         }
         size_t e = place[k]++;
         if (is_short) {
-            ((int32_t *)(void *)s->index)[e] = (int32_t)j;
+            ((int32_t *)(void *)index)[e] = (int32_t)j;
         } else {
-            ((int64_t *)(void *)s->index)[e] = j;
+            ((int64_t *)(void *)index)[e] = j;
         }
-        put_element(s->value, e, x, (size_t)k, s->element);
+        put_element(value, e, x, (size_t)k, bytes);
     }
 }
 
@@ -102,6 +105,7 @@ static size_t work_bytes(const sifting *s)
 static gx_code sift_unit(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
                          gx_err *err)
 {
+    enum { ROWS = 32 }; // so that what is written of each row's entries stays in the cache
     const sifting *s = arg;
     const gx_mat *A = s->A;
     gx_tile_place t = gx_tile_at(A->rows, A->cols, s->height, s->width, unit);
@@ -122,14 +126,16 @@ static gx_code sift_unit(void *arg, int64_t unit, gx_pass_thread *thread, void *
             GX_TRY(
                 gx_pass_take(thread, A, t.i0, j0, t.m, n, A->dtype, own, &stored, &stored_ld, err));
         }
-        for (int64_t j = 0; j < n; j++) {
-            sift(s, gx_at(from, A->number, ld, 0, j), t.m, is);
-            for (int64_t i = 0; i < t.m && s->value == NULL; i++) {
-                place[i] += is[i];
+        for (int64_t k = 0; k < n * gx_ceil_div(t.m, ROWS); k++) {
+            int64_t i = k / n * ROWS, j = k % n, m = gx_min(ROWS, t.m - i);
+            uint32_t *rows = place + i;
+            sift(s, gx_at(from, A->number, ld, i, j), m, is);
+            for (int64_t r = 0; r < m && s->value == NULL; r++) {
+                rows[r] += is[r];
             }
             if (s->value != NULL) {
-                const char *x = (const char *)stored + (size_t)(j * stored_ld) * s->element;
-                put_column(s, x, j0 + j, t.m, is, place);
+                const char *x = (const char *)stored + (size_t)(i + j * stored_ld) * s->element;
+                put_column(s, x, j0 + j, m, is, rows);
             }
         }
     }
