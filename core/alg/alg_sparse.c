@@ -31,21 +31,18 @@ static void sift(const sifting *s, const void *x, int64_t count, uint8_t *is)
     const float *f32 = x;
     const double threshold = s->threshold;
     gx_csr one = {.dtype = s->A->number, .value = x};
-    switch (s->A->number) {
-    case GX_F64:
-        for (int64_t k = 0; k < count; k++) {
-            is[k] = !(fabs(f64[k]) <= threshold); // a NaN is one
-        }
-        break;
-    case GX_F32:
-        for (int64_t k = 0; k < count; k++) {
-            is[k] = !(fabs((double)f32[k]) <= threshold);
-        }
-        break;
-    default:
+    if (gx_number_is_complex(s->A->number)) {
         for (int64_t k = 0; k < count; k++) {
             is[k] = gx_sparse_is_above(gx_csr_value(&one, k), threshold);
         }
+        return;
+    }
+    bool is_double = gx_number_is_double(s->A->number);
+    for (int64_t k = 0; k < count && is_double; k++) {
+        is[k] = !(fabs(f64[k]) <= threshold); // a NaN is one
+    }
+    for (int64_t k = 0; k < count && !is_double; k++) {
+        is[k] = !(fabs((double)f32[k]) <= threshold);
     }
 }
 
@@ -95,7 +92,7 @@ static int64_t chunk_cols(const sifting *s)
     return gx_max(1, gx_min(s->width, GX_PASS_CHUNK_BYTES / column));
 }
 
-/* What a unit's thread works in: numbers, which of them are entries, elements as they are stored. */
+/* A unit's thread works in numbers, elements as they are stored, and which are entries. */
 static size_t work_bytes(const sifting *s)
 {
     size_t most = (size_t)(chunk_cols(s) * s->height);

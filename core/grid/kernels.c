@@ -84,24 +84,23 @@ static void count_share(const gx_grid_piece *p, gx_grid_window w, void *arg)
 {
     enum { TABLES = 4, LONGEST = 1024 };
     const range *r = arg;
-    const int64_t size = (int64_t)r->high - r->low + 1;
+    const int32_t low = r->low;
+    const int64_t size = (int64_t)r->high - low + 1;
     int32_t own[TABLES][LONGEST];
     for (int t = 0; t < TABLES; t++) {
         memset(own[t], 0, (size_t)gx_min(size, LONGEST) * sizeof **own);
     }
     for (int64_t j = w.left; j < w.right; j++) {
         const int32_t *g = p->g + j * p->rows;
-        for (int64_t i = w.top, end; i < w.bottom; i = end) {
+        for (int64_t i = w.top; i < w.bottom && size <= LONGEST; i++) {
+            own[(size_t)i % TABLES][g[i] - low]++;
+        }
+        for (int64_t i = w.top, end; i < w.bottom && size > LONGEST; i = end) {
             end = i + 1;
-            if (size <= LONGEST) {
-                own[i % TABLES][g[i] - r->low]++;
-                continue;
-            }
             while (end < w.bottom && g[end] == g[i]) {
                 end++;
             }
-            __atomic_fetch_add(&p->work[g[i] - (int64_t)r->low], (int32_t)(end - i),
-                               __ATOMIC_RELAXED);
+            __atomic_fetch_add(&p->work[g[i] - (int64_t)low], (int32_t)(end - i), __ATOMIC_RELAXED);
         }
     }
     for (int64_t c = 0; c < size && size <= LONGEST; c++) {

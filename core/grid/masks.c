@@ -136,12 +136,18 @@ gx_code gx_grid_line(gx_grid_piece *p, gx_err *err)
 /* p->work: of each row, and then of each column, not 0 where its colours are several. */
 static void compare_rows(const gx_grid_piece *p, gx_grid_window w, void *arg)
 {
+    const int64_t OFTEN = 8; // columns after which it is asked whether a row is left
+    bool is_left = true;
     (void)arg;
     memset(p->work + w.top, 0, (size_t)(w.bottom - w.top) * sizeof *p->work);
-    for (int64_t j = 1; j < p->cols; j++) {
+    for (int64_t j = 1; j < p->cols && is_left; j++) {
         const int32_t *g = p->g + j * p->rows;
         for (int64_t i = w.top; i < w.bottom; i++) {
             p->work[i] |= g[i] ^ p->g[i];
+        }
+        is_left = j % OFTEN != 0;
+        for (int64_t i = w.top; i < w.bottom && !is_left; i++) {
+            is_left = p->work[i] == 0;
         }
     }
 }
@@ -187,7 +193,7 @@ typedef struct neighbours {
     bool are_eight;
 } neighbours;
 
-/* Cells of a column from i to end, not included, whose upper and lower neighbours are so far off. */
+/* Cells [i, end) of a column: is there a mask beside them?  up, down: to the cells above, below. */
 static inline void look_beside(const int32_t *col, const int32_t *left, const int32_t *right,
                                int64_t i, int64_t end, int64_t up, int64_t down, bool are_eight,
                                int32_t *to)
@@ -410,13 +416,15 @@ static bool lies_at(const gx_grid_piece *p, const int32_t *at)
 
 static void look_for_template(const gx_grid_piece *p, gx_grid_window w, void *arg)
 {
+    const int32_t first = p->m[0];
     (void)arg;
     for (int64_t j = w.left; j < w.right && gx_grid_goes_on(p); j++) {
         bool is_in = j + p->m_cols <= p->cols;
         int64_t end = is_in ? gx_max(w.top, gx_min(w.bottom, p->rows - p->m_rows + 1)) : w.top;
         for (int64_t i = w.top; i < w.bottom; i++) {
-            int64_t k = i + j * p->rows;
-            p->out[k] = i < end && lies_at(p, p->g + k);
+            const int32_t *g = p->g + i + j * p->rows;
+            bool begins = i < end && (first < 0 || *g == first);
+            p->out[i + j * p->rows] = begins && lies_at(p, g);
         }
     }
 }
