@@ -148,7 +148,7 @@ $(BUILD)/core/base/convert.o $(BUILD)/core/base/dtype.o $(BUILD)/core/base/csr.o
     $(BUILD)/core/exact/small.o $(BUILD)/core/alg/knn_filter.o $(BUILD)/core/alg/knn_codes.o $(BUILD)/core/alg/ivf.o \
     $(BUILD)/core/alg/alg_quantize.o $(BUILD)/core/mat/quantized.o \
     $(BUILD)/core/grid/cells.o $(BUILD)/core/grid/components.o $(BUILD)/core/grid/kernels.o $(BUILD)/core/grid/masks.o \
-    $(BUILD)/core/alg/knn_bits.o $(BUILD)/core/stat/small_triangle.o $(BUILD)/core/stat/lm_pass.o $(BUILD)/core/fft/fft_lines.o $(BUILD)/core/fft/real.o: private FLAGS += -O3
+    $(BUILD)/core/alg/knn_bits.o $(BUILD)/core/alg/alg_sparse.o $(BUILD)/core/stat/small_triangle.o $(BUILD)/core/stat/lm_pass.o $(BUILD)/core/fft/fft_lines.o $(BUILD)/core/fft/real.o: private FLAGS += -O3
 
 # Vectors are never arguments of functions that are called.
 $(BUILD)/core/exact/lattice.o: private FLAGS += -Wno-psabi

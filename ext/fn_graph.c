@@ -28,7 +28,7 @@ static bool take_graph(gx_fn *fn, gx_mat *G)
     if (A.is_sparse) {
         return true;
     }
-    gx_sparse_of_dense(&fn->run, &A, NULL, A.number, A.properties, 0, &sink);
+    gx_alg_sparse(&fn->run, &A, NULL, A.number, A.properties, 0, &sink);
     if (gx_sink_end(&sink) != GX_OK || !gx_fn_own(fn, sink.value.blob)) {
         return false;
     }

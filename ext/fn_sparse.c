@@ -6,6 +6,7 @@
 */
 #include "gx_ext.h"
 
+#include "../core/alg/alg.h"
 #include "../core/mat/sparse.h"
 
 /* The numbers of the result, which is stored as A is where nothing else is asked for. */
@@ -78,7 +79,7 @@ static void sparse(gx_fn *fn)
         return;
     }
     gx_sink C;
-    gx_sparse_of_dense(&fn->run, &A, &fn->dest, number, kept_properties(&A), threshold, &C);
+    gx_alg_sparse(&fn->run, &A, &fn->dest, number, kept_properties(&A), threshold, &C);
     gx_fn_result_sink(fn, &C);
 }
 

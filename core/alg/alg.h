@@ -202,4 +202,13 @@ uint32_t gx_properties_without(uint32_t bits, uint32_t gone, gx_number dtype, in
 */
 gx_code gx_alg_check_property(gx_run *run, const gx_mat *A, uint32_t bits, double tol, bool *holds);
 
+// Sparse ------------------------------------------------------------------------------------------
+
+/*
+** gx_sparse_of_dense() by all threads, where the result is a value of A's own dtype, in which
+** case A is read twice; else that itself.
+*/
+gx_code gx_alg_sparse(gx_run *run, const gx_mat *A, const gx_dest *dest, gx_number dtype,
+                      uint32_t properties, double threshold, gx_sink *C);
+
 #endif

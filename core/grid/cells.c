@@ -198,20 +198,21 @@ static gx_code refuse(const gx_mat *A, const void *x, int64_t i0, int64_t j, int
 }
 
 /* Rows in one row of tiles, which are read from their beginning to their end; ld: of room. */
-static gx_code read_band(gx_pass_thread *thread, const gx_mat *A, int64_t i0, int64_t m,
-                         void *chunk, int32_t *room, int64_t ld, gx_err *err)
+static gx_code read_band(gx_pass_thread *thread, const gx_mat *A, gx_tile_place t, void *chunk,
+                         int32_t *room, int64_t ld, gx_err *err)
 {
-    int64_t most = chunk_cols(m, A->cols), step;
-    for (int64_t j0 = 0; j0 < A->cols; j0 += most) {
-        int64_t n = gx_min(most, A->cols - j0);
+    int64_t most = chunk_cols(t.m, t.n), step;
+    for (int64_t j0 = 0; j0 < t.n; j0 += most) {
+        int64_t n = gx_min(most, t.n - j0);
         const void *from;
-        GX_TRY(gx_pass_take(thread, A, i0, j0, m, n, gx_dtype_of(A->number), chunk, &from, &step,
-                            err));
+        GX_TRY(gx_pass_take(thread, A, t.i0, t.j0 + j0, t.m, n, gx_dtype_of(A->number), chunk,
+                            &from, &step, err));
         for (int64_t j = 0; j < n; j++) {
             const void *x = gx_at(from, A->number, step, 0, j);
             int32_t *to = room + (j0 + j) * ld;
-            if (!(gx_number_is_double(A->number) ? colours_f64(x, m, to) : colours_f32(x, m, to))) {
-                return refuse(A, x, i0, j0 + j, m, err);
+            if (!(gx_number_is_double(A->number) ? colours_f64(x, t.m, to)
+                                                 : colours_f32(x, t.m, to))) {
+                return refuse(A, x, t.i0, t.j0 + j0 + j, t.m, err);
             }
         }
     }
@@ -232,7 +233,8 @@ gx_code gx_grid_read(gx_pass_thread *thread, const gx_mat *A, int64_t i0, int64_
     }
     for (int64_t i = i0, rows; i < i0 + m; i += rows) {
         rows = gx_min(i0 + m, (i / height + 1) * height) - i;
-        GX_TRY(read_band(thread, A, i, rows, chunk, room + (i - i0), m, err));
+        gx_tile_place band = {.i0 = i, .m = rows, .n = A->cols};
+        GX_TRY(read_band(thread, A, band, chunk, room + (i - i0), m, err));
     }
     return GX_OK;
 }
@@ -254,26 +256,22 @@ void gx_grid_colours(const gx_grid_cells *cells, int64_t rows, int64_t cols, int
 
 typedef struct load_scan {
     const gx_mat *A;
-    int64_t strip;
+    int64_t height, width; /* of a unit: a tile, or as much as is worth a unit */
     int32_t *to;
 } load_scan;
 
-static gx_code load_strip(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
-                          gx_err *err)
+static gx_code load_tile(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
+                         gx_err *err)
 {
     const load_scan *s = arg;
-    int64_t i = unit * s->strip, m = gx_min(s->strip, s->A->rows - i);
-    char *chunk = (char *)work + (size_t)(s->strip * s->A->cols) * sizeof(int32_t);
-    gx_grid_cells cells;
+    gx_tile_place t = gx_tile_at(s->A->rows, s->A->cols, s->height, s->width, unit);
     (void)part;
-    GX_TRY(gx_grid_read(thread, s->A, i, m, chunk, work, &cells, err));
-    gx_grid_colours(&cells, m, s->A->cols, s->to + i, s->A->rows);
-    return GX_OK;
+    return read_band(thread, s->A, t, work, s->to + t.i0 + t.j0 * s->A->rows, s->A->rows, err);
 }
 
 int32_t *gx_grid_load(gx_run *run, const gx_mat *A)
 {
-    enum { STRIP_CELLS = 1 << 18 };
+    enum { UNIT_CELLS = 1 << 18 };
     gx_err err = {0};
     size_t bytes;
     if (gx_grid_is_of_colours(A, &err) != GX_OK ||
@@ -283,19 +281,23 @@ int32_t *gx_grid_load(gx_run *run, const gx_mat *A)
         gx_run_fail(run, &err);
         return NULL;
     }
-    load_scan s = {.A = A, .strip = gx_max(1, gx_min(A->rows, STRIP_CELLS / gx_max(1, A->cols)))};
+    load_scan s = {.A = A, .height = gx_max(1, gx_min(A->rows, A->tile_rows))};
+    s.width = gx_max(1, gx_min(A->cols, A->tile_cols));
+    if (gx_mat_base_stored(A) == NULL) {
+        s.height = gx_min(s.height, UNIT_CELLS);
+        s.width = gx_max(1, gx_min(s.width, UNIT_CELLS / s.height));
+    }
     s.to = gx_run_alloc(run, bytes, "a grid");
     if (s.to == NULL || bytes == 0) {
         return s.to;
     }
     gx_pass pass = {.sources = &s.A,
                     .source_count = 1,
-                    .units = gx_ceil_div(A->rows, s.strip),
+                    .units = gx_ceil_div(A->rows, s.height) * gx_ceil_div(A->cols, s.width),
                     .bytes = (double)bytes,
                     .flops = (double)bytes,
-                    .work_bytes = (size_t)(s.strip * A->cols) * sizeof(int32_t) +
-                                  gx_grid_chunk_bytes(s.strip, A->cols),
-                    .work = load_strip,
+                    .work_bytes = gx_grid_chunk_bytes(s.height, s.width),
+                    .work = load_tile,
                     .arg = &s};
     if (gx_pass_run(run, &pass) != GX_OK) {
         gx_mem_free(run->ctx->mem, s.to);
@@ -313,11 +315,21 @@ int32_t *gx_grid_labels_in(const gx_grid_out *out)
     return out->is_unsigned && is_there ? sink->narrow : NULL;
 }
 
+/* count cells as the sink's numbers. */
+static void numbers_of(const int32_t *cells, int64_t count, const gx_grid_out *out, void *to)
+{
+    if (gx_number_is_double(out->sink->number)) {
+        numbers_f64(cells, count, out->is_unsigned, to);
+    } else {
+        numbers_f32(cells, count, out->is_unsigned, to);
+    }
+}
+
 gx_code gx_grid_give(const gx_grid_out *out, int64_t i0, int64_t m, const int32_t *cells,
                      void *chunk, void *part, gx_err *err)
 {
     gx_sink *sink = out->sink;
-    bool is_direct = gx_grid_is_direct(out), is_double = gx_number_is_double(sink->number);
+    bool is_direct = gx_grid_is_direct(out);
     int64_t most = chunk_cols(m, sink->cols);
     int32_t *labels = gx_grid_labels_in(out);
     if (labels != NULL) {
@@ -329,11 +341,7 @@ gx_code gx_grid_give(const gx_grid_out *out, int64_t i0, int64_t m, const int32_
     for (int64_t j = 0; j < sink->cols; j += most) {
         int64_t n = gx_min(most, sink->cols - j);
         void *to = is_direct ? chunk : gx_at(part, sink->number, m, 0, j);
-        if (is_double) {
-            numbers_f64(cells + j * m, m * n, out->is_unsigned, to);
-        } else {
-            numbers_f32(cells + j * m, m * n, out->is_unsigned, to);
-        }
+        numbers_of(cells + j * m, m * n, out, to);
         if (is_direct) {
             GX_TRY(gx_sink_write(sink, i0, j, m, n, to, m, err));
         }
@@ -452,4 +460,120 @@ void gx_grid_return(const gx_grid_place *p, int64_t i0, int64_t rows, const int3
     for (int64_t j = 0; j < p->cols && to != grid; j++) {
         memcpy(to + j * rows, grid + j * p->rows, (size_t)p->rows * sizeof *to);
     }
+}
+
+// Shares ------------------------------------------------------------------------------------------
+
+typedef struct shares {
+    const gx_grid_piece *p;
+    int64_t height, width;
+    gx_grid_share fn;
+    void *arg;
+    gx_grid_out *out;
+} shares;
+
+static shares cut_shares(const gx_grid_piece *p, gx_grid_shape shape)
+{
+    enum { CELLS = 1 << 16, LEAST_ROWS = 16 }; // a cache line of a column
+    shares s = {.p = p, .height = p->rows, .width = p->cols};
+    if (shape == GX_GRID_ROWS) {
+        s.height = gx_max(LEAST_ROWS, gx_min(CELLS / s.width, GX_GRID_LINES));
+    } else {
+        s.height = shape == GX_GRID_CELLS ? gx_min(p->rows, GX_GRID_TALL) : p->rows;
+        s.width = gx_max(1, gx_min(CELLS / s.height, GX_GRID_LINES));
+    }
+    return s;
+}
+
+static int64_t count_shares(const shares *s)
+{
+    return gx_ceil_div(s->p->rows, s->height) * gx_ceil_div(s->p->cols, s->width);
+}
+
+static gx_code work_on_share(void *arg, int64_t k, int member, gx_err *err)
+{
+    const shares *s = arg;
+    gx_tile_place t = gx_tile_at(s->p->rows, s->p->cols, s->height, s->width, k);
+    (void)member, (void)err;
+    s->fn(s->p, (gx_grid_window){t.i0, t.i0 + t.m, t.j0, t.j0 + t.n}, s->arg);
+    return GX_OK;
+}
+
+void gx_grid_each(const gx_grid_piece *p, gx_grid_shape shape, gx_grid_share fn, void *arg)
+{
+    shares s = cut_shares(p, shape);
+    s.fn = fn;
+    s.arg = arg;
+    if (p->is_alone) {
+        gx_run_pieces(p->run, (double)p->rows * (double)p->cols, count_shares(&s), work_on_share,
+                      &s);
+    }
+    for (int64_t k = 0; !p->is_alone && k < count_shares(&s); k++) {
+        work_on_share(&s, k, 0, NULL);
+    }
+}
+
+static gx_code write_share(void *arg, int64_t k, int member, gx_err *err)
+{
+    const shares *s = arg;
+    gx_sink *sink = s->out->sink;
+    gx_tile_place t = gx_tile_at(s->p->rows, s->p->cols, s->height, s->width, k);
+    double column[GX_GRID_TALL];
+    (void)member;
+    for (int64_t j = t.j0; j < t.j0 + t.n; j++) {
+        const int32_t *from = s->p->out + t.i0 + j * s->p->rows;
+        if (sink->narrow == NULL && !sink->is_dropped) {
+            void *data = sink->value.data;
+            numbers_of(from, t.m, s->out, gx_at(data, sink->number, sink->rows, t.i0, j));
+            continue;
+        }
+        numbers_of(from, t.m, s->out, column);
+        GX_TRY(gx_sink_write(sink, t.i0, j, t.m, 1, column, t.m, err));
+    }
+    return GX_OK;
+}
+
+/* The part: a row of tiles. */
+static gx_code take_rows(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
+                         gx_err *err)
+{
+    const shares *s = arg;
+    int64_t i0 = unit * s->height, m = gx_min(s->height, s->p->rows - i0);
+    (void)thread, (void)work, (void)err;
+    for (int64_t j = 0; j < s->p->cols; j++) {
+        numbers_of(s->p->out + i0 + j * s->p->rows, m, s->out,
+                   gx_at(part, s->out->sink->number, m, 0, j));
+    }
+    return GX_OK;
+}
+
+static gx_code put_rows(void *arg, int64_t unit, void *part, gx_err *err)
+{
+    const shares *s = arg;
+    return gx_grid_put(s->out, gx_min(s->height, s->p->rows - unit * s->height), part, err);
+}
+
+void gx_grid_give_all(const gx_grid_piece *p, gx_grid_out *out)
+{
+    shares s = cut_shares(p, GX_GRID_CELLS);
+    double cells = (double)p->rows * (double)p->cols;
+    s.out = out;
+    if (p->out == gx_grid_labels_in(out)) {
+        return;
+    }
+    if (gx_grid_is_direct(out)) {
+        gx_run_pieces(p->run, cells, count_shares(&s), write_share, &s);
+        return;
+    }
+    s.height = out->sink->tile_rows;
+    gx_pass pass = {.units = gx_ceil_div(p->rows, s.height),
+                    .bytes = cells * sizeof *p->out,
+                    .flops = cells,
+                    .part_bytes = (size_t)(s.height * p->cols) * gx_number_bytes(out->sink->number),
+                    .work = take_rows,
+                    .fold = put_rows,
+                    .is_callers = true,
+                    .writes = out->sink->meta.schema,
+                    .arg = &s};
+    gx_pass_run(p->run, &pass);
 }

@@ -97,8 +97,8 @@ gx_grid_result gx_grid_result_of(gx_grid_id id);
 gx_code gx_grid_check(const gx_grid_call *call, gx_err *err);
 
 /*
-** All grids of the batch, each held in memory by one thread at a time.  C: of G's shape, with tiles
-** of any shape; of a NUMBER one row a grid.
+** All grids of the batch, each held in memory by one thread at a time; a large one that is all of
+** G by all threads.  C: of G's shape, with tiles of any shape; of a NUMBER one row a grid.
 */
 gx_code gx_grid_run(gx_run *run, const gx_grid_call *call, gx_sink *C);
 

@@ -7,6 +7,7 @@
 #define GX_GRID_INT_H
 
 #include "../exec/pass.h"
+#include "../run/call.h"
 #include "grid.h"
 
 /* No colour: what no cell is equal to. */
@@ -164,9 +165,10 @@ typedef struct gx_grid_piece {
     const gx_label_rule *rule;
     const gx_grid_place *place; /* a label's: of grids that stand below each other ...  */
     int64_t count;              /* ... in this piece: so many                           */
-    int32_t *out;  /* zeros; of labels undefined, and                        */
+    int32_t *out;  /* undefined: all of it is to be written; of labels ...   */
     int64_t ld;    /* ... columns so far apart                               */
     double value;  /* the result of a NUMBER                                 */
+    bool is_alone; /* the caller's, and large: a team shares its steps       */
     int32_t *work; /* GX_GRID_WORK(rows * cols) numbers, undefined           */
     void *runs;    /* of labels: as much as gx_runs_lay_out() says           */
 } gx_grid_piece;
@@ -179,6 +181,31 @@ static inline bool gx_grid_goes_on(const gx_grid_piece *p)
     return pthread_equal(pthread_self(), p->caller) != 0 ? gx_run_poll(p->run) == GX_OK
                                                          : gx_ok(p->run);
 }
+
+// Shares of a grid (cells.c) ----------------------------------------------------------------------
+
+/*
+** Some cells of a grid.  Any member of a team may have them: what several add up to is folded with
+** GX_GRID_FOLD() or added atomically, in whole numbers, whose order does not matter.
+*/
+typedef void (*gx_grid_share)(const gx_grid_piece *p, gx_grid_window w, void *arg);
+
+/* What shares are: rectangles, whole columns, or whole rows; of the last two at most so many. */
+typedef enum gx_grid_shape { GX_GRID_CELLS, GX_GRID_COLUMNS, GX_GRID_ROWS } gx_grid_shape;
+enum { GX_GRID_LINES = 512, GX_GRID_TALL = 2048 /* rows of a rectangle, at most */ };
+
+/* fn of all cells, one share after the other, or by a team where the grid is_alone. */
+void gx_grid_each(const gx_grid_piece *p, gx_grid_shape shape, gx_grid_share fn, void *arg);
+
+/* *at = x where x IS (< or >) what is there. */
+#define GX_GRID_FOLD(at, x, IS)                                                                    \
+    for (__typeof__(*(at)) was = __atomic_load_n(at, __ATOMIC_RELAXED);                            \
+         (x)IS was && !__atomic_compare_exchange_n(at, &was, x, true, __ATOMIC_RELAXED,            \
+                                                   __ATOMIC_RELAXED);) {                           \
+    }
+
+/* p->out, of all of the sink's rows, to the sink, where it does not lie there. */
+void gx_grid_give_all(const gx_grid_piece *p, gx_grid_out *out);
 
 gx_code gx_grid_labelled(gx_grid_piece *p, gx_err *err);
 #define GX_GRID_KERNELS(KERNEL)                                                                    \

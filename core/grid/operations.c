@@ -4,7 +4,7 @@
 ** A unit of the pass is some grids that stand below each other.  A thread reads its rows as
 ** colours, hands each grid to the operation's kernel, and gives the results' rows to the sink.
 ** Memory of a thread: five to ten numbers of 32 bits for each cell of a unit, and 8 bytes more
-** where the result is stored.
+** where the result is stored.  One large grid is no pass: a team shares what its kernel does.
 */
 #include "grid_int.h"
 
@@ -212,9 +212,6 @@ static gx_code work_on(const scan *s, int64_t k, int64_t count, int64_t i0, cons
     if (is_grid) {
         p.out = is_label || place->rows == r->ld ? r->out + (place->row - i0) : r->made;
     }
-    if (is_grid && !is_label) {
-        memset(p.out, 0, (size_t)(place->rows * place->cols) * sizeof *p.out);
-    }
     gx_err own;
     own.code = GX_OK; // its text comes with a failure
     if (s->op->kernel(&p, &own) != GX_OK) {
@@ -307,6 +304,62 @@ static void run_pass(scan *s, gx_sink *C)
     gx_pass_run(run, &pass);
 }
 
+/* Is there one grid, all of G, which is worth a team of its own? */
+static bool is_large(const gx_grid_call *call)
+{
+    const gx_mat *G = call->in[0];
+    const gx_grid_place *place = call->batch.place;
+    return call->id != GX_GRID_LABEL && call->batch.count == 1 && place->rows == G->rows &&
+           place->cols == G->cols && G->rows > GX_GRID_SMALL / G->cols;
+}
+
+/*
+** A large grid: read by a team, and the kernel is the caller's, whose steps the team shares.
+** Memory: 16 bytes for each cell, and 4 for those of a mask.
+*/
+static void run_alone(scan *s)
+{
+    gx_run *run = s->run;
+    gx_mem *mem = run->ctx->mem;
+    const gx_grid_call *call = s->call;
+    size_t cells = (size_t)(call->in[0]->rows * s->cols);
+    gx_err err = {0};
+    int32_t *g = gx_grid_load(run, call->in[0]), *mask = NULL, *made = NULL, *work = NULL;
+    gx_grid_piece p = {.run = run,
+                       .caller = s->caller,
+                       .id = call->id,
+                       .rows = call->in[0]->rows,
+                       .cols = s->cols,
+                       .g = g,
+                       .m = s->pattern,
+                       .number = call->number,
+                       .is_alone = true,
+                       .out = s->value == NULL ? gx_grid_labels_in(&s->out) : NULL};
+    if (s->pattern != NULL) {
+        p.m_rows = call->in[1]->rows;
+        p.m_cols = call->in[1]->cols;
+    } else if (s->sources[1] != NULL && gx_ok(run)) {
+        p.m = mask = gx_grid_load(run, s->sources[1]);
+    }
+    if (gx_ok(run) && s->value == NULL && p.out == NULL) {
+        p.out = made = gx_run_alloc(run, cells * sizeof *made, "a grid");
+    }
+    if (gx_ok(run)) {
+        p.work = work = gx_run_alloc(run, GX_GRID_WORK(cells) * sizeof *work, "a grid");
+    }
+    if (gx_ok(run) && gx_run_fail(run, (s->op->kernel(&p, &err), &err)) == GX_OK) {
+        if (s->value != NULL) {
+            s->value[0] = p.value;
+        } else {
+            gx_grid_give_all(&p, &s->out);
+        }
+    }
+    gx_mem_free(mem, g);
+    gx_mem_free(mem, mask);
+    gx_mem_free(mem, made);
+    gx_mem_free(mem, work);
+}
+
 gx_code gx_grid_run(gx_run *run, const gx_grid_call *call, gx_sink *C)
 {
     gx_err err = {0};
@@ -331,7 +384,9 @@ gx_code gx_grid_run(gx_run *run, const gx_grid_call *call, gx_sink *C)
     if (s.op->result == GX_GRID_NUMBER) {
         s.value = gx_run_alloc(run, (size_t)gx_max(1, C->rows) * sizeof(double), "results");
     }
-    if (gx_ok(run)) {
+    if (gx_ok(run) && is_large(call)) {
+        run_alone(&s);
+    } else if (gx_ok(run)) {
         run_pass(&s, C);
     }
     if (gx_ok(run) && s.value != NULL && C->rows > 0) {

@@ -302,6 +302,10 @@ const fault_script fault_scripts[] = {
      "'{\"grid_rows\":6}')), gx_grid_subgrid('G', 'G', 'N'), length(gx_grid_compress('G')), "
      "gx_json(gx_grid_occurrences('[[1,2]]', '[[2]]')), gx_show('T', '{\"colours\":true}'); "
      "COMMIT"},
+    {"grid-large",
+     SMALL "SELECT gx_config('tile_bytes', 65536), gx_eval('G := floor(random(300, 300, 1) * 3)');",
+     "SELECT length(gx_grid_underfill('G', 'G', 9)), gx_grid_partition('G', 'N'), "
+     "gx_grid_most_colour('G')"},
     {"grid-objects",
      SMALL "SELECT gx_config('tile_bytes', 65536), gx_eval('G := floor(random(300, 300, 1) * 3)');",
      "SELECT sum(cells) FROM gx_objects('G'); "

@@ -440,6 +440,60 @@ def test_operation(db, name, inside, model):
             np.testing.assert_array_equal(np.nan if got is None else got, one)
 
 
+LARGE = [*OPERATIONS, ("turn", "90", None), ("turn", "270", None)]
+
+
+@pytest.mark.parametrize("name, inside, model", LARGE, ids=[f"{o[0]}({o[1]})" for o in LARGE])
+def test_large_grids(filedb, name, inside, model):
+    """A team shares the steps of a large grid that stands alone; in a batch it is one thread's, as small ones are."""
+    db, rng = filedb, np.random.default_rng(31)
+    q(db, "SELECT gx_config('tile_bytes', 65536)")
+    square = inside in ("90", "270")
+    for shape in [(331, 331)] if square else [(2603, 37), (37, 2603), (331, 457)]:
+        grid = rng.integers(0, 4, shape)
+        if name in ("box", "inbox", "outbox", "corners", "backdrop", "delta", "bordering", "gravitate", "manhattan"):
+            grid = np.zeros(shape, int)
+            grid[7:20, 9:30] = rng.integers(0, 2, (13, 21))
+        if name in ("frontiers", "row_period", "col_period"):
+            grid = np.tile(grid[:6, :10], (500, 300))[:shape[0], :shape[1]]
+            grid[4], grid[:, 5] = 3, 3
+        mask = np.zeros(shape, int)
+        mask[shape[0] - 9:, :9] = rng.integers(0, 2, (9, 9))
+        if name in ("cover", "underfill"):
+            mask = rng.integers(0, 2, shape)
+        beside = [np.vstack([x, np.zeros((1, shape[1]), int)]) for x in (grid, mask)]
+        table = np.array([(0, *shape), (shape[0], 1, 1)], float)
+        want = to_numpy(next(results(db, name, inside, *beside, table)))
+        want = want[0, 0] if want.shape == (2, 1) else want[:-1]
+        if name in ("most_colour", "mirror", "partition", "cover", "flood", "beside", "frontiers", "occurrences") and model:
+            np.testing.assert_array_equal(want, model(grid, mask))  # of one thread, too
+        for threads in (1, 2):
+            q(db, "SELECT gx_config('threads', ?)", threads)
+            for got in results(db, name, inside, grid, mask):
+                np.testing.assert_array_equal(to_numpy(got) if isinstance(got, bytes) else np.nan if got is None else got, want)
+        if np.ndim(want) == 2:
+            words = ["'G'"] + [inside.replace("M", "'K'").replace("T", "'K'")] * (inside != "")
+            other = from_numpy(mask if "M" in inside else TEMPLATE)
+            q(db, "SELECT gx_store('G', ?, '{\"replace\":true}') || gx_store('K', ?, '{\"replace\":true}')", from_numpy(grid), other)
+            q(db, f"SELECT gx_grid_{name}({', '.join(words)}, 'R')")
+            np.testing.assert_array_equal(to_numpy(q(db, "SELECT gx_copy('R')")), want)
+            q(db, "SELECT gx_drop('R')")
+
+
+def test_large_grids_of_colours_far_apart(db):
+    rng = np.random.default_rng(32)
+    for colours in ([-2**31 + 1, -70000, -1, 0, 5, 2**31 - 1], np.arange(0, 9000, 3), np.arange(5000)):
+        grid = rng.choice(colours, (277, 311)).astype("i4")
+        for least in (False, True):
+            assert call(db, f"gx_grid_{'least' if least else 'most'}_colour", grid) == frequent(grid, least)
+        assert (call(db, "gx_grid_partition", grid) == partition(grid)).all()
+        assert (call(db, "gx_grid_fgpartition", grid) == partition(grid, frequent(grid))).all()
+    label = rng.integers(0, 3000, (277, 311))
+    assert (call(db, "gx_grid_sizes", label) == np.where(label > 0, np.bincount(label.ravel())[label], 0)).all()
+    label[200, 5] = -3
+    assert "there is label -3" in error(db, "SELECT gx_grid_sizes(?)", from_numpy(label))
+
+
 def test_even_batches(db, filedb):
     grids = [g for g in random_grids(9, 3000, 7, 5) if g.shape == (5, 6)] or [np.ones((5, 6), "u1")]
     rng = np.random.default_rng(10)

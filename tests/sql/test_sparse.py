@@ -81,6 +81,27 @@ def test_thresholds_and_nan(db):
         "gx_sparse: threshold must be a number: gx_sparse(A, threshold, destination)"
 
 
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "c8", "u1", "i2", "i8"])
+def test_values_of_many_tiles(small, dtype):
+    """Counted and filled by all threads, from a stored matrix and from a value: as SciPy has it, of the same dtype."""
+    for rows, cols, seed in ((700, 431, 1), (31, 3001, 2), (3001, 7, 3)):
+        A = random_dense(rows, cols, 0.3, "f8", seed) * 10
+        A = (A * (1 - 2j) if dtype in ("c16", "c8") else A).astype(dtype)
+        A[rows // 2] = 0
+        if dtype in ("f8", "f4"):
+            A[3, 5] = np.nan
+        q(small, "SELECT gx_store('D', ?, '{\"replace\":true}')", from_numpy(A, exact=True))
+        for threshold in (0, 3):
+            want = sp.csr_matrix(np.where(np.abs(A) <= threshold, 0, A))
+            q(small, "SELECT gx_sparse('D', ?, 'W', '{\"replace\":true}')", threshold)  # by one thread, in panels
+            for threads in (1, 2):
+                q(small, "SELECT gx_config('threads', ?)", threads)
+                value = q(small, "SELECT gx_sparse('D', ?)", threshold)
+                assert value == q(small, "SELECT gx_sparse(?, ?)", from_numpy(A, exact=True), threshold) == q(small, "SELECT gx_copy('W')")
+                np.testing.assert_array_equal(to_numpy(q(small, "SELECT gx_dense(?)", value)), want.toarray())
+                assert q(small, "SELECT gx_nnz(?)", value) == want.nnz
+
+
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0), (1, 1), (1, 700), (700, 1), (5000, 3)])
 def test_shapes(small, shape):
     A = np.zeros(shape)
