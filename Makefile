@@ -146,7 +146,7 @@ $(BUILD)/kernels/cpu_pair.o $(BUILD)/kernels/cpu_packed.o $(BUILD)/kernels/cpu_a
 $(BUILD)/core/base/convert.o $(BUILD)/core/base/dtype.o $(BUILD)/core/base/csr.o $(BUILD)/core/mat/mat.o \
     $(BUILD)/core/exact/eliminate.o $(BUILD)/core/base/circle.o $(BUILD)/core/exact/lattice.o \
     $(BUILD)/core/exact/small.o $(BUILD)/core/alg/knn_filter.o $(BUILD)/core/alg/knn_codes.o $(BUILD)/core/alg/ivf.o \
-    $(BUILD)/core/alg/alg_quantize.o $(BUILD)/core/mat/quantized.o \
+    $(BUILD)/core/alg/alg_quantize.o $(BUILD)/core/mat/quantized.o $(BUILD)/core/program/lower_vector.o \
     $(BUILD)/core/grid/cells.o $(BUILD)/core/grid/components.o $(BUILD)/core/grid/kernels.o $(BUILD)/core/grid/masks.o \
     $(BUILD)/core/alg/knn_bits.o $(BUILD)/core/alg/alg_sparse.o $(BUILD)/core/stat/small_triangle.o $(BUILD)/core/stat/lm_pass.o $(BUILD)/core/fft/fft_lines.o $(BUILD)/core/fft/real.o: private FLAGS += -O3
 

@@ -112,19 +112,33 @@ static void descending(gx_run *run, const double *line, int64_t length, double *
     gx_line_along(run, GX_OP_ARGSORT, order, length, false, work);
 }
 
+/* Is one of the next elements more than the worst of the best?  A later one that is equal is not. */
+static inline bool has_better(const double *line, int64_t count, double worst)
+{
+    bool has = isnan(worst);
+    for (int64_t i = 0; i < count; i++) {
+        has |= line[i] > worst;
+    }
+    return has;
+}
+
 /* The k best elements' places, into order, by a heap in `work`; false: not so many are numbers. */
 static bool find_best(gx_run *run, const double *line, int64_t length, int64_t k, double *order,
                       void *work)
 {
-    const int64_t POLL = 1 << 16;
+    const int64_t POLL = 1 << 16, STEP = 32;
     double *value = work;
     int64_t *index = (int64_t *)(void *)(value + k);
     gx_best_begin(value, index, k, false);
-    for (int64_t i = 0; i < length; i++) {
-        if (gx_best_is_worse(value[0], index[0], line[i], i)) {
-            gx_best_sift(value, index, k, line[i], i);
+    for (int64_t first = 0; first < length; first += STEP) {
+        int64_t end = gx_min(first + STEP, length);
+        bool looks = has_better(line + first, end - first, value[0]);
+        for (int64_t i = first; i < end && looks; i++) {
+            if (gx_best_is_worse(value[0], index[0], line[i], i)) {
+                gx_best_sift(value, index, k, line[i], i);
+            }
         }
-        if (i % POLL == 0 && gx_run_poll(run) != GX_OK) {
+        if (first % POLL == 0 && gx_run_poll(run) != GX_OK) {
             return false;
         }
     }
@@ -207,14 +221,18 @@ void gx_lower_topk(gx_exec *x, const gx_node *node)
     if (a == NULL || (is_count && count_few(x, node, &from, a)) || !gx_ok(x->run)) {
         return;
     }
-    double *line = gx_temp(x, gx_lines_bytes(&lines, 1));
-    double *order = is_count ? line : gx_temp(x, gx_lines_bytes(&lines, 1));
+    bool is_line = from.dtype == GX_F64 && gx_min(from.rows, from.cols) == 1; // as it lies
+    double *own = is_line ? NULL : gx_temp(x, gx_lines_bytes(&lines, 1));
+    const double *line = is_line ? a : own;
+    double *order = is_count ? NULL : gx_temp(x, gx_lines_bytes(&lines, 1));
     void *work =
         gx_temp(x, is_count ? gx_order_distinct_bytes(lines.length) : gx_order_bytes(lines.length));
-    if (line == NULL || order == NULL || work == NULL) {
+    if (line == NULL || (order == NULL && !is_count) || work == NULL) {
         return;
     }
-    gx_lines_gather_whole(x->run, &from, a, line);
+    if (own != NULL) {
+        gx_lines_gather_whole(x->run, &from, a, own);
+    }
     if (is_count) {
         int64_t count = gx_order_distinct(x->run, line, lines.length, work);
         gx_result_number(x, node, (gx_scalar){(double)count, 0});
