@@ -1,6 +1,7 @@
 /*
 ** The same elements at other places: see lower.h.
 */
+#include "../alg/dense.h"
 #include "../run/call.h"
 #include "lower.h"
 #include "values.h"
@@ -355,28 +356,24 @@ void gx_lower_slice(gx_exec *x, const gx_node *node)
     }
 }
 
-/* The diagonal of a matrix that memory does not hold, out of squares.  false: it is there. */
+/* The diagonal of a matrix that is not in memory.  false: it is, or is sparse. */
 static bool diagonal_of(gx_exec *x, const gx_node *node)
 {
-    enum { SQUARE = 64 };
     const gx_type *t = &node->type;
     gx_mat space;
-    if (node->whole[0] != 0 || gx_input_at_hand(x, node, 0) || gx_input_fits(x, node, 0)) {
+    void *diagonal = NULL;
+    if (node->whole[0] != 0 || gx_input_at_hand(x, node, 0)) {
         return false;
     }
     const gx_mat *A = gx_input_mat(x, node, 0, &space);
-    size_t element = gx_number_bytes(t->dtype);
-    char *c = gx_result(x, node, 0), *square = gx_temp(x, SQUARE * SQUARE * element);
-    gx_reader *reader = gx_source_reader(x, A);
-    gx_err err = {.code = GX_OK};
-    for (int64_t k = 0; k < t->rows && gx_run_poll(x->run) == GX_OK; k += SQUARE) {
-        int64_t n = gx_min(SQUARE, t->rows - k);
-        gx_mat_read(x->run, A, reader, k, k, n, n, t->dtype, square, n, &err);
-        for (int64_t i = 0; i < n && gx_run_fail(x->run, &err) == GX_OK; i++) {
-            memcpy(c + (size_t)(k + i) * element, square + (size_t)(i * n + i) * element, element);
-        }
+    if (A == NULL || A->is_sparse) {
+        return A == NULL;
     }
-    gx_reader_close(reader);
+    void *c = gx_result(x, node, 0);
+    if (c != NULL && gx_gather_diagonal(x->run, A, 0, t->rows, t->dtype, &diagonal) == GX_OK) {
+        memcpy(c, diagonal, (size_t)t->rows * gx_number_bytes(t->dtype));
+        gx_mem_free(x->run->ctx->mem, diagonal);
+    }
     return true;
 }
 
