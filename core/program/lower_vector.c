@@ -122,7 +122,7 @@ static inline bool has_better(const double *line, int64_t count, double worst)
     return has;
 }
 
-/* The k best elements' places, into order, by a heap in `work`; false: not so many are numbers. */
+/* The k best elements' places, into order, by a heap in `work`; false: fewer are numbers. */
 static bool find_best(gx_run *run, const double *line, int64_t length, int64_t k, double *order,
                       void *work)
 {
