@@ -112,7 +112,7 @@ static void descending(gx_run *run, const double *line, int64_t length, double *
     gx_line_along(run, GX_OP_ARGSORT, order, length, false, work);
 }
 
-/* Is one of the next elements more than the worst of the best?  A later one that is equal is not. */
+/* Is one of the next elements more than the worst of the best?  One that equals it is not. */
 static inline bool has_better(const double *line, int64_t count, double worst)
 {
     bool has = isnan(worst);
