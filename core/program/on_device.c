@@ -140,6 +140,17 @@ void gx_on_device_learn(gx_exec *x)
     }
 }
 
+/* No device is open: what a call saves where one has the operands that this one finds again; or 0. */
+static double later_saving(gx_exec *x, const gx_terms *host)
+{
+    gx_device_profile space;
+    gx_estimate e;
+    gx_block_key key = key_of_first(x);
+    predict(x, profile_of(x, &space), true, &e);
+    double saving = host->seconds - correct(x, &e, true).seconds;
+    return saving > 0 && gx_place_owe_copy(x->run, &key, saving) > saving ? saving : 0;
+}
+
 void gx_on_device_choose(gx_exec *x)
 {
     gx_run *run = x->run;
@@ -163,7 +174,11 @@ void gx_on_device_choose(gx_exec *x)
         return;
     }
     x->foretold = host;
-    call->accel = gx_place_saving(run, host.seconds - device.seconds, &call->limit);
+    double saving = host.seconds - device.seconds;
+    if (saving <= 0 && !is_forced && gx_accel_opened(ctx) == NULL) {
+        saving = later_saving(x, &host);
+    }
+    call->accel = gx_place_saving(run, saving, &call->limit);
     if (call->accel == NULL || !gx_ok(run)) {
         call->accel = NULL;
         return;

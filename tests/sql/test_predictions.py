@@ -243,6 +243,33 @@ result += [opened, used, notes(db)]
     assert 1 < opened < 100 and used < 3000 and told == []
 
 
+def test_what_is_kept_opens_the_device(tmp_path):
+    """Sending costs more than the host's pass: the device is opened for the calls that will find the matrix there, and not for other matrices each time."""
+    child(tmp_path, MEASURE, GX_BACKEND="cuda")
+    saved_device(tmp_path, **{**FAST, "open_s": 0.02, "upload_bytes_per_s": 5e8, "pageable_up_bytes_per_s": 5e8})
+    got = child(
+        tmp_path,
+        FILE
+        + """
+q(db, "SELECT gx_config('profile', 'on')")
+q(db, "SELECT gx_config('threads', 1)")
+for k in range(3):
+    q(db, f"SELECT gx_randn(1024, 1024, 'R{k}')")
+for k in range(60):
+    q(db, f"SELECT gx_eval('sum(R{k % 2} * R{k % 2 + 1})')")
+result = [mock.counts()['calls']]
+called = 0
+while stats(db)['device_calls'] == 0 and called < 500:
+    q(db, "SELECT gx_eval('sum(R0 * R1)')")
+    called += 1
+result += [called, notes(db)]
+""",
+        MOCK_MEMORY=1 << 28,
+    )
+    others, called, told = got
+    assert others == 0 and 1 < called < 500 and told == []
+
+
 def test_figures_that_come_later(tmp_path):
     """A connection that found no device in the file finds it when somebody has measured one."""
     child(tmp_path, MEASURE, GX_BACKEND="cuda")
