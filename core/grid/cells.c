@@ -475,11 +475,12 @@ typedef struct shares {
 static shares cut_shares(const gx_grid_piece *p, gx_grid_shape shape)
 {
     enum { CELLS = 1 << 16, LEAST_ROWS = 16 }; // a cache line of a column
-    shares s = {.p = p, .height = p->rows, .width = p->cols};
+    int64_t rows = gx_max(1, p->rows);
+    shares s = {.p = p, .height = rows, .width = gx_max(1, p->cols)}; // of nothing: no shares
     if (shape == GX_GRID_ROWS) {
         s.height = gx_max(LEAST_ROWS, gx_min(CELLS / s.width, GX_GRID_LINES));
     } else {
-        s.height = shape == GX_GRID_CELLS ? gx_min(p->rows, GX_GRID_TALL) : p->rows;
+        s.height = shape == GX_GRID_CELLS ? gx_min(rows, GX_GRID_TALL) : rows;
         s.width = gx_max(1, gx_min(CELLS / s.height, GX_GRID_LINES));
     }
     return s;
