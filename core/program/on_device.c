@@ -140,7 +140,7 @@ void gx_on_device_learn(gx_exec *x)
     }
 }
 
-/* No device is open: what a call saves where one has the operands that this one finds again; or 0. */
+/* No device is open: what a call saves where one has what this call finds again; or 0. */
 static double later_saving(gx_exec *x, const gx_terms *host)
 {
     gx_device_profile space;
